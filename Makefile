@@ -1,0 +1,71 @@
+# `make demo` and `make test` set up what they need in .venv and run; `make help` lists the rest.
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip --disable-pip-version-check -q
+NATIVE := $(wildcard native/*.c native/*.h native/*.py native/CMakeLists.txt) $(wildcard sitecustomize/*) pyproject.toml
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format check-python wheel wheel-test sanitize bench clean
+
+help: ## List the targets.
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
+
+demo: $(VENV)/.frameworks ## Train a small network with MindSpore on CPU, profiled by the variable alone, and show the summary.
+	MS_PROFILER_OPTIONS='{"start": true, "output_path": "./data"}' $(PY) examples/train_convnet.py
+	@echo
+	@directory=$$(ls -td data/*_ascend_ms | head -n 1); $(VENV)/bin/ms-profiler summary "$$directory"
+
+test: lint ## Run the linters and every test that fits into a few minutes.
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.tests ## Check style, types and C formatting.
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/clang-format --dry-run -Werror native/*.c native/*.h
+
+format: $(VENV)/.tests ## Rewrite the sources in the project's style.
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/clang-format -i native/*.c native/*.h
+
+wheel: $(VENV)/.tests ## Build the abi3 wheel with a manylinux tag, into wheelhouse/.
+	native/wheel.sh $(PY)
+
+wheel-test: wheel ## Install the wheel where there is no compiler, on every CPython found, and record with it.
+	native/wheel_test.sh wheelhouse
+
+sanitize: ## Run the recorder under ASan, UBSan and TSan.
+	native/sanitize.sh
+
+bench: $(VENV)/.frameworks ## Print what profiling costs, as ratios.
+	$(PY) benchmarks/startup.py
+	$(PY) benchmarks/span.py
+	$(PY) benchmarks/loop.py
+	$(PY) benchmarks/process.py
+
+clean: ## Remove what was built, .venv included.
+	rm -rf $(VENV) build dist wheelhouse .pytest_cache .mypy_cache .ruff_cache
+
+check-python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 10) <= v <= (3, 12) or sys.exit( \
+	  "MindSpore 2.10 runs on Python 3.10 to 3.12, and $(PYTHON) is %d.%d. Run: make PYTHON=python3.11 ..." % v)'
+
+# The editable install: Python sources are used in place, native/ is built. Build tools come from PyPI by themselves.
+$(VENV)/.installed: $(NATIVE)
+	@$(MAKE) --no-print-directory check-python
+	@echo "Setting up $(VENV) ..."
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -e '.[analysis]'
+	@touch $@
+
+# numpy<2: with numpy 2 MindSpore's wheel prints pages of warnings.
+$(VENV)/.frameworks: $(VENV)/.installed
+	$(PIP) install mindspore==2.10.0 'numpy<2'
+	@touch $@
+
+$(VENV)/.tests: $(VENV)/.frameworks
+	$(PIP) install -e '.[analysis,test]'
+	@touch $@

@@ -1,0 +1,52 @@
+"""Every error of ours that a person reads.
+
+    MsProfilerError
+    |-- OptionError       an option has a value that cannot be used
+    |-- UsageError        a command was called in a way it cannot serve
+    |-- StoreError        a directory holds nothing that can be read
+    `-- DependencyError   a package that this command needs is not installed
+"""
+
+
+class MsProfilerError(Exception):
+    """Carry what went wrong and what the reader can do about it.
+
+    Args:
+        message: the thing and the value, one line.
+        remedy: what to do, one line; each leaf has a default.
+    """
+
+    remedy = "Run `ms-profiler doctor` to see how this machine is set up."
+    exit_code = 2
+
+    def __init__(self, message: str, remedy: str | None = None) -> None:
+        super().__init__(message)
+        if remedy is not None:
+            self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.args[0]} {self.remedy}"
+
+
+class OptionError(MsProfilerError):
+    """An option has a value that cannot be used."""
+
+    remedy = "The README lists every option with its values."
+
+
+class UsageError(MsProfilerError):
+    """A command was called in a way it cannot serve."""
+
+    remedy = "Run `ms-profiler --help`."
+
+
+class StoreError(MsProfilerError):
+    """A directory holds nothing that can be read."""
+
+    remedy = "Name a directory that ends with _ascend_ms, or one that holds such directories."
+
+
+class DependencyError(MsProfilerError):
+    """A package that this command needs is not installed."""
+
+    remedy = "Run `pip install 'ms-profiler[analysis]'`."

@@ -1,0 +1,220 @@
+"""What a framework plugin is: it declares what it wraps, this module decides how and can undo it.
+
+A plugin is a folder with one file per concern; each offers `targets(session)`, a list of `Target`. A target that is not
+there, in this version or this build of the framework, is noted in the run's record and costs nothing else.
+"""
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.store.format import Flag
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+#: What wrapt calls: wrapper(wrapped, instance, args, kwargs)
+Wrapper = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
+RAISED = int(Flag.RAISED)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One callable to wrap.
+
+    Args:
+        module: where it lives.
+        path: its dotted name in the module, "Model.train".
+        wrapper: called by wrapt around each call. Correct for every kind of callable, 0.5 to 1 us a call.
+        closure: instead, a function from the original to its replacement, which keeps `__wrapped__`: for calls that
+            are frequent enough to matter.
+        copies: replace as well what other modules of the framework imported by value.
+    """
+
+    module: str
+    path: str
+    wrapper: Wrapper | None = None
+    closure: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+    copies: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return the full dotted name."""
+        return f"{self.module}.{self.path}"
+
+
+class Missing(Exception):
+    """The target is not in this version of the framework."""
+
+
+class Plugin:
+    """Apply the targets of one framework, keep account of them, and undo them.
+
+    Args:
+        framework: name of the framework's top-level module.
+        concerns: functions that declare targets.
+    """
+
+    def __init__(self, framework: str, concerns: Iterable[Callable[["Session"], list[Target]]]) -> None:
+        self.framework = framework
+        self._concerns = tuple(concerns)
+        self._undo: list[tuple[Any, str, Any]] = []
+        #: full name of each target -> "applied", "missing: why" or "failed: why"
+        self.state: dict[str, str] = {}
+
+    def apply(self, session: "Session") -> None:
+        """Wrap every target that is there; never raise."""
+        copies: dict[int, tuple[Any, Any]] = {}
+        for concern in self._concerns:
+            for target in self._declared(concern, session):
+                try:
+                    original, replacement = self._apply(target)
+                except Missing as reason:
+                    self.state[target.name] = f"missing: {reason}"
+                except Exception as reason:  # noqa: BLE001 - one hook that fails costs that hook, nothing else
+                    session.failed(f"hook {target.name}", reason)
+                    self.state[target.name] = f"failed: {type(reason).__name__}: {reason}"
+                else:
+                    self.state[target.name] = "applied"
+                    if target.copies:
+                        copies[id(original)] = (original, replacement)
+        if copies:
+            self._replace_copies(copies)
+
+    def describe(self) -> dict[str, str]:
+        """Return what only the end of the run can tell about the framework: mode, device."""
+        return {}
+
+    def undo(self) -> None:
+        """Put every original back, last one first."""
+        while self._undo:
+            owner, attribute, original = self._undo.pop()
+            if original is _ABSENT:
+                delattr(owner, attribute)
+            else:
+                setattr(owner, attribute, original)
+
+    def _declared(self, concern: Callable[["Session"], list[Target]], session: "Session") -> list[Target]:
+        try:
+            return concern(session)
+        except Exception as reason:  # noqa: BLE001 - as above
+            session.failed(f"hooks of {concern.__module__}", reason)
+            self.state[concern.__module__] = f"failed: {type(reason).__name__}: {reason}"
+            return []
+
+    def _apply(self, target: Target) -> tuple[Any, Any]:
+        owner, attribute, original = _resolve(target)
+        if target.closure is not None:
+            replacement = target.closure(original)
+        else:
+            import wrapt  # 40 ms: only here, once a framework is loaded anyway
+
+            replacement = wrapt.FunctionWrapper(original, target.wrapper)
+        self._set(owner, attribute, replacement)
+        return original, replacement
+
+    def _set(self, owner: Any, attribute: str, value: Any) -> None:
+        self._undo.append((owner, attribute, vars(owner).get(attribute, _ABSENT)))
+        setattr(owner, attribute, value)
+
+    def _replace_copies(self, copies: dict[int, tuple[Any, Any]]) -> None:
+        """Replace by identity what modules of the framework imported by value before we came."""
+        prefix = self.framework + "."
+        for name, module in list(sys.modules.items()):
+            if module is None or not (name == self.framework or name.startswith(prefix)):
+                continue
+            for attribute, value in list(vars(module).items()):
+                found = copies.get(id(value))
+                if found is not None and found[0] is value:
+                    self._set(module, attribute, found[1])
+
+
+_ABSENT = object()
+
+
+def _resolve(target: Target) -> tuple[Any, str, Any]:
+    module = sys.modules.get(target.module)
+    if module is None:
+        raise Missing(f"module {target.module} is not loaded")
+    owner: Any = module
+    *parents, attribute = target.path.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent, None)
+        if owner is None:
+            raise Missing(f"{target.module} has no {parent}")
+    # vars first: what getattr binds (static and class methods) is not what has to be put back
+    original = vars(owner).get(attribute, _ABSENT)
+    if original is _ABSENT:
+        original = getattr(owner, attribute, _ABSENT)
+    if original is _ABSENT:
+        raise Missing(f"{'.'.join([target.module, *parents])} has no {attribute}")
+    return owner, attribute, original
+
+
+#: In a fork child: the session that has to be opened anew before the child can record. Else empty.
+forked: list["Session"] = []
+
+
+def span(session: "Session", label: str, category: int) -> Wrapper:
+    """Return a wrapper that records each call as a span with a fixed name."""
+    name = session.recorder.intern(label)
+    begin, end = session.recorder.begin, session.recorder.end
+
+    def wrapper(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        token = begin(name, category)
+        if not token and forked:
+            forked[0].reopen()
+            token = begin(name, category)
+        try:
+            result = wrapped(*args, **kwargs)
+        except BaseException:
+            end(token, RAISED)
+            raise
+        end(token)
+        return result
+
+    return wrapper
+
+
+class Labels:
+    """Keep what is worth knowing about objects that are hooked often, for as long as each object lives.
+
+    Nothing is written to the object itself: it may be pickled, copied or compared.
+
+    Args:
+        describe: returns what to keep for an object; its errors are not caught here.
+    """
+
+    def __init__(self, describe: Callable[[Any], tuple[int, int, int]]) -> None:
+        self._describe = describe
+        self._references: dict[int, "weakref.ref[Any]"] = {}
+        #: id(object) -> (name id, category, argument)
+        self.known: dict[int, tuple[int, int, int]] = {}
+
+    def add(self, item: Any) -> tuple[int, int, int]:
+        """Describe `item` and keep the answer."""
+        return self.put(item, self._describe(item))
+
+    def put(self, item: Any, label: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Keep `label` for `item`."""
+        key = id(item)
+        self._references[key] = weakref.ref(item, lambda _: self._forget(key))
+        self.known[key] = label
+        return label
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.known.clear()
+        self._references.clear()
+
+    def _forget(self, key: int) -> None:
+        self.known.pop(key, None)
+        self._references.pop(key, None)
+
+
+def keep_signature(original: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `replacement` pass for `original`, `__wrapped__` included: MindSpore's parser follows it to the source."""
+    return functools.wraps(original)(replacement)

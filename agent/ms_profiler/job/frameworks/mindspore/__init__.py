@@ -1,0 +1,5 @@
+"""MindSpore: one file per concern."""
+
+from ms_profiler.job.frameworks.mindspore.plugin import MindSpore
+
+__all__ = ["MindSpore"]

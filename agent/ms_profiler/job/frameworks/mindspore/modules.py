@@ -1,0 +1,126 @@
+"""Cell.__call__: where the time of a step goes, module by module.
+
+In graph mode only the outermost call passes here; what is inside was compiled. The wrapper keeps `__wrapped__` and is
+never seen by MindSpore's parser, which reads `construct`.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.base import RAISED, Labels, Target, keep_signature
+from ms_profiler.store.format import Category, StepSource
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+#: What a call is when it carries this in its label: reported to the steps when it ends.
+OPTIMIZER = int(Category.OPTIMIZER)
+TRAIN_CELL = int(Category.OTHER)
+#: Cells whose time is communication, by the name of their class.
+REDUCERS = ("DistributedGradReducer", "PipelineGradReducer")
+
+
+class Modules:
+    """Name cells by their place in the outermost cell, and tell what their time is spent on."""
+
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        self.labels = Labels(self._describe)
+        self.graph_mode = False
+
+    def _describe(self, cell: Any) -> tuple[int, int, int]:
+        """Name `cell` and every cell below it; a cell that moves keeps its first name."""
+        root = type(cell).__name__
+        label = self._label(cell, root)
+        if not self.graph_mode:
+            for path, inner in cell.cells_and_names():
+                if path and id(inner) not in self.labels.known:
+                    self.labels.put(inner, self._label(inner, f"{root}.{path}"))
+        return label
+
+    def _label(self, cell: Any, name: str) -> tuple[int, int, int]:
+        kind = type(cell).__name__
+        intern = self.session.recorder.intern
+        return intern(name), self._category(cell, kind), intern(kind)
+
+    def _category(self, cell: Any, kind: str) -> int:
+        if isinstance(cell, optimizer_types()):
+            return OPTIMIZER
+        if kind in REDUCERS:
+            return int(Category.COMMUNICATION)
+        if any(isinstance(inner, optimizer_types()) for inner in cell.cells()):
+            return TRAIN_CELL
+        return int(Category.GRAPH if self.graph_mode else Category.MODULE)
+
+    def call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of `Cell.__call__`."""
+        session = self.session
+        known, labels, forked = self.labels.known, self.labels, base.forked
+        recorder = session.recorder
+        begin, end = recorder.begin, recorder.end
+        nothing = (0, int(Category.MODULE), 0)
+
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - stands in for the method
+            label = known.get(id(self))
+            if label is None:
+                label = nothing
+                with session.guard("naming a module"):
+                    label = labels.add(self)
+            if label[1] == TRAIN_CELL:
+                session.steps.began(recorder.now())
+            token = begin(*label)
+            if not token and forked:
+                forked[0].reopen()
+                token = begin(*label)
+            try:
+                result = original(self, *args, **kwargs)
+            except BaseException:
+                end(token, RAISED)
+                raise
+            end(token)
+            if label[1] == OPTIMIZER:
+                with session.guard("marking a step"):
+                    session.steps.optimizer_ended(id(self), recorder.now())
+            elif label[1] == TRAIN_CELL:
+                with session.guard("marking a step"):
+                    session.steps.ended(StepSource.TRAIN_CELL, recorder.now())
+            return result
+
+        return keep_signature(original, __call__)
+
+    def mode_set(
+        self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Wrap the setter of the execution mode: what a cell's time means depends on it."""
+        result = wrapped(*args, **kwargs)
+        with self.session.guard("following the mode"):
+            self.read_mode()
+        return result
+
+    def read_mode(self) -> None:
+        """Take over the execution mode that is set now."""
+        context = sys.modules["mindspore.context"]
+        self.graph_mode = context._get_mode() == context.GRAPH_MODE
+        self.labels.clear()
+
+
+def optimizer_types() -> tuple[type, ...]:
+    """Return MindSpore's two families of optimizers, as far as they are loaded."""
+    found = []
+    for module in ("mindspore.nn.optim.optimizer", "mindspore.experimental.optim.optimizer"):
+        kind = getattr(sys.modules.get(module), "Optimizer", None)
+        if isinstance(kind, type):
+            found.append(kind)
+    return tuple(found)
+
+
+def targets(session: "Session") -> list[Target]:
+    """Declare what is wrapped around modules."""
+    modules = Modules(session)
+    modules.read_mode()
+    return [
+        Target("mindspore.nn.cell", "Cell.__call__", closure=modules.call),
+        Target("mindspore.context", "_Context.set_mode", modules.mode_set),
+    ]

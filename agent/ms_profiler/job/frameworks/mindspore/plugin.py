@@ -1,0 +1,22 @@
+"""The plugin: which concerns there are, and what MindSpore says about itself."""
+
+import sys
+
+from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.mindspore import checkpoint, data, graph, loops, modules, optimizers, pynative, sync
+
+
+class MindSpore(base.Plugin):
+    """Hook MindSpore 2.x."""
+
+    def __init__(self) -> None:
+        concerns = (loops, modules, optimizers, graph, pynative, data, checkpoint, sync)
+        super().__init__("mindspore", [concern.targets for concern in concerns])
+
+    def describe(self) -> dict[str, str]:
+        """Return mode and device, which a script sets after the import."""
+        context = sys.modules.get("mindspore.context")
+        if context is None:
+            return {}
+        graph_mode = context.get_context("mode") == context.GRAPH_MODE
+        return {"mode": "graph" if graph_mode else "pynative", "device": str(context.get_context("device_target"))}

@@ -1,0 +1,245 @@
+"""Where one training step ends and the next begins, for a job that does not say so itself.
+
+Several sources report boundaries. The best one that speaks wins, once: a framework's own loop at its first step; a
+repeating cycle of optimizer calls; a cell that trains; a dataset's batches. Until the winner is known, boundaries are
+kept, not written, so that no step is lost or counted twice.
+
+A step begins where the one before it ended, so that nothing between two steps is lost, unless an epoch ended or a
+nested evaluation ran in between: then it begins with the wait for its first batch.
+"""
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+
+from ms_profiler.job.recorder.base import Recorder
+from ms_profiler.job.schedule import Schedule
+from ms_profiler.store.format import Flag, Kind, StepSource
+
+#: Boundaries kept while undecided. A cycle of optimizers or accumulated batches longer than this is not recognised.
+PENDING = 64
+
+WHY = {
+    StepSource.SCRIPT: "the script calls step()",
+    StepSource.FRAMEWORK_LOOP: "the framework's own loop reports each step",
+    StepSource.OPTIMIZER_CYCLE: "each full cycle of optimizer calls ends a step",
+    StepSource.TRAIN_CELL: "each call of the cell that trains is a step",
+    StepSource.DATASET: "each batch taken from the dataset begins a step",
+    StepSource.WHOLE_RUN: "nothing in the job told one step from the next",
+}
+
+
+def cycle_length(calls: Sequence[Hashable], known: int) -> int:
+    """Return the period of a sequence of optimizer calls, 0 when it cannot be told yet.
+
+    Args:
+        calls: which optimizer each call was of, in order.
+        known: how many optimizers the job made; with one there is nothing to wait for.
+
+    A period counts once it was seen twice and every known optimizer has been called.
+    """
+    if known <= 1 and calls:
+        return 1
+    if len(set(calls)) < known:
+        return 0
+    for period in range(known, len(calls) // 2 + 1):
+        if all(calls[index] == calls[index - period] for index in range(period, len(calls))):
+            return period
+    return 0
+
+
+class Track:
+    """Boundaries of one source."""
+
+    def __init__(self) -> None:
+        self.start: int | None = None
+        self.pending: list[tuple[int, int]] = []
+
+    def end(self, end_ns: int) -> tuple[int, int] | None:
+        """Close the step that is open and open the next; None when none was."""
+        start, self.start = self.start, end_ns
+        return None if start is None else (start, end_ns)
+
+
+class Steps:
+    """Take boundaries from all sources, decide which one counts, and write the steps.
+
+    Args:
+        recorder: where the steps go; also paused and resumed by the schedule.
+        schedule: which steps are recorded; None records all.
+        decided: called once with the winning source.
+        stepped: called after each step with the number of steps so far.
+
+    Only the first thread that reports a boundary is listened to. Times are CLOCK_MONOTONIC_RAW nanoseconds.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        schedule: Schedule | None = None,
+        decided: Callable[[StepSource], None] = lambda source: None,
+        stepped: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        self.recorder = recorder
+        self.schedule = schedule
+        self.count = 0
+        self.source: StepSource | None = None
+        self._decided = decided
+        self._stepped = stepped
+        self._tracks = {source: Track() for source in StepSource}
+        self._thread: int | None = None
+        self._loops = 0  # framework loops that are running: while one is, only it counts
+        self._suspended = 0
+        self._optimizers = 0
+        self._calls: list[Hashable] = []
+        self._cycle = 0
+        if schedule is not None:
+            recorder.pause(not schedule.records(0))
+
+    def began(self, at_ns: int) -> None:
+        """Note that work on a step begins, where no earlier boundary says so."""
+        if self._listens():
+            self._open(at_ns)
+
+    def batch_began(self, at_ns: int) -> None:
+        """Note that the wait for a batch begins."""
+        if self._listens():
+            track = self._tracks[StepSource.DATASET]
+            if track.start is None:
+                track.start = at_ns
+            else:
+                self._boundary(StepSource.DATASET, at_ns)
+            self._open(at_ns)
+
+    def batches_ended(self, at_ns: int) -> None:
+        """Note that a dataset has no more batches: what follows belongs to no step until the next batch."""
+        if self._listens():
+            self._boundary(StepSource.DATASET, at_ns)
+            self._forget()
+
+    def loop_began(self) -> None:
+        """Note that a framework's loop runs from here: it alone decides about steps."""
+        self._loops += 1
+        self._forget()
+
+    def loop_ended(self) -> None:
+        """Note that the framework's loop is over."""
+        self._loops -= 1
+        self._forget()
+
+    def suspend(self) -> None:
+        """Leave out what follows, an evaluation inside training, until `resume`."""
+        self._suspended += 1
+
+    def resume(self) -> None:
+        """Listen again; the next step begins with its batch."""
+        self._suspended -= 1
+        self._forget()
+
+    def optimizer_made(self) -> None:
+        """Note that the job has one more optimizer."""
+        self._optimizers += 1
+
+    def optimizer_ended(self, optimizer: Hashable, at_ns: int) -> None:
+        """Note that a call of an optimizer ended; `optimizer` tells it from others."""
+        if not self._listens() or self._loops or self._outranked(StepSource.OPTIMIZER_CYCLE):
+            return
+        self._calls.append(optimizer)
+        if self._cycle:
+            if len(self._calls) == self._cycle:
+                self._calls.clear()
+                self._boundary(StepSource.OPTIMIZER_CYCLE, at_ns)
+            return
+        # Where steps end is not known before the cycle is: keep the end of every call.
+        track = self._tracks[StepSource.OPTIMIZER_CYCLE]
+        track.pending.append(track.end(at_ns) or (at_ns, at_ns))
+        # Past half of what is kept, an optimizer that was never called is not waited for any longer.
+        self._settle_cycle(self._optimizers if len(self._calls) <= PENDING // 2 else len(set(self._calls)))
+        del self._calls[:-PENDING], track.pending[:-PENDING]
+
+    def ended(self, source: StepSource, at_ns: int) -> None:
+        """Note that a step ended, according to `source`."""
+        if self._listens():
+            self._boundary(source, at_ns)
+
+    def close(self) -> None:
+        """Decide with what is known, at the end of the run, and write what was kept."""
+        if self.source is None and self._calls:
+            self._settle_cycle(len(set(self._calls)))
+        if self.source is None:
+            for source in (StepSource.TRAIN_CELL, StepSource.DATASET):
+                if self._tracks[source].pending:
+                    self._decide(source)
+                    return
+
+    def _listens(self) -> bool:
+        if self._suspended:
+            return False
+        thread = threading.get_ident()
+        if self._thread is None:
+            self._thread = thread
+        return thread == self._thread
+
+    def _outranked(self, source: StepSource) -> bool:
+        return self.source is not None and self.source < source
+
+    def _forget(self) -> None:
+        for track in self._tracks.values():
+            track.start = None
+
+    def _open(self, at_ns: int) -> None:
+        for source, track in self._tracks.items():
+            if track.start is None and source != StepSource.DATASET:
+                track.start = at_ns
+
+    def _settle_cycle(self, known: int) -> None:
+        """Fold the calls kept so far into whole cycles, if there is a cycle."""
+        self._cycle = cycle = cycle_length(self._calls, known)
+        if not cycle:
+            return
+        track = self._tracks[StepSource.OPTIMIZER_CYCLE]
+        calls = track.pending
+        whole = len(calls) - len(calls) % cycle
+        track.pending = [(calls[index][0], calls[index + cycle - 1][1]) for index in range(0, whole, cycle)]
+        if whole < len(calls):
+            track.start = calls[whole][0]
+        del self._calls[:whole]
+        self._decide(StepSource.OPTIMIZER_CYCLE)
+
+    def _boundary(self, source: StepSource, at_ns: int) -> None:
+        if self._outranked(source) or (self._loops and source > StepSource.FRAMEWORK_LOOP):
+            return
+        track = self._tracks[source]
+        step = track.end(at_ns)
+        if step is None:
+            return
+        if self.source == source:
+            self._write(*step)
+            return
+        track.pending.append(step)
+        if source <= StepSource.FRAMEWORK_LOOP or (self.source is not None and source < self.source):
+            self._decide(source)
+        elif source == StepSource.TRAIN_CELL and len(track.pending) >= 2 and not self._calls:
+            self._decide(source)
+        elif len(track.pending) >= PENDING and not self._calls:
+            self._decide(source)
+
+    def _decide(self, source: StepSource) -> None:
+        self.source = source
+        track = self._tracks[source]
+        pending, track.pending = track.pending, []
+        for other in self._tracks.values():
+            other.pending.clear()
+        self._decided(source)
+        for start, end in pending:
+            self._write(start, end)
+
+    def _write(self, start_ns: int, end_ns: int) -> None:
+        source = self.source or StepSource.WHOLE_RUN
+        recorded = self.schedule is None or self.schedule.records(self.count)
+        flags = 0 if recorded else int(Flag.UNRECORDED)
+        name = self.recorder.intern(source.name.lower())
+        self.recorder.record(Kind.STEP, source, flags, name, start_ns, end_ns, self.count)
+        self.count += 1
+        if self.schedule is not None:
+            self.recorder.pause(not self.schedule.records(self.count))
+        self._stepped(self.count)

@@ -1,0 +1,78 @@
+"""Mirror of `native/file_format.h`: the on-disk format of the store, version 1.
+
+The header file explains every field; `tests/test_format.py` compares the two.
+"""
+
+import struct
+from enum import IntEnum, IntFlag
+
+MAGIC = 0x31524F545350534D
+FORMAT_VERSION = 1
+HEADER_SIZE = 128
+SLOT_SIZE = 32
+STRING_MAX = 8160
+SEGMENT_CONTROL = 1
+
+#: magic, version, header_size, slot_size, flags, capacity, pid, index, created_ns, dropped, dropped_limit, reserved
+HEADER = struct.Struct("=QIIIIQIIQQQ64s")
+#: start_ns, end_ns, arg, name, kind, category, flags, extra
+SLOT = struct.Struct("=QQQIBBBB")
+
+CATEGORY_FINE = 0x40
+
+
+class Kind(IntEnum):
+    """What a slot holds; 0 is a slot that was never committed."""
+
+    OPEN = 1
+    SPAN = 2
+    INSTANT = 3
+    COUNTER = 4
+    STEP = 5
+    STRING = 6
+    ANCHOR = 7
+    THREAD = 8
+
+
+class Flag(IntFlag):
+    """What is special about a slot."""
+
+    RAISED = 1
+    ABANDONED = 2
+    UNRECORDED = 4
+
+
+class Category(IntEnum):
+    """What the time of a span was spent on; the phases of a step follow from it.
+
+    Categories from `CATEGORY_FINE` on are fine-grained: they stop first when a budget is reached.
+    """
+
+    OTHER = 0
+    IMPORT = 1
+    RUN = 2
+    EPOCH = 3
+    DATA = 4
+    COMPILE = 5
+    GRAPH = 6
+    FORWARD = 7
+    BACKWARD = 8
+    OPTIMIZER = 9
+    COMMUNICATION = 10
+    CHECKPOINT = 11
+    SYNC = 12
+    MARKER = 13
+    PROFILER = 14
+    MODULE = 0x40
+    OP = 0x41
+
+
+class StepSource(IntEnum):
+    """Who says where a step ends, best first; the category of a `Kind.STEP` slot."""
+
+    SCRIPT = 1
+    FRAMEWORK_LOOP = 2
+    OPTIMIZER_CYCLE = 3
+    TRAIN_CELL = 4
+    DATASET = 5
+    WHOLE_RUN = 6

@@ -1,0 +1,91 @@
+"""Names of the directories and files of a result.
+
+    {output_path}/{host}_{pid}_{UTC time}_ascend_ms/
+        profiler_info_{rank}.json  profiler_metadata.json  summary.json
+        ASCEND_PROFILER_OUTPUT/    what other tools read
+        FRAMEWORK/                 the store: raw data, kept
+            run_info.json          options, rank, hooks, reasons, state of the run
+            process_{pid}/         one per process that recorded: the job and its fork children
+                process_info.json
+                000000.seg ...     segments, see native/file_format.h
+        logs/
+
+Directories are 0750, files 0640, as MindSpore's own profiler makes them.
+"""
+
+import os
+import re
+import time
+from typing import Final
+
+DIRECTORY_MODE: Final = 0o750
+FILE_MODE: Final = 0o640
+
+SUFFIX: Final = "_ascend_ms"
+FRAMEWORK: Final = "FRAMEWORK"
+OUTPUT: Final = "ASCEND_PROFILER_OUTPUT"
+LOGS: Final = "logs"
+
+RUN_INFO: Final = "run_info.json"
+PROCESS_INFO: Final = "process_info.json"
+SUMMARY: Final = "summary.json"
+METADATA: Final = "profiler_metadata.json"
+TRACE_VIEW: Final = "trace_view.json"
+STEP_TRACE_TIME: Final = "step_trace_time.csv"
+DATASET: Final = "dataset.csv"
+
+_SEGMENT = re.compile(r"^\d{6,}\.seg$")
+_PROCESS = re.compile(r"^process_\d+$")
+
+
+def result_name(host: str, pid: int, wall_seconds: float) -> str:
+    """Return the name of a result directory: `{host}_{pid}_{UTC time to the millisecond}_ascend_ms`."""
+    stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime(wall_seconds))
+    milliseconds = int(wall_seconds * 1000) % 1000
+    return f"{host}_{pid}_{stamp}{milliseconds:03d}{SUFFIX}"
+
+
+def profiler_info(rank: int) -> str:
+    """Return the name of the file other tools take the rank from."""
+    return f"profiler_info_{rank}.json"
+
+
+def framework_dir(result: str) -> str:
+    """Return the store of a result directory."""
+    return os.path.join(result, FRAMEWORK)
+
+
+def output_dir(result: str) -> str:
+    """Return the folder of a result directory that other tools read."""
+    return os.path.join(result, OUTPUT)
+
+
+def run_info_path(result: str) -> str:
+    """Return the path of the run's record."""
+    return os.path.join(result, FRAMEWORK, RUN_INFO)
+
+
+def process_dir(result: str, pid: int) -> str:
+    """Return the folder one process of the run records into."""
+    return os.path.join(result, FRAMEWORK, f"process_{pid}")
+
+
+def process_dirs(result: str) -> list[str]:
+    """Return the folders of all processes that recorded, by name."""
+    framework = framework_dir(result)
+    try:
+        names = sorted(os.listdir(framework))
+    except OSError:
+        return []
+    return [os.path.join(framework, name) for name in names if _PROCESS.match(name)]
+
+
+def segment_name(index: int) -> str:
+    """Return the name of segment `index` of a process."""
+    return f"{index:06d}.seg"
+
+
+def segment_paths(folder: str) -> list[str]:
+    """Return the segment files of a process, oldest first."""
+    names = sorted((name for name in os.listdir(folder) if _SEGMENT.match(name)), key=lambda name: int(name[:-4]))
+    return [os.path.join(folder, name) for name in names]

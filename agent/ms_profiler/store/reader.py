@@ -1,0 +1,243 @@
+"""Read the files of one process back, byte by byte; knows the format and nothing of what is done with it.
+
+A profiled process may have been killed at any instruction, and a disk may lose the end of a file. Whatever can be
+read is used, and whatever had to be skipped is counted by reason, so that a table can say what it rests on.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ms_profiler.store import format as fmt
+from ms_profiler.store import layout, run_info
+from ms_profiler.store.format import Kind
+
+#: offset of the kind inside a slot
+_KIND = 28
+_FOREIGN_MAGIC = int.from_bytes(fmt.MAGIC.to_bytes(8, "little"), "big")
+
+
+@dataclass
+class ReadCounts:
+    """What was read and what had to be skipped, by reason.
+
+    Attributes:
+        slots: committed slots understood, strings and anchors included.
+        torn: slots never committed although later ones of the same segment are.
+        cut: slots cut off by the end of a file.
+        unknown: slots of a kind that this version does not know, or in a segment where that kind cannot be.
+        backwards: spans and steps that end before they start.
+        missing_strings: records whose name was not found; they are kept, under a made-up name.
+        empty_files: segments that were made and never written; nothing is lost with them.
+        damaged_files: (name, reason) of each file that was left out.
+    """
+
+    slots: int = 0
+    torn: int = 0
+    cut: int = 0
+    unknown: int = 0
+    backwards: int = 0
+    missing_strings: int = 0
+    empty_files: int = 0
+    damaged_files: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def lost(self) -> int:
+        """Return how many slots could not be used."""
+        return self.torn + self.cut + self.unknown + self.backwards
+
+    @property
+    def damaged(self) -> bool:
+        """Tell whether anything that was recorded could not be read."""
+        return bool(self.lost or self.missing_strings or self.damaged_files)
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A pair of clock readings: both in nanoseconds, with half the time the pair took."""
+
+    raw_ns: int
+    real_ns: int
+    half_width_ns: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The committed part of one segment file.
+
+    Attributes:
+        slots: whole slots, from the first to the last committed one.
+        control: it holds strings and anchors, not events.
+    """
+
+    name: str
+    control: bool
+    pid: int
+    dropped: int
+    dropped_limit: int
+    slots: bytes
+
+
+@dataclass
+class ProcessStore:
+    """What one process left: its record, its strings and anchors, and where its events are.
+
+    Attributes:
+        info: the process's own record; defaults where there is none.
+        has_info: the process's own record was found, so its `state` means something.
+        last_ns: RAW time of the last string or anchor.
+        files: segments that may hold events, oldest first.
+    """
+
+    folder: str
+    pid: int
+    info: run_info.ProcessInfo
+    has_info: bool
+    strings: dict[int, str] = field(default_factory=dict)
+    anchors: list[Anchor] = field(default_factory=list)
+    last_ns: int = 0
+    dropped: int = 0
+    dropped_limit: int = 0
+    files: list[str] = field(default_factory=list)
+
+    def segments(self, counts: ReadCounts) -> Iterator[Segment]:
+        """Read the event segments one by one."""
+        for path in self.files:
+            segment = read_segment(path, counts)
+            if segment is not None:
+                yield segment
+
+
+def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:
+    """Read the record and the control stream of the process that wrote `folder`; None when nothing there is readable.
+
+    Args:
+        folder: a `process_{pid}` directory.
+        counts: is added to.
+    """
+    info, found = _read_info(folder, counts)
+    store = ProcessStore(folder, info.pid or int(os.path.basename(folder).rpartition("_")[2]), info, found)
+    try:
+        paths = layout.segment_paths(folder)
+    except OSError as error:
+        counts.damaged_files.append((os.path.basename(folder), error.strerror or "cannot be listed"))
+        return None
+    readable = False
+    for path in paths:
+        control = _is_control(path)
+        if control is False:
+            store.files.append(path)
+            readable = True
+            continue
+        segment = read_segment(path, counts)
+        if segment is None:
+            continue
+        readable = True
+        if segment.control:
+            store.dropped = max(store.dropped, segment.dropped)
+            store.dropped_limit = max(store.dropped_limit, segment.dropped_limit)
+            _read_control(segment.slots, store, counts)
+    return store if readable else None
+
+
+def read_segment(path: str, counts: ReadCounts) -> Segment | None:
+    """Read one segment file; None, and a count, when it holds nothing that can be used.
+
+    Args:
+        path: of the file.
+        counts: is added to.
+    """
+    name = os.path.join(os.path.basename(os.path.dirname(path)), os.path.basename(path))
+    try:
+        with open(path, "rb") as stream:
+            content = stream.read()
+    except OSError as error:
+        counts.damaged_files.append((name, error.strerror or "cannot be read"))
+        return None
+    used = len(content.rstrip(b"\0"))
+    if used == 0:
+        counts.empty_files += 1
+        return None
+    reason = _unusable(content)
+    if reason:
+        counts.damaged_files.append((name, reason))
+        return None
+    _, _, header_size, _, flags, _, pid, _, _, dropped, limit, _ = fmt.HEADER.unpack_from(content)
+    whole = (len(content) - header_size) // fmt.SLOT_SIZE
+    if used > header_size + whole * fmt.SLOT_SIZE:
+        counts.cut += 1
+    end = min(-(-(used - header_size) // fmt.SLOT_SIZE), whole) * fmt.SLOT_SIZE + header_size
+    control = bool(flags & fmt.SEGMENT_CONTROL)
+    # what was being written when the process died is not a hole: only a committed slot ends the segment; in the
+    # control stream the last slots may be the bytes of a string
+    while not control and end > header_size and content[end - fmt.SLOT_SIZE + _KIND] == 0:
+        end -= fmt.SLOT_SIZE
+    return Segment(name, control, pid, dropped, limit, content[header_size:end])
+
+
+def _unusable(content: bytes) -> str:
+    if len(content) < fmt.HEADER_SIZE:
+        return f"{len(content)} bytes are less than a header"
+    magic, version, header_size, slot_size, *_ = fmt.HEADER.unpack_from(content)
+    if magic == _FOREIGN_MAGIC:
+        return f"written on a machine of the other byte order, this one is {sys.byteorder} endian"
+    if magic != fmt.MAGIC:
+        return "not a segment"
+    if version != fmt.FORMAT_VERSION:
+        return f"format version {version}, this program reads {fmt.FORMAT_VERSION}"
+    if slot_size != fmt.SLOT_SIZE or not fmt.HEADER_SIZE <= header_size <= len(content):
+        return f"a header that contradicts itself (header {header_size}, slot {slot_size} bytes)"
+    return ""
+
+
+def _is_control(path: str) -> bool | None:
+    """Tell from the header alone, so that event segments are not read twice; None when the header says nothing."""
+    try:
+        with open(path, "rb") as stream:
+            header = stream.read(fmt.HEADER_SIZE)
+    except OSError:
+        return None
+    if len(header) < fmt.HEADER_SIZE or _unusable(header):
+        return None
+    return bool(fmt.HEADER.unpack(header)[4] & fmt.SEGMENT_CONTROL)
+
+
+def _read_info(folder: str, counts: ReadCounts) -> tuple[run_info.ProcessInfo, bool]:
+    path = os.path.join(folder, layout.PROCESS_INFO)
+    try:
+        return run_info.read_process(path), True
+    except FileNotFoundError:
+        reason = "missing"
+    except (OSError, ValueError, TypeError) as error:
+        reason = str(error)
+    counts.damaged_files.append((os.path.join(os.path.basename(folder), layout.PROCESS_INFO), reason))
+    return run_info.ProcessInfo(), False
+
+
+def _read_control(slots: bytes, store: ProcessStore, counts: ReadCounts) -> None:
+    position, end = 0, len(slots)
+    torn = unknown = 0  # since the last committed slot: a string half written at the end is no damage
+    while position < end:
+        start_ns, end_ns, arg, name, kind, _, _, extra = fmt.SLOT.unpack_from(slots, position)
+        position += fmt.SLOT_SIZE
+        if kind == Kind.STRING:
+            text = slots[position : position + arg].ljust(arg, b"\0")
+            position += extra * fmt.SLOT_SIZE
+            if arg > extra * fmt.SLOT_SIZE or position > end:
+                counts.cut += 1
+                continue
+            store.strings[name] = text.decode("utf-8", "replace")
+        elif kind == Kind.ANCHOR:
+            store.anchors.append(Anchor(start_ns, end_ns, arg))
+        elif kind == 0:
+            torn += 1
+            continue
+        elif kind != Kind.THREAD:
+            unknown += 1
+            continue
+        counts.torn += torn
+        counts.unknown += unknown
+        torn = unknown = 0
+        counts.slots += 1
+        store.last_ns = max(store.last_ns, start_ns)

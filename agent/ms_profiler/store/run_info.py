@@ -1,0 +1,118 @@
+"""The run's record: what was asked for, what was done about it, and how it ended.
+
+Two small JSON files, each rewritten whole (temporary file, then rename) whenever something changes, so that
+after a kill the last state is there. `state` is "running" until the process says otherwise; a reader that
+finds "running" and no such process knows that it ended without Python's exit.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
+
+from ms_profiler.store import layout
+
+RECORD_VERSION = 1
+
+
+@dataclass
+class RunInfo:
+    """The record of one run, written by the process that owns the result directory.
+
+    Times named `*_ns` are CLOCK_MONOTONIC_RAW nanoseconds, `*_wall` seconds since the epoch.
+    """
+
+    version: int = RECORD_VERSION
+    product_version: str = ""
+    pid: int = 0
+    host: str = ""
+    #: identifies this boot of this host, so that a pid found later is not taken for ours
+    boot_id: str = ""
+    #: start of the process in clock ticks since boot (/proc/self/stat field 22)
+    process_start: int = 0
+    started_wall: float = 0.0
+    started_ns: int = 0
+    #: resolved options, by name
+    options: dict[str, Any] = field(default_factory=dict)
+    #: the lines about bad options, as printed
+    messages: list[str] = field(default_factory=list)
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    device_id: int = 0
+    #: ranks of one launch on this host share it; the last of them to end analyses all
+    job: str = ""
+    python: str = ""
+    #: {"name": "mindspore", "version": "2.10.0", "mode": "graph" | "pynative" | "", "device": "CPU"}
+    framework: dict[str, str] = field(default_factory=dict)
+    #: target -> "applied" | "missing: reason" | "failed: reason"
+    hooks: dict[str, str] = field(default_factory=dict)
+    #: {"what": ..., "why": ...} each
+    not_collected: list[dict[str, str]] = field(default_factory=list)
+    #: {"source": StepSource name in lower case, "why": ...}; empty until decided
+    steps: dict[str, str] = field(default_factory=dict)
+    #: {"span_ns": cost of one recorded span, "idle_ns": cost of one hook that records nothing, "start_ns": start-up}
+    cost: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class ProcessInfo:
+    """The record of one process that recorded into a result directory."""
+
+    version: int = RECORD_VERSION
+    pid: int = 0
+    parent: int = 0
+    process_start: int = 0
+    #: "main", or what kind of child it is: "fork", "spawn"
+    role: str = "main"
+    name: str = ""
+    #: "native" or "python"
+    recorder: str = ""
+    #: why the native recorder is not in use; empty when it is
+    recorder_reason: str = ""
+    #: "running" | "ended"
+    state: str = "running"
+    #: "exit" | "exception: NAME" | "" while running
+    end: str = ""
+    ended_ns: int = 0
+    records: int = 0
+    dropped: int = 0
+    dropped_limit: int = 0
+    bytes: int = 0
+    threads: int = 0
+
+
+_Record = TypeVar("_Record", RunInfo, ProcessInfo)
+
+
+def write(path: str, record: RunInfo | ProcessInfo) -> None:
+    """Replace the file at `path` by `record`, never leaving half of it."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, layout.FILE_MODE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        json.dump(asdict(record), stream, indent=1)
+    os.replace(temporary, path)
+
+
+def read_run(path: str) -> RunInfo:
+    """Read the record of a run; unknown keys are ignored, missing ones keep their defaults.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not a JSON object.
+    """
+    return _read(path, RunInfo)
+
+
+def read_process(path: str) -> ProcessInfo:
+    """Read the record of a process, as `read_run` does."""
+    return _read(path, ProcessInfo)
+
+
+def _read(path: str, kind: type[_Record]) -> _Record:
+    with open(path, encoding="utf-8") as stream:
+        content = json.load(stream)
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} holds {type(content).__name__}, not an object")
+    known = {item.name for item in fields(kind)}
+    return kind(**{key: value for key, value in content.items() if key in known})

@@ -1,0 +1,89 @@
+/* The on-disk format of the store, version 1.
+ *
+ * A process writes one folder (see store/layout.py for its name) that holds segment files. A segment is
+ * one fixed header followed by 32-byte slots. Every file is preallocated and zero-filled: a slot whose
+ * `kind` is 0 was never committed, and ends the segment for a reader unless later slots are committed
+ * (a torn slot: counted, then skipped).
+ *
+ * Commit rule. A writer fills a slot and then publishes its last 32-bit word (kind, category, flags,
+ * extra) with one release store. What a reader sees committed is therefore whole, at any moment, also
+ * after SIGKILL: the pages belong to the kernel, not to the process.
+ *
+ * In-place end. A span is written when it begins (MSP_KIND_OPEN, end_ns 0) and turned into MSP_KIND_SPAN
+ * when it ends: `end_ns` first, then the release store of the last word. So slots stand in order of
+ * start, one slot a span, and what was running when a process died is in the file.
+ *
+ * Streams. Slots of one segment belong to one thread at a time. A segment starts with an MSP_KIND_THREAD
+ * slot, and whenever another thread takes over what an ended one left unused, it writes its own. Segment
+ * 0 of a process is the control stream (MSP_KIND_STRING, MSP_KIND_ANCHOR), written under a lock; it is
+ * continued in further segments that carry MSP_SEGMENT_CONTROL in their header.
+ *
+ * Strings. An MSP_KIND_STRING slot carries the id in `name`, the length in bytes in `arg` (UTF-8, at most
+ * MSP_STRING_MAX), and is followed by `extra` slots of raw bytes. Payload before head: the head slot is
+ * committed last. Ids start at 1; id 0 is the empty string. A string is committed before any record that
+ * names it. Payload slots may contain any byte, so a reader steps over them by `extra`.
+ *
+ * Times are CLOCK_MONOTONIC_RAW nanoseconds. Integers are in the byte order of the machine; the header's
+ * magic tells a reader of the other order.
+ *
+ * store/format.py mirrors this file and a test compares the two: change both, and the version.
+ */
+#ifndef MSP_FILE_FORMAT_H
+#define MSP_FILE_FORMAT_H
+
+#include <stdint.h>
+
+#define MSP_MAGIC 0x31524F545350534DULL /* the bytes "MSPSTOR1", read as a little-endian u64 */
+#define MSP_FORMAT_VERSION 1
+#define MSP_HEADER_SIZE 128
+#define MSP_SLOT_SIZE 32
+#define MSP_STRING_MAX 8160 /* 255 payload slots of 32 bytes */
+
+/* segment flags */
+#define MSP_SEGMENT_CONTROL 1 /* strings and anchors, not events */
+
+typedef struct {
+  uint64_t magic;        /* MSP_MAGIC */
+  uint32_t version;      /* MSP_FORMAT_VERSION */
+  uint32_t header_size;  /* offset of the first slot */
+  uint32_t slot_size;    /* MSP_SLOT_SIZE */
+  uint32_t flags;        /* MSP_SEGMENT_* */
+  uint64_t capacity;     /* slots in this segment */
+  uint32_t pid;          /* process that wrote it */
+  uint32_t index;        /* number of this segment in its process, from 0 */
+  uint64_t created_ns;   /* MONOTONIC_RAW when the segment was made */
+  uint64_t dropped;      /* control segment 0 only: records dropped so far, all reasons, updated as they happen */
+  uint64_t dropped_limit; /* control segment 0 only: of these, those the disk or cost budget refused */
+  uint8_t reserved[64];
+} msp_segment_header;
+
+typedef struct {
+  uint64_t start_ns; /* when it began, or happened */
+  uint64_t end_ns;   /* when it ended; 0 while open; meaning by kind otherwise */
+  uint64_t arg;      /* meaning by kind */
+  uint32_t name;     /* string id */
+  uint8_t kind;      /* MSP_KIND_*; 0: not committed */
+  uint8_t category;  /* store/format.py Category: what it was spent on */
+  uint8_t flags;     /* MSP_FLAG_* */
+  uint8_t extra;     /* payload slots that follow */
+} msp_slot;
+
+/* kind            start_ns   end_ns          arg                            name              */
+#define MSP_KIND_OPEN 1    /* begin   0               caller's value                 what              */
+#define MSP_KIND_SPAN 2    /* begin   end             caller's value                 what              */
+#define MSP_KIND_INSTANT 3 /* time    time            caller's value                 what              */
+#define MSP_KIND_COUNTER 4 /* time    time            value, IEEE double bits        which counter     */
+#define MSP_KIND_STEP 5    /* begin   end             step number                    source of steps   */
+#define MSP_KIND_STRING 6  /* time    0               length in bytes                id                */
+#define MSP_KIND_ANCHOR 7  /* RAW     REALTIME        half width of the pair, ns     0                 */
+#define MSP_KIND_THREAD 8  /* time    native tid      process-wide thread number     thread's name     */
+
+/* flags */
+#define MSP_FLAG_RAISED 1    /* the call ended with an exception */
+#define MSP_FLAG_ABANDONED 2 /* closed because an outer span ended first, or its thread did */
+#define MSP_FLAG_UNRECORDED 4 /* a step that the schedule did not record: only its times are known */
+
+/* Categories with this bit are fine-grained: they stop first when a budget is reached. */
+#define MSP_CATEGORY_FINE 0x40
+
+#endif
