@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ms_profiler import log, options
-from ms_profiler.job import handover, process, recorder
+from ms_profiler.job import bootstrap, handover, process, recorder
 from ms_profiler.job.frameworks import PLUGINS, base
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.steps import WHY, Steps
@@ -148,7 +148,7 @@ class Session:
         return True
 
     def _make_result(self) -> bool:
-        path, message = process.choose_output(self.options.output_path)
+        path, message = process.choose_output(self.options.output_path, bootstrap.start_directory)
         if message:
             log.line(message)
             self.info.messages.append(message)

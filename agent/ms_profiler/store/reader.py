@@ -52,6 +52,18 @@ class ReadCounts:
         """Tell whether anything that was recorded could not be read."""
         return bool(self.lost or self.missing_strings or self.damaged_files)
 
+    def describe(self) -> str:
+        """Return in one line what could not be read; empty when everything could."""
+        numbers = {
+            "torn slots": self.torn,
+            "slots cut off": self.cut,
+            "slots of unknown kind": self.unknown,
+            "records that end before they start": self.backwards,
+            "records without their name": self.missing_strings,
+        }
+        parts = [f"{number} {what}" for what, number in numbers.items() if number]
+        return "; ".join([*parts, *(f"{name}: {reason}" for name, reason in self.damaged_files)])
+
 
 @dataclass(frozen=True)
 class Anchor:
@@ -158,6 +170,9 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
     used = len(content.rstrip(b"\0"))
     if used == 0:
         counts.empty_files += 1
+        return None
+    if used <= fmt.HEADER_SIZE and not any(content[:8]):
+        counts.empty_files += 1  # the magic is written last: this one was still being made
         return None
     reason = _unusable(content)
     if reason:

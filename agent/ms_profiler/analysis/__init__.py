@@ -1,0 +1,1 @@
+"""Everything that runs elsewhere: store -> tables -> metrics -> writers and report."""

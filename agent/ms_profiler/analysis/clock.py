@@ -1,0 +1,99 @@
+"""The one place that converts times: CLOCK_MONOTONIC_RAW nanoseconds to nanoseconds since the epoch.
+
+An anchor is a pair of both clocks; `offset = REALTIME - RAW`. REALTIME is disciplined and RAW is not, so the offset
+creeps by some 20 ppm (70 ms an hour): between anchors it is interpolated. An anchor becomes a knot of the line only
+when its offset differs from the last knot's by more than the two readings are uncertain; a short run thus has one
+constant offset, and durations come out as measured.
+
+When somebody sets the wall clock during the run the offset jumps. The jump is reported and taken out, so that the
+time line goes on as it began.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+
+from ms_profiler.store.reader import Anchor
+
+#: what adjtime(2) may slew, in parts per million; a faster change is a step
+SLEW_PPM = 500
+#: a step smaller than this is told from scheduling noise by nothing
+STEP_MINIMUM_NS = 100_000
+#: readings that took longer than this many times the best one are not used
+POOR_READING = 10
+
+
+@dataclass(frozen=True)
+class WallStep:
+    """The wall clock was set: at which moment of the time line, and by how much."""
+
+    at_ns: int
+    jump_ns: int
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Converts times of one host.
+
+    Attributes:
+        knots: (raw, offset) where the offset is known, by time; linear between, constant outside.
+        uncertainty_ns: half width of the worst reading used; None when no pair was recorded.
+        steps: when the wall clock was set during the run.
+    """
+
+    knots: tuple[tuple[int, int], ...]
+    uncertainty_ns: int | None
+    steps: tuple[WallStep, ...] = ()
+
+    @classmethod
+    def from_anchors(cls, anchors: Iterable[Anchor], fallback: Anchor | None = None) -> "Clock":
+        """Return the clock that runs through `anchors`.
+
+        Args:
+            anchors: of all processes of one host, in any order.
+            fallback: a less certain pair, used when there is no anchor.
+        """
+        pairs = sorted(anchors, key=lambda anchor: anchor.raw_ns) or ([fallback] if fallback else [])
+        if not pairs:
+            return cls(((0, 0),), None)
+        limit = POOR_READING * max(min(pair.half_width_ns for pair in pairs), 100)
+        good = [pair for pair in pairs if pair.half_width_ns <= limit]
+        knots = [(good[0].raw_ns, good[0].real_ns - good[0].raw_ns)]
+        steps: list[WallStep] = []
+        shift = 0  # sum of the jumps so far
+        last = good[0]
+        for pair in good[1:]:
+            noise = pair.half_width_ns + last.half_width_ns
+            change = pair.real_ns - pair.raw_ns - shift - knots[-1][1]
+            slew = (pair.raw_ns - last.raw_ns) * SLEW_PPM // 1_000_000
+            if abs(change) > noise + slew + STEP_MINIMUM_NS:
+                steps.append(WallStep(pair.raw_ns + knots[-1][1], change))
+                shift += change
+            elif abs(change) > noise:
+                knots.append((pair.raw_ns, knots[-1][1] + change))
+                last = pair
+        return cls(tuple(knots), max(pair.half_width_ns for pair in good), tuple(steps))
+
+    def epoch(self, raw: pl.Series) -> pl.Series:
+        """Convert RAW nanoseconds.
+
+        offset(t) = o_i + (o_i+1 - o_i) * (t - t_i) / (t_i+1 - t_i); only the last term is a floating-point product
+        and it stays below a second, so the result is exact to the nanosecond.
+
+        Args:
+            raw: Int64 times; nulls stay null.
+        """
+        if len(self.knots) == 1:
+            return raw + self.knots[0][1]
+        times = pl.Series([knot[0] for knot in self.knots], dtype=pl.Int64)
+        offsets = pl.Series([knot[1] for knot in self.knots], dtype=pl.Int64)
+        slopes = (offsets.diff().cast(pl.Float64) / times.diff().cast(pl.Float64)).shift(-1).fill_null(0.0)
+        row = (times.search_sorted(raw, side="right").cast(pl.Int64) - 1).clip(lower_bound=0)
+        since = (raw - times.gather(row)).clip(lower_bound=0)
+        creep = (slopes.gather(row) * since.cast(pl.Float64)).round().cast(pl.Int64)
+        return (raw + offsets.gather(row) + creep).rename(raw.name)
+
+    def epoch_ns(self, raw: int) -> int:
+        """Convert one time, as `epoch` does."""
+        return int(self.epoch(pl.Series([raw], dtype=pl.Int64))[0])

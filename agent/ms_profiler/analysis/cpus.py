@@ -1,0 +1,61 @@
+"""How many processors this process may keep busy."""
+
+import os
+
+_UNIFIED = "/sys/fs/cgroup"
+_LEGACY = "/sys/fs/cgroup/cpu"
+
+
+def usable() -> int:
+    """Return the processors of the affinity mask, at most what the control group's quota pays for, at least 1."""
+    count = len(os.sched_getaffinity(0))
+    quota = _quota()
+    return max(1, count if quota is None else min(count, round(quota)))
+
+
+def limit_threads(most: int | None = None) -> None:
+    """Keep Polars to the usable processors; without effect once Polars is imported, or where the user has decided.
+
+    Args:
+        most: an upper bound on top.
+    """
+    count = usable() if most is None else max(1, min(most, usable()))
+    os.environ.setdefault("POLARS_MAX_THREADS", str(count))
+
+
+def _quota() -> float | None:
+    """Return the smallest quota of the control groups around this process, in processors; None without one."""
+    quotas = [quota for path in _groups() if (quota := _read_quota(path)) is not None]
+    return min(quotas, default=None)
+
+
+def _groups() -> list[str]:
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as stream:
+            lines = [line.rstrip("\n").split(":", 2) for line in stream]
+    except OSError:
+        return []
+    folders = [_UNIFIED, _LEGACY]
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = _LEGACY if controllers else _UNIFIED
+        parts = path.strip("/").split("/")
+        folders += [os.path.join(root, *parts[:depth]) for depth in range(1, len(parts) + 1) if parts[0]]
+    return folders
+
+
+def _read_quota(folder: str) -> float | None:
+    try:
+        if os.path.exists(os.path.join(folder, "cpu.max")):
+            quota, period = _words(folder, "cpu.max")
+        else:
+            (quota,), (period,) = _words(folder, "cpu.cfs_quota_us"), _words(folder, "cpu.cfs_period_us")
+        return int(quota) / int(period) if quota not in ("max", "-1") else None
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _words(folder: str, name: str) -> list[str]:
+    with open(os.path.join(folder, name), encoding="ascii") as stream:
+        return stream.read().split()

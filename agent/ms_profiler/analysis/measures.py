@@ -1,0 +1,133 @@
+"""Every metric of one run, computed once and handed to every writer."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.metrics import (
+    advice,
+    completeness,
+    cost,
+    dataset,
+    intervals,
+    operators,
+    overlap,
+    phases,
+    steps,
+    verdict,
+)
+from ms_profiler.errors import UsageError
+from ms_profiler.store.format import Category
+
+#: categories listed as modules
+_MODULES = [Category.MODULE]
+_OPERATORS = [Category.OP]
+
+
+@dataclass
+class Measures:
+    """One run, measured.
+
+    Attributes:
+        recording: what was read.
+        chosen: the steps that were asked for; None for all.
+        steps: the steps in use.
+        spans: `tables.SPANS` with `duration_ns` and `self_ns`, of the chosen steps.
+        pieces: the recorded steps cut by phase, see `phases.pieces`.
+        shares: time by phase, see `phases.shares`.
+        compiled: steps (rows of `steps.table`) that compiled something.
+        compile_ns: time in which something was compiled.
+        states: the recorded steps cut by state, see `overlap.states`.
+        run_ns: from the first to the last record.
+    """
+
+    recording: tables.Recording
+    chosen: list[int] | None
+    steps: steps.Steps
+    spans: pl.DataFrame
+    pieces: pl.DataFrame
+    shares: pl.DataFrame
+    compiled: list[int]
+    compile_ns: int
+    states: pl.DataFrame
+    operators: pl.DataFrame
+    modules: pl.DataFrame
+    waits: pl.DataFrame
+    finding: verdict.Finding
+    advice: list[dict[str, Any]]
+    completeness: dict[str, Any]
+    cost: dict[str, Any]
+    run_ns: int
+
+    @property
+    def steady(self) -> pl.DataFrame:
+        """Return the recorded steps that compiled nothing; all recorded ones where that leaves none."""
+        known = self.steps.table.with_row_index("row").filter("recorded")
+        steady = known.filter(~pl.col("row").is_in(self.compiled))
+        return known if steady.is_empty() else steady
+
+
+def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Measures:
+    """Compute every metric.
+
+    Args:
+        recording: the run.
+        chosen: step numbers to keep to; None for all.
+
+    Raises:
+        UsageError: the run has none of these steps.
+    """
+    used = steps.choose(recording)
+    spans = operators.self_times(recording.spans)
+    if chosen is not None:
+        used = steps.restrict(used, chosen)
+        if used.table.is_empty():
+            raise UsageError(f"{recording.directory} has none of the steps {chosen[0]} to {chosen[-1]}.")
+        spans = _within(spans, used)
+    pieces = phases.pieces(spans, used)
+    times = phases.by_step(pieces)
+    compiled = phases.compiling(times)
+    shares = phases.shares(times, compiled)
+    compile_ns = intervals.total_ns(
+        intervals.union(spans.filter(pl.col("process") == used.process, pl.col("category") == Category.COMPILE))
+    )
+    first, last = int(_least(recording.processes["first_ns"])), int(_most(recording.processes["last_ns"]))
+    before_ns = int(used.table["end_ns"][compiled[-1]]) - first if compiled else 0
+    recorded = used.recorded.height
+    measures = Measures(
+        recording=recording,
+        chosen=chosen,
+        steps=used,
+        spans=spans,
+        pieces=pieces,
+        shares=shares,
+        compiled=compiled,
+        compile_ns=compile_ns,
+        states=overlap.states(overlap.computing(pieces), overlap.communicating(spans, pieces, used), used),
+        operators=operators.by_name(spans, recording.names, _OPERATORS),
+        modules=operators.by_name(spans, recording.names, _MODULES),
+        waits=dataset.waits(spans, recording.names),
+        finding=verdict.finding(shares, used.source, recorded, compile_ns, before_ns, last - first),
+        advice=[],
+        completeness=completeness.completeness(recording),
+        cost=cost.cost(recording, last - first),
+        run_ns=last - first,
+    )
+    measures.advice = advice.advice(shares, steps.statistics(measures.steady), len(compiled), recorded)
+    return measures
+
+
+def _within(spans: pl.DataFrame, used: steps.Steps) -> pl.DataFrame:
+    """Keep the spans that touch the time from the first to the last chosen step."""
+    start, end = _least(used.table["start_ns"]), _most(used.table["end_ns"])
+    return spans.filter(pl.col("start_ns") < end, pl.col("end_ns") > start)
+
+
+def _least(times: pl.Series) -> int:
+    return min(times.to_list(), default=0)
+
+
+def _most(times: pl.Series) -> int:
+    return max(times.to_list(), default=0)

@@ -1,0 +1,1 @@
+"""Pure functions over tables; each states its formula."""

@@ -1,0 +1,59 @@
+"""What the tables rest on: what was recorded, refused, damaged or lost."""
+
+from typing import Any
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.store.format import CATEGORY_FINE
+
+
+def completeness(recording: tables.Recording) -> dict[str, Any]:
+    """Return counts of what was recorded and of what is missing, by reason.
+
+    Args:
+        recording: the run.
+    """
+    counts, processes = recording.counts, recording.processes
+    return {
+        "records": int(processes["records"].sum()),
+        "dropped": int(processes["dropped"].sum()),
+        "dropped_limit": int(processes["dropped_limit"].sum()),
+        "torn": counts.torn,
+        "cut": counts.cut,
+        "unknown": counts.unknown,
+        "backwards": counts.backwards,
+        "missing_strings": counts.missing_strings,
+        "empty_files": counts.empty_files,
+        "unfinished_spans": int(recording.spans["unfinished"].sum()),
+        "lost_windows": lost_windows(recording),
+        "damaged_files": [{"file": name, "reason": reason} for name, reason in counts.damaged_files],
+    }
+
+
+def lost_windows(recording: tables.Recording) -> list[dict[str, Any]]:
+    """Return from when on a budget refused fine-grained records, in seconds since the start of the recording.
+
+    The recorder counts what a budget refuses but writes nothing then: the window reaches from the last fine-grained
+    record to the last record of any kind.
+
+    Args:
+        recording: the run.
+    """
+    fine = (
+        recording.spans.filter(pl.col("category") >= CATEGORY_FINE)
+        .group_by("process")
+        .agg(pl.col("end_ns").max().alias("from_ns"))
+    )
+    limited = recording.processes.filter(pl.col("dropped_limit") > 0).join(fine, on="process", how="left")
+    start = int(recording.processes["first_ns"].min() or 0)  # type: ignore[arg-type]
+    return [
+        {
+            "pid": row["process"],
+            "what": "fine-grained records (modules and operators), refused by a budget",
+            "from_s": round(((row["from_ns"] or row["first_ns"]) - start) / 1e9, 6),
+            "to_s": round((row["last_ns"] - start) / 1e9, 6),
+            "records": row["dropped_limit"],
+        }
+        for row in limited.iter_rows(named=True)
+    ]

@@ -1,0 +1,73 @@
+"""Where the time went by name: operators, modules, and what else was recorded as spans."""
+
+from typing import Any
+
+import polars as pl
+
+from ms_profiler.analysis.metrics.steps import milliseconds
+from ms_profiler.store.format import Category
+
+#: names listed
+TOP = 20
+
+
+def self_times(spans: pl.DataFrame) -> pl.DataFrame:
+    """Add `duration_ns` and `self_ns`: a span's duration, and what of it no span directly inside it covers.
+
+    self(i) = duration(i) - sum of duration(j) over all j with parent(j) = i, where only the part inside i counts.
+
+    Args:
+        spans: `tables.SPANS`, complete: `parent` numbers their rows.
+    """
+    timed = spans.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns")).with_row_index("row")
+    inside = (
+        timed.filter(pl.col("parent").is_not_null())
+        .select(
+            pl.col("parent").alias("row"),
+            inside_ns=pl.min_horizontal("end_ns", timed["end_ns"].gather(timed["parent"].drop_nulls()))
+            - pl.col("start_ns"),
+        )
+        .group_by("row")
+        .agg(pl.col("inside_ns").sum())
+    )
+    return timed.join(inside, on="row", how="left", maintain_order="left").select(
+        pl.exclude("row", "inside_ns"), self_ns=pl.col("duration_ns") - pl.col("inside_ns").fill_null(0)
+    )
+
+
+def by_name(spans: pl.DataFrame, names: pl.Series, categories: list[Category]) -> pl.DataFrame:
+    """Sum up spans of the same name and category, most self time first.
+
+    Args:
+        spans: of `self_times`.
+        names: texts by row.
+        categories: which spans.
+
+    Returns:
+        `name`, `category`, `count`, `total_ns`, `self_ns`, `max_ns`.
+    """
+    chosen = spans.filter(pl.col("category").is_in([int(category) for category in categories]))
+    sums = chosen.group_by("name", "category").agg(
+        pl.len().alias("count"),
+        pl.col("duration_ns").sum().alias("total_ns"),
+        pl.col("self_ns").sum(),
+        pl.col("duration_ns").max().alias("max_ns"),
+    )
+    return sums.with_columns(names.gather(sums["name"])).sort(
+        "self_ns", "total_ns", "name", "category", descending=[True, True, False, False]
+    )
+
+
+def top(sums: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
+    """Return the first rows of `by_name` as records, in milliseconds."""
+    return [
+        {
+            "name": row["name"],
+            "count": row["count"],
+            "total_ms": milliseconds(row["total_ns"]),
+            "self_ms": milliseconds(row["self_ns"]),
+            "average_ms": milliseconds(row["total_ns"] / row["count"]),
+            "max_ms": milliseconds(row["max_ns"]),
+        }
+        for row in sums.head(count).iter_rows(named=True)
+    ]

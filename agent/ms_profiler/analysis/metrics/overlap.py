@@ -1,0 +1,115 @@
+"""How much of each step the machine computed, communicated, did both or neither."""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.store.format import Category
+
+#: lanes of the overlap analysis, as MindSpore's tools name them
+LANE_COMPUTING: Final = "Computing"
+LANE_COMMUNICATION: Final = "Communication"
+LANE_NOT_OVERLAPPED: Final = "Communication(Not Overlapped)"
+LANE_FREE: Final = "Free"
+
+
+def computing(cut: pl.DataFrame) -> pl.DataFrame:
+    """Return when the model was computed, from the phases: for runs in which nothing recorded kernels.
+
+    Args:
+        cut: of `phases.pieces`.
+    """
+    return intervals.union(cut.filter(pl.col("phase").is_in(COMPUTING)))
+
+
+def communicating(spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return when the stepping process communicated: that phase, and the collectives of its other threads.
+
+    Args:
+        spans: `tables.SPANS`.
+        cut: of `phases.pieces`.
+        steps: the steps in use.
+    """
+    beside = spans.filter(
+        pl.col("process") == steps.process,
+        pl.col("thread") != steps.thread,
+        pl.col("category") == Category.COMMUNICATION,
+    )
+    own = cut.filter(pl.col("phase") == NAMES[Category.COMMUNICATION])
+    return intervals.union(pl.concat([own.select(intervals.BOUNDS), beside.select(intervals.BOUNDS)]))
+
+
+def states(compute: pl.DataFrame, communicate: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Cut the recorded steps into pieces of one state.
+
+    Args:
+        compute: when the model was computed.
+        communicate: when data was exchanged.
+        steps: the steps in use.
+
+    Returns:
+        `step` (row of `steps.table`), `computing`, `communicating`, `start_ns`, `end_ns`, by time.
+    """
+    known = steps.table.with_row_index("step").filter("recorded")
+    line = intervals.timeline({"steps": known, "computing": compute, "communicating": communicate})
+    return (
+        line.filter(pl.col("steps") > 0)
+        .join_asof(known.select("step", "start_ns"), on="start_ns")
+        .select("step", pl.col("computing") > 0, pl.col("communicating") > 0, "start_ns", "end_ns")
+    )
+
+
+def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Return one row a step, in nanoseconds.
+
+    stage = the step; computing, communication = union of their intervals in it; overlapped = both at once;
+    not_overlapped = communication - overlapped; free = stage - computing - not_overlapped; preparing = from the start
+    of the step to its first computation (0 without one).
+
+    Args:
+        pieces: of `states`.
+    """
+    both = pl.col("computing") & pl.col("communicating")
+    length = pl.col("end_ns") - pl.col("start_ns")
+
+    def covered(condition: pl.Expr) -> pl.Expr:
+        return length.filter(condition).sum()
+
+    return (
+        pieces.group_by("step")
+        .agg(
+            length.sum().alias("stage"),
+            covered(pl.col("computing")).alias("computing"),
+            covered(pl.col("communicating")).alias("communication"),
+            covered(both).alias("overlapped"),
+            covered(pl.col("communicating") & ~pl.col("computing")).alias("not_overlapped"),
+            covered(~pl.col("computing") & ~pl.col("communicating")).alias("free"),
+            (pl.col("start_ns").filter(pl.col("computing")).min() - pl.col("start_ns").min())
+            .fill_null(0)
+            .alias("preparing"),
+        )
+        .sort("step")
+    )
+
+
+def lanes(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Return the intervals of the four lanes: `lane`, `start_ns`, `end_ns`, by lane and time.
+
+    Args:
+        pieces: of `states`.
+    """
+    conditions = {
+        LANE_COMPUTING: pl.col("computing"),
+        LANE_COMMUNICATION: pl.col("communicating"),
+        LANE_NOT_OVERLAPPED: pl.col("communicating") & ~pl.col("computing"),
+        LANE_FREE: ~pl.col("computing") & ~pl.col("communicating"),
+    }
+    return pl.concat(
+        [
+            intervals.merge(pieces.filter(condition), "step").select(pl.lit(lane).alias("lane"), "start_ns", "end_ns")
+            for lane, condition in conditions.items()
+        ]
+    )

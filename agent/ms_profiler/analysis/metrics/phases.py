@@ -1,0 +1,178 @@
+"""What each step was spent on."""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.nesting import nest
+from ms_profiler.store.format import Category
+
+OTHER: Final = "other"
+FORWARD: Final = "forward"
+
+#: phase by category, in the order in which they are shown
+NAMES: Final = {
+    Category.DATA: "data",
+    Category.COMPILE: "compile",
+    Category.GRAPH: "compute (graph)",
+    Category.FORWARD: FORWARD,
+    Category.BACKWARD: "backward",
+    Category.OPTIMIZER: "optimizer",
+    Category.COMMUNICATION: "communication",
+    Category.CHECKPOINT: "checkpoint",
+    Category.SYNC: "sync",
+}
+ALL: Final = (*NAMES.values(), OTHER)
+#: phases in which the model is computed, where nothing better says when it was
+COMPUTING: Final = tuple(
+    NAMES[category] for category in (Category.GRAPH, Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)
+)
+
+
+def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Cut the recorded steps into pieces of one phase each; the pieces of a step add up to it exactly.
+
+    At every moment of a step the phase is that of the innermost span on the stepping thread that has one. A module
+    outside all of them is a forward pass, and everything else is "other".
+
+    Args:
+        spans: `tables.SPANS` of the run.
+        steps: the steps in use.
+
+    Returns:
+        `step` (row of `steps.table`), `phase`, `start_ns`, `end_ns`, by time.
+    """
+    own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    known = steps.table.with_row_index("step").filter("recorded")
+    line = intervals.timeline(
+        {
+            "steps": known,
+            "code": innermost(own.filter(pl.col("category").is_in([int(category) for category in NAMES]))),
+            "modules": intervals.union(own.filter(pl.col("category") == Category.MODULE)),
+        },
+        {"code": "category"},
+    )
+    phase = pl.col("code").replace_strict(
+        {int(category): name for category, name in NAMES.items()}, default=None, return_dtype=pl.String
+    )
+    return (
+        line.filter(pl.col("steps") > 0)
+        .join_asof(known.select("step", "start_ns"), on="start_ns")
+        .select(
+            "step",
+            pl.coalesce(phase, pl.when(pl.col("modules") > 0).then(pl.lit(FORWARD)), pl.lit(OTHER)).alias("phase"),
+            "start_ns",
+            "end_ns",
+        )
+    )
+
+
+def by_step(cut: pl.DataFrame) -> pl.DataFrame:
+    """Return the time of each phase in each step: `step`, `phase`, `duration_ns`.
+
+    Args:
+        cut: of `pieces`.
+    """
+    return (
+        cut.group_by("step", "phase")
+        .agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("duration_ns"))
+        .sort("step", "phase")
+    )
+
+
+def compiling(times: pl.DataFrame) -> list[int]:
+    """Return the steps (rows of `Steps.table`) in which something was compiled.
+
+    Args:
+        times: of `by_step`.
+    """
+    return times.filter(pl.col("phase") == NAMES[Category.COMPILE])["step"].to_list()
+
+
+def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
+    """Sum up phases over all recorded steps, and over the steady ones.
+
+    share = time of the phase / time of the steps; both over the same steps, so that shares add up to 1.
+
+    Args:
+        times: of `by_step`.
+        left_out: steps that do not count as steady; when they are all there is, they do.
+
+    Returns:
+        `phase`, `total_ns`, `share`, `steady_ns` (per step), `steady_share`, in the order of `ALL`, without the phases
+        that did not occur.
+    """
+    steady = times.filter(~pl.col("step").is_in(left_out))
+    if steady.is_empty():
+        steady = times
+    count = max(steady["step"].n_unique(), 1)
+    sums = (
+        times.group_by("phase")
+        .agg(total_ns=pl.col("duration_ns").sum())
+        .join(steady.group_by("phase").agg(steady_ns=pl.col("duration_ns").sum()), on="phase", how="left")
+        .with_columns(pl.col("steady_ns").fill_null(0))
+    )
+    order = pl.col("phase").replace_strict({name: place for place, name in enumerate(ALL)}, return_dtype=pl.Int32)
+    return sums.sort(order).select(
+        "phase",
+        "total_ns",
+        (pl.col("total_ns") / max(int(sums["total_ns"].sum()), 1)).alias("share"),
+        (pl.col("steady_ns") / count).alias("steady_ns"),
+        (pl.col("steady_ns") / max(int(sums["steady_ns"].sum()), 1)).alias("steady_share"),
+    )
+
+
+def innermost(spans: pl.DataFrame) -> pl.DataFrame:
+    """Return the category of the innermost span for each moment that any span covers.
+
+    Events in order of time, ends before starts. A start at depth d makes its span the innermost; after an end that
+    leaves depth d the innermost is the last one started at depth d.
+
+    Args:
+        spans: of one thread, `category`, `start_ns`, `end_ns`.
+
+    Returns:
+        `category`, `start_ns`, `end_ns`, apart from each other and by time.
+    """
+    nested = _nested(spans.filter(pl.col("end_ns") > pl.col("start_ns")))
+    around = pl.col("depth").cast(pl.Int32)
+    starts = nested.select(
+        pl.col("start_ns").alias("time_ns"), (around + 1).alias("depth"), "category", order=around + 1
+    )
+    # of several ends at one moment the outermost comes last, and all of them before the starts
+    ends = nested.select(
+        pl.col("end_ns").alias("time_ns"),
+        around.alias("depth"),
+        pl.lit(None, pl.UInt8).alias("category"),
+        order=-around,
+    )
+    return (
+        pl.concat([starts, ends])
+        .sort("time_ns", "order")
+        .with_columns(pl.col("category").forward_fill().over("depth"))
+        .select(
+            pl.when(pl.col("depth") > 0).then("category").alias("category"),
+            pl.col("time_ns").alias("start_ns"),
+            pl.col("time_ns").shift(-1).alias("end_ns"),
+        )
+        .filter(pl.col("end_ns") > pl.col("start_ns"), pl.col("category").is_not_null())
+    )
+
+
+def _nested(spans: pl.DataFrame) -> pl.DataFrame:
+    """Nest spans of one thread; where one outlives the span it began in, it is cut off there."""
+    nested = nest(spans)
+    limit = nested["end_ns"].gather(nested["parent"])
+    if not (nested["end_ns"] > limit).any():
+        return nested
+    # rare: only what was recorded with given times can cross
+    starts, ends = nested["start_ns"].to_list(), nested["end_ns"].to_list()
+    around: list[int] = []
+    for row, start in enumerate(starts):
+        while around and around[-1] <= start:
+            around.pop()
+        ends[row] = min([ends[row], *around[-1:]])
+        around.append(ends[row])
+    return nest(nested.drop("depth", "parent").with_columns(pl.Series("end_ns", ends, dtype=pl.Int64)))

@@ -1,0 +1,126 @@
+"""Which steps a run has, and how long they took."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.store.format import StepSource
+
+#: slowest steps that are named
+SLOWEST = 5
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps in use: one source, one thread, one after the other.
+
+    Attributes:
+        process: pid of the stepping process.
+        thread: its stepping thread.
+        source: who says where a step ends.
+        table: `tables.STEPS` and `duration_ns`, by start, without overlap.
+    """
+
+    process: int
+    thread: int
+    source: StepSource
+    table: pl.DataFrame
+
+    @property
+    def recorded(self) -> pl.DataFrame:
+        """Return the steps whose inside is known."""
+        return self.table.filter("recorded")
+
+
+def choose(recording: tables.Recording) -> Steps:
+    """Return the steps of a run.
+
+    The best source that marked any step counts, on the thread that it marked the most on. A step ends where the next
+    one starts at the latest. Without a mark, the whole run is step 0.
+
+    Args:
+        recording: the run.
+    """
+    marks = recording.steps.filter(pl.col("number").is_not_null())
+    if marks.is_empty():
+        return _whole_run(recording)
+    best = marks.filter(pl.col("source") == pl.col("source").min())
+    owner = best.group_by("process", "thread").len().sort("len", "process", "thread", descending=[True, False, False])
+    process, thread, _ = owner.row(0)
+    chosen = best.filter(pl.col("process") == process, pl.col("thread") == thread).sort("start_ns", "number")
+    following = pl.col("start_ns").shift(-1)
+    table = chosen.with_columns(end_ns=pl.min_horizontal("end_ns", following)).with_columns(
+        duration_ns=pl.col("end_ns") - pl.col("start_ns")
+    )
+    return Steps(int(process), int(thread), _source(int(table["source"][0])), table)
+
+
+def restrict(steps: Steps, numbers: list[int]) -> Steps:
+    """Return the steps that have one of `numbers`."""
+    return Steps(steps.process, steps.thread, steps.source, steps.table.filter(pl.col("number").is_in(numbers)))
+
+
+def statistics(table: pl.DataFrame) -> dict[str, Any]:
+    """Return count, median, 95th percentile, mean, fastest, slowest and first step, in milliseconds.
+
+    The 95th percentile is that of the nearest rank: the smallest duration that at least 95 % of the steps do not
+    exceed.
+
+    Args:
+        table: of `Steps`, possibly a part of it.
+    """
+    durations = table["duration_ns"]
+    if durations.is_empty():
+        return {"count": 0, "median_ms": None, "p95_ms": None, "mean_ms": None, "min_ms": None, "max_ms": None}
+    rank = -(-95 * len(durations) // 100) - 1
+    return {
+        "count": len(durations),
+        "median_ms": milliseconds(durations.median()),
+        "p95_ms": milliseconds(durations.sort()[rank]),
+        "mean_ms": milliseconds(durations.mean()),
+        "min_ms": milliseconds(durations.min()),
+        "max_ms": milliseconds(durations.max()),
+    }
+
+
+def slowest(table: pl.DataFrame, count: int = SLOWEST) -> list[dict[str, Any]]:
+    """Return number and duration of the slowest steps, slowest first."""
+    rows = table.sort("duration_ns", "number", descending=[True, False]).head(count)
+    return [
+        {"number": number, "ms": milliseconds(duration)}
+        for number, duration in rows.select("number", "duration_ns").iter_rows()
+    ]
+
+
+def milliseconds(nanoseconds: Any) -> float:
+    """Return nanoseconds as milliseconds, to the nanosecond."""
+    return round(float(nanoseconds) / 1e6, 6)
+
+
+def _source(number: int) -> StepSource:
+    try:
+        return StepSource(number)
+    except ValueError:
+        return StepSource.WHOLE_RUN
+
+
+def _whole_run(recording: tables.Recording) -> Steps:
+    processes = recording.processes.sort(pl.col("role") != "main", "process")
+    process, first, last = processes.select("process", "first_ns", "last_ns").row(0)
+    threads = recording.threads.filter(pl.col("process") == process)
+    # the first thread to record is the one that started the session, which has the pid as its native id
+    threads = threads.sort(pl.col("native_tid") != process, "thread")
+    thread = int(threads["thread"][0]) if threads.height else 0
+    row = {
+        "process": process,
+        "thread": thread,
+        "number": 0,
+        "start_ns": first,
+        "end_ns": last,
+        "source": StepSource.WHOLE_RUN,
+        "recorded": True,
+    }
+    table = pl.DataFrame([row], schema=tables.STEPS).with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    return Steps(int(process), thread, StepSource.WHOLE_RUN, table)

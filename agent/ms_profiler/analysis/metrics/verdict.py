@@ -1,0 +1,85 @@
+"""The biggest finding of a run, in one sentence."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ms_profiler.analysis.metrics.phases import NAMES, OTHER
+from ms_profiler.store.format import Category, StepSource
+
+#: a compilation that takes this part of the run is the finding
+COMPILE_SHARE = 0.5
+#: waiting that takes this part of a step is the finding, although more time is spent computing
+WAIT_SHARE = 0.2
+#: time outside every phase that hides what a step is spent on
+OUTSIDE_SHARE = 0.5
+
+_DATA = NAMES[Category.DATA]
+_WAITS = {
+    _DATA: "waits for data",
+    NAMES[Category.COMMUNICATION]: "is communication that nothing hides",
+    NAMES[Category.SYNC]: "waits for the device",
+    NAMES[Category.CHECKPOINT]: "writes checkpoints",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What stands out: which phase, how much of what, and the sentence that says so.
+
+    Attributes:
+        kind: a phase, or "nothing".
+        share: of the run for "compile", of the steady steps otherwise.
+    """
+
+    kind: str
+    share: float
+    sentence: str
+
+
+def finding(
+    shares: pl.DataFrame, source: StepSource, steps: int, compile_ns: int, before_ns: int, run_ns: int
+) -> Finding:
+    """Choose the biggest finding: compiling, then waiting, then the largest phase.
+
+    Args:
+        shares: of `phases.shares`.
+        source: who said where a step ends.
+        steps: recorded steps.
+        compile_ns: time in which something was compiled.
+        before_ns: from the start of the run to the end of the last step that compiled; 0 when none did.
+        run_ns: duration of the run.
+    """
+    whole = source == StepSource.WHOLE_RUN
+    unit = "run" if whole else "step"
+    if compile_ns and run_ns > 0 and compile_ns / run_ns >= COMPILE_SHARE:
+        total = f"{_seconds(before_ns)} until the last step that compiled ended" if before_ns and not whole else ""
+        return Finding(
+            NAMES[Category.COMPILE],
+            compile_ns / run_ns,
+            f"Compiling took {_seconds(compile_ns)} of {total or 'the run of ' + _seconds(run_ns)}.",
+        )
+    ranked = [(phase, share) for phase, share in shares.select("phase", "steady_share").iter_rows() if phase != OTHER]
+    ranked.sort(key=lambda item: -item[1])
+    waits = [(phase, share) for phase, share in ranked if phase in _WAITS and share >= WAIT_SHARE]
+    if waits:
+        phase, share = waits[0]
+        return Finding(phase, share, f"{_percent(share)} of the {unit} {_WAITS[phase]}.")
+    if not steps or not ranked or ranked[0][1] <= 0:
+        what = "No step was recorded." if whole or not steps else "Nothing inside the steps was recorded."
+        return Finding("nothing", 0.0, what)
+    phase, share = ranked[0]
+    outside = dict(shares.select("phase", "steady_share").iter_rows()).get(OTHER, 0.0)
+    if outside >= OUTSIDE_SHARE:
+        return Finding(OTHER, outside, f"{_percent(outside)} of the {unit} is in code that nothing here measures.")
+    subject = "The run is" if whole else "The steps are"
+    return Finding(phase, share, f"{subject} dominated by {phase} ({_percent(share)}).")
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def _seconds(nanoseconds: int) -> str:
+    seconds = nanoseconds / 1e9
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"

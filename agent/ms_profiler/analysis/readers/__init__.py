@@ -1,0 +1,1 @@
+"""One module per source of data; each fills the tables of `analysis.tables`."""

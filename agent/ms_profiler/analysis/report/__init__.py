@@ -1,0 +1,1 @@
+"""What a person reads, built from `summary.json` alone."""

@@ -1,0 +1,167 @@
+"""The summary for a person at a terminal, from `summary.json` alone."""
+
+from typing import Any
+
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ms_profiler.store import layout
+
+#: width of a bar that stands for 100 %
+_BAR = 30
+_ROWS = 8
+
+
+def show(summary: dict[str, Any], directory: str, console: Console | None = None) -> None:
+    """Print a summary: the finding first, then where the time went, how it ended, and what is missing.
+
+    Args:
+        summary: content of summary.json.
+        directory: where it lies, as the reader named it.
+        console: where to print; standard output by default, plain when that is no terminal.
+    """
+    out = console or Console(highlight=False)
+    out.print(Text(summary["verdict"], style="bold"), soft_wrap=True)
+    out.print(_run_line(summary), soft_wrap=True)
+    out.print(_steps_line(summary["steps"]), soft_wrap=True)
+    sections = [
+        ("Phases of a step", _phases(summary)),
+        ("Operators", _names(summary["top_operators"])),
+        ("Modules", _names(summary["modules"])),
+        ("Data", _dataset(summary["dataset"])),
+    ]
+    for title, table in sections:
+        if table is not None:
+            out.print(Group(Text(f"\n{title}", style="bold"), Padding(table, (0, 0, 0, 2))))
+    for title, lines in (
+        ("Advice", [f"{item['action']} ({item['what']}: {item['evidence']})" for item in summary["advice"]]),
+        ("How it ended", [_end(process) for process in summary["run"]["processes"]]),
+        ("Not collected", [f"{item['what']}: {item['why']}" for item in summary["not_collected"]]),
+        ("Not complete", _gaps(summary)),
+        ("Cost of profiling", [_cost(summary["cost"])]),
+        ("Files", _files(directory)),
+    ):
+        if lines:
+            out.print(Text(f"\n{title}", style="bold"))
+            for line in lines:
+                out.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def _run_line(summary: dict[str, Any]) -> Text:
+    framework = " ".join(summary["framework"].get(key, "") for key in ("name", "version", "mode", "device"))
+    rank = f"rank {summary['rank']} of {summary['world_size']}" if summary["world_size"] > 1 else ""
+    parts = [" ".join(framework.split()), rank, summary["host"], f"{summary['run']['duration_s']:.2f} s"]
+    return Text(", ".join(part for part in parts if part), style="dim")
+
+
+def _steps_line(steps: dict[str, Any]) -> Text:
+    if not steps["count"]:
+        return Text("No step was recorded.")
+    if steps["source"] == "whole_run":
+        return Text(f"{steps['why']}.")
+    steady = steps["steady"]
+    text = f"{steps['count']} steps ({steps['source'].replace('_', ' ')}), {steps['recorded']} recorded: "
+    text += f"first {_ms(steps['first_ms'])}, median {_ms(steady['median_ms'])}, p95 {_ms(steady['p95_ms'])}"
+    if steady["left_out"]:
+        text += f" (without {steady['left_out']} that compiled)"
+    worst = ", ".join(f"{item['number']} ({_ms(item['ms'])})" for item in steps["slowest"][:3])
+    return Text(f"{text}; slowest: {worst}")
+
+
+def _phases(summary: dict[str, Any]) -> Table | None:
+    if not summary["phases"]:
+        return None
+    table = _table("phase", "per step", "share", "")
+    for name, phase in summary["phases"].items():
+        share = phase["steady_share"]
+        table.add_row(name, _ms(phase["steady_per_step_ms"]), f"{share * 100:5.1f} %", _bar(share))
+    return table
+
+
+def _names(rows: list[dict[str, Any]]) -> Table | None:
+    if not rows:
+        return None
+    table = _table("name", "self", "total", "calls", "average")
+    for row in rows[:_ROWS]:
+        table.add_row(row["name"], _ms(row["self_ms"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"]))
+    return table
+
+
+def _dataset(rows: list[dict[str, Any]]) -> Table | None:
+    if not rows:
+        return None
+    table = _table("operation", "total", "calls", "average", "longest")
+    for row in rows[:_ROWS]:
+        table.add_row(
+            row["operation"],
+            _ms(row["total_ms"]),
+            str(row["count"]),
+            _ms(row["average_us"] / 1000),
+            _ms(row["max_us"] / 1000),
+        )
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(first, overflow="ellipsis", no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    return table
+
+
+def _bar(share: float) -> Text:
+    return Text("█" * max(round(share * _BAR), 1 if share > 0 else 0), style="cyan")
+
+
+def _end(process: dict[str, Any]) -> str:
+    name = " ".join(str(process[key]) for key in ("role", "name") if process[key])
+    how = "still running" if process["state"] == "running" else process["state"]
+    return f"{name} (pid {process['pid']}): {how}, last record after {process['last_record_s']:.2f} s"
+
+
+def _gaps(summary: dict[str, Any]) -> list[str]:
+    counts = summary["completeness"]
+    words = {
+        "dropped": "records were refused (no space, no memory, or a budget)",
+        "torn": "records were torn",
+        "cut": "records were cut off",
+        "unknown": "records are of an unknown kind",
+        "backwards": "records end before they start",
+        "missing_strings": "records have lost their name",
+        "unfinished_spans": "spans were still running when their process ended",
+    }
+    lines = [f"{counts[key]} {text}" for key, text in words.items() if counts[key]]
+    lines += [f"{item['what']}: from {item['from_s']} s to {item['to_s']} s" for item in counts["lost_windows"]]
+    lines += [f"{item['file']}: {item['reason']}" for item in counts["damaged_files"]]
+    lines += [f"hook {target}: {reason}" for target, reason in summary["hooks"]["failed"].items()]
+    lines += [
+        f"the wall clock was set by {item['jump_ns'] / 1e6:.3f} ms during the run; times go on as they began"
+        for item in summary["clock"]["wall_steps"]
+    ]
+    return lines
+
+
+def _cost(cost: dict[str, Any]) -> str:
+    if cost["estimated_ms"] is None:
+        return f"{cost['spans']} records; what one costs was not measured in this run"
+    share = f" ({cost['share_of_run'] * 100:.2f} % of the run)" if cost["share_of_run"] is not None else ""
+    return f"{cost['spans']} records of {cost['span_ns']:.0f} ns: about {_ms(cost['estimated_ms'])}{share}"
+
+
+def _files(directory: str) -> list[str]:
+    return [
+        directory,
+        f"{layout.OUTPUT}/{layout.TRACE_VIEW}: MindStudio Insight, https://ui.perfetto.dev, chrome://tracing",
+        f"{layout.OUTPUT}: msprof-analyze and spreadsheets; {layout.SUMMARY}: this page for programs",
+    ]
+
+
+def _ms(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if value >= 1000:
+        return f"{value / 1000:.2f} s"
+    return f"{value:.3f} ms" if value < 100 else f"{value:.1f} ms"

@@ -1,0 +1,36 @@
+"""profiler_info_{rank}.json: other tools take the rank from its name, and few things from its content.
+
+Keys are those of MindSpore's public profiler documents; what only a device's driver knows stays empty.
+"""
+
+import json
+from typing import BinaryIO
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.store import layout
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    return layout.profiler_info(measures.recording.info.rank)
+
+
+def applies(measures: Measures) -> bool:
+    """Tell that there always is one."""
+    return True
+
+
+def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write the file."""
+    info = measures.recording.info
+    mindspore = info.framework.get("name") == "mindspore"
+    content = {
+        "profiler_parameters": {"is_set_schedule": bool(info.options.get("schedule")), **info.options},
+        "ms_profiler_info": {"rank_id": str(info.rank), "device_id": str(info.device_id)},
+        "cann_profiler_info": {},
+        "analysis_cost_time": {},
+        "ms_version": info.framework.get("version", "") if mindspore else "",
+        "cann_version": "",
+        "jit_level": "",
+    }
+    stream.write(json.dumps(content, indent=4).encode() + b"\n")

@@ -1,0 +1,53 @@
+"""step_trace_time.csv: one row a step, in microseconds with three decimals, always numbers.
+
+Columns and names are those of MindSpore's public profiler documents; formulas in `metrics.overlap`. Without steps there
+is one row, step 0. `Bubble` is what pipeline stages wait for each other: nothing here records it, so it is 0.
+"""
+
+import os
+from typing import BinaryIO
+
+import polars as pl
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import overlap
+from ms_profiler.store import layout
+
+_COLUMNS = {
+    "Computing": "computing",
+    "Communication(Not Overlapped)": "not_overlapped",
+    "Overlapped": "overlapped",
+    "Communication": "communication",
+    "Free": "free",
+    "Stage": "stage",
+    "Bubble": "bubble",
+    "Communication(Not Overlapped and Exclude Receive)": "not_overlapped",
+    "Preparing": "preparing",
+}
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    return os.path.join(layout.OUTPUT, layout.STEP_TRACE_TIME)
+
+
+def applies(measures: Measures) -> bool:
+    """Tell whether any step was recorded."""
+    return not measures.states.is_empty()
+
+
+def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write the table."""
+    rows = overlap.by_step(measures.states).with_columns(bubble=pl.lit(0, pl.Int64))
+    numbers = measures.steps.table["number"].gather(rows["step"])
+    table = rows.select(
+        numbers.alias("Step"), *(microseconds(pl.col(name)).alias(column) for column, name in _COLUMNS.items())
+    )
+    table.write_csv(stream, quote_style="never")
+
+
+def microseconds(nanoseconds: pl.Expr) -> pl.Expr:
+    """Return nanoseconds as text in microseconds with three decimals: exact, since no double is involved."""
+    return pl.concat_str(
+        (nanoseconds // 1000).cast(pl.String), pl.lit("."), (nanoseconds % 1000).cast(pl.String).str.zfill(3)
+    )

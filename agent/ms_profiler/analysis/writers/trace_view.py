@@ -1,0 +1,178 @@
+"""trace_view.json: the timeline that MindStudio Insight, Perfetto, chrome://tracing and msprof-analyze open.
+
+A bare JSON list of events as in MindSpore's public profiler documents: `X` (duration), `M` (metadata), `C` (counter).
+`ts` and `dur` are strings in microseconds since the epoch with three decimals, cut from integer nanoseconds. An instant
+is an `X` without duration: MindStudio Insight does not read the kind meant for it. Only operators of the framework
+carry the category `cpu_op`, from which msprof-analyze counts operators.
+
+Rows are built by Polars, 1.5 million a second; formatting them one by one in Python makes 0.5 million.
+"""
+
+import io
+import json
+import os
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+import polars as pl
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import overlap
+from ms_profiler.analysis.writers.lanes import OVERLAP, OVERLAP_LANES, Lanes
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category, Flag
+
+#: rows built at once
+_CHUNK: Final = 200_000
+_FRACTIONS: Final = pl.Series([f".{number:03d}" for number in range(1000)])
+_THREAD: Final = ["process", "thread", "operator"]
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    return os.path.join(layout.OUTPUT, layout.TRACE_VIEW)
+
+
+def applies(measures: Measures) -> bool:
+    """Tell that there always is a timeline."""
+    return True
+
+
+def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write the timeline, a line an event."""
+    rows = _Rows(measures)
+    first, *others = [json.dumps(event, ensure_ascii=False, separators=(",", ":")) for event in rows.lanes.metadata()]
+    stream.write(b"[\n")
+    for events in (pl.Series(others), *rows.all()):
+        if pretty:
+            stream.write("".join(_pretty(event) + ",\n" for event in events).encode())
+        elif len(events):
+            lines = io.BytesIO()
+            events.to_frame().write_csv(lines, include_header=False, quote_style="never", line_terminator=",\n")
+            stream.write(lines.getbuffer())
+    # a list has no comma after its last element: one event is held back to be it
+    stream.write(f"{_pretty(first) if pretty else first}\n]\n".encode())
+
+
+def _pretty(event: str) -> str:
+    return json.dumps(json.loads(event), ensure_ascii=False, indent=4)
+
+
+class _Rows:
+    """The events of a run as JSON texts."""
+
+    def __init__(self, measures: Measures) -> None:
+        self.measures = measures
+        self.lanes = Lanes.of(measures)
+        self.names = pl.Series([json.dumps(name, ensure_ascii=False) for name in measures.recording.names])
+        self.places = self.lanes.threads.select(
+            *_THREAD, pl.format(',"pid":{},"tid":{},"ts":"', "pid", "tid").alias("place")
+        )
+        steps = measures.steps.recorded
+        self.step_starts, self.step_ends = steps["start_ns"], steps["end_ns"]
+        # behind the last step stands the text for no step
+        self.step_texts = pl.Series([f',"step":{number}' for number in steps["number"]] + [""])
+
+    def all(self) -> Iterator[pl.Series]:
+        """Yield all events in pieces."""
+        yield self._steps()
+        yield self._overlap()
+        for spans in self.measures.spans.iter_slices(_CHUNK):
+            yield self._spans(spans)
+        recording = self.measures.recording
+        yield self._spans(
+            recording.instants.with_columns(
+                start_ns="time_ns", end_ns="time_ns", flags=pl.lit(0, pl.UInt8), unfinished=pl.lit(False)
+            )
+        )
+        yield self._counters(recording.counters)
+
+    def _spans(self, spans: pl.DataFrame) -> pl.Series:
+        placed = spans.with_columns(operator=pl.col("category") == Category.OP).join(
+            self.places, on=_THREAD, how="left", maintain_order="left"
+        )
+        # in the order of the bits of Flag, and one more for what was still running
+        marks = placed["flags"] % Flag.UNRECORDED + placed["unfinished"].cast(pl.UInt8) * Flag.UNRECORDED
+        return _text(
+            pl.lit('{"ph":"X","name":'),
+            self.names.gather(placed["name"]),
+            placed["place"],
+            *_microseconds(placed["start_ns"]),
+            pl.lit('","dur":"'),
+            *_microseconds(placed["end_ns"] - placed["start_ns"]),
+            _CATEGORIES.gather(placed["category"]),
+            self._step_of(placed["start_ns"]),
+            _MARKS.gather(marks),
+            pl.lit("}}"),
+        )
+
+    def _step_of(self, times: pl.Series) -> pl.Series:
+        if self.step_starts.is_empty():
+            return self.step_texts.gather([0] * len(times))
+        row = self.step_starts.search_sorted(times, side="right").cast(pl.Int64) - 1
+        inside = (row >= 0) & (times < self.step_ends.gather(row.clip(lower_bound=0)))
+        return self.step_texts.gather(row.zip_with(inside, pl.Series([len(self.step_starts)], dtype=pl.Int64)))
+
+    def _steps(self) -> pl.Series:
+        steps = self.measures.steps
+        pid, tid = self.lanes.place(steps.process, steps.thread)
+        table = steps.recorded
+        return _text(
+            pl.lit('{"ph":"X","name":"ProfilerStep#'),
+            table["number"].cast(pl.String),
+            pl.lit(f'","pid":{pid},"tid":{tid},"ts":"'),
+            *_microseconds(table["start_ns"]),
+            pl.lit('","dur":"'),
+            *_microseconds(table["duration_ns"]),
+            pl.lit('","cat":"","args":{}}'),
+        )
+
+    def _overlap(self) -> pl.Series:
+        table = overlap.lanes(self.measures.states)
+        tids = {name: f'","pid":{OVERLAP},"tid":{tid},"ts":"' for tid, name in enumerate(OVERLAP_LANES)}
+        return _text(
+            pl.lit('{"ph":"X","name":"'),
+            table["lane"],
+            table["lane"].replace_strict(tids, return_dtype=pl.String),
+            *_microseconds(table["start_ns"]),
+            pl.lit('","dur":"'),
+            *_microseconds(table["end_ns"] - table["start_ns"]),
+            pl.lit('","cat":"","args":{}}'),
+        )
+
+    def _counters(self, counters: pl.DataFrame) -> pl.Series:
+        placed = counters.with_columns(operator=pl.lit(False)).join(
+            self.places, on=_THREAD, how="left", maintain_order="left"
+        )
+        return _text(
+            pl.lit('{"ph":"C","name":'),
+            self.names.gather(placed["name"]),
+            placed["place"],
+            *_microseconds(placed["time_ns"]),
+            pl.lit('","args":{"value":'),
+            pl.Series([json.dumps(value) for value in placed["value"]], dtype=pl.String),
+            pl.lit("}}"),
+        )
+
+
+def _text(*parts: Any) -> pl.Series:
+    return pl.select(pl.concat_str(parts)).to_series()
+
+
+def _microseconds(nanoseconds: pl.Series) -> tuple[pl.Series, pl.Series]:
+    return (nanoseconds // 1000).cast(pl.String), _FRACTIONS.gather(nanoseconds % 1000)
+
+
+def _category_text(number: int) -> str:
+    known = number in Category.__members__.values()
+    name = Category(number).name.lower() if known else Category.OTHER.name.lower()
+    return f'","cat":"{"cpu_op" if number == Category.OP else ""}","args":{{"category":"{name}"'
+
+
+_CATEGORIES: Final = pl.Series([_category_text(number) for number in range(256)])
+_MARKS: Final = pl.Series(
+    [
+        "".join(f',"{name}":true' for bit, name in enumerate(("raised", "abandoned", "unfinished")) if marks >> bit & 1)
+        for marks in range(8)
+    ]
+)

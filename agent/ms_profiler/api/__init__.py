@@ -1,0 +1,1 @@
+"""What scripts import, under MindSpore's own names; `ms_profiler` itself offers each of them lazily."""

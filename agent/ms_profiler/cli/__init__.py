@@ -1,0 +1,84 @@
+"""The command line: `ms-profiler COMMAND ...`, one module per command.
+
+A command module has `NAME`, `HELP`, `add_arguments(parser)` and `run(args) -> exit code`, and is imported only when it
+is used: analysing at the end of a job is part of the user's waiting time.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from ms_profiler.errors import MsProfilerError
+
+COMMANDS = {
+    "run": "ms_profiler.cli.run",
+    "options": "ms_profiler.cli.options",
+    "analyse": "ms_profiler.cli.analyse",
+    "summary": "ms_profiler.cli.summary",
+}
+ALIASES = {"analyze": "analyse"}
+
+#: what a shell reports for a process ended by SIGINT
+INTERRUPTED = 130
+
+
+class Command(Protocol):
+    """What a command module has."""
+
+    NAME: str
+    HELP: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it and return the exit code."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; every error of ours is printed here and only here.
+
+    Args:
+        argv: without the program's name; `sys.argv` by default.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        name = ALIASES.get(words[0], words[0]) if words else ""
+        code = _run(name, words[1:]) if name in COMMANDS else _overview(words)
+        sys.stdout.flush()
+    except MsProfilerError as error:
+        print(f"ms-profiler: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # the reader has seen enough; what is left in the buffer must not fail once more at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _run(name: str, words: list[str]) -> int:
+    command = _load(name)
+    parser = argparse.ArgumentParser(prog=f"ms-profiler {name}", description=command.HELP)
+    command.add_arguments(parser)
+    return command.run(parser.parse_args(words))
+
+
+def _overview(words: list[str]) -> int:
+    from ms_profiler import __version__
+
+    parser = argparse.ArgumentParser(prog="ms-profiler", description="Profile training jobs that nobody edits.")
+    parser.add_argument("--version", action="version", version=f"ms-profiler {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        commands.add_parser(name, help=_load(name).HELP)
+    parser.parse_args(words)
+    return 0
+
+
+def _load(name: str) -> Command:
+    return cast(Command, importlib.import_module(COMMANDS[name]))

@@ -1,0 +1,87 @@
+"""`ms-profiler analyse DIR...`: turn recordings into tables, a trace and a summary."""
+
+import argparse
+import sys
+import time
+
+from ms_profiler.analysis import engine
+from ms_profiler.errors import StoreError
+
+NAME = "analyse"
+HELP = "analyse recordings: write timeline, tables and summary into each result directory"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("directories", nargs="+", metavar="DIR", help="a result directory, or a parent of several")
+    parser.add_argument("--step-list", type=_steps, metavar="N,N|N-M", help="keep to these consecutive steps")
+    parser.add_argument("--pretty", action="store_true", help="format JSON for people")
+    parser.add_argument("--max-process-number", type=int, metavar="N", help="use N processors at most")
+    parser.add_argument(
+        "--data-simplification",
+        type=_truth,
+        default=True,
+        metavar="true|false",
+        help="remove intermediate files (the recording itself is kept either way)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Analyse and print one line for each directory; those that cannot be read make the exit code."""
+    progress = _Progress() if sys.stderr.isatty() else None
+    results = engine.analyse(
+        args.directories,
+        step_list=args.step_list,
+        pretty=args.pretty,
+        max_processes=args.max_process_number,
+        data_simplification=args.data_simplification,
+        progress=progress,
+    )
+    if progress is not None:
+        progress.clear()
+    for result in results:
+        if result.error:
+            print(f"ms-profiler: {result.error}", file=sys.stderr)
+            continue
+        if result.warning:
+            print(f"ms-profiler: not all of {result.directory} could be read: {result.warning}", file=sys.stderr)
+        print(f"{result.verdict} {result.directory}")
+    return StoreError.exit_code if any(result.error for result in results) else 0
+
+
+class _Progress:
+    """A line on a terminal that is written over: what is being read, and how fast."""
+
+    INTERVAL_S = 0.1
+
+    def __init__(self) -> None:
+        self._directory = ""
+        self._since = self._shown = time.monotonic()
+
+    def __call__(self, directory: str, slots: int) -> None:
+        now = time.monotonic()
+        if directory != self._directory:
+            self._directory, self._since = directory, now
+        elif now - self._shown >= self.INTERVAL_S:
+            self._shown = now
+            rate = slots / max(now - self._since, 1e-9)
+            sys.stderr.write(f"\r\x1b[K{directory}: {slots:,} records, {rate / 1e6:.1f} million a second")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+
+def _steps(text: str) -> list[int]:
+    first, dash, last = text.strip("[]").partition("-")
+    if dash:
+        return list(range(int(first), int(last) + 1))
+    return [int(number) for number in first.split(",")]
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"true or false, not {text}")
+    return text.lower() == "true"

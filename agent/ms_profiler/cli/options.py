@@ -1,0 +1,73 @@
+"""`ms-profiler options`: list every option, on the terminal or into a document."""
+
+import argparse
+import os
+import textwrap
+from collections.abc import Sequence
+
+from ms_profiler import options
+from ms_profiler.errors import UsageError
+
+NAME = "options"
+HELP = "list the options of MS_PROFILER_OPTIONS"
+
+BEGIN = "<!-- options:begin -->"
+END = "<!-- options:end -->"
+HEADINGS = ("Option and old names", "Type", "Default", "Meaning")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument(
+        "--write", metavar="FILE", help=f"replace what stands between {BEGIN} and {END} in a Markdown file"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the options, or write their table into a document.
+
+    Raises:
+        UsageError: the document cannot be read or has no place for the table.
+    """
+    if args.write is None:
+        print(listing(), end="")
+        return 0
+    try:
+        with open(args.write, encoding="utf-8") as stream:
+            before = stream.read()
+        after = rewritten(before)
+        if after != before:
+            temporary = f"{args.write}.{os.getpid()}.tmp"
+            with open(temporary, "w", encoding="utf-8") as stream:
+                stream.write(after)
+            os.replace(temporary, args.write)
+    except OSError as reason:
+        raise UsageError(f"Cannot rewrite {args.write}: {reason.strerror}.") from None
+    except ValueError:
+        raise UsageError(f"{args.write} has no lines {BEGIN} and {END}.", "Add both where the table goes.") from None
+    return 0
+
+
+def listing() -> str:
+    """Return the options as text for a terminal, 100 columns wide."""
+    lines = []
+    for names, kind, default, text in options.describe():
+        lines.append(f"{names.replace('`', '')}  ({kind}{default and ', default ' + default.strip('`')})")
+        lines += textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(lines) + "\n"
+
+
+def table() -> str:
+    """Return the options as a Markdown table."""
+    rows: Sequence[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS), *options.describe()]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
+
+
+def rewritten(document: str) -> str:
+    """Return a Markdown document with the table between its two marks.
+
+    Raises:
+        ValueError: the marks are not there.
+    """
+    start = document.index(BEGIN) + len(BEGIN)
+    return f"{document[:start]}\n{table()}{document[document.index(END, start) :]}"

@@ -1,0 +1,101 @@
+"""`ms-profiler run`: set the environment and become the command."""
+
+import argparse
+import json
+import os
+from collections.abc import MutableMapping, Sequence
+from typing import Any
+
+from ms_profiler.errors import UsageError
+
+NAME = "run"
+HELP = "run a command with profiling on"
+
+VARIABLE = "MS_PROFILER_OPTIONS"
+NOT_FOUND = 127  #: what a shell exits with when there is no such command
+NOT_EXECUTABLE = 126  #: and when it may not be executed
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    parser.add_argument("--output-path", metavar="DIR", help="directory that receives the result")
+    parser.add_argument(
+        "--option",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="any option of MS_PROFILER_OPTIONS, as often as you like; VALUE is JSON or plain text",
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replace this process by the command; return only when there is none.
+
+    Raises:
+        UsageError: there is no command, it cannot be executed, or an option is not KEY=VALUE.
+    """
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise UsageError("No command to run.", "Write `ms-profiler run -- python train.py`.")
+    set_options(os.environ, options_of(args))
+    set_path(os.environ, site_directory())
+    try:
+        os.execvp(command[0], command)
+    except OSError as reason:
+        missing = isinstance(reason, (FileNotFoundError, NotADirectoryError))
+        error = UsageError(f"Cannot run {command[0]}: {reason.strerror}.", "Is its name right, and is it on PATH?")
+        error.exit_code = NOT_FOUND if missing else NOT_EXECUTABLE
+        raise error from None
+
+
+def options_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that the arguments set.
+
+    Raises:
+        UsageError: one is not KEY=VALUE.
+    """
+    chosen: dict[str, Any] = {}
+    for text in args.option:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise UsageError(f"--option takes KEY=VALUE, not {text!r}.", "`ms-profiler options` lists the keys.")
+        chosen[key] = _value(value)
+    if args.output_path is not None:
+        chosen["output_path"] = args.output_path
+    return chosen
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def set_options(environ: MutableMapping[str, str], chosen: dict[str, Any]) -> None:
+    """Switch profiling on with these options over those that the variable already holds.
+
+    Raises:
+        UsageError: the variable holds something else than a JSON object.
+    """
+    present = environ.get(VARIABLE) or "{}"
+    base = _value(present)
+    if not isinstance(base, dict):
+        raise UsageError(f"{VARIABLE} is set, but to no JSON object.", f"Correct it, or run `unset {VARIABLE}`.")
+    environ[VARIABLE] = json.dumps({"start": True, **base, **chosen})
+
+
+def set_path(environ: MutableMapping[str, str], directory: str) -> None:
+    """Put a directory first on PYTHONPATH, once: a run inside a run is one run."""
+    present = environ.get("PYTHONPATH", "")
+    others: Sequence[str] = [entry for entry in present.split(os.pathsep) if entry != directory] if present else []
+    environ["PYTHONPATH"] = os.pathsep.join([directory, *others])
+
+
+def site_directory() -> str:
+    """Return the directory that holds our `sitecustomize.py`: in the installed package, or beside it in a checkout."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    installed = os.path.join(package, "_site")
+    checkout = os.path.join(os.path.dirname(os.path.dirname(package)), "sitecustomize")
+    return installed if os.path.isdir(installed) else checkout

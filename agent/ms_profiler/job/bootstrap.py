@@ -1,0 +1,82 @@
+"""The start of everything: called while the interpreter starts, it waits for a framework to be imported.
+
+Nothing is written and nothing printed before that. May be called twice, by the installed `.pth` file and by
+`sitecustomize`; then the second call does nothing. Imports nothing from outside this package, and in it only what
+needs no import itself: 1 ms in a process that never imports a framework.
+"""
+
+import os
+import sys
+
+from ms_profiler.job import helper
+from ms_profiler.job.frameworks import PLUGINS, import_hook
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+#: What users set.
+VARIABLE = "MS_PROFILER_OPTIONS"
+
+#: Where the interpreter was started: a relative `output_path` means from here, wherever the script went since.
+start_directory = ""
+
+_active = False
+_companion = ""
+_pid = 0
+
+
+def activate() -> None:
+    """Wait for a framework if the variable is set and this process is not a helper; never raise."""
+    global _active
+    if _active or not os.environ.get(VARIABLE):
+        return
+    _active = True
+    try:
+        _activate()
+    except BaseException:
+        # An exception here, at the start of the interpreter, would end the job.
+        if os.environ.get(import_hook.RAISE) == "1":
+            raise
+
+
+def _activate() -> None:
+    global start_directory, _companion, _pid
+    if helper.is_tool(sys.orig_argv):
+        return
+    _companion = helper.is_companion(sys.orig_argv, os.environ)
+    _pid = os.getpid()
+    try:
+        start_directory = os.getcwd()
+    except OSError:
+        start_directory = ""  # it is gone; a relative output_path then falls back
+    for name in PLUGINS:
+        import_hook.watch(name, before=_begins, after=_imported)
+    if _companion == helper.FORK_SERVER:
+        os.register_at_fork(after_in_child=_left_fork_server)
+
+
+def counts() -> bool:
+    """Return whether this process may be profiled: it is no helper, or a child that its fork server made."""
+    return not _companion or (_companion == helper.FORK_SERVER and os.getpid() != _pid)
+
+
+def _begins(name: str) -> None:
+    if name == "mindspore":
+        from ms_profiler.job.frameworks.mindspore import takeover
+
+        takeover.install(counts())
+
+
+def _imported(name: str, module: "ModuleType", start_ns: int, end_ns: int) -> None:
+    if counts():
+        from ms_profiler.job import session
+
+        session.framework_imported(name, module, start_ns, end_ns)
+
+
+def _left_fork_server() -> None:
+    """Begin in a child of a fork server that had imported the framework for it."""
+    for name in PLUGINS:
+        if name in sys.modules:
+            import_hook.call(_imported, name, sys.modules[name], 0, 0)

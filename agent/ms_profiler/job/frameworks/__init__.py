@@ -1,0 +1,21 @@
+"""The frameworks that can be hooked, each a folder beside this file.
+
+Importing this package imports none of them, and no `typing` (3 ms): it happens at every start of an interpreter while
+the variable is set.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ms_profiler.job.frameworks.base import Plugin
+
+
+def _mindspore() -> "Plugin":
+    from ms_profiler.job.frameworks.mindspore.plugin import MindSpore
+
+    return MindSpore()
+
+
+#: name of the top-level module whose import is watched -> what makes its plugin
+PLUGINS: "dict[str, Callable[[], Plugin]]" = {"mindspore": _mindspore}

@@ -1,0 +1,172 @@
+"""Call back when a module is imported, without importing it and without leaving a trace in it.
+
+One finder of our own at the head of `sys.meta_path`. It asks the finders behind it for the module and puts a wrapper
+on the loader they return; the wrapper takes itself off before the module executes, which therefore has the loader, the
+spec and the source it would have had. Importing this module imports nothing that an interpreter lacks at its start.
+"""
+
+import os
+import sys
+import time
+from _thread import _local
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import CodeType, ModuleType
+    from typing import Any
+
+    Before = Callable[[str], object]
+    After = Callable[[str, ModuleType, int, int], object]
+
+#: Set to 1, an error of ours fails the import: for tests only.
+RAISE = "MS_PROFILER_RAISE"
+
+
+class Watch:
+    """What is called around the execution of one module."""
+
+    __slots__ = ("after", "before", "failed")
+
+    def __init__(self, before: "Before | None", after: "After | None", failed: "Before | None") -> None:
+        self.before, self.after, self.failed = before, after, failed
+
+
+_watches: "dict[str, list[Watch]]" = {}
+_searching = _local()
+
+
+def watch(
+    name: str, before: "Before | None" = None, after: "After | None" = None, failed: "Before | None" = None
+) -> None:
+    """Call back around every execution of a module, reloads included.
+
+    An error in a callback costs one line, never the import.
+
+    Args:
+        name: full name of the module; a submodule does as well.
+        before: called with the name right before the module executes.
+        after: called with name, module, and when its execution began and ended (CLOCK_MONOTONIC_RAW, ns). Called at
+            once, with 0 and 0, when the module had been imported before the watch.
+        failed: called with the name when its execution ended with an exception.
+    """
+    _watches.setdefault(name, []).append(Watch(before, after, failed))
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    module = sys.modules.get(name)
+    if module is not None and after and not getattr(getattr(module, "__spec__", None), "_initializing", False):
+        call(after, name, module, 0, 0)
+
+
+def unwatch(name: str) -> None:
+    """Forget all watches of a module."""
+    _watches.pop(name, None)
+
+
+def clear() -> None:
+    """Forget all watches and leave `sys.meta_path`."""
+    _watches.clear()
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+
+
+def call(callback: "Callable[..., object]", *args: "Any") -> None:
+    """Call something of ours in the middle of an import of the job's."""
+    try:
+        callback(*args)
+    except Exception as reason:
+        if os.environ.get(RAISE) == "1":
+            raise
+        from ms_profiler import log
+
+        log.line(f"at the import of {args[0]}: {type(reason).__name__}: {reason}; the job goes on without it")
+
+
+def now() -> int:
+    """Return CLOCK_MONOTONIC_RAW in nanoseconds."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+
+
+def _like_importlib(code: "CodeType") -> "CodeType":
+    """Make the frames of a function of ours disappear from tracebacks as those of importlib do.
+
+    `import` removes, from the traceback of what it raises, runs of frames of this file that end with a function of
+    this name (remove_importlib_frames in CPython's Python/import.c). A job whose import fails then prints what it
+    prints without us.
+    """
+    return code.replace(co_filename="<frozen importlib._bootstrap>", co_name="_call_with_frames_removed")
+
+
+class Finder:
+    """Find a watched module as the other finders do, and watch its loader."""
+
+    def find_spec(
+        self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
+        """Return the spec the other finders give for a watched module, None for any other."""
+        if name not in _watches:
+            return None
+        # another finder may itself ask all finders, us included, as wrapt's does
+        if name in _searching.__dict__:
+            return None
+        _searching.__dict__[name] = True
+        try:
+            for finder in tuple(sys.meta_path):
+                find = None if finder is self else getattr(finder, "find_spec", None)
+                spec: ModuleSpec | None = find(name, path, target) if find else None
+                if spec is not None:
+                    _watch_loader(name, spec)
+                    return spec
+            return None
+        finally:
+            del _searching.__dict__[name]
+
+    find_spec.__code__ = _like_importlib(find_spec.__code__)
+
+
+_finder = Finder()
+
+
+def _watch_loader(name: str, spec: "ModuleSpec") -> None:
+    """Have the loader of one module call back once; a loader that cannot be changed is left alone.
+
+    On the instance, so that the loader keeps its class: importlib.resources, pkgutil and inspect look at it. An
+    archive's loader serves all modules in it, hence the test for the spec.
+    """
+    loader = spec.loader
+    execute = getattr(loader, "exec_module", None)
+    attributes = getattr(loader, "__dict__", None)
+    if execute is None or not isinstance(attributes, dict):  # a namespace package; a class, for built-in modules
+        return
+    previous = attributes.get("exec_module")
+
+    def exec_module(module: "ModuleType") -> None:
+        if getattr(module, "__spec__", None) is not spec:
+            execute(module)
+            return
+        if attributes.get("exec_module") is exec_module:
+            if previous is None:
+                del attributes["exec_module"]
+            else:
+                attributes["exec_module"] = previous
+        watches = tuple(_watches.get(name, ()))
+        for each in watches:
+            if each.before:
+                call(each.before, name)
+        start = now()
+        try:
+            execute(module)
+        except BaseException:
+            for each in watches:
+                if each.failed:
+                    call(each.failed, name)
+            raise
+        end = now()
+        module = sys.modules.get(name, module)  # some put another object in their place
+        for each in watches:
+            if each.after:
+                call(each.after, name, module, start, end)
+
+    exec_module.__code__ = _like_importlib(exec_module.__code__)
+    attributes["exec_module"] = exec_module

@@ -1,0 +1,102 @@
+"""Processes that see the variable and are not the job: they are left alone.
+
+Decided from the command line alone, before anything is imported, at every start of an interpreter.
+"""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Programs, without version, that never train. They come without ".py": a script "ld.py" is the user's.
+PROGRAMS = frozenset(
+    """
+    pip pipx conda mamba micromamba virtualenv uv poetry pyproject-build _in_process.py
+    ninja cmake ctest cpack meson cython cythonize f2py ms-profiler
+    cc gcc g++ c++ clang clang++ ccache distcc nvcc bisheng ccec ld
+    """.split()  # noqa: SIM905 - forty lines otherwise
+)
+#: Top-level modules that never train when run with -m.
+MODULES = frozenset(
+    """
+    pip pipx conda ensurepip virtualenv venv uv ninja cmake mesonbuild ziglang
+    py_compile compileall cython cffi ms_profiler
+    """.split()  # noqa: SIM905 - forty lines otherwise
+)
+#: Programs and modules that start the job in other processes; some import the framework to do so.
+LAUNCHERS = frozenset(
+    ("msrun", "mindspore.parallel.cluster.run", "torchrun", "torch.distributed.run", "torch.distributed.launch")
+)
+#: Folders of MindSpore whose scripts it starts itself, to compile kernels and to generate operators.
+COMPILERS = ("/mindspore/_extends/", "/mindspore/_akg/", "/mindspore/ops_generate/")
+
+FORK_SERVER = "multiprocessing's fork server"
+
+_FLAGS_WITH_VALUE = "WX"
+
+
+def program(command: "Sequence[str]") -> tuple[str, str]:
+    """Return how an interpreter was told to run what: ("-c", code), ("-m", module) or ("", path).
+
+    Args:
+        command: the command line with the interpreter first, as `sys.orig_argv` has it. The path is "" for an
+            interactive interpreter and "-" for one that reads its standard input.
+    """
+    index = 1
+    while index < len(command):
+        word = command[index]
+        if not word.startswith("-") or word == "-":
+            return "", word
+        if word.startswith("--"):
+            index += 2 if word == "--check-hash-based-pycs" else 1
+            continue
+        for position, flag in enumerate(word[1:], 2):
+            if flag in "cm" or flag in _FLAGS_WITH_VALUE:
+                value = word[position:] or (command[index + 1] if index + 1 < len(command) else "")
+                if flag in "cm":
+                    return f"-{flag}", value
+                index += 0 if word[position:] else 1
+                break
+        index += 1
+    return "", ""
+
+
+def is_tool(command: "Sequence[str]") -> str:
+    """Return why a process is a tool, in which nothing at all is done; empty when it is none."""
+    how, what = program(command)
+    if how == "-c":
+        return "multiprocessing's resource tracker" if ".resource_tracker import main" in what else ""
+    name, known = (what.partition(".")[0], MODULES) if how else (_name(what), PROGRAMS)
+    return f"{name} is a tool" if name in known else ""
+
+
+def is_companion(command: "Sequence[str]", environ: "Mapping[str, str]") -> str:
+    """Return why a process belongs to a job without being it; empty when it counts.
+
+    Such a process may import the framework, whose own profiler must not start there.
+    """
+    how, what = program(command)
+    if environ.get("MS_ROLE") == "MS_SCHED":
+        return "the scheduler of a distributed job"
+    if how == "-c":
+        if ".forkserver import main" in what:
+            return FORK_SERVER
+        return "MindSpore's search for its kernel compiler" if "mindspore._extends.remote" in what else ""
+    if (what if how else _name(what)) in LAUNCHERS or what.endswith("/mindspore/parallel/cluster/run.py"):
+        return "the launcher of a distributed job"
+    path = what.replace(".", "/") if how else what
+    if any(folder in f"/{path}" for folder in COMPILERS):
+        return "a compiler of MindSpore"
+    return ""
+
+
+def is_helper(command: "Sequence[str]", environ: "Mapping[str, str]") -> str:
+    """Return why a process is not profiled; empty when it counts."""
+    return is_tool(command) or is_companion(command, environ)
+
+
+def _name(path: str) -> str:
+    """Return the name of a program without folder and version: "pip" for "/usr/bin/pip3.11"."""
+    name = os.path.basename(path)
+    return name.rstrip("0123456789.-") or name

@@ -1,0 +1,270 @@
+"""What this process is in the job: its rank, its parent, its place to write.
+
+Everything is read from the environment and /proc; no framework is asked.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import NamedTuple
+
+from ms_profiler import __version__
+from ms_profiler.job.bootstrap import VARIABLE as VARIABLE
+from ms_profiler.option_types import rank_ranges
+from ms_profiler.store import layout
+
+#: What a profiled job tells the processes that it starts.
+PARENT_VARIABLE = "MS_PROFILER_PARENT"
+
+#: rank, world size, local rank: the variables of each launcher, the framework's own first. MindSpore's own profiler
+#: takes its rank from RANK_ID.
+_LAUNCHERS = (
+    ("RANK_ID", ("RANK_SIZE", "MS_WORKER_NUM"), ("LOCAL_RANK", "DEVICE_ID")),
+    ("RANK", ("WORLD_SIZE",), ("LOCAL_RANK",)),
+    ("OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",), ("OMPI_COMM_WORLD_LOCAL_RANK",)),
+    ("PMIX_RANK", ("OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"), ("SLURM_LOCALID",)),
+    ("PMI_RANK", ("PMI_SIZE",), ("MPI_LOCALRANKID", "PMI_LOCAL_RANK")),
+    ("MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_SIZE",), ("MV2_COMM_WORLD_LOCAL_RANK",)),
+    # last, and only with SLURM_STEP_NUM_TASKS: a batch script sees SLURM_PROCID 0 without being a rank
+    ("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS",), ("SLURM_LOCALID",)),
+)
+#: Variables that name one launch: the same in all of its ranks on a host.
+_LAUNCH_NAMES = (
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "PMIX_NAMESPACE",
+    "TORCHELASTIC_RUN_ID",
+    "MASTER_PORT",
+    "MS_SCHED_PORT",
+)
+#: Variables of ranks whose launcher names no launch twice.
+_NAMED_ONCE = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
+
+
+class Identity(NamedTuple):
+    """The place of a process in its job.
+
+    Attributes:
+        rank: number among all processes of the job.
+        local_rank: number among those of this host.
+        world_size: how many there are.
+        device_id: the accelerator it was given.
+        role: MindSpore's MS_ROLE, empty outside of a distributed job.
+        job: the same for all ranks of one launch on one host, and for no other launch; fit for a file's name.
+        ranked: whether a launcher gave it its rank.
+    """
+
+    rank: int
+    local_rank: int
+    world_size: int
+    device_id: int
+    role: str
+    job: str
+    ranked: bool
+
+
+class Parent(NamedTuple):
+    """The profiled process that started this one through multiprocessing."""
+
+    directory: str
+    pid: int
+    rank: int
+
+
+def identity(environ: Mapping[str, str]) -> Identity:
+    """Return the place of this process in its job, as its launcher tells it in the environment."""
+    rank, world, local, variable = _rank(environ)
+    device = _number(environ, ("DEVICE_ID", "LOCAL_RANK"))
+    return Identity(
+        rank=rank,
+        local_rank=local,
+        world_size=world,
+        device_id=device if device is not None else local,
+        role=environ.get("MS_ROLE", ""),
+        job=_job(environ, world, variable),
+        ranked=bool(variable),
+    )
+
+
+def _rank(environ: Mapping[str, str]) -> tuple[int, int, int, str]:
+    """Return rank, world size, local rank, and the variable that gave the rank."""
+    for name, sizes, locals_ in _LAUNCHERS:
+        rank, size = _number(environ, (name,)), _number(environ, sizes)
+        if rank is None or (name == "SLURM_PROCID" and size is None):
+            continue
+        local = _number(environ, locals_)
+        return rank, max(size or 1, rank + 1), rank if local is None else local, name
+    return 0, 1, 0, ""
+
+
+def _number(environ: Mapping[str, str], names: Sequence[str]) -> int | None:
+    for name in names:
+        text = environ.get(name, "").strip()
+        if text.isascii() and text.isdigit() and len(text) < 10:
+            return int(text)
+    return None
+
+
+def _job(environ: Mapping[str, str], world: int, variable: str) -> str:
+    """Name the launch: what the launcher calls it, and who started this process unless it is a job of its own.
+
+    The names alone are not enough: msrun takes the same port again, torchrun calls every launch "none". The parent
+    alone is not either: under SLURM and MPI a shell may stand between the launcher and each rank.
+    """
+    pid = os.getpid() if world <= 1 else os.getppid()
+    process = f"{pid}_{process_start(pid)}"
+    if world <= 1:
+        return process
+    names = [environ[name] for name in _LAUNCH_NAMES if environ.get(name)]
+    if not names or variable not in _NAMED_ONCE:
+        names.append(process)
+    return "".join(sign if sign.isascii() and sign.isalnum() else "_" for sign in "_".join(names))[-100:]
+
+
+def selected(spec: str, rank: int, world_size: int) -> bool:
+    """Return whether the resolved option `ranks` selects a rank."""
+    if spec == "all":
+        return True
+    if spec.startswith("sample:"):
+        count = int(spec[7:])
+        # rank r is taken when it is the first of its share: floor(i * world / count) for i = 0 .. count - 1
+        return count >= world_size or -(-rank * count // world_size) * world_size // count == rank
+    return any(low <= rank <= high for low, high in rank_ranges(spec))
+
+
+def announce(environ: MutableMapping[str, str], directory: str, rank: int) -> None:
+    """Tell the processes that this one will start which result directory is theirs too."""
+    pid = os.getpid()
+    content = {"directory": directory, "pid": pid, "process_start": process_start(pid), "rank": rank}
+    environ[PARENT_VARIABLE] = json.dumps(content)
+
+
+def parent(environ: Mapping[str, str]) -> Parent | None:
+    """Return the profiled process whose result this one belongs to; None when it is a job of its own.
+
+    It belongs to it when that process lives, started this one through multiprocessing (directly or by its fork
+    server), and no launcher gave this one another rank. Any other program that a job starts is a job of its own.
+    """
+    try:
+        content = json.loads(environ.get(PARENT_VARIABLE, "null"))
+        found = Parent(str(content["directory"]), int(content["pid"]), int(content["rank"]))
+        started = int(content["process_start"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    own = identity(environ)
+    if own.ranked and own.rank != found.rank:
+        return None
+    if "--multiprocessing-fork" in sys.orig_argv:
+        ancestor = os.getppid()
+    elif os.getpid() != found.pid and _is_fork_server(os.getppid()):
+        ancestor = _stat(os.getppid()).parent
+    else:
+        return None
+    return found if ancestor == found.pid and is_alive(found.pid, started) else None
+
+
+def _is_fork_server(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as stream:
+            return b".forkserver import main" in stream.read()
+    except OSError:
+        return False
+
+
+class _Stat(NamedTuple):
+    state: str
+    parent: int
+    start: int
+
+
+def _stat(pid: int) -> _Stat:
+    """Return fields 3, 4 and 22 of /proc/PID/stat (proc_pid_stat(5)); zeros when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            # the name, field 2, may hold spaces and brackets
+            values = stream.read().rpartition(b")")[2].split()
+        return _Stat(values[0].decode(), int(values[1]), int(values[19]))
+    except (OSError, ValueError, IndexError):
+        return _Stat("", 0, 0)
+
+
+def process_start(pid: int | None = None) -> int:
+    """Return when a process started, in clock ticks since boot; 0 when there is none.
+
+    Args:
+        pid: the process, by default this one.
+    """
+    return _stat(os.getpid() if pid is None else pid).start
+
+
+def is_alive(pid: int, started: int) -> bool:
+    """Return whether the process with that id and start time runs; a zombie does not."""
+    found = _stat(pid)
+    return found.start == started != 0 and found.state not in "ZX"
+
+
+def boot_id() -> str:
+    """Return what identifies this boot of this host; empty where the kernel does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""
+
+
+def product_version() -> str:
+    """Return the version of this product."""
+    return __version__
+
+
+def wall_time() -> float:
+    """Return the seconds since the epoch."""
+    return time.time()
+
+
+def name() -> str:
+    """Return what multiprocessing calls this process; "fork" for a child that it does not know."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    known = str(multiprocessing.current_process().name) if multiprocessing is not None else "MainProcess"
+    return "fork" if known == "MainProcess" else known
+
+
+def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
+    """Return the directory that receives the results, made if need be, and a line when it is not the one asked for.
+
+    A symbolic link in the last place is refused: in a directory that others may write to, it would let them choose
+    where the job writes. One higher up is the administrator's.
+
+    Args:
+        path: what the user asked for; `~` is expanded.
+        base: the directory a relative path starts from, by default the current one.
+
+    Returns:
+        The absolute path, None when there is none; and the line to print, None when all is well.
+    """
+    try:
+        chosen = os.path.abspath(os.path.join(base, os.path.expanduser(path)))
+        reason = "it is a symbolic link" if os.path.islink(chosen) else _unusable(chosen)
+    except FileNotFoundError:
+        chosen, reason = path, "the current directory is gone"
+    if not reason:
+        return chosen, None
+    temporary = os.path.realpath(os.environ.get("TMPDIR") or "/tmp")
+    failure = _unusable(temporary)
+    refused = f"cannot write to output_path {path!a} ({reason})"
+    if failure:
+        return None, f"{refused} nor to {temporary} ({failure}): profiling is off"
+    return temporary, f"{refused}: writing to {temporary} instead"
+
+
+def _unusable(path: str) -> str:
+    """Make the directory unless it is there; return why nothing can be written to it, empty when it can."""
+    try:
+        os.makedirs(path, layout.DIRECTORY_MODE, exist_ok=True)
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    except ValueError as error:  # a NUL, or a surrogate that no file name can hold
+        return str(error)
+    return "" if os.access(path, os.W_OK | os.X_OK) else "not writable"

@@ -1,0 +1,24 @@
+"""The one door to what records: the native extension, or its pure-Python twin where that cannot be loaded."""
+
+from ms_profiler.job.recorder.base import Recorder, RecorderStats
+
+__all__ = ["Recorder", "RecorderStats", "create"]
+
+
+def create(prefer_native: bool = True) -> tuple[Recorder, str]:
+    """Return a recorder, and why it is not the native one: one line, empty when it is.
+
+    Args:
+        prefer_native: use the extension if it loads.
+    """
+    reason = "not asked for"
+    if prefer_native:
+        try:
+            from ms_profiler.job.recorder.native import NativeRecorder
+
+            return NativeRecorder(), ""
+        except ImportError as error:
+            reason = " ".join(str(error).split())
+    from ms_profiler.job.recorder.python import PythonRecorder
+
+    return PythonRecorder(), reason

@@ -1,0 +1,61 @@
+"""The native recorder behind the `Recorder` protocol; the only importer of `ms_profiler._native`."""
+
+import os
+
+from ms_profiler import _native
+from ms_profiler.job.recorder.base import RecorderStats
+from ms_profiler.job.recorder.cost import pair_cost
+
+
+class NativeRecorder:
+    """Record with the extension. There is one recorder in a process, however many of these.
+
+    What hooks call often is the extension's function itself, so that `begin = recorder.begin` calls C without a
+    detour. `open` and `close` go through cffi: they may wait for a disk, and let other threads run meanwhile.
+    """
+
+    kind = "native"
+
+    begin = staticmethod(_native.begin)
+    end = staticmethod(_native.end)
+    instant = staticmethod(_native.instant)
+    counter = staticmethod(_native.counter)
+    record = staticmethod(_native.record)
+    intern = staticmethod(_native.intern)
+    thread_name = staticmethod(_native.thread_name)
+    pause = staticmethod(_native.pause)
+    fine = staticmethod(_native.fine)
+    now = staticmethod(_native.now)
+    anchor = staticmethod(_native.anchor)
+
+    def __init__(self, *, written: bool = False) -> None:
+        """Make the recorder.
+
+        Args:
+            written: copy to the files with write(2) even where shared mappings can be relied on; a kill then loses
+                the last 200 ms.
+        """
+        self._flags = _native.lib.MSP_OPEN_WRITTEN if written else 0
+
+    def open(self, folder: str, *, first_slots: int = 2048, limit_fine: int = 0, limit_all: int = 0) -> None:
+        """See `Recorder.open`."""
+        error = _native.lib.msp_open(os.fsencode(folder), first_slots, limit_fine, limit_all, self._flags)
+        if error:
+            raise OSError(error, os.strerror(error), folder)
+
+    def close(self) -> None:
+        """See `Recorder.close`."""
+        _native.lib.msp_close()
+
+    def stats(self) -> RecorderStats:
+        """See `Recorder.stats`."""
+        return RecorderStats(*_native.stats())
+
+    def span_cost(self) -> float:
+        """See `Recorder.span_cost`."""
+        if not _native.scratch(True):
+            return 0.0
+        try:
+            return pair_cost(_native.begin, _native.end, _native.now)
+        finally:
+            _native.scratch(False)

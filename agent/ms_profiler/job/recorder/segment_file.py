@@ -1,0 +1,200 @@
+"""One segment file of the pure-Python recorder; `native/segment.c` is the other writer of such files."""
+
+import errno
+import mmap
+import os
+import resource
+import struct
+import sys
+import time
+from typing import Final
+
+from ms_profiler.store import layout
+from ms_profiler.store.format import FORMAT_VERSION, HEADER, HEADER_SIZE, MAGIC, SLOT_SIZE
+
+#: Local file systems that write in place: only there a mapping can be relied on never to raise SIGBUS.
+MAPPABLE: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "tmpfs", "overlay", "f2fs"})
+#: errno with which a file says that it cannot be mapped shared, as opposed to memory being short.
+REFUSES_MAPPING: Final = frozenset({errno.ENODEV, errno.EINVAL, errno.EACCES, errno.EPERM, errno.EOPNOTSUPP})
+
+_BODY: Final = struct.Struct("=QQQI")  # a slot without its last word
+_U64: Final = struct.Struct("=Q")
+_DROPPED: Final = 48  # offsets in the header
+_DROPPED_LIMIT: Final = 56
+_END: Final = 8  # offsets in a slot
+_ARG: Final = 16
+_LAST_WORD: Final = 28
+
+
+def mappable(folder: str) -> bool:
+    """Tell whether `folder` is on a file system whose files can be mapped without risk."""
+    device = os.stat(folder).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
+            for line in stream:
+                fields, _, rest = line.partition(" - ")
+                if fields.split()[2] == wanted:
+                    return rest.split()[0] in MAPPABLE
+    except (OSError, IndexError):
+        pass
+    return False
+
+
+class SegmentFile:
+    """A segment: made, reserved on disk, mapped, filled slot by slot.
+
+    Args:
+        folder: an absolute path.
+        index: number of the segment in its process.
+        capacity: slots.
+        flags: `SEGMENT_CONTROL` or 0.
+        mapped: map the file; otherwise, and where mapping is refused, `flush` copies memory to it.
+
+    Attributes:
+        used: slots given out.
+
+    Raises:
+        OSError: there is no disk for it; nothing is left behind.
+    """
+
+    def __init__(self, folder: str, index: int, capacity: int, flags: int, mapped: bool) -> None:
+        self.path = os.path.join(folder, layout.segment_name(index))
+        self.capacity = capacity
+        self.size = size_of(capacity)
+        self.used = 0
+        self._flushed = -1  # bytes of memory that are in the file; -1: nothing, not even the header
+        self._changed: list[int] = []  # slots that ended since they were copied
+        creation = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.path, creation, layout.FILE_MODE)
+        try:
+            self._reserve(descriptor, mapped)
+            self.memory, self.mapped = self._map(descriptor, mapped)
+        except BaseException:
+            os.unlink(self.path)
+            raise
+        finally:
+            os.close(descriptor)
+        now = now_ns()
+        HEADER.pack_into(
+            self.memory, 0, 0, FORMAT_VERSION, HEADER_SIZE, SLOT_SIZE, flags, capacity, os.getpid(), index, now, 0, 0, b""
+        )
+        _U64.pack_into(self.memory, 0, MAGIC)
+
+    def _reserve(self, descriptor: int, mapped: bool) -> None:
+        """Give the file its size and its blocks: a hole in a mapped file on a full disk is a SIGBUS later."""
+        most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if most != resource.RLIM_INFINITY and self.size > most:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), self.path)  # growing it would raise SIGXFSZ
+        if not mapped:
+            os.ftruncate(descriptor, self.size)
+            return
+        try:
+            os.posix_fallocate(descriptor, 0, self.size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                raise
+            write_at(descriptor, bytes(self.size), 0)
+
+    def _map(self, descriptor: int, mapped: bool) -> tuple[mmap.mmap | bytearray, bool]:
+        if mapped:
+            try:
+                if sys.version_info >= (3, 13):
+                    return mmap.mmap(descriptor, self.size, trackfd=False), True
+                return mmap.mmap(descriptor, self.size), True
+            except OSError as error:
+                if error.errno not in REFUSES_MAPPING:
+                    raise
+        return bytearray(self.size), False
+
+    def take(self, count: int = 1) -> int:
+        """Return the first of `count` slots in a row, -1 when there are not so many left."""
+        slot = self.used
+        if slot + count > self.capacity:
+            return -1
+        self.used = slot + count
+        return slot
+
+    def commit(self, slot: int, start_ns: int, end_ns: int, arg: int, name: int, last: bytes) -> None:
+        """Fill a slot and publish it.
+
+        Args:
+            slot: from `take`.
+            start_ns: see native/file_format.h.
+            end_ns: likewise.
+            arg: likewise.
+            name: likewise.
+            last: kind, category, flags, extra.
+        """
+        offset = HEADER_SIZE + slot * SLOT_SIZE
+        if self.mapped:
+            _BODY.pack_into(self.memory, offset, start_ns, end_ns, arg, name)
+            self.memory[offset + _LAST_WORD : offset + SLOT_SIZE] = last
+            return
+        # in one piece: `flush` may run on another thread
+        self.memory[offset : offset + SLOT_SIZE] = _BODY.pack(start_ns, end_ns, arg, name) + last
+        if offset < self._flushed:
+            self._changed.append(slot)
+
+    def end(self, slot: int, end_ns: int, last: bytes) -> None:
+        """Turn an open slot into a span."""
+        offset = HEADER_SIZE + slot * SLOT_SIZE
+        if self.mapped:
+            _U64.pack_into(self.memory, offset + _END, end_ns)
+            self.memory[offset + _LAST_WORD : offset + SLOT_SIZE] = last
+            return
+        kept = self.memory[offset + _ARG : offset + _LAST_WORD]
+        self.memory[offset + _END : offset + SLOT_SIZE] = _U64.pack(end_ns) + kept + last
+        if offset < self._flushed:
+            self._changed.append(slot)
+
+    def payload(self, slot: int, data: bytes) -> None:
+        """Fill the slots behind the head of a string."""
+        offset = HEADER_SIZE + slot * SLOT_SIZE
+        self.memory[offset : offset + len(data)] = data
+
+    def count_drops(self, dropped: int, limit: int) -> None:
+        """Set the counts of the header."""
+        _U64.pack_into(self.memory, _DROPPED, dropped)
+        _U64.pack_into(self.memory, _DROPPED_LIMIT, limit)
+
+    def flush(self) -> None:
+        """Copy what was committed or ended since the last call to the file, if it is not mapped.
+
+        Raises:
+            OSError: the file cannot be written; the next call tries again.
+        """
+        if self.mapped:
+            return
+        begin = max(self._flushed, HEADER_SIZE)
+        end = HEADER_SIZE + self.used * SLOT_SIZE
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            write_at(descriptor, self.memory[:HEADER_SIZE], 0)
+            write_at(descriptor, self.memory[begin:end], begin)
+            self._flushed = end
+            while self._changed:
+                offset = HEADER_SIZE + self._changed[-1] * SLOT_SIZE
+                write_at(descriptor, self.memory[offset : offset + SLOT_SIZE], offset)
+                self._changed.pop()
+        finally:
+            os.close(descriptor)
+
+
+def size_of(capacity: int) -> int:
+    """Return the bytes of a segment of `capacity` slots."""
+    return HEADER_SIZE + capacity * SLOT_SIZE
+
+
+def write_at(descriptor: int, data: "bytes | bytearray", offset: int) -> None:
+    """Write all of `data` at `offset`."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def now_ns() -> int:
+    """Return CLOCK_MONOTONIC_RAW in nanoseconds."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)

@@ -1,0 +1,260 @@
+"""Kinds of option values: each checks what JSON gave, says in words what it allows, and returns the resolved value."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+#: Longest list, text or range that is accepted; one variable of the environment holds at most 128 KiB on Linux.
+LONGEST = 4096
+#: Largest count that is accepted: 10^12 steps or operators are more than any job has.
+LARGEST = 10**12
+
+
+class Kind(Protocol):
+    """What a value may be."""
+
+    type: str  #: one word or two for the table of options
+    allowed: str  #: completes "must be ..."
+
+    def resolve(self, value: Any) -> Any:
+        """Return the resolved value.
+
+        Raises:
+            ValueError: the value is not allowed; its text may say more than `allowed` does.
+        """
+
+
+class Bool:
+    """`true` or `false`, also as strings: MindSpore's public profiler documents write them so."""
+
+    type = "bool"
+    allowed = "true or false"
+
+    def resolve(self, value: Any) -> bool:
+        """Return the boolean."""
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+            return value.strip().lower() == "true"
+        raise ValueError
+
+
+class Number:
+    """A number in a range; NaN and infinities are in none."""
+
+    type = "number"
+
+    def __init__(self, least: float, most: float, what: str) -> None:
+        self.least, self.most = least, most
+        self.allowed = f"{what} from {least:g} to {most:g}"
+
+    def resolve(self, value: Any) -> float:
+        """Return the number."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not self.least <= value <= self.most:
+            raise ValueError
+        return float(value)
+
+
+class Count:
+    """A whole number of at least `least`."""
+
+    type = "int"
+
+    def __init__(self, least: int, what: str) -> None:
+        self.least = least
+        self.allowed = f"{what}, {least} or more"
+
+    def resolve(self, value: Any) -> int:
+        """Return the number."""
+        if isinstance(value, bool) or not isinstance(value, int) or not self.least <= value <= LARGEST:
+            raise ValueError
+        return value
+
+
+class Size:
+    """Bytes, as a number or as text with a unit: KB is 10^3 and KiB 2^10, as IEC 80000-13 has it."""
+
+    type = "size"
+    _UNITS = ("", "K", "M", "G", "T")
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+        self.allowed = f'bytes or text like "5GB" or "512MiB", {self.text(least)} or more'
+
+    def resolve(self, value: Any) -> int:
+        """Return the number of bytes."""
+        if isinstance(value, str):
+            value = self._from_text(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not self.least <= value < 2**63:
+            raise ValueError
+        return value
+
+    def text(self, value: int) -> str:
+        """Return bytes as text with the largest decimal unit that leaves a whole number."""
+        power = max(power for power in range(len(self._UNITS)) if value % 1000**power == 0)
+        return f"{value // 1000**power}{self._UNITS[power]}B"
+
+    def _from_text(self, text: str) -> int:
+        text = text.strip().upper()
+        number = text.rstrip("BIKMGT ")
+        unit = text[len(number) :].strip()
+        base = 1024 if unit.endswith("IB") else 1000
+        power = self._UNITS.index(unit.removesuffix("IB" if base == 1024 else "B"))  # ValueError: no such unit
+        amount = float(number) * base**power
+        if not math.isfinite(amount):
+            raise ValueError
+        return int(amount)
+
+
+class Text:
+    """A text without NUL, which no path can hold.
+
+    Args:
+        what: what it stands for.
+        absent: null is allowed too, for none.
+    """
+
+    type = "str"
+
+    def __init__(self, what: str, absent: bool = False) -> None:
+        self.allowed = f"{what} or null" if absent else what
+        self._absent = absent
+
+    def resolve(self, value: Any) -> str | None:
+        """Return the text, or None for none."""
+        if value is None and self._absent:
+            return None
+        if not isinstance(value, str) or not value.strip() or "\0" in value or len(value) > LONGEST:
+            raise ValueError
+        return value
+
+
+class Choice:
+    """One of a few names, in any case, or another spelling of one.
+
+    Args:
+        names: the names as they are written in the resolved options.
+        spellings: other values that are accepted, each with the name it means.
+    """
+
+    type = "str"
+
+    def __init__(self, *names: str, spellings: Mapping[Any, str] | None = None) -> None:
+        self.names = names
+        self._known: dict[Any, str] = {name.lower(): name for name in names}
+        for spelling, name in (spellings or {}).items():
+            self._known[spelling.lower() if isinstance(spelling, str) else spelling] = name
+        self.allowed = "one of " + ", ".join(names)
+
+    def resolve(self, value: Any) -> str:
+        """Return the name."""
+        if isinstance(value, str):
+            value = value.strip().lower()
+        elif isinstance(value, bool) or not isinstance(value, (int, type(None))):
+            raise ValueError
+        if value not in self._known:
+            raise ValueError
+        return self._known[value]
+
+
+class Choices:
+    """A list of names; one that is unknown spoils the list, as it does for MindSpore."""
+
+    type = "list"
+
+    def __init__(self, *names: str, empty: bool = False) -> None:
+        self._one = Choice(*names)
+        self._empty = empty
+        self.allowed = "a list of " + ", ".join(names)
+
+    def resolve(self, value: Any) -> tuple[str, ...]:
+        """Return the names, each once, in the order given."""
+        if not isinstance(value, list) or (not value and not self._empty) or len(value) > LONGEST:
+            raise ValueError
+        return tuple(dict.fromkeys(self._one.resolve(item) for item in value))
+
+
+class Texts:
+    """A list of texts."""
+
+    type = "list"
+    allowed = "a list of names"
+
+    def resolve(self, value: Any) -> tuple[str, ...]:
+        """Return the texts, each once, in the order given."""
+        if not isinstance(value, list) or len(value) > LONGEST:
+            raise ValueError
+        if not all(isinstance(item, str) and item for item in value):
+            raise ValueError
+        return tuple(dict.fromkeys(value))
+
+
+class StepPlan:
+    """Which steps to record, with the names and meanings of `mindspore.profiler.schedule`."""
+
+    type = "object"
+    allowed = "an object of wait, warmup, active, repeat and skip_first: steps, 0 or more, active 1 or more"
+    _DEFAULTS = {"skip_first": 0, "wait": 0, "warmup": 0, "active": 1, "repeat": 0}  # noqa: RUF012 - never changed
+
+    def resolve(self, value: Any) -> dict[str, int] | None:
+        """Return all five numbers, or None for no schedule."""
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise ValueError
+        for name, number in value.items():
+            if name not in self._DEFAULTS:
+                raise ValueError
+            Count(1 if name == "active" else 0, "steps").resolve(number)
+        return {name: value.get(name, default) for name, default in self._DEFAULTS.items()}
+
+
+class Ranks:
+    """Which ranks to record."""
+
+    type = "str or list"
+    allowed = '"all", a list like [0, 8], ranges like "0-7,64", or "sample:8" for that many spread evenly'
+
+    def resolve(self, value: Any) -> str:
+        """Return the ranks as text: "all", "sample:N" or ranges."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = [value]
+        if isinstance(value, list):
+            if not value or len(value) > LONGEST:
+                raise ValueError
+            if not all(isinstance(item, (int, str)) and not isinstance(item, bool) for item in value):
+                raise ValueError
+            value = ",".join(map(str, value))
+        if not isinstance(value, str):
+            raise ValueError
+        text = value.strip().lower()
+        if text == "all":
+            return text
+        if text.startswith("sample:"):
+            return f"sample:{Count(1, 'ranks').resolve(_whole(text[7:]))}"
+        return ",".join(f"{low}-{high}" if high > low else str(low) for low, high in rank_ranges(text))
+
+
+def rank_ranges(text: str) -> Sequence[tuple[int, int]]:
+    """Return the first and last rank of each range in a text like "0-7,64".
+
+    Raises:
+        ValueError: it is not such a text.
+    """
+    ranges = []
+    for part in text.split(","):
+        low, dash, high = part.partition("-")
+        first = _whole(low)
+        last = _whole(high) if dash else first
+        if last < first:
+            raise ValueError
+        ranges.append((first, last))
+    return ranges
+
+
+def _whole(text: str) -> int:
+    """Return a number of at most 9 ASCII digits; `int` alone takes "1_0", "+1" and other scripts' digits."""
+    text = text.strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise ValueError
+    return int(text)

@@ -1,0 +1,382 @@
+"""The options in `MS_PROFILER_OPTIONS`: every one declared once, with its kind, default, text and old names.
+
+Reading them never raises and never prints: what is wrong with a value becomes a line for whoever speaks to the user.
+Names and meanings are those of MindSpore's public profiler documents, old names included; the rest is ours.
+"""
+
+import json
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Any
+
+from ms_profiler.option_types import (
+    Bool,
+    Choice,
+    Choices,
+    Count,
+    Kind,
+    Number,
+    Ranks,
+    Size,
+    StepPlan,
+    Text,
+    Texts,
+)
+
+#: Lines about one value of the variable; what is wrong beyond them is counted in one more line.
+MOST_MESSAGES = 20
+#: Characters of a bad value that are shown.
+SHOWN = 60
+
+#: The numbers that the variable and the old interface give to AI Core metrics: CANN's own. The file of the dynamic
+#: profiler numbers 0, 1, 4 and 5 differently.
+METRIC_NUMBERS = {
+    -1: "None",
+    0: "ArithmeticUtilization",
+    1: "PipeUtilization",
+    2: "Memory",
+    3: "MemoryL0",
+    4: "ResourceConflictRatio",
+    5: "MemoryUB",
+    6: "L2Cache",
+}
+METRICS = Choice(
+    "None",
+    "ArithmeticUtilization",
+    "PipeUtilization",
+    "Memory",
+    "MemoryL0",
+    "ResourceConflictRatio",
+    "MemoryUB",
+    "L2Cache",
+    "MemoryAccess",
+    spellings={"AiCoreNone": "None", None: "None", **METRIC_NUMBERS},
+)
+LEVELS = Choice(
+    "LevelNone",
+    "Level0",
+    "Level1",
+    "Level2",
+    spellings={-1: "LevelNone", 0: "Level0", 1: "Level1", 2: "Level2"},
+)
+
+ASCEND = "only an Ascend NPU has it"
+REPLACED = "accepted for old scripts; replaced by {}"
+
+
+@dataclass(frozen=True)
+class Option:
+    """The declaration of one option.
+
+    Attributes:
+        name: its key in the JSON object.
+        kind: what it may be.
+        default: its value when absent or bad.
+        text: what it does, for the table of options.
+        aliases: older keys for the same.
+        inert: why it does nothing on a machine without accelerator; empty when it works there.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    text: str
+    aliases: tuple[str, ...]
+    inert: str
+
+
+def _option(default: Any, kind: Kind, text: str, *aliases: str, inert: str = "") -> Any:
+    return field(default=default, metadata={"declared": (kind, text, aliases, inert)})
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for, resolved. Bytes for sizes, seconds for times."""
+
+    start: bool = _option(
+        False,
+        Bool(),
+        'The switch. 1, "1", "yes" and "on" are taken for true with a line that says so: MindSpore starts on them too.',
+    )
+    output_path: str = _option(
+        "./data",
+        Text("a path"),
+        "Directory that receives one `*_ascend_ms` directory per rank; `~` is expanded, a symbolic link refused. "
+        "Falls back to the temporary directory when it cannot be written.",
+    )
+    start_profile: bool = _option(
+        True, Bool(), "Record from the start; with false, from the script's own call of `start()`."
+    )
+    activities: tuple[str, ...] = _option(
+        ("CPU", "NPU"), Choices("CPU", "NPU", "GPU"), "What to record: CPU is the framework, NPU and GPU the device."
+    )
+    profiler_level: str = _option(
+        "Level0",
+        LEVELS,
+        "Depth of device records; also as -1, 0, 1, 2. LevelNone needs `mstx`.",
+        inert="levels describe device records",
+    )
+    aic_metrics: str = _option(
+        "None",
+        METRICS,
+        "AI Core counters, from Level1 on. The old name takes numbers: 0 ArithmeticUtilization, 1 PipeUtilization, "
+        "2 Memory, 3 MemoryL0, 4 ResourceConflictRatio, 5 MemoryUB, 6 L2Cache, -1 none; without a level it "
+        "brings Level1.",
+        "aicore_metrics",
+        inert=ASCEND,
+    )
+    export_type: tuple[str, ...] = _option(
+        ("text",), Choices("text", "db", "kineto"), "Forms of the result: files, a database, Kineto's JSON."
+    )
+    data_simplification: bool = _option(
+        True, Bool(), "Remove intermediate files after the analysis; the raw store stays in any case."
+    )
+    profile_memory: bool = _option(
+        False,
+        Bool(),
+        "Memory of tensors; needs activities CPU and NPU.",
+        "memory",
+        inert="tensor memory is the device's",
+    )
+    record_shapes: bool = _option(False, Bool(), "Shapes of operators' inputs; needs activity CPU.", inert=ASCEND)
+    with_stack: bool = _option(
+        False, Bool(), "Python stacks of operators.", "host_stack", inert="stacks come with device operators"
+    )
+    data_process: bool = _option(
+        False,
+        Bool(),
+        "Inner operators of the dataset pipeline; waits for data are recorded in any case. Off under a `schedule`.",
+        inert="the dataset engine measures its operators only beside a device",
+    )
+    parallel_strategy: bool = _option(False, Bool(), "The parallel strategy of the graph.", inert=ASCEND)
+    l2_cache: bool = _option(False, Bool(), "Hits and misses of the L2 cache.", inert=ASCEND)
+    hbm_ddr: bool = _option(False, Bool(), "Bandwidth of device memory.", inert=ASCEND)
+    pcie: bool = _option(False, Bool(), "Bandwidth of PCIe; newer name: `sys_interconnection`.", inert=ASCEND)
+    sys_io: bool = _option(False, Bool(), "Network cards and RoCE.", inert=ASCEND)
+    sys_interconnection: bool = _option(False, Bool(), "PCIe, HCCS and chip-to-chip links.", inert=ASCEND)
+    host_sys: tuple[str, ...] = _option(
+        (),
+        Choices("cpu", "mem", "disk", "network", "osrt", empty=True),
+        "Counters of the host, read by CANN.",
+        inert="CANN's host counters need its tools",
+    )
+    mstx: bool = _option(False, Bool(), "Markers of `mindspore.profiler.mstx`.", inert=ASCEND)
+    mstx_domain_include: tuple[str, ...] = _option(
+        (), Texts(), "Only markers of these domains; needs `mstx`.", inert=ASCEND
+    )
+    mstx_domain_exclude: tuple[str, ...] = _option(
+        (), Texts(), "All markers but those of these domains; needs `mstx`.", inert=ASCEND
+    )
+    sync_enable: bool = _option(True, Bool(), "Wait for each GPU kernel, to time it.", inert="only a GPU has it")
+    profile_communication: bool = _option(
+        False, Bool(), "Communication between devices.", "hccl", inert=REPLACED.format("profiler_level")
+    )
+    op_time: bool = _option(True, Bool(), "Time operators.", inert=REPLACED.format("activities"))
+    profile_framework: str = _option(
+        "all",
+        Choice("all", "time", "memory", "none", spellings={None: "none"}),
+        "Events of the framework on the host.",
+        inert=REPLACED.format("activities"),
+    )
+    timeline_limit: int = _option(
+        500,
+        Count(1, "megabytes"),
+        "Largest timeline file.",
+        "timeline_limit_size",
+        inert=REPLACED.format("max_disk"),
+    )
+
+    schedule: dict[str, int] | None = _option(  # noqa: RUF009 - it returns a field
+        None, StepPlan(), "Which steps to record, as `mindspore.profiler.schedule` has it; absent: every step."
+    )
+    ranks: str = _option("all", Ranks(), "Which ranks to record.")
+    analyse: str = _option(
+        "sync",
+        Choice("sync", "async", "off"),
+        "When the job ends: analyse and wait, analyse in the background, or leave it to `ms-profiler analyse DIR`.",
+    )
+    exit_timeout: float = _option(
+        60.0, Number(0, 86400, "seconds"), "Longest that the end of the job waits for the analysis."
+    )
+    takeover: bool = _option(
+        True, Bool(), "Keep MindSpore's own profiler from starting too; with false it is left alone."
+    )
+    max_disk: int = _option(
+        5 * 10**9, Size(10**6), "Most that a job writes, and never more than a tenth of the free space."
+    )
+    max_memory: int = _option(256 * 10**6, Size(10**6), "Most memory that recording takes in a process.")
+    overhead_budget: float = _option(
+        0.05,
+        Number(0, 1, "a share"),
+        "Share of the time that recording may cost before fine records stop; 0: no limit.",
+    )
+    op_flush: int = _option(100_000, Count(1, "kernels"), "Kernels between two drains of MindSpore's buffer.")
+    dynamic: str | None = _option(
+        None, Text("a path", absent=True), "File that is watched for changes of these options; absent: none."
+    )
+    control: bool = _option(False, Bool(), "Listen to `ms-profiler` commands while the job runs.")
+    quiet: bool = _option(False, Bool(), "Leave out the lines at start and end; they stay in the run's record.")
+    report: bool = _option(False, Bool(), "Write an HTML report beside the result.")
+
+    #: names of the options that the variable holds, bad values not counted
+    given: frozenset[str] = frozenset()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the resolved options by name, as JSON can hold them."""
+        values = {name: getattr(self, name) for name in OPTIONS}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def _declaration(item: "Field[Any]") -> Option:
+    kind, text, aliases, inert = item.metadata["declared"]
+    return Option(item.name, kind, item.default, text, aliases, inert)
+
+
+#: Every option by name, in the order of the table.
+OPTIONS: dict[str, Option] = {item.name: _declaration(item) for item in fields(Options) if item.metadata}
+_ALIASES = {alias: option for option in OPTIONS.values() for alias in option.aliases}
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What the variable says.
+
+    Attributes:
+        options: the resolved options; None when profiling is off.
+        messages: one line for each thing that is wrong with it.
+        takeover: False when MindSpore's own profiler is to be left alone, on or off.
+    """
+
+    options: Options | None
+    messages: list[str]
+    takeover: bool = True
+
+
+def parse(text: str | None) -> Parsed:
+    """Resolve the value of the variable, whatever it is.
+
+    Args:
+        text: the value; None and "" are "not set".
+    """
+    if not text:
+        return Parsed(None, [])
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as reason:
+        # RecursionError: thousands of nested brackets; ValueError: also a number of more digits than int() takes
+        return Parsed(None, [f"MS_PROFILER_OPTIONS is not JSON ({_shown(str(reason), quote=False)}): profiling is off"])
+    if not isinstance(content, dict):
+        example = '{"start": true}'
+        return Parsed(
+            None, [f"MS_PROFILER_OPTIONS is {_shown(content)}, not an object like {example}: profiling is off"]
+        )
+    messages: list[str] = []
+    values: dict[str, Any] = {}
+    for key, value in content.items():
+        option = OPTIONS.get(key) or _ALIASES.get(key)
+        if option is None:
+            messages.append(_unknown(key))
+        elif key not in option.aliases or option.name not in content:
+            _resolve(option, key, value, values, messages)
+    options = Options(**values, given=frozenset(values))
+    if options.start:
+        options = _consistent(options, "aicore_metrics" in content, messages)
+    elif "start" in values:
+        messages = []  # switched off on purpose: what else is wrong does not matter
+    if len(messages) > MOST_MESSAGES:
+        messages[MOST_MESSAGES:] = [f"MS_PROFILER_OPTIONS: {len(messages) - MOST_MESSAGES} more such lines left out"]
+    return Parsed(options if options.start else None, messages, options.takeover)
+
+
+def _resolve(option: Option, key: str, value: Any, values: dict[str, Any], messages: list[str]) -> None:
+    try:
+        values[option.name] = option.kind.resolve(value)
+    except (ValueError, OverflowError, RecursionError):
+        using: Any = option.default
+        if option.name == "start" and _means_on(value):
+            using = values[option.name] = True
+        messages.append(f"{key} is {_shown(value)}, but must be {option.kind.allowed}; using {_written(option, using)}")
+
+
+def _written(option: Option, value: Any) -> str:
+    """Return a resolved value as one writes it in the variable."""
+    if isinstance(option.kind, Size):
+        value = option.kind.text(value)
+    return f"{value:g}" if isinstance(value, float) else json.dumps(value)
+
+
+def _means_on(value: Any) -> bool:
+    """Tell whether a wrong value of `start` can only mean "on"; who writes 1 expects a profile."""
+    if isinstance(value, str):
+        return value.strip().lower() in ("1", "yes", "on")
+    return isinstance(value, (int, float)) and value == 1
+
+
+def _unknown(key: str) -> str:
+    import difflib  # 4 ms, and only a typo needs it
+
+    near = difflib.get_close_matches(key[:SHOWN], [*OPTIONS, *_ALIASES], 1)
+    advice = f"; did you mean {near[0]}?" if near else "; `ms-profiler options` lists them all"
+    return f"unknown option {_shown(key)}{advice}"
+
+
+def _shown(value: Any, quote: bool = True) -> str:
+    """Return the value on one short line of printable ASCII."""
+    try:
+        text = json.dumps(value) if quote else value.encode("ascii", "backslashreplace").decode("ascii")
+    except RecursionError:
+        text = f"a deeply nested {type(value).__name__}"
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+
+
+def _consistent(options: Options, old_metrics: bool, messages: list[str]) -> Options:
+    """Apply the rules between options that MindSpore's own profiler applies, with a line for each it warns of."""
+    changes: dict[str, Any] = {}
+
+    def change(name: str, value: Any, because: str) -> None:
+        changes[name] = value
+        if name in options.given:
+            messages.append(f"{name} is {_shown(options.as_dict()[name])}, but {because}; using {json.dumps(value)}")
+
+    level, metrics = options.profiler_level, options.aic_metrics
+    if old_metrics and metrics != "None" and "profiler_level" not in options.given:
+        # the interface that had this name had no levels; Level1 is the least that carries metrics
+        level = changes["profiler_level"] = "Level1"
+    if level == "LevelNone" and not options.mstx:
+        change("profiler_level", level := "Level0", "that needs mstx")
+    if level in ("LevelNone", "Level0") and metrics != "None":
+        change("aic_metrics", "None", "metrics need profiler_level Level1 or Level2")
+    if level in ("Level1", "Level2") and metrics == "None":
+        change("aic_metrics", "PipeUtilization", f"{level} records metrics")
+    if options.record_shapes and "CPU" not in options.activities:
+        change("record_shapes", False, "shapes need activity CPU")
+    if options.data_process and options.schedule is not None:
+        change("data_process", False, "a schedule excludes it")
+    if options.mstx_domain_include and not options.mstx:
+        change("mstx_domain_include", (), "domains need mstx")
+    if options.mstx_domain_exclude and not options.mstx:
+        change("mstx_domain_exclude", (), "domains need mstx")
+    elif options.mstx_domain_exclude and options.mstx_domain_include:
+        change("mstx_domain_exclude", (), "mstx_domain_include is given too")
+    return replace(options, **changes)
+
+
+def unavailable_on_cpu(options: Options) -> list[tuple[str, str]]:
+    """Return what was asked for and a machine without accelerator cannot give, each with the reason."""
+    return [
+        (name, option.inert)
+        for name, option in OPTIONS.items()
+        if option.inert and name in options.given and getattr(options, name) != option.default
+    ]
+
+
+def describe() -> list[tuple[str, str, str, str]]:
+    """Return the table of options: name with old names, type, default, text."""
+    rows = []
+    for option in OPTIONS.values():
+        names = ", ".join(f"`{name}`" for name in (option.name, *option.aliases))
+        default = "" if option.default is None else f"`{_written(option, option.default)}`"
+        text = f"{option.text} Value: {option.kind.allowed}."
+        if option.inert:
+            text += f" Without accelerator: nothing, {option.inert}."
+        rows.append((names, option.kind.type, default, text))
+    return rows

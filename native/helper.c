@@ -1,0 +1,109 @@
+#include "helper.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "clock.h"
+#include "control.h"
+#include "store.h"
+
+#define ANCHOR_NS 5000000000u /* clocks drift apart by less than 1 us in 5 s */
+#define FLUSH_NS 200000000u   /* what a kill may lose where the store cannot be mapped */
+#define STACK_BYTES (256 << 10)
+
+static struct {
+  pthread_mutex_t lock; /* held for a few instructions at a time */
+  pthread_cond_t wake;  /* waits on CLOCK_MONOTONIC */
+  pthread_t thread;
+  bool runs;
+  bool awake; /* there is something to do */
+  bool stop;
+} helper = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct timespec deadline(uint64_t monotonic_ns) {
+  return (struct timespec){(time_t)(monotonic_ns / 1000000000u), (long)(monotonic_ns % 1000000000u)};
+}
+
+static void *work(void *unused) {
+  (void)unused;
+  uint64_t next_anchor = msp_clock_read(CLOCK_MONOTONIC) + ANCHOR_NS;
+  for (;;) {
+    msp_store_prepare_spare();
+    msp_control_prepare_spare();
+    uint64_t now = msp_clock_read(CLOCK_MONOTONIC);
+    if (now >= next_anchor) {
+      msp_control_anchor();
+      next_anchor = now + ANCHOR_NS;
+    }
+    uint64_t until = next_anchor;
+    if (msp_store_has_written()) {
+      msp_store_flush();
+      if (now + FLUSH_NS < until) until = now + FLUSH_NS;
+    }
+    struct timespec when = deadline(until);
+    pthread_mutex_lock(&helper.lock);
+    int waited = 0;
+    while (!helper.stop && !helper.awake && waited != ETIMEDOUT) {
+      waited = pthread_cond_timedwait(&helper.wake, &helper.lock, &when);
+    }
+    helper.awake = false;
+    bool stop = helper.stop;
+    pthread_mutex_unlock(&helper.lock);
+    if (stop) return NULL;
+  }
+}
+
+static void init_wake(void) {
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&helper.wake, &attributes);
+  pthread_condattr_destroy(&attributes);
+}
+
+void msp_helper_start(void) {
+  init_wake();
+  helper.stop = false;
+  helper.awake = false;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  int error = pthread_create(&helper.thread, &attributes, work, NULL);
+  if (error == EINVAL) error = pthread_create(&helper.thread, NULL, work, NULL); /* the job's static TLS takes more */
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (error == 0) pthread_setname_np(helper.thread, "ms-profiler");
+  __atomic_store_n(&helper.runs, error == 0, __ATOMIC_RELEASE);
+}
+
+void msp_helper_stop(void) {
+  if (!helper.runs) return;
+  pthread_mutex_lock(&helper.lock);
+  helper.stop = true;
+  pthread_cond_signal(&helper.wake);
+  pthread_mutex_unlock(&helper.lock);
+  pthread_join(helper.thread, NULL);
+  __atomic_store_n(&helper.runs, false, __ATOMIC_RELEASE);
+  pthread_cond_destroy(&helper.wake);
+}
+
+bool msp_helper_runs(void) { return __atomic_load_n(&helper.runs, __ATOMIC_ACQUIRE); }
+
+void msp_helper_wake(void) {
+  if (!msp_helper_runs()) return;
+  pthread_mutex_lock(&helper.lock);
+  helper.awake = true;
+  pthread_cond_signal(&helper.wake);
+  pthread_mutex_unlock(&helper.lock);
+}
+
+void msp_helper_after_fork(void) {
+  pthread_mutex_init(&helper.lock, NULL);
+  helper.runs = false;
+}

@@ -1,0 +1,207 @@
+/* The Python module `ms_profiler._native`: cffi's module with the functions of the hot path added.
+ *
+ * A cffi call gives up the GIL and may wait 5 ms for it beside a busy thread. These keep it; the slowest of them makes
+ * a segment.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "control.h"
+#include "recorder.h"
+#include "strings.h"
+#include "writer.h"
+
+/* Defined by the C source that cffi generates, under the name that build_ffi.py gives it. */
+PyObject *msp_cffi_init(void);
+
+static bool count_is(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, const char *function) {
+  if (count >= least && count <= most) return true;
+  PyErr_Format(PyExc_TypeError, "%s() takes %zd to %zd arguments, not %zd", function, least, most, count);
+  return false;
+}
+
+/* The low 64 bits of an integer. A TypeError is left set for the caller's single look at the end. */
+static inline uint64_t integer(PyObject *object) { return PyLong_AsUnsignedLongLongMask(object); }
+
+static inline bool failed(uint64_t last) { return last == UINT64_MAX && PyErr_Occurred() != NULL; }
+
+static PyObject *py_begin(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  if (!count_is(count, 2, 3, "begin")) return NULL;
+  uint64_t name = integer(args[0]);
+  if (failed(name)) return NULL;
+  uint64_t category = integer(args[1]);
+  if (failed(category)) return NULL;
+  uint64_t arg = count == 3 ? integer(args[2]) : 0;
+  if (failed(arg)) return NULL;
+  return PyLong_FromLong((long)msp_begin((uint32_t)name, (uint8_t)category, arg));
+}
+
+static PyObject *py_end(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  if (!count_is(count, 1, 2, "end")) return NULL;
+  uint64_t token = integer(args[0]);
+  if (failed(token)) return NULL;
+  uint64_t flags = count == 2 ? integer(args[1]) : 0;
+  if (failed(flags)) return NULL;
+  msp_end((uint32_t)token, (uint8_t)flags);
+  Py_RETURN_NONE;
+}
+
+static PyObject *py_instant(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  if (!count_is(count, 2, 3, "instant")) return NULL;
+  uint64_t name = integer(args[0]);
+  if (failed(name)) return NULL;
+  uint64_t category = integer(args[1]);
+  if (failed(category)) return NULL;
+  uint64_t arg = count == 3 ? integer(args[2]) : 0;
+  if (failed(arg)) return NULL;
+  msp_instant((uint32_t)name, (uint8_t)category, arg);
+  Py_RETURN_NONE;
+}
+
+static PyObject *py_counter(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  if (!count_is(count, 2, 2, "counter")) return NULL;
+  uint64_t name = integer(args[0]);
+  if (failed(name)) return NULL;
+  double value = PyFloat_AsDouble(args[1]);
+  if (value == -1.0 && PyErr_Occurred() != NULL) return NULL;
+  msp_counter((uint32_t)name, value);
+  Py_RETURN_NONE;
+}
+
+static PyObject *py_record(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  if (!count_is(count, 7, 7, "record")) return NULL;
+  uint64_t values[7];
+  for (int i = 0; i < 7; ++i) {
+    values[i] = integer(args[i]);
+    if (failed(values[i])) return NULL;
+  }
+  return PyBool_FromLong(msp_record((uint8_t)values[0], (uint8_t)values[1], (uint8_t)values[2], (uint32_t)values[3],
+                                    values[4], values[5], values[6]));
+}
+
+static PyObject *py_now(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+  return PyLong_FromUnsignedLongLong(msp_now());
+}
+
+/* Call `use` with the UTF-8 of a string; half surrogate pairs, which have none, become question marks. */
+static bool with_text(PyObject *text, void (*use)(const char *, size_t, uint32_t *), uint32_t *result) {
+  Py_ssize_t length;
+  if (!PyUnicode_Check(text)) {
+    PyErr_SetString(PyExc_TypeError, "a str is needed");
+    return false;
+  }
+  const char *utf8 = PyUnicode_AsUTF8AndSize(text, &length);
+  if (utf8 != NULL) {
+    use(utf8, (size_t)length, result);
+    return true;
+  }
+  PyErr_Clear();
+  PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "replace");
+  char *replaced;
+  if (bytes == NULL || PyBytes_AsStringAndSize(bytes, &replaced, &length) < 0) {
+    Py_XDECREF(bytes);
+    return false;
+  }
+  use(replaced, (size_t)length, result);
+  Py_DECREF(bytes);
+  return true;
+}
+
+static void use_intern(const char *text, size_t length, uint32_t *id) { *id = msp_intern(text, length); }
+
+static PyObject *py_intern(PyObject *self, PyObject *text) {
+  (void)self;
+  uint32_t id = 0;
+  return with_text(text, use_intern, &id) ? PyLong_FromUnsignedLong(id) : NULL;
+}
+
+static void use_name(const char *text, size_t length, uint32_t *unused) {
+  (void)unused;
+  msp_writer_name(text, length);
+}
+
+static PyObject *py_thread_name(PyObject *self, PyObject *text) {
+  (void)self;
+  if (!with_text(text, use_name, NULL)) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *py_pause(PyObject *self, PyObject *paused) {
+  (void)self;
+  int truth = PyObject_IsTrue(paused);
+  if (truth < 0) return NULL;
+  msp_pause(truth);
+  Py_RETURN_NONE;
+}
+
+static PyObject *py_fine(PyObject *self, PyObject *on) {
+  (void)self;
+  int truth = PyObject_IsTrue(on);
+  if (truth < 0) return NULL;
+  msp_fine(truth);
+  Py_RETURN_NONE;
+}
+
+static PyObject *py_anchor(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+  msp_recorder_check_fork();
+  msp_control_anchor();
+  Py_RETURN_NONE;
+}
+
+static PyObject *py_stats(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+  msp_stats stats;
+  msp_get_stats(&stats);
+  return Py_BuildValue("(KKKKIi)", (unsigned long long)stats.records, (unsigned long long)stats.dropped,
+                       (unsigned long long)stats.dropped_limit, (unsigned long long)stats.bytes,
+                       (unsigned int)stats.threads, stats.failure);
+}
+
+static PyObject *py_scratch(PyObject *self, PyObject *on) {
+  (void)self;
+  int truth = PyObject_IsTrue(on);
+  if (truth < 0) return NULL;
+  return PyBool_FromLong(msp_writer_scratch(truth));
+}
+
+#define FAST(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL
+
+static PyMethodDef functions[] = {
+    {"begin", FAST(py_begin), "Begin a span: begin(name, category, arg=0) -> token, 0 when not recorded."},
+    {"end", FAST(py_end), "End a span: end(token, flags=0)."},
+    {"instant", FAST(py_instant), "Record that something happens now: instant(name, category, arg=0)."},
+    {"counter", FAST(py_counter), "Record the value of a counter now: counter(name, value)."},
+    {"record", FAST(py_record),
+     "Record a complete slot: record(kind, category, flags, name, start_ns, end_ns, arg) -> whether it was."},
+    {"now", py_now, METH_NOARGS, "Return CLOCK_MONOTONIC_RAW in nanoseconds."},
+    {"intern", py_intern, METH_O, "Return the id of a string, 0 when it cannot be written."},
+    {"thread_name", py_thread_name, METH_O, "Name the calling thread."},
+    {"pause", py_pause, METH_O, "Refuse new spans, instants and counters while true."},
+    {"fine", py_fine, METH_O, "Refuse fine-grained categories while false."},
+    {"anchor", py_anchor, METH_NOARGS, "Write a pair of clock readings."},
+    {"stats", py_stats, METH_NOARGS, "Return (records, dropped, dropped_limit, bytes, threads, failure)."},
+    {"scratch", py_scratch, METH_O, "Let this thread write into memory of its own while true, to measure the cost."},
+    {NULL, NULL, 0, NULL}};
+
+PyMODINIT_FUNC PyInit__native(void) {
+  int error = msp_recorder_init();
+  if (error != 0) return PyErr_Format(PyExc_ImportError, "the recorder cannot be set up: %s", strerror(error));
+  PyObject *module = msp_cffi_init();
+  if (module != NULL && PyModule_AddFunctions(module, functions) < 0) {
+    Py_DECREF(module);
+    return NULL;
+  }
+  return module;
+}

@@ -1,0 +1,55 @@
+/* One segment file: made, reserved on disk, mapped, and let go. */
+#ifndef MSP_SEGMENT_H
+#define MSP_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "file_format.h"
+
+typedef struct msp_segment {
+  struct msp_segment *next;         /* in a list of spare or left-over segments */
+  struct msp_segment *next_written; /* in the list of segments that have to be copied to their files */
+  msp_segment_header *header;       /* start of the memory */
+  msp_slot *slots;                  /* behind the header */
+  size_t size;                      /* of the file and of the memory, in bytes */
+  uint32_t capacity;                /* in slots */
+  uint32_t used;                    /* slots given out; kept only while the segment is in a list */
+  uint32_t index;                   /* number of the file */
+  int32_t holders;                  /* the writer, and for written segments the list; the last one frees */
+  bool mapped;                      /* the memory is the file; otherwise msp_segment_flush copies it */
+  bool retired;                     /* written segments: no slot of it changes any more */
+  uint32_t flushed;                 /* written segments: slots in the file */
+  uint64_t flushed_dropped;         /* written segments: header->dropped in the file */
+  uint32_t *open;                   /* written segments: slots that were open when they were copied */
+  uint32_t open_count;
+  uint32_t open_room;
+} msp_segment;
+
+static inline uint64_t msp_segment_size(uint32_t capacity) {
+  return MSP_HEADER_SIZE + (uint64_t)capacity * MSP_SLOT_SIZE;
+}
+
+/* Tell whether a mapping of a file in `folder` can be relied on never to raise SIGBUS. Local file systems that write
+ * in place keep what fallocate(2) promised; network, FUSE and copy-on-write ones may not. */
+bool msp_segment_mappable(const char *folder);
+
+/* Make segment `index` in `folder`, reserve its blocks and map it, or give it plain memory where mapping is refused
+ * or `mapped` is false. Returns 0 or an errno; nothing is left behind on failure. Raises no signal. */
+int msp_segment_make(const char *folder, uint32_t index, uint32_t capacity, uint32_t flags, bool mapped,
+                     msp_segment **made);
+
+/* Touch every page of a fresh segment, so that its first writer takes no page faults. */
+void msp_segment_touch(msp_segment *segment);
+
+/* Give up one hold; the last one unmaps. The file stays. */
+void msp_segment_release(msp_segment *segment);
+
+/* Remove the file of a segment that nothing was written to. */
+void msp_segment_unlink(const char *folder, uint32_t index);
+
+/* Copy what was committed or ended since the last call to the file. One caller at a time. Returns 0 or an errno. */
+int msp_segment_flush(msp_segment *segment, const char *folder);
+
+#endif

@@ -1,0 +1,37 @@
+/* Fill a slot and publish it (the commit rule of file_format.h). */
+#ifndef MSP_SLOT_H
+#define MSP_SLOT_H
+
+#include "file_format.h"
+
+typedef uint32_t __attribute__((may_alias)) msp_word;
+
+/* The last 32-bit word of a slot: kind, category, flags, extra, in the order of their addresses. */
+static inline uint32_t msp_slot_word(uint8_t kind, uint8_t category, uint8_t flags, uint8_t extra) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  return (uint32_t)kind | (uint32_t)category << 8 | (uint32_t)flags << 16 | (uint32_t)extra << 24;
+#else
+  return (uint32_t)kind << 24 | (uint32_t)category << 16 | (uint32_t)flags << 8 | (uint32_t)extra;
+#endif
+}
+
+static inline msp_word *msp_slot_last(msp_slot *slot) { return (msp_word *)(void *)&slot->kind; }
+
+/* Relaxed stores are plain ones to the processor; they are atomic because another thread may copy the slot to its file
+ * (segments that are written, not mapped). */
+static inline void msp_slot_commit(msp_slot *slot, uint64_t start_ns, uint64_t end_ns, uint64_t arg, uint32_t name,
+                                   uint32_t word) {
+  __atomic_store_n(&slot->start_ns, start_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->end_ns, end_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->arg, arg, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->name, name, __ATOMIC_RELAXED);
+  __atomic_store_n(msp_slot_last(slot), word, __ATOMIC_RELEASE);
+}
+
+/* Turn an MSP_KIND_OPEN slot into an MSP_KIND_SPAN. */
+static inline void msp_slot_end(msp_slot *slot, uint64_t end_ns, uint8_t category, uint8_t flags) {
+  __atomic_store_n(&slot->end_ns, end_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(msp_slot_last(slot), msp_slot_word(MSP_KIND_SPAN, category, flags, 0), __ATOMIC_RELEASE);
+}
+
+#endif

@@ -1,0 +1,271 @@
+#include "store.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "gate.h"
+#include "helper.h"
+
+#define RETRY_NS 1000000000u /* a full disk is asked again once a second */
+#define RETIRED_MOST 16      /* written segments that wait to be copied: 64 MiB at most */
+
+static struct {
+  pthread_mutex_t lock;       /* for the lists and the budget; never held during a system call on a file */
+  pthread_mutex_t flush_lock; /* one thread copies at a time */
+  char *folder;
+  msp_store_settings settings;
+  uint32_t next_index;
+  uint64_t bytes;
+  int failure;
+  uint64_t retry_ns;
+  msp_segment *left_over;
+  msp_segment *spare;
+  uint32_t spare_slots; /* size of the spare wanted; 0: none */
+  msp_segment *written;
+  uint32_t retired;
+} store = {.lock = PTHREAD_MUTEX_INITIALIZER, .flush_lock = PTHREAD_MUTEX_INITIALIZER};
+
+int msp_store_open(const msp_store_settings *settings) {
+  free(store.folder);
+  store.folder = strdup(settings->folder);
+  if (store.folder == NULL) return ENOMEM;
+  store.settings = *settings;
+  store.settings.folder = store.folder;
+  store.settings.mapped = settings->mapped && msp_segment_mappable(store.folder);
+  store.next_index = 0;
+  store.bytes = 0;
+  store.failure = 0;
+  store.retry_ns = 0;
+  store.left_over = store.spare = store.written = NULL;
+  store.spare_slots = 0;
+  store.retired = 0;
+  return 0;
+}
+
+/* In flush_lock. Copy every written segment; let go of those that are done. */
+static uint64_t flush_written(bool closing) {
+  uint64_t lost = 0;
+  msp_segment **link = &store.written;
+  for (;;) {
+    pthread_mutex_lock(&store.lock); /* new segments are put in front, only this loop takes any out */
+    msp_segment *segment = *link;
+    pthread_mutex_unlock(&store.lock);
+    if (segment == NULL) return lost;
+    bool done = __atomic_load_n(&segment->retired, __ATOMIC_ACQUIRE);
+    int error = msp_segment_flush(segment, store.folder);
+    if (error != 0) {
+      __atomic_store_n(&store.failure, error, __ATOMIC_RELAXED);
+      if (closing) {
+        for (uint32_t slot = segment->flushed; slot < segment->capacity && segment->slots[slot].kind != 0; ++slot) ++lost;
+      }
+    }
+    if (closing || (done && error == 0)) {
+      pthread_mutex_lock(&store.lock);
+      while (*link != segment) link = &(*link)->next_written; /* others came in front */
+      *link = segment->next_written;
+      pthread_mutex_unlock(&store.lock);
+      if (done) __atomic_sub_fetch(&store.retired, 1, __ATOMIC_RELAXED);
+      msp_segment_release(segment);
+    } else {
+      link = &segment->next_written;
+    }
+  }
+}
+
+uint64_t msp_store_close(void) {
+  if (store.spare != NULL) msp_store_discard(store.spare);
+  store.spare = NULL;
+  uint64_t lost = flush_written(true);
+  while (store.left_over != NULL) {
+    msp_segment *segment = store.left_over;
+    store.left_over = segment->next;
+    msp_segment_release(segment);
+  }
+  return lost;
+}
+
+void msp_store_after_fork(void) {
+  pthread_mutex_init(&store.lock, NULL);
+  pthread_mutex_init(&store.flush_lock, NULL);
+  store.left_over = store.spare = store.written = NULL;
+  store.spare_slots = 0;
+  store.retired = 0;
+  store.bytes = 0;
+  store.failure = 0;
+}
+
+uint32_t msp_store_first_slots(void) { return store.settings.first_slots; }
+uint64_t msp_store_bytes(void) { return __atomic_load_n(&store.bytes, __ATOMIC_RELAXED); }
+int msp_store_failure(void) { return __atomic_load_n(&store.failure, __ATOMIC_RELAXED); }
+
+/* In lock. Put `slots` on the budget, or as many halvings of it as a limit asks for; 0 when it allows none. */
+static uint32_t reserve_budget(uint32_t slots, msp_worth worth) {
+  uint64_t limit = store.settings.limit_all;
+  if (worth == MSP_WORTH_FINE && store.settings.limit_fine != 0 && (limit == 0 || store.settings.limit_fine < limit)) {
+    limit = store.settings.limit_fine;
+  }
+  while (limit != 0 && store.bytes + msp_segment_size(slots) > limit) {
+    if (slots / 2 < store.settings.first_slots) {
+      if (worth == MSP_WORTH_ALWAYS) break;
+      return 0;
+    }
+    slots /= 2;
+  }
+  __atomic_store_n(&store.bytes, store.bytes + msp_segment_size(slots), __ATOMIC_RELAXED);
+  return slots;
+}
+
+/* Make a segment that is on the budget. */
+static msp_segment *make(uint32_t slots, uint32_t flags) {
+  uint32_t index = __atomic_fetch_add(&store.next_index, 1, __ATOMIC_RELAXED);
+  msp_segment *segment = NULL;
+  int error = 0;
+  if (__atomic_load_n(&store.retired, __ATOMIC_RELAXED) >= RETIRED_MOST) {
+    error = ENOBUFS;
+  } else {
+    error = msp_segment_make(store.folder, index, slots, flags, store.settings.mapped, &segment);
+  }
+  pthread_mutex_lock(&store.lock);
+  if (error != 0) {
+    __atomic_store_n(&store.bytes, store.bytes - msp_segment_size(slots), __ATOMIC_RELAXED);
+    __atomic_store_n(&store.failure, error, __ATOMIC_RELAXED);
+    store.retry_ns = msp_now() + RETRY_NS;
+  } else if (!segment->mapped) {
+    segment->holders = 2;
+    segment->next_written = store.written;
+    store.written = segment;
+  }
+  pthread_mutex_unlock(&store.lock);
+  if (error == 0 && !segment->mapped) msp_helper_wake();
+  return segment;
+}
+
+/* In lock. Take out of the lists what serves the caller. */
+static msp_segment *find(uint32_t slots, bool first) {
+  msp_segment *found = store.left_over;
+  if (found != NULL && (first || found->capacity - found->used >= slots)) {
+    store.left_over = found->next;
+  } else if (store.spare != NULL && store.spare->capacity == slots) {
+    found = store.spare;
+    store.spare = NULL;
+  } else {
+    return NULL;
+  }
+  found->next = NULL;
+  return found;
+}
+
+msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segment **taken) {
+  if (slots > MSP_SLOTS_MOST) slots = MSP_SLOTS_MOST;
+  uint32_t granted = 0;
+  pthread_mutex_lock(&store.lock);
+  msp_segment *segment = find(slots, first);
+  if (segment == NULL) {
+    if (store.retry_ns != 0 && msp_now() < store.retry_ns) {
+      pthread_mutex_unlock(&store.lock);
+      return MSP_REFUSED_BY_DISK;
+    }
+    granted = reserve_budget(slots, worth);
+  }
+  store.spare_slots = slots < MSP_SLOTS_MOST ? 2 * slots : MSP_SLOTS_MOST;
+  if (store.spare_slots > MSP_SLOTS_MOST) store.spare_slots = MSP_SLOTS_MOST;
+  pthread_mutex_unlock(&store.lock);
+  if (segment == NULL) {
+    if (granted == 0) {
+      msp_gate_set_refused(worth == MSP_WORTH_FINE ? MSP_REFUSE_FINE_LIMIT : MSP_REFUSE_ALL_LIMIT, true);
+      return MSP_REFUSED_BY_LIMIT;
+    }
+    segment = make(granted, 0);
+    if (segment == NULL) return MSP_REFUSED_BY_DISK;
+  }
+  msp_helper_wake();
+  *taken = segment;
+  return MSP_TAKEN;
+}
+
+msp_outcome msp_store_take_control(uint32_t slots, msp_segment **taken) {
+  pthread_mutex_lock(&store.lock);
+  bool wait = store.retry_ns != 0 && msp_now() < store.retry_ns;
+  if (!wait) __atomic_store_n(&store.bytes, store.bytes + msp_segment_size(slots), __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&store.lock);
+  if (wait) return MSP_REFUSED_BY_DISK;
+  *taken = make(slots, MSP_SEGMENT_CONTROL);
+  return *taken != NULL ? MSP_TAKEN : MSP_REFUSED_BY_DISK;
+}
+
+void msp_store_leave_over(msp_segment *segment, uint32_t used) {
+  segment->used = used;
+  pthread_mutex_lock(&store.lock);
+  segment->next = store.left_over;
+  store.left_over = segment;
+  pthread_mutex_unlock(&store.lock);
+}
+
+void msp_store_retire(msp_segment *segment) {
+  if (!segment->mapped) {
+    __atomic_add_fetch(&store.retired, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&segment->retired, true, __ATOMIC_RELEASE);
+    msp_helper_wake();
+    if (!msp_helper_runs()) msp_store_flush();
+  }
+  msp_segment_release(segment);
+}
+
+void msp_store_discard(msp_segment *segment) {
+  msp_segment_unlink(store.folder, segment->index);
+  pthread_mutex_lock(&store.lock);
+  __atomic_store_n(&store.bytes, store.bytes - segment->size, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&store.lock);
+  if (!segment->mapped) {
+    segment->flushed = segment->capacity; /* nothing to copy */
+    __atomic_add_fetch(&store.retired, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&segment->retired, true, __ATOMIC_RELEASE);
+  }
+  msp_segment_release(segment);
+}
+
+void msp_store_prepare_spare(void) {
+  pthread_mutex_lock(&store.lock);
+  uint32_t slots = store.spare_slots;
+  msp_segment *unwanted = NULL;
+  if (slots != 0 && store.spare != NULL && store.spare->capacity != slots) {
+    unwanted = store.spare; /* the next new thread will take it */
+    store.spare = NULL;
+  }
+  bool needed = slots != 0 && store.spare == NULL && msp_now() >= store.retry_ns;
+  if (needed) {
+    uint32_t refused = msp_gate_load(&msp_gate_page->refuse);
+    uint64_t before = store.bytes;
+    uint32_t granted = reserve_budget(slots, refused & MSP_REFUSE_FINE_LIMIT ? MSP_WORTH_COARSE : MSP_WORTH_FINE);
+    if (granted != slots) { /* so near to a limit, the writer decides */
+      __atomic_store_n(&store.bytes, before, __ATOMIC_RELAXED);
+      needed = false;
+    }
+  }
+  store.spare_slots = 0;
+  pthread_mutex_unlock(&store.lock);
+  if (unwanted != NULL) msp_store_leave_over(unwanted, 0);
+  if (!needed) return;
+  msp_segment *segment = make(slots, 0);
+  if (segment == NULL) return;
+  msp_segment_touch(segment);
+  pthread_mutex_lock(&store.lock);
+  store.spare = segment;
+  pthread_mutex_unlock(&store.lock);
+}
+
+void msp_store_flush(void) {
+  pthread_mutex_lock(&store.flush_lock);
+  flush_written(false);
+  pthread_mutex_unlock(&store.flush_lock);
+}
+
+bool msp_store_has_written(void) {
+  pthread_mutex_lock(&store.lock);
+  bool some = store.written != NULL;
+  pthread_mutex_unlock(&store.lock);
+  return some;
+}

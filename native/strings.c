@@ -1,0 +1,161 @@
+#include "strings.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control.h"
+#include "file_format.h"
+#include "gate.h"
+
+/* A job that makes up a new name for every event must not fill its memory through us. */
+#define KEPT_BYTES_MOST (64u << 20)
+#define FIRST_CELLS 1024
+
+typedef struct msp_string {
+  struct msp_string *next; /* in order of id */
+  uint64_t hash;
+  uint32_t id;
+  uint32_t session; /* the last store it was written to */
+  uint32_t length;
+  char text[];
+} msp_string;
+
+typedef struct {
+  uint32_t mask;
+  msp_string *cells[];
+} msp_table;
+
+/* Changed only in the control stream's lock, and so that a reader without it, or a fork child, finds every pointer
+ * either as it was or as it will be. Outgrown tables are kept: a reader may be in one, and all of them together are
+ * smaller than the last. */
+static msp_table *table;
+static msp_string *oldest, *newest;
+static uint32_t count;
+static size_t kept_bytes;
+static bool torn; /* inherited over a fork, perhaps from the middle of a change */
+
+static uint64_t hash_of(const char *text, size_t length) {
+  const uint64_t multiplier = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio */
+  uint64_t hash = length * multiplier;
+  while (length > 0) {
+    uint64_t part = 0;
+    size_t taken = length < sizeof part ? length : sizeof part;
+    memcpy(&part, text, taken);
+    hash = (hash ^ part) * multiplier;
+    hash ^= hash >> 32;
+    text += taken;
+    length -= taken;
+  }
+  return hash;
+}
+
+static msp_string *find(uint64_t hash, const char *text, size_t length) {
+  msp_table *in = __atomic_load_n(&table, __ATOMIC_ACQUIRE);
+  if (in == NULL) return NULL;
+  for (uint32_t at = (uint32_t)hash & in->mask;; at = (at + 1) & in->mask) {
+    msp_string *string = __atomic_load_n(&in->cells[at], __ATOMIC_ACQUIRE);
+    if (string == NULL) return NULL;
+    if (string->hash == hash && string->length == length && memcmp(string->text, text, length) == 0) return string;
+  }
+}
+
+static void place(msp_table *in, msp_string *string) {
+  uint32_t at = (uint32_t)string->hash & in->mask;
+  while (in->cells[at] != NULL) at = (at + 1) & in->mask;
+  __atomic_store_n(&in->cells[at], string, __ATOMIC_RELEASE);
+}
+
+static bool make_room(void) {
+  uint32_t cells = table == NULL ? 0 : table->mask + 1;
+  if (3 * (uint64_t)count < 2 * (uint64_t)cells) return true;
+  cells = cells == 0 ? FIRST_CELLS : 2 * cells;
+  msp_table *grown = calloc(1, sizeof *grown + cells * sizeof *grown->cells);
+  if (grown == NULL) return false;
+  grown->mask = cells - 1;
+  for (msp_string *string = oldest; string != NULL; string = string->next) place(grown, string);
+  __atomic_store_n(&table, grown, __ATOMIC_RELEASE);
+  return true;
+}
+
+static msp_string *add(uint64_t hash, const char *text, size_t length) {
+  size_t size = sizeof(msp_string) + length;
+  if (kept_bytes + size > KEPT_BYTES_MOST || !make_room()) return NULL;
+  msp_string *string = malloc(size);
+  if (string == NULL) return NULL;
+  *string = (msp_string){.hash = hash, .id = count + 1, .length = (uint32_t)length};
+  memcpy(string->text, text, length);
+  if (newest == NULL) {
+    __atomic_store_n(&oldest, string, __ATOMIC_RELEASE);
+  } else {
+    __atomic_store_n(&newest->next, string, __ATOMIC_RELEASE);
+  }
+  newest = string;
+  ++count;
+  kept_bytes += size;
+  place(table, string);
+  return string;
+}
+
+/* In the lock. The list is the truth; all else follows from it. */
+static void mend(void) {
+  if (!torn) return;
+  torn = false;
+  count = 0;
+  kept_bytes = 0;
+  newest = NULL;
+  for (msp_string *string = oldest; string != NULL; string = string->next) {
+    newest = string;
+    ++count;
+    kept_bytes += sizeof *string + string->length;
+    if (find(string->hash, string->text, string->length) == NULL) place(table, string);
+  }
+}
+
+/* In the lock. */
+static bool write_to(uint32_t session, msp_string *string) {
+  if (session == 0 || string->session == session) return true;
+  if (!msp_control_write_string(string->id, string->text, string->length)) return false;
+  __atomic_store_n(&string->session, session, __ATOMIC_RELEASE);
+  return true;
+}
+
+/* Cut a text that is too long where a character starts. */
+static size_t cut(const char *text, size_t length) {
+  if (length <= MSP_STRING_MAX) return length;
+  length = MSP_STRING_MAX;
+  while (length > 0 && ((unsigned char)text[length] & 0xC0u) == 0x80u) --length;
+  return length;
+}
+
+uint32_t msp_intern(const char *text, size_t length) {
+  if (length == 0) return 0;
+  length = cut(text, length);
+  uint64_t hash = hash_of(text, length);
+  uint32_t session = msp_gate_load(&msp_gate_page->session);
+  msp_string *string = find(hash, text, length);
+  if (string != NULL && (session == 0 || __atomic_load_n(&string->session, __ATOMIC_ACQUIRE) == session)) {
+    return string->id;
+  }
+  uint32_t id = 0;
+  session = msp_control_lock();
+  mend();
+  string = find(hash, text, length);
+  if (string == NULL) string = add(hash, text, length);
+  if (string != NULL && write_to(session, string)) {
+    id = string->id;
+  } else if (session != 0) {
+    msp_control_count_drop(false);
+  }
+  msp_control_unlock();
+  return id;
+}
+
+void msp_strings_write(uint32_t session) {
+  mend();
+  for (msp_string *string = oldest; string != NULL; string = string->next) {
+    if (!write_to(session, string)) return;
+  }
+}
+
+void msp_strings_after_fork(void) { torn = true; }

@@ -1,0 +1,15 @@
+"""What the installed `.pth` and `.start` files call at the start of the interpreter."""
+
+import os
+
+
+def activate():
+    """Start ms-profiler if MS_PROFILER_OPTIONS is set; else import nothing. Never raise: it would end the job."""
+    if os.environ.get("MS_PROFILER_OPTIONS"):
+        try:
+            from ms_profiler.job import bootstrap
+
+            bootstrap.activate()
+        except BaseException:
+            if os.environ.get("MS_PROFILER_RAISE") == "1":
+                raise

@@ -1,0 +1,78 @@
+"""Fixtures: run a program as a user would, and read what it left."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = Path(__file__).parent / "programs"
+VARIABLE = "MS_PROFILER_OPTIONS"
+
+
+@dataclass
+class Run:
+    """What became of a program."""
+
+    code: int
+    out: str
+    err: str
+    output: Path
+
+    @property
+    def lines(self):
+        """The lines on stderr that are ours, without the prefix."""
+        return [line[len("ms-profiler: ") :] for line in self.err.splitlines() if line.startswith("ms-profiler: ")]
+
+    @property
+    def results(self):
+        """The result directories, oldest first."""
+        return sorted(self.output.glob("*_ascend_ms"), key=lambda path: path.name.rsplit("_", 3)[1])
+
+    @property
+    def result(self):
+        """The one result directory."""
+        (result,) = self.results
+        return result
+
+    @property
+    def summary(self):
+        """The one summary."""
+        return json.loads((self.result / "summary.json").read_text())
+
+
+def environment(options=None, **extra):
+    """Return the environment of a user: nothing of ours but the variable."""
+    variables = {key: value for key, value in os.environ.items() if not key.startswith(("MS_PROFILER", "PYTEST"))}
+    variables.pop("PYTHONPATH", None)
+    variables["GLOG_v"] = "3"
+    if options is not None:
+        variables[VARIABLE] = options if isinstance(options, str) else json.dumps(options)
+    return variables | extra
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Return a function that runs a Python program profiled into a directory of this test."""
+
+    def run(program, *args, options=None, profile=True, env=None, timeout=120, python=sys.executable):
+        output = tmp_path / "data"
+        if profile and not isinstance(options, str):
+            options = {"start": True, "output_path": str(output)} | (options or {})
+        command = [program] if isinstance(program, Path) else ["-c", program]
+        finished = subprocess.run(
+            [python, *command, *args],
+            env=environment(options if profile else None, **(env or {})),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=tmp_path,
+            check=False,
+        )
+        return Run(finished.returncode, finished.stdout, finished.stderr, output)
+
+    return run

@@ -1,0 +1,204 @@
+"""Write stores by hand, slot by slot, also damaged ones; knows the format and nothing of the recorder."""
+
+import json
+import os
+import struct
+from dataclasses import asdict
+from pathlib import Path
+
+from ms_profiler.store import format as fmt
+from ms_profiler.store import layout, run_info
+from ms_profiler.store.format import Category, Kind, StepSource
+
+#: a wall time and a RAW time that belong together
+WALL_NS = 1_760_000_000_123_456_789
+RAW_NS = 5_000_000_000_000
+
+
+class SegmentBuilder:
+    """One segment file."""
+
+    def __init__(self, index, pid, *, control=False, capacity=0, magic=fmt.MAGIC, version=fmt.FORMAT_VERSION):
+        self.index, self.pid, self.capacity = index, pid, capacity
+        self.flags = fmt.SEGMENT_CONTROL if control else 0
+        self.magic, self.version = magic, version
+        self.dropped = self.dropped_limit = 0
+        self.slots = bytearray()
+
+    def add(self, kind, start=0, end=0, arg=0, name=0, category=0, flags=0, extra=0):
+        self.slots += fmt.SLOT.pack(start, end, arg, name, kind, category, flags, extra)
+
+    def content(self):
+        header = fmt.HEADER.pack(
+            self.magic,
+            self.version,
+            fmt.HEADER_SIZE,
+            fmt.SLOT_SIZE,
+            self.flags,
+            self.capacity or len(self.slots) // fmt.SLOT_SIZE,
+            self.pid,
+            self.index,
+            RAW_NS,
+            self.dropped,
+            self.dropped_limit,
+            b"",
+        )
+        room = max(self.capacity - len(self.slots) // fmt.SLOT_SIZE, 0)
+        return header + bytes(self.slots) + bytes(room * fmt.SLOT_SIZE)
+
+
+class ThreadBuilder:
+    """The event segments of one thread; times are nanoseconds since the start of the run."""
+
+    def __init__(self, process, number, name, native_tid):
+        self.process, self.number, self.name, self.native_tid = process, number, name, native_tid
+        self.segment = process.new_segment(capacity=4096)
+        self.head(self.segment)
+
+    def head(self, segment):
+        segment.add(
+            Kind.THREAD, RAW_NS, self.native_tid, self.number, self.process.string(self.name) if self.name else 0
+        )
+
+    def new_segment(self):
+        self.segment = self.process.new_segment(capacity=4096)
+        self.head(self.segment)
+
+    def span(self, name, category, start, end, arg=0, flags=0):
+        name = name if isinstance(name, int) else self.process.string(name)
+        self.segment.add(Kind.SPAN, RAW_NS + start, RAW_NS + end, arg, name, category, flags)
+
+    def open(self, name, category, start):
+        self.segment.add(Kind.OPEN, RAW_NS + start, 0, 0, self.process.string(name), category)
+
+    def instant(self, name, category, time):
+        self.segment.add(Kind.INSTANT, RAW_NS + time, RAW_NS + time, 0, self.process.string(name), category)
+
+    def counter(self, name, time, value):
+        bits = struct.unpack("=Q", struct.pack("=d", value))[0]
+        self.segment.add(Kind.COUNTER, RAW_NS + time, RAW_NS + time, bits, self.process.string(name))
+
+    def step(self, number, start, end, source=StepSource.SCRIPT, flags=0):
+        self.segment.add(Kind.STEP, RAW_NS + start, RAW_NS + end, number, 0, source, flags)
+
+
+class ProcessBuilder:
+    """One process folder: control segment 0, threads, and the process's record."""
+
+    def __init__(self, pid, **info):
+        self.pid = pid
+        self.segments = []
+        self.strings = {}
+        self.control = self.new_segment(control=True, capacity=1024)
+        self.info = run_info.ProcessInfo(pid=pid, recorder="native", state="ended", end="exit")
+        for key, value in info.items():
+            setattr(self.info, key, value)
+        self.anchor(0)
+
+    def new_segment(self, **options):
+        segment = SegmentBuilder(len(self.segments), self.pid, **options)
+        self.segments.append(segment)
+        return segment
+
+    def string(self, text):
+        if text not in self.strings:
+            number = self.strings[text] = len(self.strings) + 1
+            payload = text.encode()
+            extra = -(-len(payload) // fmt.SLOT_SIZE)
+            self.control.add(Kind.STRING, RAW_NS, 0, len(payload), number, extra=extra)
+            self.control.slots += payload.ljust(extra * fmt.SLOT_SIZE, b"\0")
+        return self.strings[text]
+
+    def anchor(self, raw, offset=0, half_width=100):
+        """Write a pair at `raw` after the start of the run, `offset` away from the first offset."""
+        self.control.add(Kind.ANCHOR, RAW_NS + raw, WALL_NS + raw + offset, half_width)
+
+    def thread(self, number=1, name="MainThread", native_tid=None):
+        return ThreadBuilder(self, number, name, self.pid if native_tid is None else native_tid)
+
+
+class StoreBuilder:
+    """A whole result directory."""
+
+    def __init__(self, parent, name="host_4242_20260101000000123_ascend_ms", **info):
+        self.path = Path(parent) / name
+        self.processes = []
+        self.info = run_info.RunInfo(
+            product_version="0.1.0",
+            pid=4242,
+            host="host",
+            boot_id="boot",
+            process_start=1,
+            started_wall=WALL_NS / 1e9,
+            started_ns=RAW_NS,
+            options={"start": True, "output_path": "./data"},
+            python="3.11.7",
+            framework={"name": "mindspore", "version": "2.10.0", "mode": "pynative", "device": "CPU"},
+            hooks={"mindspore.nn.Cell.__call__": "applied"},
+            steps={"source": "script", "why": "step() is called"},
+            cost={"span_ns": 200.0, "idle_ns": 50.0, "start_ns": 1e7},
+        )
+        for key, value in info.items():
+            setattr(self.info, key, value)
+
+    def process(self, pid=4242, **info):
+        process = ProcessBuilder(pid, **info)
+        self.processes.append(process)
+        return process
+
+    def write(self):
+        """Write everything and return the directory."""
+        framework = Path(layout.framework_dir(str(self.path)))
+        framework.mkdir(parents=True, exist_ok=True)
+        (framework / layout.RUN_INFO).write_text(json.dumps(asdict(self.info)))
+        for process in self.processes:
+            folder = framework / f"process_{process.pid}"
+            folder.mkdir(exist_ok=True)
+            (folder / layout.PROCESS_INFO).write_text(json.dumps(asdict(process.info)))
+            for segment in process.segments:
+                (folder / layout.segment_name(segment.index)).write_bytes(segment.content())
+        return self.path
+
+    def segment_path(self, process, index):
+        return self.path / layout.FRAMEWORK / f"process_{process.pid}" / layout.segment_name(index)
+
+
+MS = 1_000_000
+
+
+def training(parent, steps=20, name="host_4242_20260101000000123_ascend_ms", rank=0, **info):
+    """Write a plain training run: 10 ms steps of 3 ms data, 2 ms forward, 4 ms backward, 0.5 ms optimizer; 0.5 ms other.
+
+    The first step holds another 100 ms of compilation before everything else.
+    """
+    store = StoreBuilder(parent, name, rank=rank, **info)
+    process = store.process()
+    thread = process.thread()
+    start = 50 * MS
+    for number in range(steps):
+        begin = start
+        if number == 0:
+            thread.span("compile train_step", Category.COMPILE, start, start + 100 * MS)
+            start += 100 * MS
+        thread.span("next", Category.DATA, start, start + 3 * MS)
+        thread.span("forward", Category.FORWARD, start + 3 * MS, start + 5 * MS)
+        thread.span("Net", Category.MODULE, start + 3 * MS, start + 5 * MS)
+        thread.span("Dense fc1", Category.MODULE, start + 3 * MS, start + 4 * MS)
+        thread.span("backward", Category.BACKWARD, start + 5 * MS, start + 9 * MS)
+        thread.span("MatMul", Category.OP, start + 6 * MS, start + 7 * MS)
+        thread.span("Momentum", Category.OPTIMIZER, start + 9 * MS, start + 9 * MS + MS // 2)
+        start += 10 * MS
+        thread.step(number, begin, start)
+    process.anchor(start + MS)
+    process.info.ended_ns = RAW_NS + start + MS
+    return store
+
+
+def write_training(parent, **options):
+    """Write `training` and return its directory."""
+    return training(parent, **options).write()
+
+
+def folder_of(path):
+    """Return the output folder of a result directory."""
+    return Path(os.fspath(path)) / layout.OUTPUT

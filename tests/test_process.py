@@ -1,0 +1,243 @@
+"""What a process is in its job, read from the environment and /proc."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ms_profiler.job import bootstrap, process
+
+AGENT = Path(__file__).parent.parent / "agent"
+
+
+def place(environ):
+    """Return rank, world size, local rank and device."""
+    found = process.identity(environ)
+    return found.rank, found.world_size, found.local_rank, found.device_id
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, (0, 1, 0, 0)),
+        ({"DEVICE_ID": "5"}, (0, 1, 0, 5)),
+        # msrun
+        ({"RANK_ID": "9", "RANK_SIZE": "16", "DEVICE_ID": "1", "MS_ROLE": "MS_WORKER"}, (9, 16, 1, 1)),
+        ({"RANK_ID": "3", "MS_WORKER_NUM": "4"}, (3, 4, 3, 3)),
+        # a rank table and a shell: no size
+        ({"RANK_ID": "3"}, (3, 4, 3, 3)),
+        # torchrun
+        ({"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1"}, (9, 16, 1, 1)),
+        # mpirun of Open MPI, of MPICH
+        ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}, (1, 2, 0, 0)),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1"}, (1, 2, 1, 1)),
+        # srun, and the shell of a batch script, which is no rank
+        ({"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1"}, (5, 8, 1, 1)),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, (0, 1, 0, 0)),
+        # the framework's own before the launcher's
+        ({"RANK_ID": "2", "RANK_SIZE": "4", "OMPI_COMM_WORLD_RANK": "7", "OMPI_COMM_WORLD_SIZE": "8"}, (2, 4, 2, 2)),
+        # nonsense
+        ({"RANK_ID": "x", "RANK": "-1", "OMPI_COMM_WORLD_RANK": "9" * 30, "PMI_RANK": "\u0661"}, (0, 1, 0, 0)),
+    ],
+)
+def test_the_place_in_the_job(environ, expected):
+    assert place(environ) == expected
+
+
+def test_a_job_of_one_process_is_named_after_it():
+    assert process.identity({}).job == f"{os.getpid()}_{process.process_start()}"
+
+
+def test_the_ranks_of_a_launch_share_its_name():
+    names = {
+        process.identity({"RANK_ID": str(rank), "RANK_SIZE": "4", "MS_SCHED_PORT": "8118"}).job for rank in range(4)
+    }
+    assert len(names) == 1
+    (name,) = names
+    assert name == f"8118_{os.getppid()}_{process.process_start(os.getppid())}"
+
+
+def test_a_launcher_that_names_every_launch_needs_no_parent():
+    environ = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_JOB_ID": "77", "SLURM_STEP_ID": "3"}
+    assert process.identity(environ).job == "77_3"
+
+
+def test_the_name_of_a_job_fits_a_file():
+    environ = {"PMIX_RANK": "1", "PMIX_NAMESPACE": "prte/../" + "x" * 500}
+    name = process.identity(environ).job
+    assert len(name) <= 100
+    assert "/" not in name
+    assert "." not in name
+
+
+@pytest.mark.parametrize(
+    ("spec", "world", "ranks"),
+    [
+        ("all", 4, [0, 1, 2, 3]),
+        ("0,2-3,9", 5, [0, 2, 3]),
+        ("sample:1", 8, [0]),
+        ("sample:2", 8, [0, 4]),
+        ("sample:3", 8, [0, 2, 5]),
+        ("sample:8", 8, list(range(8))),
+        ("sample:9", 8, list(range(8))),
+    ],
+)
+def test_selected(spec, world, ranks):
+    assert [rank for rank in range(world) if process.selected(spec, rank, world)] == ranks
+
+
+@pytest.mark.parametrize("world", [1, 2, 7, 64, 1000])
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 999])
+def test_a_sample_has_the_size_asked_for(world, count):
+    assert sum(process.selected(f"sample:{count}", rank, world) for rank in range(world)) == min(count, world)
+
+
+def test_a_process_is_known_by_its_start():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    started = process.process_start(child.pid)
+    assert started >= process.process_start() > 0
+    assert process.is_alive(child.pid, started)
+    assert not process.is_alive(child.pid, started + 1)
+    child.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while process.is_alive(child.pid, started):  # a zombie is not alive
+        assert time.monotonic() < deadline
+    child.communicate()
+    assert process.process_start(child.pid) == 0
+    assert not process.is_alive(child.pid, 0)
+
+
+def test_the_boot_has_a_name():
+    assert process.boot_id() == process.boot_id() != ""
+
+
+def test_both_modules_mean_the_same_variable():
+    assert process.VARIABLE == bootstrap.VARIABLE == "MS_PROFILER_OPTIONS"
+
+
+PARENT = """
+import json, os, sys
+from ms_profiler.job import process
+
+def report():
+    found = process.parent(os.environ)
+    print(json.dumps(found and [found.directory, str(found.pid) == sys.argv[2]]), flush=True)
+
+if __name__ == "__main__":
+    import multiprocessing, subprocess
+    os.environ.update(json.loads(os.environ.pop("OWN", "{}")))
+    process.announce(os.environ, "/result", 0)
+    os.environ.update(json.loads(os.environ.pop("CHILD", "{}")))
+    if sys.argv[1] == "subprocess":
+        code = "import os; from ms_profiler.job import process; print(process.parent(os.environ))"
+        subprocess.run([sys.executable, "-c", code], check=True)
+    else:
+        sys.argv.append(str(os.getpid()))
+        child = multiprocessing.get_context(sys.argv[1]).Process(target=report)
+        child.start()
+        child.join()
+        raise SystemExit(child.exitcode)
+"""
+
+
+def started(tmp_path, how, own=None, child=None):
+    """Return what a child of a profiled process takes for its parent."""
+    program = tmp_path / "parent.py"
+    program.write_text(PARENT)
+    variables = {key: value for key, value in os.environ.items() if not key.startswith("MS_PROFILER")}
+    variables |= {"PYTHONPATH": str(AGENT), "OWN": json.dumps(own or {}), "CHILD": json.dumps(child or {})}
+    done = subprocess.run([sys.executable, program, how], env=variables, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("how", ["spawn", "forkserver"])
+def test_a_child_of_multiprocessing_belongs_to_its_parent(tmp_path, how):
+    assert started(tmp_path, how) == '["/result", true]'
+
+
+def test_another_program_is_a_job_of_its_own(tmp_path):
+    assert started(tmp_path, "subprocess") == "None"
+
+
+def test_a_child_with_the_rank_of_its_parent_belongs_to_it(tmp_path):
+    assert started(tmp_path, "spawn", own={"RANK_ID": "0"}) == '["/result", true]'
+
+
+def test_a_child_with_a_rank_of_its_own_is_a_job_of_its_own(tmp_path):
+    assert started(tmp_path, "spawn", child={"RANK_ID": "1"}) == "null"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "[]", "1", "null", "{}", '{"directory": "/x"}', "[" * 100_000, '{"directory":1,"pid":{},"rank":0}'],
+)
+def test_a_broken_announcement_is_none(text):
+    assert process.parent({process.PARENT_VARIABLE: text}) is None
+
+
+def test_the_parent_must_be_the_one_that_started_it(monkeypatch):
+    """The announcement is inherited by everything below; only what that very process started belongs to it."""
+    monkeypatch.setattr(sys, "orig_argv", [*sys.orig_argv, "--multiprocessing-fork"])
+    above = os.getppid()
+    good = {"directory": "/x", "pid": above, "process_start": process.process_start(above), "rank": 0}
+    assert process.parent({process.PARENT_VARIABLE: json.dumps(good)}) == process.Parent("/x", above, 0)
+    for change in ({"pid": 1}, {"process_start": good["process_start"] + 1}):
+        assert process.parent({process.PARENT_VARIABLE: json.dumps(good | change)}) is None
+
+
+def test_output_is_made_where_it_was_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert process.choose_output("./data") == (str(tmp_path / "data"), None)
+    assert process.choose_output("data", base=str(tmp_path / "base")) == (str(tmp_path / "base" / "data"), None)
+    assert process.choose_output("~/data") == (str(tmp_path / "home" / "data"), None)
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o750
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_a_link_is_refused_but_not_one_above(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    for path in (tmp_path / "link", f"{tmp_path}/link/"):
+        chosen, line = process.choose_output(str(path))
+        assert chosen == str(tmp_path / "temporary")
+        assert "it is a symbolic link" in line
+        assert str(tmp_path / "link") in line
+        assert chosen in line
+    assert process.choose_output(str(tmp_path / "link" / "data")) == (str(tmp_path / "link" / "data"), None)
+
+
+@pytest.mark.parametrize("path", ["/dev/null/data", "a\0b", "\ud800", "x" * 300, "/proc/data"])
+def test_what_cannot_be_written_falls_back_to_the_temporary_directory(tmp_path, monkeypatch, path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    chosen, line = process.choose_output(path)
+    assert chosen == str(tmp_path)
+    assert line.startswith("cannot write to output_path ")
+    assert line.endswith(f"writing to {tmp_path} instead")
+    assert line.isprintable()
+
+
+def test_without_a_temporary_directory_there_is_none(monkeypatch):
+    monkeypatch.setenv("TMPDIR", "/dev/null/temporary")
+    chosen, line = process.choose_output("/dev/null/data")
+    assert chosen is None
+    assert "/dev/null/data" in line
+    assert "/dev/null/temporary" in line
+    assert line.endswith("profiling is off")
+
+
+def test_a_current_directory_that_is_gone(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    gone.rmdir()
+    assert process.choose_output("data")[0] == str(tmp_path)
+    assert process.choose_output(str(tmp_path / "data")) == (str(tmp_path / "data"), None)
+    monkeypatch.chdir(tmp_path)

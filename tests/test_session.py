@@ -1,0 +1,214 @@
+"""What a job sees of us, and what is left however it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import PROGRAMS, environment
+
+IMPORT = "import mindspore\n"
+
+
+def test_two_lines_and_a_result(job):
+    run = job(IMPORT + "print('trained')")
+    assert (run.code, run.out) == (0, "trained\n")
+    first, last = run.lines
+    assert str(run.result) in first and "ms-profiler analyse" in first
+    assert str(run.result) in last and "ms-profiler summary" in last
+    assert run.summary["run"]["processes"][0]["state"] == "exit"
+
+
+def test_quiet_keeps_the_lines_for_the_record(job):
+    run = job(IMPORT, options={"quiet": True})
+    assert run.lines == []
+    assert any("recording to" in message for message in run.summary["messages"])
+
+
+def test_only_rank_0_speaks(job):
+    run = job(IMPORT, env={"RANK_ID": "1"})
+    assert run.lines == []
+    assert (run.result / "profiler_info_1.json").exists()
+
+
+def test_rank_that_was_not_selected_leaves_nothing(job):
+    run = job(IMPORT, options={"ranks": [1]})
+    assert (run.code, run.lines, run.results) == (0, [], [])
+
+
+@pytest.mark.parametrize("mode", ["off", "async"])
+def test_analysis_can_be_left_out_or_left_behind(job, mode):
+    run = job(IMPORT, options={"analyse": mode})
+    assert "ms-profiler" in run.lines[-1]
+    if mode == "off":
+        assert not (run.result / "summary.json").exists()
+    else:
+        deadline = time.monotonic() + 60
+        while not (run.result / "summary.json").exists():
+            assert time.monotonic() < deadline, "the analysis in the background left no summary"
+            os.sched_yield()
+
+
+def test_analysis_that_takes_too_long_is_stopped(job):
+    run = job(IMPORT, options={"exit_timeout": 0.01})
+    assert run.code == 0
+    assert "exit_timeout" in run.lines[-1] and "ms-profiler analyse" in run.lines[-1]
+
+
+def test_a_module_beside_the_job_is_not_imported_by_the_analysis(job, tmp_path):
+    (tmp_path / "polars.py").write_text("raise SystemExit('the wrong polars')")
+    run = job(IMPORT)
+    assert run.summary["run"]["processes"][0]["state"] == "exit"
+
+
+def test_files_are_private_to_user_and_group(job):
+    result = job(IMPORT).result
+    for folder, _, files in os.walk(result):
+        assert os.stat(folder).st_mode & 0o777 == 0o750, folder
+        for name in files:
+            path = os.path.join(folder, name)
+            assert os.stat(path).st_mode & 0o777 == 0o640, path
+
+
+def test_nothing_secret_is_written(job):
+    canary = "canary-7d1f"
+    run = job(
+        IMPORT + f"import mindspore.dataset as ds\nfor _ in ds.GeneratorDataset(lambda: iter([(1,)]), ['{canary}-x'"
+        ".replace('canary', 'column')]).create_tuple_iterator(): pass",
+        canary,
+        env={"API_TOKEN": canary},
+    )
+    for folder, _, files in os.walk(run.result):
+        for name in files:
+            with open(os.path.join(folder, name), "rb") as stream:
+                assert canary.encode() not in stream.read(), name
+
+
+EXITS = {
+    "return": ("", 0),
+    "exit": ("raise SystemExit(7)", 7),
+    "exception": ("raise KeyError('x')", 1),
+    "_exit": ("import os; os._exit(3)", 3),
+    "abort": ("import os; os.abort()", -signal.SIGABRT),
+    "terminated": ("import os; os.kill(os.getpid(), 15)", -signal.SIGTERM),
+    "killed": ("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL),
+    "interrupted": ("import os; os.kill(os.getpid(), 2); import time; time.sleep(10)", -signal.SIGINT),
+    "thread exits": ("import threading; t = threading.Thread(target=lambda: exit(5)); t.start(); t.join()", 0),
+}
+STATES = {"return": "exit", "exit": "exit", "exception": "exception: KeyError", "thread exits": "exit"}
+
+
+@pytest.mark.parametrize("how", EXITS)
+def test_exit_code_is_the_jobs_and_the_end_is_told(job, how):
+    statement, code = EXITS[how]
+    run = job(f"{IMPORT}print('trained', flush=True)\n{statement}")
+    assert (run.code, run.out) == (code, "trained\n"), run.err
+    if not (run.result / "summary.json").exists():
+        subprocess.run(
+            [sys.executable, "-m", "ms_profiler", "analyse", str(run.result)],
+            env=environment(),
+            check=True,
+            capture_output=True,
+        )
+    state = run.summary["run"]["processes"][0]["state"]
+    expected = "exception: KeyboardInterrupt" if how == "interrupted" else STATES.get(how, "killed or vanished")
+    assert state == expected
+
+
+def test_killed_run_yields_its_steps_and_the_same_bytes_either_way(job):
+    program = (PROGRAMS / "model_loop.py").read_text() + "\nimport os; os.kill(os.getpid(), 9)"
+    run = job(program, "graph")
+    assert run.code == -signal.SIGKILL
+    assert sorted(os.listdir(run.result)) == ["FRAMEWORK", "logs"]
+    command = [sys.executable, "-m", "ms_profiler"]
+    shown = subprocess.run(
+        [*command, "summary", str(run.result)], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert "20" in shown.stdout and "killed" in shown.stdout
+    assert run.summary["steps"]["count"] == 20
+    files = [path for path in run.result.rglob("*") if path.is_file() and "FRAMEWORK" not in path.parts]
+    before = {path: path.read_bytes() for path in files if "logs" not in path.parts}
+    subprocess.run([*command, "analyse", str(run.result)], env=environment(), check=True, capture_output=True)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_fork_child_records_beside_its_parent(job):
+    program = """
+import os, sys
+import mindspore as ms
+from mindspore import nn
+ms.set_device("CPU")
+class Child(nn.Cell):
+    def construct(self, x): return x
+class Parent(nn.Cell):
+    def construct(self, x): return x
+parent, child = Parent(), Child()
+pid = os.fork()
+net = parent if pid else child
+for _ in range(500):
+    net(1)
+if not pid:
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+"""
+    run = job(program)
+    assert run.code == 0, run.err
+    names = {item["name"]: item["count"] for item in run.summary["modules"]}
+    assert (names["Parent"], names["Child"]) == (500, 500)
+    assert sorted(item["role"] for item in run.summary["run"]["processes"]) == ["fork", "main"]
+
+
+def test_spawn_child_joins_the_result_of_its_parent(job, tmp_path):
+    script = tmp_path / "spawns.py"
+    script.write_text("""
+import multiprocessing
+import mindspore as ms
+from mindspore import nn
+
+def work():
+    nn.Identity()(ms.Tensor(1.0))
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=work)
+    process.start()
+    process.join()
+    raise SystemExit(process.exitcode)
+""")
+    run = job(script)
+    assert run.code == 0, run.err
+    assert sorted(item["role"] for item in run.summary["run"]["processes"]) == ["main", "spawn"]
+    assert [item["name"] for item in run.summary["modules"]] == ["Identity"]
+
+
+def test_subprocess_is_a_job_of_its_own(job, tmp_path):
+    program = "import mindspore, subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import mindspore'], check=True)"
+    run = job(program)
+    assert run.code == 0
+    assert len(run.results) == 2
+    assert all((result / "summary.json").exists() for result in run.results)
+
+
+def test_ranks_of_one_launch_share_one_analysis(tmp_path):
+    """Both ranks end; only the last analyses, and it analyses both."""
+    output = tmp_path / "data"
+    program = "import mindspore, sys; print('up', flush=True); sys.stdin.readline()"
+    options = {"start": True, "output_path": str(output)}
+    ranks = []
+    for rank in range(2):
+        variables = environment(options, RANK_ID=str(rank), RANK_SIZE="2", MS_WORKER_NUM="2", MS_ROLE="MS_WORKER")
+        variables |= {"MS_SCHED_HOST": "127.0.0.1", "MS_SCHED_PORT": "8118"}
+        ranks.append(
+            subprocess.Popen(
+                [sys.executable, "-c", program], env=variables, stdin=-1, stdout=-1, stderr=-1, text=True, cwd=tmp_path
+            )
+        )
+    for rank in ranks:
+        assert rank.stdout.readline() == "up\n"
+    ranks[0].communicate("\n", timeout=60)
+    assert not list(output.glob("*/summary.json"))
+    ranks[1].communicate("\n", timeout=60)
+    assert sorted(json.loads(path.read_text())["rank"] for path in output.glob("*/summary.json")) == [0, 1]
+    assert not list(output.glob(".ms_profiler*"))
