@@ -167,7 +167,7 @@ MS = 1_000_000
 
 
 def training(parent, steps=20, name="host_4242_20260101000000123_ascend_ms", rank=0, **info):
-    """Write a plain training run: 10 ms steps of 3 ms data, 2 ms forward, 4 ms backward, 0.5 ms optimizer; 0.5 ms other.
+    """Build a training run: 10 ms steps of 3 ms data, 2 ms forward, 4 ms backward, 0.5 ms optimizer, 0.5 ms other.
 
     The first step holds another 100 ms of compilation before everything else.
     """

@@ -118,9 +118,10 @@ def test_exit_code_is_the_jobs_and_the_end_is_told(job, how):
     assert state == expected
 
 
-def test_killed_run_yields_its_steps_and_the_same_bytes_either_way(job):
-    program = (PROGRAMS / "model_loop.py").read_text() + "\nimport os; os.kill(os.getpid(), 9)"
-    run = job(program, "graph")
+def test_killed_run_yields_its_steps_and_the_same_bytes_either_way(job, tmp_path):
+    script = tmp_path / "killed.py"
+    script.write_text((PROGRAMS / "model_loop.py").read_text() + "\nimport os; os.kill(os.getpid(), 9)")
+    run = job(script, "graph")
     assert run.code == -signal.SIGKILL
     assert sorted(os.listdir(run.result)) == ["FRAMEWORK", "logs"]
     command = [sys.executable, "-m", "ms_profiler"]
@@ -184,7 +185,9 @@ if __name__ == "__main__":
 
 
 def test_subprocess_is_a_job_of_its_own(job, tmp_path):
-    program = "import mindspore, subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import mindspore'], check=True)"
+    program = (
+        "import mindspore, subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import mindspore'], check=True)"
+    )
     run = job(program)
     assert run.code == 0
     assert len(run.results) == 2

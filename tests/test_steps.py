@@ -47,7 +47,7 @@ def test_framework_loop_decides_at_once_and_counts_each_batch(notebook):
         steps.optimizer_ended("sgd", at + 5)
         steps.ended(StepSource.FRAMEWORK_LOOP, at + 8)
     steps.batch_began(40)
-    steps.batches_ended(41)
+    steps.batches_ended()
     steps.loop_ended()
     steps.close()
     assert notebook.steps == [
@@ -64,7 +64,7 @@ def test_second_epoch_begins_with_its_first_batch(notebook):
         steps.batch_began(at)
         steps.ended(StepSource.FRAMEWORK_LOOP, at + 8)
         steps.batch_began(at + 9)
-        steps.batches_ended(at + 10)
+        steps.batches_ended()
     assert intervals(notebook) == [(10, 18), (100, 108)]
 
 
@@ -151,9 +151,9 @@ def test_train_cell_counts_when_no_optimizer_is_seen(notebook):
 
 def test_dataset_counts_when_nothing_else_speaks(notebook):
     steps = Steps(notebook)
-    for at in (10, 20, 30):
+    for at in (10, 20, 30, 40):
         steps.batch_began(at)
-    steps.batches_ended(40)
+    steps.batches_ended()
     steps.close()
     assert intervals(notebook) == [(10, 20), (20, 30), (30, 40)]
     assert {step[3] for step in notebook.steps} == {StepSource.DATASET}

@@ -62,11 +62,12 @@ class Clock:
         knots = [(good[0].raw_ns, good[0].real_ns - good[0].raw_ns)]
         steps: list[WallStep] = []
         shift = 0  # sum of the jumps so far
-        last = good[0]
+        last = previous = good[0]  # knot, pair
         for pair in good[1:]:
             noise = pair.half_width_ns + last.half_width_ns
             change = pair.real_ns - pair.raw_ns - shift - knots[-1][1]
-            slew = (pair.raw_ns - last.raw_ns) * SLEW_PPM // 1_000_000
+            slew = (pair.raw_ns - previous.raw_ns) * SLEW_PPM // 1_000_000
+            previous = pair
             if abs(change) > noise + slew + STEP_MINIMUM_NS:
                 steps.append(WallStep(pair.raw_ns + knots[-1][1], change))
                 shift += change

@@ -52,7 +52,7 @@ def listing() -> str:
     """Return the options as text for a terminal, 100 columns wide."""
     lines = []
     for names, kind, default, text in options.describe():
-        lines.append(f"{names.replace('`', '')}  ({kind}{default and ', default ' + default.strip('`')})")
+        lines.append(f"{names}  ({kind}{default and f', default {default}'})".replace("`", ""))
         lines += textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(lines) + "\n"
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from ms_profiler.job import process
 from ms_profiler.store import layout, run_info
@@ -43,7 +43,7 @@ def finish(session: "Session") -> None:
             return  # another rank of this launch still runs: it will analyse ours too
         command = [sys.executable, "-c", _PROGRAM, _root(), "analyse", *results]
         if mode == "async":
-            with open(_log(result), "ab") as output:
+            with _log(result) as output:
                 subprocess.Popen(
                     command,
                     env=_environment(),
@@ -60,7 +60,7 @@ def finish(session: "Session") -> None:
 def _wait(session: "Session", command: list[str], later: str) -> None:
     result = session.result
     timeout = session.options.exit_timeout
-    with open(_log(result), "ab") as errors:
+    with _log(result) as errors:
         child = subprocess.Popen(
             command, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
         )
@@ -75,7 +75,7 @@ def _wait(session: "Session", command: list[str], later: str) -> None:
             session.say(f"interrupted; recorded to {result} ; to analyse: {later}")
             return
     if child.returncode != 0:
-        session.say(f"the analysis failed, see {_log(result)} ; recorded to {result} ; to try again: {later}")
+        session.say(f"the analysis failed, see {_log_path(result)} ; recorded to {result} ; to try again: {later}")
         return
     verdict = output.decode("utf-8", "replace").strip().split("\n")[0]
     session.say(f"{verdict} More: ms-profiler summary {result}")
@@ -100,8 +100,13 @@ def _environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in (process.VARIABLE, process.PARENT_VARIABLE)}
 
 
-def _log(result: str) -> str:
+def _log_path(result: str) -> str:
     return os.path.join(result, layout.LOGS, "analysis.log")
+
+
+def _log(result: str) -> IO[bytes]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    return os.fdopen(os.open(_log_path(result), flags, layout.FILE_MODE), "ab")
 
 
 @contextmanager

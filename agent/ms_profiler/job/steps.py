@@ -110,10 +110,9 @@ class Steps:
                 self._boundary(StepSource.DATASET, at_ns)
             self._open(at_ns)
 
-    def batches_ended(self, at_ns: int) -> None:
-        """Note that a dataset has no more batches: what follows belongs to no step until the next batch."""
+    def batches_ended(self) -> None:
+        """Note that the wait for a batch found none: what follows belongs to no step until the next batch."""
         if self._listens():
-            self._boundary(StepSource.DATASET, at_ns)
             self._forget()
 
     def loop_began(self) -> None:

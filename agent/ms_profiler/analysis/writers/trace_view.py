@@ -9,6 +9,7 @@ Rows are built by Polars, 1.5 million a second; formatting them one by one in Py
 """
 
 import io
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag
 
 #: rows built at once
-_CHUNK: Final = 200_000
+_CHUNK: Final = 100_000
 _FRACTIONS: Final = pl.Series([f".{number:03d}" for number in range(1000)])
 _THREAD: Final = ["process", "thread", "operator"]
 
@@ -43,7 +44,7 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     rows = _Rows(measures)
     first, *others = [json.dumps(event, ensure_ascii=False, separators=(",", ":")) for event in rows.lanes.metadata()]
     stream.write(b"[\n")
-    for events in (pl.Series(others), *rows.all()):
+    for events in itertools.chain([pl.Series(others)], rows.all()):
         if pretty:
             stream.write("".join(_pretty(event) + ",\n" for event in events).encode())
         elif len(events):

@@ -1,20 +1,192 @@
 """The recorder in pure Python: the same files under the same protocol, for machines where the extension does not load.
 
-Some microseconds an event instead of a tenth of one. Signal handlers and finalizers may run between any two lines on
-the thread that is recording: locks are re-entrant, and a slot is always taken before it is filled.
+Some microseconds an event instead of a tenth of one. Signal handlers and finalizers may run between any two lines, on
+the thread that is recording: locks are re-entrant, and a slot is taken before it is filled.
 """
 
-import errno
 import os
+import struct
 import threading
 import weakref
 from typing import Final
 
 from ms_profiler.job.recorder.base import RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
-from ms_profiler.job.recorder.python_store import SLOTS_LEAST, SLOTS_MOST, PythonStore, Strings
+from ms_profiler.job.recorder.python_store import MemoryStore, PythonStore, Strings, Worth, utf8
 from ms_profiler.job.recorder.python_writer import PythonWriter
 from ms_profiler.job.recorder.segment_file import now_ns
-from ms_profiler.store.format import CATEGORY_FINE, Flag, Kind
+from ms_profiler.store.format import CATEGORY_FINE, Kind
 
 _EVENTS: Final = frozenset({Kind.SPAN, Kind.INSTANT, Kind.COUNTER, Kind.STEP})
+
+
+class PythonRecorder:
+    """Record without the extension.
+
+    Args:
+        written: copy to the files with write(2) even where shared mappings can be relied on.
+    """
+
+    kind = "python"
+
+    def __init__(self, *, written: bool = False) -> None:
+        self._written = written
+        self._lock = threading.RLock()  # open and close, one at a time
+        self._strings = Strings()
+        self._store: PythonStore | None = None
+        self._last: PythonStore | None = None
+        self._paused = False
+        self._fine = True
+        self._local = threading.local()
+        self._watches_forks = False
+
+    def _watch_forks(self) -> None:
+        if self._watches_forks:
+            return
+        self._watches_forks = True
+        forget = weakref.WeakMethod(self._after_fork)  # what is registered stays for the life of the process
+
+        def after_fork() -> None:
+            method = forget()
+            if method is not None:
+                method()
+
+        os.register_at_fork(after_in_child=after_fork)
+
+    def _after_fork(self) -> None:
+        self._lock = threading.RLock()
+        self._store = self._last = None
+
+    def open(self, folder: str, *, first_slots: int = 2048, limit_fine: int = 0, limit_all: int = 0) -> None:
+        """See `Recorder.open`."""
+        with self._lock:
+            self.close()
+            self._watch_forks()
+            path = os.path.realpath(folder, strict=True)
+            self._last = PythonStore(path, first_slots, limit_fine, limit_all, self._written, self._strings)
+            self._paused, self._fine = False, True
+            self._store = self._last
+
+    def close(self) -> None:
+        """See `Recorder.close`."""
+        with self._lock:
+            store = self._store
+            if store is None:
+                return
+            writer = self._writer()
+            if writer is not None:
+                writer.end_all()
+            self._store = None
+            store.close()
+            self._local.writer = None
+
+    def _writer(self) -> PythonWriter | None:
+        """Return the calling thread's writer for the open session."""
+        store = self._store
+        if store is None:
+            return None
+        writer: PythonWriter | None = getattr(self._local, "writer", None)
+        if writer is None or writer.store is not store:
+            writer = self._local.writer = PythonWriter(store, getattr(self._local, "label", ""))
+        return writer
+
+    def _admitted(self, category: int) -> PythonWriter | None:
+        """Return the calling thread's writer if the budgets admit an event of `category`; count it if not."""
+        writer = self._writer()
+        if writer is None:
+            return None
+        store = writer.store
+        if store.all_limit or (category & CATEGORY_FINE and (store.fine_limit or not self._fine)):
+            store.drop(True)
+            return None
+        return writer
+
+    def pause(self, paused: bool, /) -> None:
+        """See `Recorder.pause`."""
+        self._paused = bool(paused)
+
+    def fine(self, on: bool, /) -> None:
+        """See `Recorder.fine`."""
+        self._fine = bool(on)
+
+    def intern(self, text: str, /) -> int:
+        """See `Recorder.intern`."""
+        data = utf8(text)
+        store = self._store
+        if not data:
+            return 0
+        if store is not None:
+            return store.intern(data)
+        with self._lock:
+            return self._strings.add(data)
+
+    def thread_name(self, text: str, /) -> None:
+        """See `Recorder.thread_name`."""
+        self._local.label = text
+        writer = self._writer()
+        if writer is not None:
+            writer.introduce(text)
+
+    def begin(self, name: int, category: int, arg: int = 0, /) -> int:
+        """See `Recorder.begin`."""
+        writer = None if self._paused else self._admitted(category)
+        return writer.begin(name, category, arg, _worth(category)) if writer is not None else 0
+
+    def end(self, token: int, flags: int = 0, /) -> None:
+        """See `Recorder.end`."""
+        writer = self._writer() if token else None
+        if writer is not None:
+            writer.end(token, flags)
+
+    def instant(self, name: int, category: int, arg: int = 0, /) -> None:
+        """See `Recorder.instant`."""
+        self._event(Kind.INSTANT, name, category, arg)
+
+    def counter(self, name: int, value: float, /) -> None:
+        """See `Recorder.counter`."""
+        self._event(Kind.COUNTER, name, 0, struct.unpack("=Q", struct.pack("=d", value))[0])
+
+    def _event(self, kind: Kind, name: int, category: int, arg: int) -> None:
+        writer = None if self._paused else self._admitted(category)
+        if writer is not None:
+            now = now_ns()
+            writer.append(kind, category, 0, name, now, now, arg, _worth(category))
+            writer.store.flush(now)
+
+    def record(self, kind: int, category: int, flags: int, name: int, start_ns: int, end_ns: int, arg: int, /) -> bool:
+        """See `Recorder.record`."""
+        if kind not in _EVENTS:
+            return False
+        step = kind == Kind.STEP
+        writer = self._writer() if step else self._admitted(category)
+        if writer is None:
+            return False
+        worth = Worth.ALWAYS if step else _worth(category)
+        return writer.append(kind, category, flags, name, start_ns, end_ns, arg, worth) is not None
+
+    def now(self) -> int:
+        """See `Recorder.now`."""
+        return now_ns()
+
+    def anchor(self) -> None:
+        """See `Recorder.anchor`."""
+        store = self._store
+        if store is not None:
+            store.anchor()
+
+    def stats(self) -> RecorderStats:
+        """See `Recorder.stats`."""
+        last = self._last
+        if last is None:
+            return RecorderStats(0, 0, 0, 0, 0, 0)
+        return RecorderStats(last.records(), last.dropped, last.dropped_limit, last.bytes, last.threads, last.failure)
+
+    def span_cost(self) -> float:
+        """See `Recorder.span_cost`."""
+        scratch = PythonRecorder()
+        scratch._store = MemoryStore()
+        return pair_cost(scratch.begin, scratch.end, now_ns)
+
+
+def _worth(category: int) -> Worth:
+    return Worth.FINE if category & CATEGORY_FINE else Worth.COARSE

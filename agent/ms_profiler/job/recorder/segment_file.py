@@ -45,7 +45,7 @@ class SegmentFile:
     """A segment: made, reserved on disk, mapped, filled slot by slot.
 
     Args:
-        folder: an absolute path.
+        path: of the file, which must not exist; "" keeps the segment in memory.
         index: number of the segment in its process.
         capacity: slots.
         flags: `SEGMENT_CONTROL` or 0.
@@ -58,28 +58,30 @@ class SegmentFile:
         OSError: there is no disk for it; nothing is left behind.
     """
 
-    def __init__(self, folder: str, index: int, capacity: int, flags: int, mapped: bool) -> None:
-        self.path = os.path.join(folder, layout.segment_name(index))
+    def __init__(self, path: str, index: int, capacity: int, flags: int, mapped: bool) -> None:
+        self.path = path
         self.capacity = capacity
         self.size = size_of(capacity)
         self.used = 0
         self._flushed = -1  # bytes of memory that are in the file; -1: nothing, not even the header
         self._changed: list[int] = []  # slots that ended since they were copied
+        self.memory: mmap.mmap | bytearray
+        self.memory, self.mapped = self._make_file(mapped) if path else (bytearray(self.size), True)
+        fields = (FORMAT_VERSION, HEADER_SIZE, SLOT_SIZE, flags, capacity, os.getpid(), index, now_ns(), 0, 0, b"")
+        HEADER.pack_into(self.memory, 0, 0, *fields)
+        _U64.pack_into(self.memory, 0, MAGIC)
+
+    def _make_file(self, mapped: bool) -> tuple[mmap.mmap | bytearray, bool]:
         creation = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.path, creation, layout.FILE_MODE)
         try:
             self._reserve(descriptor, mapped)
-            self.memory, self.mapped = self._map(descriptor, mapped)
+            return self._map(descriptor, mapped)
         except BaseException:
             os.unlink(self.path)
             raise
         finally:
             os.close(descriptor)
-        now = now_ns()
-        HEADER.pack_into(
-            self.memory, 0, 0, FORMAT_VERSION, HEADER_SIZE, SLOT_SIZE, flags, capacity, os.getpid(), index, now, 0, 0, b""
-        )
-        _U64.pack_into(self.memory, 0, MAGIC)
 
     def _reserve(self, descriptor: int, mapped: bool) -> None:
         """Give the file its size and its blocks: a hole in a mapped file on a full disk is a SIGBUS later."""

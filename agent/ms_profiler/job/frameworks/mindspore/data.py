@@ -20,7 +20,7 @@ def targets(session: "Session") -> list[Target]:
         kind = type(iterator if dataset is None else dataset).__name__
         return recorder.intern(f"wait for {kind}"), int(Category.DATA), recorder.intern(type(iterator).__name__)
 
-    labels = Labels(describe)
+    labels: Labels[tuple[int, int, int]] = Labels(describe)
 
     def wait(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         token = 0
@@ -33,7 +33,7 @@ def targets(session: "Session") -> list[Target]:
             end(token)
             if isinstance(reason, StopIteration):
                 with session.guard("noting the end of a dataset"):
-                    session.steps.batches_ended(now())
+                    session.steps.batches_ended()
             raise
         end(token)
         return result

@@ -15,9 +15,10 @@ from ms_profiler.store.format import Category, StepSource
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
-#: What a call is when it carries this in its label: reported to the steps when it ends.
-OPTIMIZER = int(Category.OPTIMIZER)
-TRAIN_CELL = int(Category.OTHER)
+#: What the end of a call means for the steps.
+NOTHING, OPTIMIZER, TRAINS = range(3)
+#: (name id, category, id of the class's name), what the end means
+Label = tuple[tuple[int, int, int], int]
 #: Cells whose time is communication, by the name of their class.
 REDUCERS = ("DistributedGradReducer", "PipelineGradReducer")
 
@@ -27,10 +28,10 @@ class Modules:
 
     def __init__(self, session: "Session") -> None:
         self.session = session
-        self.labels = Labels(self._describe)
+        self.labels: Labels[Label] = Labels(self._describe)
         self.graph_mode = False
 
-    def _describe(self, cell: Any) -> tuple[int, int, int]:
+    def _describe(self, cell: Any) -> Label:
         """Name `cell` and every cell below it; a cell that moves keeps its first name."""
         root = type(cell).__name__
         label = self._label(cell, root)
@@ -40,19 +41,22 @@ class Modules:
                     self.labels.put(inner, self._label(inner, f"{root}.{path}"))
         return label
 
-    def _label(self, cell: Any, name: str) -> tuple[int, int, int]:
+    def _label(self, cell: Any, name: str) -> Label:
         kind = type(cell).__name__
         intern = self.session.recorder.intern
-        return intern(name), self._category(cell, kind), intern(kind)
+        category, role = self._meaning(cell, kind)
+        return (intern(name), int(category), intern(kind)), role
 
-    def _category(self, cell: Any, kind: str) -> int:
+    def _meaning(self, cell: Any, kind: str) -> tuple[Category, int]:
         if isinstance(cell, optimizer_types()):
-            return OPTIMIZER
+            return Category.OPTIMIZER, OPTIMIZER
+        role = TRAINS if any(isinstance(inner, optimizer_types()) for inner in cell.cells()) else NOTHING
+        if self.graph_mode:
+            return Category.GRAPH, role
         if kind in REDUCERS:
-            return int(Category.COMMUNICATION)
-        if any(isinstance(inner, optimizer_types()) for inner in cell.cells()):
-            return TRAIN_CELL
-        return int(Category.GRAPH if self.graph_mode else Category.MODULE)
+            return Category.COMMUNICATION, role
+        # a cell that trains is no forward pass: what it does besides its parts is the loop's
+        return (Category.OTHER if role == TRAINS else Category.MODULE), role
 
     def call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `Cell.__call__`."""
@@ -60,32 +64,34 @@ class Modules:
         known, labels, forked = self.labels.known, self.labels, base.forked
         recorder = session.recorder
         begin, end = recorder.begin, recorder.end
-        nothing = (0, int(Category.MODULE), 0)
+        unnamed = (0, int(Category.MODULE), 0), NOTHING
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - stands in for the method
             label = known.get(id(self))
             if label is None:
-                label = nothing
+                label = unnamed
                 with session.guard("naming a module"):
                     label = labels.add(self)
-            if label[1] == TRAIN_CELL:
-                session.steps.began(recorder.now())
-            token = begin(*label)
+            span, role = label
+            if role == TRAINS:
+                with session.guard("marking a step"):
+                    session.steps.began(recorder.now())
+            token = begin(*span)
             if not token and forked:
                 forked[0].reopen()
-                token = begin(*label)
+                token = begin(*span)
             try:
                 result = original(self, *args, **kwargs)
             except BaseException:
                 end(token, RAISED)
                 raise
             end(token)
-            if label[1] == OPTIMIZER:
+            if role:
                 with session.guard("marking a step"):
-                    session.steps.optimizer_ended(id(self), recorder.now())
-            elif label[1] == TRAIN_CELL:
-                with session.guard("marking a step"):
-                    session.steps.ended(StepSource.TRAIN_CELL, recorder.now())
+                    if role == OPTIMIZER:
+                        session.steps.optimizer_ended(id(self), recorder.now())
+                    else:
+                        session.steps.ended(StepSource.TRAIN_CELL, recorder.now())
             return result
 
         return keep_signature(original, __call__)

@@ -1,0 +1,309 @@
+"""The segments of one session of the pure-Python recorder: budget, left-overs, control stream."""
+
+import errno
+import os
+import threading
+import time
+from enum import IntEnum
+from typing import Final
+
+from ms_profiler.job.recorder.segment_file import SegmentFile, mappable, now_ns, size_of
+from ms_profiler.store import layout
+from ms_profiler.store.format import SEGMENT_CONTROL, SLOT_SIZE, STRING_MAX, Kind
+
+SLOTS_LEAST: Final = 8
+SLOTS_MOST: Final = 131072
+#: The longest string and its head, with an anchor beside it.
+CONTROL_SLOTS_LEAST: Final = 258
+#: Slots worth handing on: the next thread's name and a few events.
+LEFT_OVER_LEAST: Final = 4
+#: A full disk is asked again once a second.
+RETRY_NS: Final = 1_000_000_000
+#: What a kill may lose where the store cannot be mapped.
+FLUSH_NS: Final = 200_000_000
+#: A job that makes up a new name for every event must not fill its memory through us.
+STRING_BYTES_MOST: Final = 64 << 20
+
+_ANCHOR: Final = bytes((Kind.ANCHOR, 0, 0, 0))
+
+
+class Worth(IntEnum):
+    """What an event is worth when disk is short."""
+
+    FINE = 0
+    COARSE = 1
+    ALWAYS = 2
+
+
+class Strings:
+    """Ids of texts by their UTF-8, good for the life of the process and in its fork children."""
+
+    def __init__(self) -> None:
+        self.ids: dict[bytes, int] = {}
+        self.kept = 0
+
+    def add(self, text: bytes) -> int:
+        """Return the id of a text, a new one if need be; 0 when no more can be kept. In the store's lock."""
+        known = self.ids.get(text)
+        if known is not None:
+            return known
+        if self.kept + len(text) > STRING_BYTES_MOST:
+            return 0
+        self.kept += len(text)
+        return self.ids.setdefault(text, len(self.ids) + 1)
+
+
+def utf8(text: str) -> bytes:
+    """Return what a store holds of `text`: halves of surrogate pairs replaced, cut where a character starts."""
+    data = text.encode("utf-8", "replace")
+    if len(data) > STRING_MAX:
+        data = data[:STRING_MAX].decode("utf-8", "ignore").encode("utf-8")
+    return data
+
+
+class PythonStore:
+    """The open session.
+
+    Args:
+        folder: an absolute path.
+        first_slots: see `Recorder.open`.
+        limit_fine: likewise.
+        limit_all: likewise.
+        written: do not map files, also where that can be relied on.
+        strings: of the process.
+
+    Attributes:
+        lock: for everything but the slots of a thread's own segment.
+        fine_limit: fine-grained events are over their budget.
+        all_limit: all events but steps are.
+        closed: the session is over; what threads still hold of it will not be read.
+
+    Raises:
+        OSError: the first segment cannot be made.
+    """
+
+    def __init__(
+        self, folder: str, first_slots: int, limit_fine: int, limit_all: int, written: bool, strings: Strings
+    ) -> None:
+        self.folder = folder
+        self.first_slots = min(max(first_slots, SLOTS_LEAST), SLOTS_MOST)
+        self.lock = threading.RLock()
+        self.fine_limit = self.all_limit = self.closed = False
+        self.bytes = self.dropped = self.dropped_limit = self.threads = self.failure = 0
+        self._limit_fine, self._limit_all = limit_fine, limit_all
+        self._mapped = not written and mappable(folder)
+        self._strings = strings
+        self._in_store: set[int] = set()
+        self._next_index = self._retry_ns = 0
+        self._live: list[SegmentFile] = []
+        self._left_over: list[SegmentFile] = []
+        self._retired = self._marks = 0  # slots in segments let go; slots that name threads
+        self._flushed_ns = now_ns()
+        first = self._make(max(self.first_slots, CONTROL_SLOTS_LEAST), SEGMENT_CONTROL)
+        if first is None:
+            raise OSError(self.failure, os.strerror(self.failure), folder)
+        self._first = self._control = first
+        self.write_strings()
+        self.anchor()
+
+    # -- segments
+
+    def _make(self, slots: int, flags: int) -> SegmentFile | None:
+        """Make a segment; None, with the errno kept, when there is no disk for it. In the lock but for the first."""
+        index, self._next_index = self._next_index, self._next_index + 1
+        try:
+            path = os.path.join(self.folder, layout.segment_name(index))
+            segment = SegmentFile(path, index, slots, flags, self._mapped)
+        except OSError as error:
+            self.failure = error.errno or errno.EIO
+        except MemoryError:
+            self.failure = errno.ENOMEM
+        else:
+            self.bytes += segment.size
+            if not flags:
+                self._live.append(segment)
+            return segment
+        self._retry_ns = now_ns() + RETRY_NS
+        return None
+
+    def _waits(self) -> bool:
+        return bool(self._retry_ns) and now_ns() < self._retry_ns
+
+    def _affordable(self, slots: int, worth: Worth) -> int:
+        """Return how many slots a new segment may have: as many halvings as a limit asks for, 0 when it allows none."""
+        limits = [self._limit_all, self._limit_fine if worth == Worth.FINE else 0]
+        limit = min((value for value in limits if value), default=0)
+        while limit and self.bytes + size_of(slots) > limit:
+            if slots // 2 < self.first_slots:
+                return slots if worth == Worth.ALWAYS else 0
+            slots //= 2
+        return slots
+
+    def take(self, slots: int, worth: Worth, first: bool) -> SegmentFile | None:
+        """Return a segment with free slots, None and one drop more when there is none to be had.
+
+        Args:
+            slots: how many are wanted.
+            worth: of the event that needs it.
+            first: the thread has no segment yet, so that any left-over one will do.
+        """
+        with self.lock:
+            if self._left_over and (first or self._left_over[-1].capacity - self._left_over[-1].used >= slots):
+                return self._left_over.pop()
+            made = None
+            limit = False
+            if not self._waits():
+                affordable = self._affordable(min(slots, SLOTS_MOST), worth)
+                limit = not affordable
+                if not limit:
+                    made = self._make(affordable, 0)
+                elif worth == Worth.FINE:
+                    self.fine_limit = True
+                else:
+                    self.all_limit = True
+            if made is None:
+                self.drop(limit)
+        if made is not None:
+            self.anchor()
+        return made
+
+    def leave_over(self, segment: SegmentFile) -> None:
+        """Hand over the rest of a segment to the next new thread, or let go of it when little is left."""
+        if segment.capacity - segment.used < LEFT_OVER_LEAST:
+            self.retire(segment)
+            return
+        with self.lock:
+            self._left_over.append(segment)
+
+    def retire(self, segment: SegmentFile) -> None:
+        """Let go of a segment whose slots will not change any more."""
+        with self.lock:
+            self._flush_one(segment)
+            if segment in self._live:
+                self._live.remove(segment)
+                self._retired += segment.used
+
+    def new_thread(self) -> int:
+        """Return a number for a thread that has not recorded yet."""
+        with self.lock:
+            self.threads += 1
+            return self.threads
+
+    def mark_thread(self) -> None:
+        """Count a slot that is no event."""
+        with self.lock:
+            self._marks += 1
+
+    def records(self) -> int:
+        """Return how many events were committed."""
+        with self.lock:
+            return sum(segment.used for segment in self._live) + self._retired - self._marks
+
+    def drop(self, limit: bool) -> None:
+        """Count an event that was refused."""
+        with self.lock:
+            self.dropped += 1
+            self.dropped_limit += limit
+            self._first.count_drops(self.dropped, self.dropped_limit)
+
+    # -- the control stream
+
+    def intern(self, text: bytes) -> int:
+        """Return the id of a text, written to the store; 0 when it cannot be."""
+        known = self._strings.ids.get(text)
+        if known is not None and known in self._in_store:
+            return known
+        with self.lock:
+            known = self._strings.add(text)
+            if known and (known in self._in_store or self._write_string(known, text)):
+                return known
+            self.drop(False)
+            return 0
+
+    def write_strings(self) -> None:
+        """Write every known string that is not in the store yet, until the disk is full."""
+        with self.lock:
+            for text, known in list(self._strings.ids.items()):
+                if known not in self._in_store and not self._write_string(known, text):
+                    return
+
+    def _write_string(self, known: int, text: bytes) -> bool:
+        extra = -(-len(text) // SLOT_SIZE)
+        slot = self._reserve(1 + extra)
+        if slot < 0:
+            return False
+        control = self._control
+        self._in_store.add(known)
+        control.payload(slot + 1, text)
+        control.commit(slot, now_ns(), 0, len(text), known, bytes((Kind.STRING, 0, 0, extra)))
+        return True
+
+    def _reserve(self, count: int) -> int:
+        slot = self._control.take(count)
+        if slot >= 0 or self._waits():
+            return slot
+        following = self._make(min(2 * self._control.capacity, SLOTS_MOST), SEGMENT_CONTROL)
+        if following is None:
+            return -1
+        if self._control is not self._first:
+            self.retire(self._control)
+        self._control = following
+        return following.take(count)
+
+    def anchor(self) -> None:
+        """Write the narrowest of some pairs of clock readings."""
+        half_width, raw, real = min(_clock_pair() for _ in range(5))
+        with self.lock:
+            slot = self._reserve(1)
+            if slot >= 0:
+                self._control.commit(slot, raw, real, half_width, 0, _ANCHOR)
+
+    # -- where files are not mapped
+
+    def _flush_one(self, segment: SegmentFile) -> None:
+        try:
+            segment.flush()
+        except OSError as error:
+            self.failure = error.errno or errno.EIO
+
+    def flush(self, now: int) -> None:
+        """Copy all segments to their files if that was not done lately.
+
+        Args:
+            now: CLOCK_MONOTONIC_RAW.
+        """
+        if self._first.mapped or now - self._flushed_ns < FLUSH_NS:
+            return
+        with self.lock:
+            self._flushed_ns = now
+            for segment in (*self._live, self._first, self._control):
+                self._flush_one(segment)
+
+    def close(self) -> None:
+        """Write what is to be written; segments in use by other threads stay until those let go of them."""
+        self.anchor()
+        with self.lock:
+            self.closed = True
+            for segment in (*self._live, self._first, self._control):
+                self._flush_one(segment)
+            self._retired += sum(segment.used for segment in self._live)
+            self._live.clear()
+            self._left_over.clear()
+            self._control = self._first
+
+
+class MemoryStore(PythonStore):
+    """A store that is on no disk: to measure what recording costs."""
+
+    def __init__(self) -> None:
+        super().__init__("", 2048, 0, 0, True, Strings())
+
+    def _make(self, slots: int, flags: int) -> SegmentFile | None:
+        return SegmentFile("", 0, slots, flags, False)
+
+
+def _clock_pair() -> tuple[int, int, int]:
+    before = now_ns()
+    real = time.clock_gettime_ns(time.CLOCK_REALTIME)
+    width = now_ns() - before
+    return (width + 1) // 2, before + width // 2, real

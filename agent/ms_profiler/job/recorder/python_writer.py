@@ -1,0 +1,161 @@
+"""The writer of one thread of the pure-Python recorder: its segment and its open spans."""
+
+import os
+import threading
+from typing import Final, NamedTuple
+
+from ms_profiler.job.recorder.python_store import PythonStore, Worth, utf8
+from ms_profiler.job.recorder.segment_file import SegmentFile, now_ns
+from ms_profiler.store.format import Flag, Kind
+
+DEPTH_MOST: Final = 512
+SERIAL_MASK: Final = (1 << 21) - 1
+_DEPTH_BITS: Final = 9
+_THREAD: Final = bytes((Kind.THREAD, 0, 0, 0))
+
+
+class OpenSpan(NamedTuple):
+    """A span on the stack; `serial` tells it from others that stood at the same depth."""
+
+    segment: SegmentFile
+    slot: int
+    serial: int
+    category: int
+
+
+class PythonWriter:
+    """Write the events of the thread that makes it into a store.
+
+    It lives in thread-local storage, so that it is deleted when the thread ends.
+
+    Args:
+        store: the open session.
+        label: name of the thread; empty: ask the system.
+    """
+
+    def __init__(self, store: PythonStore, label: str) -> None:
+        self.store = store
+        self._label = label
+        self._process = os.getpid()
+        self._number = 0
+        self._wanted = store.first_slots
+        self._segment: SegmentFile | None = None
+        self._open: list[OpenSpan] = []
+        self._serial = threading.get_ident() * 0x9E3779B1 >> 4  # tokens of another thread are strangers here
+
+    def __del__(self) -> None:
+        """Close what the ended thread left open; in a fork child the files are the parent's."""
+        if self._segment is None or os.getpid() != self._process or self.store.closed:
+            return
+        now = now_ns()
+        while self._open:
+            self._end_last(now, Flag.ABANDONED)
+        self.store.leave_over(self._segment)
+
+    def append(
+        self, kind: int, category: int, flags: int, name: int, start_ns: int, end_ns: int, arg: int, worth: Worth
+    ) -> tuple[SegmentFile, int] | None:
+        """Commit one slot and return where it is, None when there is no room.
+
+        Args:
+            kind: see native/file_format.h.
+            category: likewise.
+            flags: likewise.
+            name: likewise.
+            start_ns: likewise.
+            end_ns: likewise.
+            arg: likewise.
+            worth: of the event.
+        """
+        segment = self._segment
+        slot = segment.take() if segment is not None else -1
+        while segment is None or slot < 0:
+            segment = self._extend(worth)
+            if segment is None:
+                return None
+            slot = segment.take()
+        last = bytes((kind, category & 0xFF, flags & 0xFF, 0))
+        segment.commit(slot, start_ns, end_ns, arg & 0xFFFFFFFFFFFFFFFF, name & 0xFFFFFFFF, last)
+        return segment, slot
+
+    def _extend(self, worth: Worth) -> SegmentFile | None:
+        segment = self.store.take(self._wanted, worth, self._segment is None)
+        if segment is None:
+            return None
+        self._wanted *= 2
+        full, self._segment = self._segment, segment
+        if full is not None:
+            self._settle(full)
+        self.introduce(self._label)
+        return segment
+
+    def introduce(self, label: str) -> None:
+        """Write who this thread is.
+
+        Args:
+            label: its name; empty: ask the system.
+        """
+        self._label = label
+        segment = self._segment
+        if segment is None:
+            return
+        slot = segment.take()
+        if slot < 0:
+            return
+        self.store.mark_thread()
+        if not self._number:
+            self._number = self.store.new_thread()
+        tid = threading.get_native_id()
+        text = utf8(label) or _system_name(tid)
+        name = self.store.intern(text) if text else 0
+        segment.commit(slot, now_ns(), tid, self._number, name, _THREAD)
+
+    def _settle(self, segment: SegmentFile) -> None:
+        """Let go of a full segment when the last span in it has ended."""
+        if not self._open or self._open[-1].segment is not segment:
+            self.store.retire(segment)
+
+    def begin(self, name: int, category: int, arg: int, worth: Worth) -> int:
+        """See `Recorder.begin`."""
+        if len(self._open) == DEPTH_MOST:
+            self.store.drop(False)
+            return 0
+        start = now_ns()
+        place = self.append(Kind.OPEN, category, 0, name, start, 0, arg, worth)
+        if place is None:
+            return 0
+        self._serial = serial = (self._serial + 1) & SERIAL_MASK or 1
+        self._open.append(OpenSpan(*place, serial, category & 0xFF))
+        self.store.flush(start)
+        return serial << _DEPTH_BITS | len(self._open) - 1
+
+    def end(self, token: int, flags: int) -> None:
+        """See `Recorder.end`."""
+        now = now_ns()
+        index, serial = token & (DEPTH_MOST - 1), token >> _DEPTH_BITS
+        if index >= len(self._open) or self._open[index].serial != serial:
+            return
+        while len(self._open) > index + 1:
+            self._end_last(now, Flag.ABANDONED)
+        self._end_last(now, flags)
+        self.store.flush(now)
+
+    def end_all(self) -> None:
+        """End what is open."""
+        now = now_ns()
+        while self._open:
+            self._end_last(now, 0)
+
+    def _end_last(self, now: int, flags: int) -> None:
+        span = self._open.pop()
+        span.segment.end(span.slot, now, bytes((Kind.SPAN, span.category, flags & 0xFF, 0)))
+        if span.segment is not self._segment:
+            self._settle(span.segment)
+
+
+def _system_name(tid: int) -> bytes:
+    try:
+        with open(f"/proc/self/task/{tid}/comm", "rb") as stream:
+            return stream.read().rstrip(b"\n")
+    except OSError:
+        return b""

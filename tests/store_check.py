@@ -1,0 +1,180 @@
+"""Read what a recorder wrote, with nothing but the format, and accept not one byte that the format does not allow."""
+
+import os
+import re
+import struct
+from dataclasses import dataclass, field
+
+HEADER = struct.Struct("=QIIIIQIIQQQ64s")
+SLOT = struct.Struct("=QQQIBBBB")
+MAGIC = int.from_bytes(b"MSPSTOR1", "little")
+OPEN, SPAN, INSTANT, COUNTER, STEP, STRING, ANCHOR, THREAD = range(1, 9)
+RAISED, ABANDONED, UNRECORDED = 1, 2, 4
+
+
+@dataclass
+class Record:
+    """One event."""
+
+    kind: int
+    category: int
+    flags: int
+    name: str
+    start: int
+    end: int
+    arg: int
+    thread: int
+    segment: int
+
+    @property
+    def value(self):
+        """What a counter counted."""
+        return struct.unpack("=d", struct.pack("=Q", self.arg))[0]
+
+
+@dataclass
+class Store:
+    """What one process wrote.
+
+    `torn` counts slots that were being filled when the process was killed, `unborn` files it had not yet begun.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    strings: dict[int, str] = field(default_factory=dict)
+    anchors: list[tuple[int, int, int]] = field(default_factory=list)
+    threads: dict[int, set[tuple[int, str]]] = field(default_factory=dict)  # number -> (tid, name)
+    capacities: list[int] = field(default_factory=list)  # of event segments, in order
+    dropped: int = 0
+    dropped_limit: int = 0
+    bytes: int = 0
+    torn: int = 0
+    unborn: int = 0
+
+    def spans(self, name=None):
+        """Return the ended spans of that name, all without one."""
+        return [record for record in self.records if record.kind == SPAN and name in (None, record.name)]
+
+    def named(self, name):
+        """Return all events of that name."""
+        return [record for record in self.records if record.name == name]
+
+
+def read_store(folder, pid=None, killed=False):
+    """Read the folder of one process.
+
+    Args:
+        folder: where the segments are.
+        pid: of the writer; this process by default.
+        killed: it may have been in the middle of a slot, or of making a file.
+    """
+    store = Store()
+    names = sorted(os.listdir(folder))
+    contents = []
+    for name in names:
+        assert re.fullmatch(r"\d{6}\.seg", name), name
+        path = os.path.join(folder, name)
+        assert os.stat(path).st_mode & 0o7777 == 0o640
+        with open(path, "rb") as stream:
+            content = stream.read()
+        store.bytes += len(content)
+        if killed and not any(content[:128]):
+            assert not any(content), f"{name}: slots without a header"
+            store.unborn += 1
+            continue
+        contents.append((name, content, _check_header(name, content, os.getpid() if pid is None else pid, store)))
+    assert contents, f"{folder} is empty"
+    assert contents[0][0] == "000000.seg"
+    assert contents[0][2], "segment 0 is not the control stream"
+    for name, content, control in contents:
+        if control:
+            _read_control(name, content, store, killed)
+    for name, content, control in contents:
+        if not control:
+            _read_events(name, content, store, killed)
+    return store
+
+
+def _check_header(name, content, pid, store):
+    magic, version, header_size, slot_size, flags, capacity, writer, index, created, dropped, limit, rest = (
+        HEADER.unpack(content[:128])
+    )
+    assert (magic, version, header_size, slot_size, rest) == (MAGIC, 1, 128, 32, bytes(64)), name
+    assert flags in (0, 1), name
+    assert len(content) == 128 + capacity * 32, name
+    assert writer == pid, name
+    assert index == int(name[:6])
+    assert created > 0
+    assert limit <= dropped
+    if index == 0:
+        store.dropped, store.dropped_limit = dropped, limit
+    else:
+        assert dropped == 0, f"{name}: drops belong into segment 0"
+    if not flags:
+        store.capacities.append(capacity)
+    return bool(flags)
+
+
+def _slots(name, content, store, killed):
+    """Yield (number, slot) up to the first that was not committed, and check that nothing follows it."""
+    position = 128
+    while position < len(content):
+        slot = SLOT.unpack_from(content, position)
+        if slot[4] == 0:
+            break
+        yield (position - 128) // 32, slot
+        position += 32 * (1 + slot[7])
+    rest = content[position:]
+    if not any(rest):
+        return
+    assert killed, f"{name}: bytes behind the last committed slot"
+    # one slot with its last word still missing, or the payload of a string whose head was not yet committed
+    assert not any(rest[28:32]), f"{name}: a committed slot behind one that is not"
+    store.torn += 1
+
+
+def _read_control(name, content, store, killed):
+    for number, (start, end, arg, identity, kind, category, flags, extra) in _slots(name, content, store, killed):
+        assert start > 0, (name, number)
+        assert (category, flags) == (0, 0), (name, number)
+        if kind == STRING:
+            assert end == 0
+            assert 1 <= arg <= 8160
+            assert extra == -(-arg // 32), (name, number)
+            assert identity >= 1
+            assert identity not in store.strings, f"string {identity} twice"
+            begin = 128 + (number + 1) * 32
+            payload = content[begin : begin + extra * 32]
+            assert len(payload) == extra * 32
+            assert not any(payload[arg:])
+            store.strings[identity] = payload[:arg].decode()
+        else:
+            assert kind == ANCHOR, (name, number, kind)
+            assert (identity, extra) == (0, 0)
+            assert 0 < arg < 10**9
+            store.anchors.append((start, end, arg))
+
+
+def _read_events(name, content, store, killed):
+    thread, known, last_begin = 0, -1, 0
+    for number, (start, end, arg, identity, kind, category, flags, extra) in _slots(name, content, store, killed):
+        assert identity == 0 or identity in store.strings, f"{name} slot {number}: no string {identity}"
+        assert extra == 0
+        assert flags & ~(RAISED | ABANDONED | UNRECORDED) == 0
+        label = store.strings.get(identity, "")
+        if kind == THREAD:
+            assert start > 0
+            assert end > 0
+            assert arg > 0
+            thread, known, last_begin = arg, number, 0
+            store.threads.setdefault(arg, set()).add((end, label))
+            continue
+        assert kind in (OPEN, SPAN, INSTANT, COUNTER, STEP), (name, number, kind)
+        assert known >= 0, f"{name} slot {number}: no thread yet"
+        if kind == OPEN:
+            assert end == 0
+        else:
+            assert end >= start
+        if kind == OPEN:
+            assert start >= last_begin, f"{name} slot {number}: spans out of order"
+            last_begin = start
+        store.records.append(Record(kind, category, flags, label, start, end, arg, thread, int(name[:6])))

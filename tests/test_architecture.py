@@ -1,0 +1,150 @@
+"""The shape of the tree: who imports whom, what is lazy, and that the README tells the truth."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+
+import ms_profiler
+import pytest
+from conftest import ROOT, environment
+from ms_profiler.cli import options as options_command
+
+PACKAGE = ROOT / "agent" / "ms_profiler"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+#: Part of the tree -> the parts it must not import. The job records, another interpreter analyses, and the store is
+#: the only room that both know.
+FORBIDDEN = {
+    "job": ("analysis", "cli", "api"),
+    "analysis": ("job", "api", "cli", "_native"),
+    "store": ("job", "analysis", "api", "cli", "_native"),
+    "api": ("analysis", "cli"),
+    "options": ("job", "analysis", "api", "cli", "store"),
+    "option_types": ("job", "analysis", "api", "cli", "store"),
+    "errors": ("job", "analysis", "api", "cli", "store", "options"),
+    "log": ("job", "analysis", "api", "cli", "store", "options"),
+}
+FRAMEWORKS = ("mindspore", "torch")
+#: The analysis runs beside jobs: it must not need what they are made of, nor a package for another kind of machine.
+HEAVY = ("polars", "rich", "numpy", "pandas", *FRAMEWORKS)
+
+
+def name_of(path):
+    parts = list(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path):
+    """Return the full names of everything a module imports anywhere in it, also by name as text."""
+    found = set()
+    package = name_of(path).split(".") if path.name == "__init__.py" else name_of(path).split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {module} | {f"{module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+            if called in ("import_module", "__import__"):
+                found |= {word.value for word in node.args if isinstance(word, ast.Constant) and word.value}
+    return found
+
+
+def part_of(name):
+    """Return the part of our tree that a full name lies in, empty for what is not ours."""
+    parts = name.split(".")
+    return parts[1] if parts[0] == "ms_profiler" and len(parts) > 1 else ""
+
+
+def test_there_is_something_to_look_at():
+    assert len(MODULES) > 30
+    assert "ms_profiler.job.session" in imports(PACKAGE / "job" / "bootstrap.py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_point_one_way(path):
+    forbidden = FORBIDDEN.get(part_of(name_of(path)), ())
+    assert not [name for name in imports(path) if part_of(name) in forbidden]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_one_module_knows_the_extension(path):
+    known = [name for name in imports(path) if re.fullmatch(r"(ms_profiler\.)?_native(\..*)?", name)]
+    assert not known or path == PACKAGE / "job" / "recorder" / "native.py"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_frameworks_are_never_imported(path):
+    """The job imports them, if and when it does; we find them in `sys.modules`."""
+    assert not [name for name in imports(path) if name.split(".")[0] in FRAMEWORKS]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_the_analysis_needs_its_packages(path):
+    if part_of(name_of(path)) not in ("analysis", "cli"):
+        assert not [name for name in imports(path) if name.split(".")[0] in HEAVY]
+
+
+def test_the_package_imports_nothing():
+    program = "import sys; before = set(sys.modules); import ms_profiler; print(sorted(set(sys.modules) - before))"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); {program}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+    )
+    assert done.stdout == "['ms_profiler']\n"
+
+
+def test_public_names_are_found_and_listed():
+    for name in ms_profiler.__all__:
+        assert getattr(ms_profiler, name) is not None
+        assert name in dir(ms_profiler)
+    assert callable(ms_profiler.analyse)
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+        _ = ms_profiler.no_such_name
+
+
+def test_no_module_carries_the_name_of_a_public_function():
+    """Importing such a module would put it in the function's place."""
+    modules = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert not modules & set(ms_profiler.__all__)
+
+
+def test_the_source_folders_are_no_packages():
+    """With an `__init__.py`, the root of the repository on the path would make ours *the* sitecustomize."""
+    assert not (ROOT / "agent" / "__init__.py").exists()
+    assert not (ROOT / "sitecustomize" / "__init__.py").exists()
+    missing = [path.parent for path in MODULES if not (path.parent / "__init__.py").exists()]
+    assert missing == []
+
+
+def test_the_version_is_written_once():
+    text = (ROOT / "pyproject.toml").read_text()
+    versions = re.findall(r'^version = "(.*)"$', text, re.MULTILINE)
+    assert all(version == ms_profiler.__version__ for version in versions)
+
+
+def test_the_readme_lists_the_options():
+    """`ms-profiler options --write README.md` writes the table."""
+    readme = (ROOT / "README.md").read_text()
+    assert options_command.rewritten(readme) == readme
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_nothing_is_printed_in_the_job(path):
+    """Inside a job there is one way to speak, and it never writes to stdout."""
+    if part_of(name_of(path)) not in ("job", "store", "options", "option_types", "log"):
+        return
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"]
+
+
+def test_no_file_is_larger_than_a_reader_takes_in():
+    long = {os.path.relpath(path, ROOT): len(path.read_text().splitlines()) for path in MODULES}
+    assert {name: lines for name, lines in long.items() if lines > 400} == {}

@@ -1,0 +1,52 @@
+import itertools
+import random
+
+import polars as pl
+from ms_profiler.analysis.metrics import intervals
+
+
+def frame(*rows):
+    return pl.DataFrame(rows, schema={"start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row")
+
+
+def covered(rows):
+    return {moment for start, end in rows for moment in range(start, end)}
+
+
+def random_set(generator):
+    starts = [generator.randrange(100) for _ in range(generator.randrange(12))]
+    return [(start, start + generator.randrange(20)) for start in starts]
+
+
+def test_union_covers_the_same_moments_without_overlap():
+    generator = random.Random(4)
+    for _ in range(200):
+        rows = random_set(generator)
+        union = intervals.union(frame(*rows)).rows()
+        assert covered(rows) == covered(union)
+        assert all(end < start for (_, end), (start, _) in itertools.pairwise(union))
+        assert intervals.total_ns(frame(*union)) == len(covered(rows))
+
+
+def test_timeline_counts_what_is_open():
+    generator = random.Random(5)
+    for _ in range(100):
+        sets = {"a": random_set(generator), "b": random_set(generator)}
+        if not any(sets.values()):
+            continue
+        line = intervals.timeline({label: frame(*rows) for label, rows in sets.items()})
+        for start, end, a, b in line.rows():
+            for moment in range(start, end):
+                assert a == sum(first <= moment < last for first, last in sets["a"])
+                assert b == sum(first <= moment < last for first, last in sets["b"])
+
+
+def test_timeline_adds_weights():
+    rows = pl.DataFrame({"start_ns": [0, 5], "end_ns": [10, 10], "weight": [3, 4]})
+    line = intervals.timeline({"x": rows}, {"x": "weight"})
+    assert line.rows() == [(0, 5, 3), (5, 10, 7)]
+
+
+def test_merge_joins_what_touches_and_agrees():
+    pieces = pl.DataFrame({"start_ns": [0, 5, 8, 20], "end_ns": [5, 8, 10, 30], "key": [1, 1, 2, 2]})
+    assert intervals.merge(pieces, "key").rows() == [(0, 8, 1), (8, 10, 2), (20, 30, 2)]

@@ -1,0 +1,64 @@
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+from ms_profiler.analysis import liveness
+from ms_profiler.store.run_info import ProcessInfo, RunInfo
+
+
+def boot_id():
+    with open("/proc/sys/kernel/random/boot_id") as stream:
+        return stream.read().strip()
+
+
+def start_of(pid):
+    with open(f"/proc/{pid}/stat") as stream:
+        return int(stream.read().rpartition(")")[2].split()[19])
+
+
+@pytest.fixture
+def run():
+    return RunInfo(host=socket.gethostname(), boot_id=boot_id())
+
+
+def own():
+    return ProcessInfo(pid=os.getpid(), process_start=start_of(os.getpid()))
+
+
+@pytest.mark.parametrize("end", ["exit", "exception: KeyError"])
+def test_process_that_wrote_its_end(run, end):
+    assert liveness.state_of(ProcessInfo(pid=os.getpid(), state="ended", end=end), run) == end
+
+
+def test_process_that_still_runs(run):
+    assert liveness.state_of(own(), run) == "running"
+
+
+def test_pid_that_was_given_to_another_process(run):
+    process = own()
+    process.process_start -= 1
+    assert liveness.state_of(process, run) == "killed or vanished"
+
+
+def test_same_pid_after_a_reboot(run):
+    run.boot_id = "another boot"
+    assert liveness.state_of(own(), run) == "killed or vanished"
+
+
+def test_nothing_is_said_about_another_host(run):
+    run.boot_id, run.host = "another boot", "another host"
+    assert liveness.state_of(own(), run) == "unknown"
+
+
+def test_process_that_was_killed(run):
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = ProcessInfo(pid=child.pid, process_start=start_of(child.pid))
+    assert liveness.state_of(process, run) == "running"
+    child.kill()
+    # a zombie has a pid and a start, and is gone all the same
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert liveness.state_of(process, run) == "killed or vanished"
+    child.communicate()
+    assert liveness.state_of(process, run) == "killed or vanished"

@@ -1,0 +1,75 @@
+import pytest
+from ms_profiler.analysis.metrics import dataset, operators
+from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.store.format import Category
+from store_builder import StoreBuilder
+
+
+@pytest.fixture
+def store(tmp_path):
+    return StoreBuilder(tmp_path)
+
+
+def sums(store, *categories):
+    recording = readers_store.read(str(store.write()))
+    return operators.by_name(operators.self_times(recording.spans), recording.names, list(categories))
+
+
+def test_self_time_is_what_nothing_inside_covers(store):
+    thread = store.process().thread()
+    thread.span("net", Category.MODULE, 0, 100)
+    thread.span("block", Category.MODULE, 10, 60)
+    thread.span("dense", Category.MODULE, 20, 30)
+    thread.span("dense", Category.MODULE, 40, 55)
+    thread.span("matmul", Category.OP, 21, 29)
+    rows = sums(store, Category.MODULE).select("name", "count", "total_ns", "self_ns", "max_ns").rows()
+    assert rows == [("net", 1, 100, 50, 100), ("block", 1, 50, 25, 50), ("dense", 2, 25, 25, 15)]
+
+
+def test_self_times_add_up_to_the_outermost_spans(store):
+    thread = store.process().thread()
+    for start in range(0, 1000, 100):
+        thread.span("outer", Category.OP, start, start + 90)
+        thread.span("inner", Category.OP, start + 5, start + 45)
+        thread.span("inner", Category.OP, start + 45, start + 85)
+    assert sums(store, Category.OP)["self_ns"].sum() == 10 * 90
+
+
+def test_operator_inside_a_module_takes_nothing_from_it(store):
+    thread = store.process().thread()
+    thread.span("net", Category.MODULE, 0, 100)
+    thread.span("matmul", Category.OP, 10, 90)
+    assert sums(store, Category.MODULE)["self_ns"].to_list() == [100]
+
+
+def test_span_that_leaves_its_parent_counts_only_inside_it(store):
+    thread = store.process().thread()
+    thread.span("a", Category.OP, 0, 50)
+    thread.span("b", Category.OP, 30, 80)
+    assert dict(sums(store, Category.OP).select("name", "self_ns").iter_rows()) == {"a": 30, "b": 50}
+
+
+def test_list_is_in_milliseconds_and_limited(store):
+    thread = store.process().thread()
+    for number in range(30):
+        thread.span(f"op{number}", Category.OP, number * 1000, number * 1000 + 500 + number)
+    top = operators.top(sums(store, Category.OP))
+    assert len(top) == operators.TOP
+    assert top[0] == {
+        "name": "op29",
+        "count": 1,
+        "total_ms": 0.000529,
+        "self_ms": 0.000529,
+        "average_ms": 0.000529,
+        "max_ms": 0.000529,
+    }
+
+
+def test_data_operations(store):
+    thread = store.process().thread()
+    thread.span("next", Category.DATA, 0, 100)
+    thread.span("next", Category.DATA, 200, 500)
+    thread.span("map", Category.DATA, 210, 260)
+    thread.span("forward", Category.FORWARD, 600, 900)
+    recording = readers_store.read(str(store.write()))
+    assert dataset.waits(recording.spans, recording.names).rows() == [("next", 2, 400, 300), ("map", 1, 50, 50)]

@@ -1,0 +1,631 @@
+"""What every recorder does, native or not, mapped or written."""
+
+import os
+import threading
+
+import pytest
+from ms_profiler.job.recorder import RecorderStats, create
+from recorders import KINDS, make
+from store_check import ABANDONED, COUNTER, INSTANT, OPEN, RAISED, SPAN, STEP, UNRECORDED, read_store
+
+NOTHING = RecorderStats(0, 0, 0, 0, 0, 0)
+
+
+@pytest.fixture(params=KINDS)
+def recorder(request):
+    """A recorder that is closed afterwards, whatever happens."""
+    recorder = make(request.param)
+    yield recorder
+    recorder.close()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Where the segments go."""
+    path = tmp_path / "store"
+    path.mkdir()
+    return path
+
+
+def finish(recorder, folder):
+    """Close the recorder, read what it wrote, and compare its own account of it."""
+    recorder.close()
+    store, stats = read_store(folder), recorder.stats()
+    assert stats.records == len(store.records)
+    assert (stats.dropped, stats.dropped_limit) == (store.dropped, store.dropped_limit)
+    assert stats.bytes == store.bytes
+    assert stats.threads == len(store.threads)
+    return store
+
+
+def run_thread(function, *args):
+    thread = threading.Thread(target=function, args=args)
+    thread.start()
+    thread.join()
+
+
+class TestLifecycle:
+    def test_nothing_happens_before_open_and_after_close(self, recorder, folder):
+        def use():
+            name = recorder.intern("x")
+            assert recorder.begin(name, 1) == 0
+            recorder.end(0)
+            recorder.end(1234567)
+            recorder.instant(name, 1)
+            recorder.counter(name, 1.5)
+            assert recorder.record(SPAN, 1, 0, name, 1, 2, 3) is False
+            recorder.anchor()
+            recorder.thread_name("x")
+            recorder.close()
+
+        use()
+        recorder.open(str(folder))
+        recorder.end(recorder.begin(recorder.intern("y"), 1))
+        recorder.close()
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        use()
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+        assert recorder.stats().records == 1
+
+    def test_open_says_why_it_cannot(self, recorder, folder):
+        with pytest.raises(FileNotFoundError):
+            recorder.open(str(folder / "missing"))
+        (folder / "file").touch()
+        with pytest.raises(NotADirectoryError):
+            recorder.open(str(folder / "file"))
+        (folder / "file").rename(folder / "000000.seg")
+        with pytest.raises(FileExistsError):
+            recorder.open(str(folder))
+        assert recorder.begin(recorder.intern("x"), 1) == 0
+
+    def test_it_follows_no_link(self, recorder, folder, tmp_path):
+        (folder / "000000.seg").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(OSError, match="000000|exists|store"):
+            recorder.open(str(folder))
+        assert not (tmp_path / "elsewhere").exists()
+
+    def test_a_second_open_closes_the_first(self, recorder, tmp_path):
+        stores = [tmp_path / "first", tmp_path / "second"]
+        token = 0
+        for number, path in enumerate(stores):
+            path.mkdir()
+            recorder.open(str(path))
+            recorder.end(token)  # of the first store
+            recorder.end(recorder.begin(recorder.intern("in both"), 1, number))
+            token = recorder.begin(recorder.intern("left open"), 1, number)
+        recorder.close()
+        for number, path in enumerate(stores):
+            records = read_store(path).records
+            assert [(record.name, record.arg) for record in records] == [("in both", number), ("left open", number)]
+            assert {record.kind for record in records} == {SPAN}
+
+    def test_a_relative_folder_survives_a_change_of_directory(self, recorder, folder, monkeypatch):
+        monkeypatch.chdir(folder.parent)
+        recorder.open(folder.name, first_slots=16)
+        monkeypatch.chdir("/")
+        for _ in range(1000):
+            recorder.end(recorder.begin(recorder.intern("x"), 1))
+        assert len(finish(recorder, folder).spans("x")) == 1000
+
+    def test_the_calling_thread_ends_its_spans_at_close(self, recorder, folder):
+        recorder.open(str(folder))
+        for _ in range(3):
+            recorder.begin(recorder.intern("open"), 1)
+        store = finish(recorder, folder)
+        assert [(record.kind, record.flags) for record in store.records] == [(SPAN, 0)] * 3
+
+    def test_another_threads_spans_stay_open_at_close(self, recorder, folder):
+        recorder.open(str(folder))
+        begun, closed = threading.Event(), threading.Event()
+
+        def work():
+            token = recorder.begin(recorder.intern("open"), 1)
+            begun.set()
+            closed.wait(10)
+            recorder.end(token)
+            recorder.end(recorder.begin(recorder.intern("too late"), 1))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert begun.wait(10)
+        recorder.close()
+        closed.set()
+        thread.join()
+        store = finish(recorder, folder)
+        assert [(record.name, record.kind) for record in store.records] == [("open", OPEN)]
+
+    def test_create_gives_the_native_one(self):
+        recorder, reason = create()
+        assert (recorder.kind, reason) == ("native", "")
+        recorder, reason = create(prefer_native=False)
+        assert (recorder.kind, reason) == ("python", "not asked for")
+
+    def test_create_says_why_the_native_one_is_not_in_use(self, monkeypatch):
+        monkeypatch.setitem(__import__("sys").modules, "ms_profiler.job.recorder.native", None)
+        recorder, reason = create()
+        assert recorder.kind == "python"
+        assert "ms_profiler.job.recorder.native" in reason
+        assert "\n" not in reason
+
+
+class TestSpans:
+    def test_nesting(self, recorder, folder):
+        recorder.open(str(folder))
+        names = [recorder.intern(text) for text in ("outer", "middle", "inner")]
+        before = recorder.now()
+        tokens = [recorder.begin(name, category, 7) for category, name in enumerate(names)]
+        for token in reversed(tokens):
+            recorder.end(token)
+        after = recorder.now()
+        outer, middle, inner = finish(recorder, folder).records
+        assert [record.name for record in (outer, middle, inner)] == ["outer", "middle", "inner"]
+        assert [record.category for record in (outer, middle, inner)] == [0, 1, 2]
+        times = [outer.start, middle.start, inner.start, inner.end, middle.end, outer.end]
+        assert before <= times[0]
+        assert times == sorted(times)
+        assert times[-1] <= after
+        assert {record.kind for record in (outer, middle, inner)} == {SPAN}
+        assert {record.arg for record in (outer, middle, inner)} == {7}
+
+    def test_flags_and_large_values(self, recorder, folder):
+        recorder.open(str(folder))
+        name = recorder.intern("x")
+        recorder.end(recorder.begin(name, 0x41, 2**64 - 1), RAISED)
+        recorder.end(recorder.begin(name, 255, -1), 0)
+        recorder.end(recorder.begin(name, 0, 2**64 + 5), 0)
+        records = finish(recorder, folder).records
+        assert [(record.arg, record.category, record.flags) for record in records] == [
+            (2**64 - 1, 0x41, RAISED),
+            (2**64 - 1, 255, 0),
+            (5, 0, 0),
+        ]
+
+    def test_an_outer_end_abandons_what_is_inside(self, recorder, folder):
+        recorder.open(str(folder))
+        name = recorder.intern("x")
+        outer, middle, inner = (recorder.begin(name, 1, number) for number in range(3))
+        recorder.end(outer, RAISED)
+        recorder.end(inner)
+        recorder.end(middle)
+        records = finish(recorder, folder).records
+        assert [record.flags for record in records] == [RAISED, ABANDONED, ABANDONED]
+        assert len({record.end for record in records}) == 1
+
+    def test_tokens_work_once(self, recorder, folder):
+        recorder.open(str(folder))
+        name = recorder.intern("x")
+        used = recorder.begin(name, 1, 1)
+        recorder.end(used)
+        running = recorder.begin(name, 1, 2)
+        recorder.end(used)  # stood where `running` stands now
+        recorder.end(0)
+        recorder.end(running + 1)
+        recorder.end(2**31 - 1)
+        recorder.instant(name, 1)
+        recorder.end(running)
+        first, second, instant = finish(recorder, folder).records
+        assert second.end >= instant.start
+        assert (first.flags, second.flags) == (0, 0)
+
+    def test_tokens_of_another_thread_are_refused(self, recorder, folder):
+        recorder.open(str(folder))
+        name = recorder.intern("x")
+        token = recorder.begin(name, 1, 1)
+
+        def work():
+            mine = recorder.begin(name, 1, 2)
+            recorder.end(token)
+            recorder.instant(name, 1)
+            recorder.end(mine)
+
+        run_thread(work)
+        recorder.instant(name, 2)
+        recorder.end(token)
+        records = finish(recorder, folder).records
+        ends = {record.arg: record.end for record in records if record.kind == SPAN}
+        times = {record.category: record.start for record in records if record.kind == INSTANT}
+        assert ends[2] >= times[1]
+        assert ends[1] >= times[2]
+
+    def test_interleaved_spans_of_generators(self, recorder, folder):
+        recorder.open(str(folder))
+
+        def work(name):
+            token = recorder.begin(recorder.intern(name), 1)
+            try:
+                yield
+            finally:
+                recorder.end(token)
+
+        first, second = work("first"), work("second")
+        next(first)
+        next(second)
+        first.close()
+        third = work("third")
+        next(third)
+        second.close()  # was closed with the first, must not end the third
+        recorder.instant(recorder.intern("mark"), 1)
+        third.close()
+        store = finish(recorder, folder)
+        (mark,) = store.named("mark")
+        flags = {record.name: record.flags for record in store.records}
+        assert flags == {"first": 0, "second": ABANDONED, "third": 0, "mark": 0}
+        assert store.spans("third")[0].end >= mark.start
+
+    def test_depth(self, recorder, folder):
+        recorder.open(str(folder))
+        name = recorder.intern("x")
+        tokens = [recorder.begin(name, 1, depth) for depth in range(520)]
+        assert all(tokens[:512])
+        assert tokens[512:] == [0] * 8
+        for token in reversed(tokens):
+            recorder.end(token)
+        assert recorder.begin(name, 1, 1000) > 0
+        store = finish(recorder, folder)
+        assert [record.arg for record in store.records] == [*range(512), 1000]
+        assert {record.flags for record in store.records} == {0}
+        assert (store.dropped, store.dropped_limit) == (8, 0)
+
+    def test_a_span_may_last_longer_than_its_segment(self, recorder, folder):
+        recorder.open(str(folder), first_slots=8)
+        name = recorder.intern("x")
+        outer = recorder.begin(name, 1, 1)
+        for _ in range(3000):
+            middle = recorder.begin(name, 1, 2)
+            for _ in range(3):
+                recorder.end(recorder.begin(name, 1, 3))
+            recorder.end(middle)
+        recorder.end(outer)
+        store = finish(recorder, folder)
+        assert [sum(record.arg == value for record in store.spans()) for value in (1, 2, 3)] == [1, 3000, 9000]
+        assert len(store.records) == 12001
+        assert max(record.end for record in store.records) == store.records[0].end
+
+    def test_cost(self, recorder, folder):
+        recorder.open(str(folder))
+        token = recorder.begin(recorder.intern("x"), 1)
+        before = recorder.stats()
+        assert 10 < recorder.span_cost() < 1e7
+        assert recorder.stats() == before
+        recorder.end(token)
+        assert len(finish(recorder, folder).records) == 1
+
+
+class TestEvents:
+    def test_instants_and_counters(self, recorder, folder):
+        recorder.open(str(folder))
+        before = recorder.now()
+        recorder.instant(recorder.intern("mark"), 13, 42)
+        for value in (0.1, -3, float("inf"), 2**53):
+            recorder.counter(recorder.intern("memory"), value)
+        after = recorder.now()
+        mark, *counters = finish(recorder, folder).records
+        assert (mark.kind, mark.category, mark.arg, mark.name) == (INSTANT, 13, 42, "mark")
+        assert before <= mark.start == mark.end <= after
+        assert [counter.value for counter in counters] == [0.1, -3.0, float("inf"), 2.0**53]
+        assert {(counter.kind, counter.category, counter.name) for counter in counters} == {(COUNTER, 0, "memory")}
+
+    def test_records_with_given_times(self, recorder, folder):
+        recorder.open(str(folder))
+        name = recorder.intern("step")
+        assert recorder.record(STEP, 3, UNRECORDED, name, 100, 200, 7) is True
+        assert recorder.record(SPAN, 0x41, RAISED, name, 50, 2**63, 2**64 - 1) is True
+        for kind in (0, 1, 6, 7, 8, 9, 255):  # what is no event, or is not complete
+            assert recorder.record(kind, 0, 0, name, 1, 2, 3) is False
+        step, span = finish(recorder, folder).records
+        assert (step.kind, step.category, step.flags, step.start, step.end, step.arg) == (
+            STEP,
+            3,
+            UNRECORDED,
+            100,
+            200,
+            7,
+        )
+        assert (span.kind, span.category, span.flags, span.start, span.end) == (SPAN, 0x41, RAISED, 50, 2**63)
+
+    def test_anchors(self, recorder, folder):
+        import time
+
+        recorder.open(str(folder))
+        recorder.anchor()
+        recorder.close()
+        store = read_store(folder)
+        assert len(store.anchors) >= 3  # at open, ours, at close
+        offset = time.clock_gettime_ns(time.CLOCK_REALTIME) - recorder.now()
+        for raw, real, half_width in store.anchors:
+            assert half_width < 50_000_000
+            assert abs(real - raw - offset) < 60_000_000_000
+
+    def test_now_is_the_raw_clock(self, recorder):
+        import time
+
+        before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+        now = recorder.now()
+        assert before <= now <= time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+
+
+class TestRefusal:
+    def test_pause(self, recorder, folder):
+        recorder.open(str(folder))
+        name = recorder.intern("x")
+        running = recorder.begin(name, 1, 1)
+        recorder.pause(True)
+        assert recorder.begin(name, 1, 2) == 0
+        recorder.instant(name, 1, 2)
+        recorder.counter(name, 2)
+        assert recorder.record(STEP, 1, 0, name, 1, 2, 3)
+        recorder.end(running)
+        recorder.pause(False)
+        recorder.end(recorder.begin(name, 1, 4))
+        store = finish(recorder, folder)
+        assert [(record.kind, record.arg) for record in store.records] == [(SPAN, 1), (STEP, 3), (SPAN, 4)]
+        assert store.dropped == 0, "a pause is no loss"
+
+    def test_fine(self, recorder, folder):
+        recorder.open(str(folder))
+        name = recorder.intern("x")
+        recorder.fine(False)
+        assert recorder.begin(name, 0x41) == 0
+        recorder.instant(name, 0x40)
+        assert recorder.record(SPAN, 0x41, 0, name, 1, 2, 3) is False
+        recorder.end(recorder.begin(name, 1, 5))
+        recorder.fine(True)
+        recorder.end(recorder.begin(name, 0x41, 6))
+        store = finish(recorder, folder)
+        assert [record.arg for record in store.records] == [5, 6]
+        assert (store.dropped, store.dropped_limit) == (3, 3)
+
+    def test_open_resets_both(self, recorder, tmp_path):
+        for folder in (tmp_path / "a", tmp_path / "b"):
+            folder.mkdir()
+            recorder.open(str(folder))
+            assert recorder.begin(recorder.intern("x"), 0x41) > 0
+            recorder.pause(True)
+            recorder.fine(False)
+
+    def test_limits(self, recorder, folder):
+        fine, everything = 200_000, 600_000
+        recorder.open(str(folder), first_slots=64, limit_fine=fine, limit_all=everything)
+        names = [recorder.intern(text) for text in ("fine", "coarse", "step")]
+        for number in range(40_000):
+            recorder.end(recorder.begin(names[0], 0x41, number))
+            recorder.end(recorder.begin(names[1], 1, number))
+            if number % 10 == 0:
+                assert recorder.record(STEP, 1, 0, names[2], 10 * number, 10 * number + 5, number)
+        store = finish(recorder, folder)
+        fine_bytes, coarse_bytes = len(store.spans("fine")) * 32, len(store.spans("coarse")) * 32
+        assert fine / 4 < fine_bytes <= fine
+        assert fine_bytes < coarse_bytes
+        assert everything / 2 < fine_bytes + coarse_bytes <= everything
+        assert [record.arg for record in store.named("step")] == list(range(0, 40_000, 10)), "steps always go on"
+        assert store.bytes <= everything + 2 * (4000 * 32 + 128), "what exceeds the limit is steps"
+        assert store.dropped == store.dropped_limit == 80_000 - (fine_bytes + coarse_bytes) // 32
+        # what is kept is the beginning
+        assert [record.arg for record in store.spans("fine")] == list(range(fine_bytes // 32))
+
+    def test_wrong_types_are_errors_of_the_caller(self, recorder, folder):
+        recorder.open(str(folder))
+        with pytest.raises(TypeError):
+            recorder.begin("x", 1)
+        with pytest.raises(TypeError):
+            recorder.begin(1)
+        with pytest.raises((TypeError, AttributeError)):
+            recorder.intern(b"x")
+        with pytest.raises(TypeError):
+            recorder.counter(1, "x")
+        recorder.end(recorder.begin(recorder.intern("x"), 1))
+        assert len(finish(recorder, folder).spans("x")) == 1
+
+
+class TestThreads:
+    def test_each_has_its_number_and_name(self, recorder, folder):
+        recorder.open(str(folder))
+        tids = {}
+        gate = threading.Barrier(8)
+
+        def work(number):
+            recorder.thread_name(f"worker {number} 寿")
+            gate.wait(10)
+            tids[number] = threading.get_native_id()
+            for _ in range(500):
+                recorder.end(recorder.begin(recorder.intern(f"of {number}"), 1))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        store = finish(recorder, folder)
+        assert len(store.threads) == 8
+        for number in range(8):
+            spans = store.spans(f"of {number}")
+            assert len(spans) == 500
+            (thread,) = {span.thread for span in spans}
+            assert store.threads[thread] == {(tids[number], f"worker {number} 寿")}
+
+    def test_names_come_from_the_system_unless_given(self, recorder, folder):
+        recorder.open(str(folder))
+
+        def work():
+            recorder.instant(recorder.intern("before"), 1)
+            recorder.thread_name("given later")
+            recorder.instant(recorder.intern("after"), 1)
+
+        run_thread(work)
+        store = finish(recorder, folder)
+        with open("/proc/self/comm") as stream:
+            system = stream.read().strip()
+        (names,) = store.threads.values()
+        assert {name for _, name in names} == {system, "given later"}
+        assert [record.name for record in store.records] == ["before", "after"]
+
+    def test_an_ended_thread_leaves_its_segment_to_the_next(self, recorder, folder):
+        recorder.open(str(folder))
+        for number in range(100):
+            run_thread(lambda number=number: recorder.instant(recorder.intern("x"), 1, number))
+        store = finish(recorder, folder)
+        assert [record.arg for record in store.records] == list(range(100))
+        assert len(store.threads) == 100
+        assert store.capacities == [2048]
+
+    def test_an_ended_thread_abandons_its_spans(self, recorder, folder):
+        recorder.open(str(folder), first_slots=8)
+
+        def work():
+            for number in range(20):
+                recorder.begin(recorder.intern("left"), 1, number)
+
+        run_thread(work)
+        ended = recorder.now()
+        run_thread(lambda: recorder.instant(recorder.intern("next"), 1))
+        store = finish(recorder, folder)
+        left = store.named("left")
+        assert {(record.kind, record.flags) for record in left} == {(SPAN, ABANDONED)}
+        assert [record.arg for record in left] == list(range(20))
+        assert all(record.end <= ended for record in left)
+
+    def test_it_shares_nothing_between_threads(self, recorder, folder):
+        """Many threads, small segments: every span is there, under its own thread, properly nested."""
+        recorder.open(str(folder), first_slots=8)
+        count = 4000 if recorder.kind == "native" else 500
+
+        def work(number):
+            name = recorder.intern(f"thread {number}")
+            for index in range(count):
+                outer = recorder.begin(name, 1, index)
+                recorder.end(recorder.begin(recorder.intern(f"string {number} {index % 70}"), 2, index))
+                recorder.end(outer)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        store = finish(recorder, folder)
+        for number in range(6):
+            spans = store.spans(f"thread {number}")
+            assert sorted(span.arg for span in spans) == list(range(count))
+            assert len({span.thread for span in spans}) == 1
+            inner = {span.arg: span for span in store.spans() if span.name.startswith(f"string {number} ")}
+            for span in spans:
+                assert span.start <= inner[span.arg].start <= inner[span.arg].end <= span.end
+        assert store.dropped == 0
+
+
+class TestSegments:
+    def test_they_double(self, recorder, folder):
+        recorder.open(str(folder), first_slots=128)
+        name = recorder.intern("x")
+        count = 300_000 if recorder.kind == "native" else 20_000
+        for number in range(count):
+            recorder.instant(name, 1, number)
+        store = finish(recorder, folder)
+        capacities = sorted(store.capacities)
+        expected = [min(128 << index, 131072) for index in range(len(capacities))]
+        assert capacities == expected
+        assert sum(expected[:-1]) < count + len(expected) <= sum(expected)
+        assert [record.arg for record in store.records] == list(range(count))
+
+    def test_descriptors_are_not_kept(self, recorder, folder):
+        if recorder.kind == "python" and os.sys.version_info < (3, 13):
+            pytest.skip("before 3.13 Python's mmap keeps a descriptor")
+        before = set(os.listdir("/proc/self/fd"))
+        recorder.open(str(folder), first_slots=8)
+        for _ in range(1000):
+            recorder.end(recorder.begin(recorder.intern("x"), 1))
+        assert set(os.listdir("/proc/self/fd")) == before
+
+    def test_a_removed_directory_stops_the_recording_only(self, recorder, folder):
+        import errno
+        import shutil
+
+        recorder.open(str(folder), first_slots=64)
+        name = recorder.intern("x")
+        for _ in range(20):
+            recorder.end(recorder.begin(name, 1))
+        shutil.rmtree(folder)
+        for number in range(5000):
+            recorder.end(recorder.begin(name, 1))
+            recorder.intern(f"string {number}")
+        stats = recorder.stats()
+        assert stats.failure == errno.ENOENT
+        assert stats.records + stats.dropped >= 5020
+        assert stats.dropped > 4000
+        assert stats.dropped_limit == 0
+        recorder.close()
+
+
+class TestStrings:
+    def test_ids_are_by_content(self, recorder, folder):
+        recorder.open(str(folder))
+        assert recorder.intern("") == 0
+        first = recorder.intern("one")
+        assert first > 0
+        assert recorder.intern("".join(["o", "ne"])) == first
+        assert recorder.intern("two") != first
+        store = finish(recorder, folder)
+        assert store.strings[first] == "one"
+
+    @pytest.mark.parametrize(
+        ("text", "stored"),
+        [
+            ("寿司 🍣 é", "寿司 🍣 é"),
+            ("a\0b\n", "a\0b\n"),
+            ("half \ud800 pair", "half ? pair"),
+            ("x" * 31, "x" * 31),
+            ("x" * 32, "x" * 32),
+            ("x" * 33, "x" * 33),
+            ("y" * 8160, "y" * 8160),
+            ("y" * 8161, "y" * 8160),
+            ("y" * 100_000, "y" * 8160),
+            ("é" * 4080 + "!", "é" * 4080),
+            ("z" + "é" * 5000, "z" + "é" * 4079),
+            ("zz" + "🍣" * 5000, "zz" + "🍣" * 2039),
+        ],
+        ids=lambda text: ascii(text[:12]),
+    )
+    def test_texts(self, recorder, folder, text, stored):
+        recorder.open(str(folder), first_slots=8)
+        identity = recorder.intern(text)
+        recorder.instant(identity, 1)
+        (record,) = finish(recorder, folder).records
+        assert record.name == stored
+
+    def test_many(self, recorder, folder):
+        recorder.open(str(folder), first_slots=8)
+        texts = [f"string number {number} {'x' * (number % 300)}" for number in range(5000)]
+        ids = [recorder.intern(text) for text in texts]
+        assert len(set(ids)) == 5000
+        assert [recorder.intern(text) for text in texts] == ids
+        for identity in ids[::100]:
+            recorder.instant(identity, 1)
+        store = finish(recorder, folder)
+        assert [store.strings[identity] for identity in ids] == texts
+        assert [record.name for record in store.records] == texts[::100]
+
+    def test_an_id_outlives_the_store(self, recorder, tmp_path):
+        early = recorder.intern("before any store")
+        assert early > 0
+        for path in (tmp_path / "first", tmp_path / "second"):
+            path.mkdir()
+            recorder.open(str(path))
+            late = recorder.intern("since the first store")
+            recorder.instant(early, 1)
+            recorder.instant(late, 1)
+            recorder.close()
+            records = read_store(path).records
+            assert [record.name for record in records] == ["before any store", "since the first store"]
+
+    def test_they_are_bounded(self, folder, recorder):
+        """A job that makes up names for ever costs us 64 MiB, not its memory."""
+        if recorder.kind == "python":
+            from ms_profiler.job.recorder import python_store
+
+            assert python_store.STRING_BYTES_MOST == 64 << 20
+        recorder.open(str(folder))
+        long = "x" * 8100
+        ids = [recorder.intern(f"{recorder.kind} {number} {long}") for number in range(9000)]
+        assert ids[-1] == 0
+        assert all(ids[:4000])
+        assert recorder.stats().dropped == ids.count(0)
+        recorder.close()

@@ -1,0 +1,84 @@
+import polars as pl
+import pytest
+from ms_profiler.analysis.metrics import advice, verdict
+from ms_profiler.store.format import StepSource
+
+SECOND = 10**9
+
+
+def shares(**steady):
+    names = {"compute": "compute (graph)"}
+    return pl.DataFrame(
+        {
+            "phase": [names.get(name, name) for name in steady],
+            "share": list(steady.values()),
+            "steady_share": list(steady.values()),
+        },
+        schema={"phase": pl.String, "share": pl.Float64, "steady_share": pl.Float64},
+    )
+
+
+def sentence(table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before_ns=0, run_ns=100 * SECOND):
+    return verdict.finding(table, source, steps, compile_ns, before_ns, run_ns).sentence
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "expected"),
+    [
+        (shares(data=0.63, backward=0.3, other=0.07), {}, "63 % of the step waits for data."),
+        (shares(data=0.25, backward=0.7, other=0.05), {}, "25 % of the step waits for data."),
+        (shares(data=0.1, backward=0.48, forward=0.4), {}, "The steps are dominated by backward (48 %)."),
+        (shares(compute=0.9, other=0.1), {}, "The steps are dominated by compute (graph) (90 %)."),
+        (shares(communication=0.3, backward=0.7), {}, "30 % of the step is communication that nothing hides."),
+        (shares(checkpoint=0.5, backward=0.5), {}, "50 % of the step writes checkpoints."),
+        (shares(data=0.1, other=0.9), {}, "90 % of the step is in code that nothing here measures."),
+        (shares(other=1.0), {}, "Nothing inside the steps was recorded."),
+        (shares(), {"steps": 0}, "No step was recorded."),
+        (shares(other=1.0), {"source": StepSource.WHOLE_RUN, "steps": 1}, "No step was recorded."),
+        (shares(data=0.4, other=0.6), {"source": StepSource.WHOLE_RUN}, "40 % of the run waits for data."),
+        (
+            shares(data=0.9),
+            {"compile_ns": 41 * SECOND // 10, "before_ns": 5 * SECOND, "run_ns": 6 * SECOND},
+            "Compiling took 4.1 s of 5.0 s until the last step that compiled ended.",
+        ),
+        (
+            shares(data=0.9),
+            {"compile_ns": SECOND // 2, "run_ns": SECOND, "source": StepSource.WHOLE_RUN},
+            "Compiling took 500 ms of the run of 1.0 s.",
+        ),
+        (shares(data=0.9), {"compile_ns": 4 * SECOND}, "90 % of the step waits for data."),
+    ],
+)
+def test_the_biggest_finding(table, options, expected):
+    assert sentence(table, **options) == expected
+
+
+def test_finding_is_readable_by_programs():
+    found = verdict.finding(shares(data=0.63, other=0.37), StepSource.SCRIPT, 5, 0, 0, SECOND)
+    assert (found.kind, found.share) == ("data", 0.63)
+
+
+STEADY = {"count": 100, "median_ms": 10.0, "p95_ms": 11.0}
+
+
+def test_advice_needs_evidence():
+    assert advice.advice(shares(data=0.19, backward=0.81), STEADY, 1, 100) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "statistics", "compiled", "what", "evidence"),
+    [
+        (shares(data=0.2, backward=0.8), STEADY, 0, "data", "20.0 %"),
+        (shares(sync=0.1, backward=0.9), STEADY, 0, "sync", "10.0 %"),
+        (shares(compile=0.4, backward=0.6), STEADY, 3, "compile", "3 of 100"),
+        (shares(backward=1.0), {"count": 20, "median_ms": 10.0, "p95_ms": 20.1}, 0, "uneven steps", "20.100 ms"),
+    ],
+)
+def test_advice_names_its_evidence(table, statistics, compiled, what, evidence):
+    (found,) = advice.advice(table, statistics, compiled, 100)
+    assert found["what"] == what and evidence in found["evidence"] and found["action"]
+
+
+def test_advice_is_in_order_of_time():
+    table = shares(data=0.25, checkpoint=0.5, sync=0.25)
+    assert [item["what"] for item in advice.advice(table, STEADY, 0, 100)] == ["checkpoint", "data", "sync"]
