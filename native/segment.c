@@ -207,7 +207,7 @@ static int flush_new(msp_segment *segment, int descriptor) {
   static msp_slot bounce[BOUNCE_SLOTS]; /* one caller at a time */
   for (;;) {
     uint32_t first = segment->flushed, count = 0, open_before = segment->open_count;
-    while (first + count < segment->capacity) {
+    while (first + count < segment->capacity && count < BOUNCE_SLOTS) {
       msp_slot *slot = &segment->slots[first + count];
       uint32_t word = committed(slot);
       if (word == 0) break;

@@ -131,9 +131,7 @@ def test_a_scheduler_is_no_job_and_mindspore_keeps_still_in_it(python, tmp_path,
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize(
-    "value", ["not json", "[]", "[1]", '"str"', "1e999", '{"start": "x"}', '{"strat": true}', "[" * 100_000]
-)
+@pytest.mark.parametrize("value", ["not json", "[]", "[1]", '"str"', '{"strat": true}', "[" * 100_000])
 def test_a_bad_value_costs_one_line_and_no_job(python, tmp_path, value):
     """MindSpore itself dies on a list and on a text."""
     done = python(IMPORT, options=value)

@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from ms_profiler import options
+from ms_profiler import option_types, options
 from ms_profiler.options import OPTIONS, Options, parse
 
 #: wrong for every option, whatever its kind
@@ -193,7 +193,7 @@ def test_resolved(given, name, value):
     assert name in parsed.options.given
 
 
-@pytest.mark.parametrize(("number", "name"), options.METRIC_NUMBERS.items())
+@pytest.mark.parametrize(("number", "name"), option_types.METRIC_NUMBERS.items())
 def test_metric_numbers_are_those_of_the_variable(number, name):
     parsed = on(aicore_metrics=number)
     assert parsed.messages == []

@@ -1,6 +1,7 @@
 import polars as pl
 import pytest
 from ms_profiler.analysis import tables
+from ms_profiler.analysis.readers import slots
 from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.errors import StoreError
 from ms_profiler.store import format as fmt
@@ -62,7 +63,7 @@ def test_segment_that_lost_its_head_belongs_to_no_known_thread(store):
 
 
 def test_many_segments_are_read_in_batches(store, monkeypatch):
-    monkeypatch.setattr(readers_store, "BATCH", 1000)
+    monkeypatch.setattr(slots, "BATCH", 1000)
     process = store.process()
     thread = process.thread()
     for number in range(50):

@@ -1,14 +1,17 @@
 """What every recorder does, native or not, mapped or written."""
 
 import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
-from ms_profiler.job.recorder import RecorderStats, create
+from ms_profiler.job.recorder import create
 from recorders import KINDS, make
 from store_check import ABANDONED, COUNTER, INSTANT, OPEN, RAISED, SPAN, STEP, UNRECORDED, read_store
 
-NOTHING = RecorderStats(0, 0, 0, 0, 0, 0)
+PROGRAMS = Path(__file__).parent / "programs"
 
 
 @pytest.fixture(params=KINDS)
@@ -80,7 +83,7 @@ class TestLifecycle:
 
     def test_it_follows_no_link(self, recorder, folder, tmp_path):
         (folder / "000000.seg").symlink_to(tmp_path / "elsewhere")
-        with pytest.raises(OSError, match="000000|exists|store"):
+        with pytest.raises(OSError, match="exists"):
             recorder.open(str(folder))
         assert not (tmp_path / "elsewhere").exists()
 
@@ -141,7 +144,7 @@ class TestLifecycle:
         assert (recorder.kind, reason) == ("python", "not asked for")
 
     def test_create_says_why_the_native_one_is_not_in_use(self, monkeypatch):
-        monkeypatch.setitem(__import__("sys").modules, "ms_profiler.job.recorder.native", None)
+        monkeypatch.setitem(sys.modules, "ms_profiler.job.recorder.native", None)
         recorder, reason = create()
         assert recorder.kind == "python"
         assert "ms_profiler.job.recorder.native" in reason
@@ -527,7 +530,7 @@ class TestSegments:
         assert [record.arg for record in store.records] == list(range(count))
 
     def test_descriptors_are_not_kept(self, recorder, folder):
-        if recorder.kind == "python" and os.sys.version_info < (3, 13):
+        if recorder.kind == "python" and sys.version_info < (3, 13):
             pytest.skip("before 3.13 Python's mmap keeps a descriptor")
         before = set(os.listdir("/proc/self/fd"))
         recorder.open(str(folder), first_slots=8)
@@ -616,16 +619,12 @@ class TestStrings:
             records = read_store(path).records
             assert [record.name for record in records] == ["before any store", "since the first store"]
 
-    def test_they_are_bounded(self, folder, recorder):
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_they_are_bounded(self, kind, folder):
         """A job that makes up names for ever costs us 64 MiB, not its memory."""
-        if recorder.kind == "python":
-            from ms_profiler.job.recorder import python_store
-
-            assert python_store.STRING_BYTES_MOST == 64 << 20
-        recorder.open(str(folder))
-        long = "x" * 8100
-        ids = [recorder.intern(f"{recorder.kind} {number} {long}") for number in range(9000)]
-        assert ids[-1] == 0
-        assert all(ids[:4000])
-        assert recorder.stats().dropped == ids.count(0)
-        recorder.close()
+        program = PROGRAMS / "recorder_strings.py"
+        finished = subprocess.run(
+            [sys.executable, program, kind, folder], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert finished.returncode == 0, finished.stderr
+        assert "ok" in finished.stdout

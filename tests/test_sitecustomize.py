@@ -50,9 +50,14 @@ def outcome(done):
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """An interpreter without anything of ours: a virtual environment with nothing in it."""
+    """An interpreter without anything of ours: a virtual environment with nothing in it but a file that does nothing.
+
+    Most have such a file, and from 3.13 on the first one makes the interpreter load a codec.
+    """
     folder = tmp_path_factory.mktemp("bare")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "nothing.pth").write_text("# nothing\n")
     return folder / "bin" / "python"
 
 

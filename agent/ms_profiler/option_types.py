@@ -258,3 +258,36 @@ def _whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise ValueError
     return int(text)
+
+
+#: The numbers that the variable and the old interface give to AI Core metrics: CANN's own. The file of the dynamic
+#: profiler numbers 0, 1, 4 and 5 differently.
+METRIC_NUMBERS = {
+    -1: "None",
+    0: "ArithmeticUtilization",
+    1: "PipeUtilization",
+    2: "Memory",
+    3: "MemoryL0",
+    4: "ResourceConflictRatio",
+    5: "MemoryUB",
+    6: "L2Cache",
+}
+METRICS = Choice(
+    "None",
+    "ArithmeticUtilization",
+    "PipeUtilization",
+    "Memory",
+    "MemoryL0",
+    "ResourceConflictRatio",
+    "MemoryUB",
+    "L2Cache",
+    "MemoryAccess",
+    spellings={"AiCoreNone": "None", None: "None", **METRIC_NUMBERS},
+)
+LEVELS = Choice(
+    "LevelNone",
+    "Level0",
+    "Level1",
+    "Level2",
+    spellings={-1: "LevelNone", 0: "Level0", 1: "Level1", 2: "Level2"},
+)

@@ -9,6 +9,8 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 from ms_profiler.option_types import (
+    LEVELS,
+    METRICS,
     Bool,
     Choice,
     Choices,
@@ -26,38 +28,6 @@ from ms_profiler.option_types import (
 MOST_MESSAGES = 20
 #: Characters of a bad value that are shown.
 SHOWN = 60
-
-#: The numbers that the variable and the old interface give to AI Core metrics: CANN's own. The file of the dynamic
-#: profiler numbers 0, 1, 4 and 5 differently.
-METRIC_NUMBERS = {
-    -1: "None",
-    0: "ArithmeticUtilization",
-    1: "PipeUtilization",
-    2: "Memory",
-    3: "MemoryL0",
-    4: "ResourceConflictRatio",
-    5: "MemoryUB",
-    6: "L2Cache",
-}
-METRICS = Choice(
-    "None",
-    "ArithmeticUtilization",
-    "PipeUtilization",
-    "Memory",
-    "MemoryL0",
-    "ResourceConflictRatio",
-    "MemoryUB",
-    "L2Cache",
-    "MemoryAccess",
-    spellings={"AiCoreNone": "None", None: "None", **METRIC_NUMBERS},
-)
-LEVELS = Choice(
-    "LevelNone",
-    "Level0",
-    "Level1",
-    "Level2",
-    spellings={-1: "LevelNone", 0: "Level0", 1: "Level1", 2: "Level2"},
-)
 
 ASCEND = "only an Ascend NPU has it"
 REPLACED = "accepted for old scripts; replaced by {}"
@@ -104,7 +74,10 @@ class Options:
         "Falls back to the temporary directory when it cannot be written.",
     )
     start_profile: bool = _option(
-        True, Bool(), "Record from the start; with false, from the script's own call of `start()`."
+        True,
+        Bool(),
+        "Accepted as MindSpore's own profiler accepts it: behind the variable, recording begins at once in any case.",
+        inert="recording begins at once in any case",
     )
     activities: tuple[str, ...] = _option(
         ("CPU", "NPU"), Choices("CPU", "NPU", "GPU"), "What to record: CPU is the framework, NPU and GPU the device."
@@ -125,7 +98,10 @@ class Options:
         inert=ASCEND,
     )
     export_type: tuple[str, ...] = _option(
-        ("text",), Choices("text", "db", "kineto"), "Forms of the result: files, a database, Kineto's JSON."
+        ("text",),
+        Choices("text", "db", "kineto"),
+        "Forms of the result: files, a database, Kineto's JSON.",
+        inert="this version writes text",
     )
     data_simplification: bool = _option(
         True, Bool(), "Remove intermediate files after the analysis; the raw store stays in any case."
@@ -139,7 +115,7 @@ class Options:
     )
     record_shapes: bool = _option(False, Bool(), "Shapes of operators' inputs; needs activity CPU.", inert=ASCEND)
     with_stack: bool = _option(
-        False, Bool(), "Python stacks of operators.", "host_stack", inert="stacks come with device operators"
+        False, Bool(), "Python stacks of operators.", "host_stack", inert="this version records no stacks"
     )
     data_process: bool = _option(
         False,
@@ -203,19 +179,34 @@ class Options:
     max_disk: int = _option(
         5 * 10**9, Size(10**6), "Most that a job writes, and never more than a tenth of the free space."
     )
-    max_memory: int = _option(256 * 10**6, Size(10**6), "Most memory that recording takes in a process.")
+    max_memory: int = _option(
+        256 * 10**6,
+        Size(10**6),
+        "Most memory that recording takes in a process.",
+        inert="records go to mapped files, 4 MiB a thread",
+    )
     overhead_budget: float = _option(
         0.05,
         Number(0, 1, "a share"),
         "Share of the time that recording may cost before fine records stop; 0: no limit.",
     )
-    op_flush: int = _option(100_000, Count(1, "kernels"), "Kernels between two drains of MindSpore's buffer.")
-    dynamic: str | None = _option(
-        None, Text("a path", absent=True), "File that is watched for changes of these options; absent: none."
+    op_flush: int = _option(
+        100_000,
+        Count(1, "kernels"),
+        "Kernels between two drains of MindSpore's buffer.",
+        inert="this version records no kernels",
     )
-    control: bool = _option(False, Bool(), "Listen to `ms-profiler` commands while the job runs.")
+    dynamic: str | None = _option(
+        None,
+        Text("a path", absent=True),
+        "File that is watched for changes of these options; absent: none.",
+        inert="this version watches no file",
+    )
+    control: bool = _option(
+        False, Bool(), "Listen to `ms-profiler` commands while the job runs.", inert="this version listens to none"
+    )
     quiet: bool = _option(False, Bool(), "Leave out the lines at start and end; they stay in the run's record.")
-    report: bool = _option(False, Bool(), "Write an HTML report beside the result.")
+    report: bool = _option(False, Bool(), "Write an HTML report beside the result.", inert="this version writes none")
 
     #: names of the options that the variable holds, bad values not counted
     given: frozenset[str] = frozenset()
@@ -377,6 +368,6 @@ def describe() -> list[tuple[str, str, str, str]]:
         default = "" if option.default is None else f"`{_written(option, option.default)}`"
         text = f"{option.text} Value: {option.kind.allowed}."
         if option.inert:
-            text += f" Without accelerator: nothing, {option.inert}."
+            text += f" On a CPU without effect: {option.inert}."
         rows.append((names, option.kind.type, default, text))
     return rows

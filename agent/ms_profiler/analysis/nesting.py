@@ -4,6 +4,8 @@ import polars as pl
 
 from ms_profiler.store.format import Category
 
+#: what fits into the column
+_DEEPEST = 2**16 - 1
 _LANE = ["process", "thread", "operator"]
 
 
@@ -39,10 +41,9 @@ def _nest_lane(starts: pl.Series, ends: pl.Series) -> tuple[pl.Series, pl.Series
     """Return depth and parent row of the spans of one lane, sorted by start, longest first."""
     rows = pl.int_range(len(starts), dtype=pl.UInt32, eager=True)
     reach = pl.select(pl.max_horizontal(ends, starts + 1)).to_series().sort()
-    # crossing spans could make the difference negative, which is no depth
-    depth = (rows.cast(pl.Int64) - reach.search_sorted(starts, side="right").cast(pl.Int64)).clip(0, 65535)
-    depth = depth.cast(pl.UInt16).alias("depth")
-    inner, outer = [rows.filter(depth == 0)], rows.filter(depth == 0)
+    depth = rows.cast(pl.Int64) - reach.search_sorted(starts, side="right").cast(pl.Int64)
+    depth = depth.clip(upper_bound=_DEEPEST).cast(pl.UInt16).alias("depth")
+    outer = rows.filter(depth == 0)
     parent = pl.repeat(None, len(rows), dtype=pl.UInt32, eager=True)
     level = 0
     while len(outer):

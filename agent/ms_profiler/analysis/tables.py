@@ -5,6 +5,7 @@ has steps of 256 ns there. A row of `spans` names its thread by (`process`, `thr
 into `names`, so that ten million spans stay ten million times a few machine words.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import polars as pl
@@ -54,6 +55,9 @@ SPANS = pl.Schema(
     }
 )
 
+#: spans before they are sorted and nested
+UNNESTED = pl.Schema({name: kind for name, kind in SPANS.items() if name not in ("depth", "parent")})
+
 #: something that happened at one moment
 INSTANTS = pl.Schema(
     {
@@ -96,6 +100,10 @@ class Recording:
         clock: what the times were converted with.
         counts: what was read, and what could not be.
         names: texts by row number.
+        fine: how many fine-grained spans (modules, operators) were read.
+        again: reads all spans once more, batch by batch, as `UNNESTED`; None where `spans` holds everything. Where it
+            is given, `spans` has no fine-grained ones until `analysis.thinning` has chosen some.
+        sums: fine-grained spans by name, as of `metrics.operators.by_name`, where `spans` does not hold all of them.
     """
 
     directory: str
@@ -110,3 +118,6 @@ class Recording:
     instants: pl.DataFrame
     counters: pl.DataFrame
     steps: pl.DataFrame
+    fine: int = 0
+    again: Callable[[], Iterator[pl.DataFrame]] | None = None
+    sums: pl.DataFrame | None = None

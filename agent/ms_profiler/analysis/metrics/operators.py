@@ -35,6 +35,19 @@ def self_times(spans: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+#: columns of `by_name`
+SUMS = pl.Schema(
+    {
+        "name": pl.String,
+        "category": pl.UInt8,
+        "count": pl.UInt32,
+        "total_ns": pl.Int64,
+        "self_ns": pl.Int64,
+        "max_ns": pl.Int64,
+    }
+)
+
+
 def by_name(spans: pl.DataFrame, names: pl.Series, categories: list[Category]) -> pl.DataFrame:
     """Sum up spans of the same name and category, most self time first.
 

@@ -1,18 +1,20 @@
 """Our own store: the segments of every process of a result directory, as tables.
 
-Segments are decoded in batches of a few megabytes. `reinterpret` turns a million slots into machine words in 0.14 s
-as long as a batch stays near the processor's cache (0.38 s in one piece); `memoryview.tolist` takes 0.46 s.
+A recording of more than `MOST_SLOTS` is not held in memory: its tables then lack the fine-grained spans, and `again`
+reads all spans once more, batch by batch (see `analysis.thinning`).
 """
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
 from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.readers import slots
 from ms_profiler.errors import StoreError
 from ms_profiler.store import format as fmt
 from ms_profiler.store import layout, reader, run_info
@@ -22,17 +24,13 @@ from ms_profiler.store.reader import Anchor, ProcessStore, ReadCounts
 #: told how many slots have been read so far
 Progress = Callable[[int], None]
 
-#: bytes decoded at once
-BATCH = 8 << 20
+#: slots up to which everything is held in memory: 0.5 GB, and a timeline of 0.5 GB
+MOST_SLOTS: Final = 3_000_000
 #: half width of the pair of clock readings in the run's record, which Python takes
-_FALLBACK_HALF_WIDTH_NS = 1_000_000
-#: offset of the kind inside a slot
-_KIND = 28
-#: put before a segment whose own THREAD slot is missing
-_NO_THREAD = fmt.SLOT.pack(0, 0, tables.UNKNOWN_THREAD, 0, Kind.THREAD, 0, 0, 0)
-_LOST_NAME = "(name lost)"
-
-_UNNESTED = pl.Schema({name: kind for name, kind in tables.SPANS.items() if name not in ("depth", "parent")})
+_FALLBACK_HALF_WIDTH_NS: Final = 1_000_000
+#: the name of records whose own is missing, and its row in `names`
+_LOST_NAME: Final = "(name lost)"
+_LOST_NAME_ROW: Final = 1
 
 
 def read(directory: str, progress: Progress | None = None) -> tables.Recording:
@@ -50,13 +48,14 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     found = [reader.read_process(folder, counts) for folder in layout.process_dirs(directory)]
     stores = [store for store in found if store is not None]
     if not stores:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in counts.damaged_files) or "it holds no segment"
-        raise StoreError(f"{directory} has no recording that can be read ({reasons}).")
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in counts.damaged_files)
+        raise StoreError(f"{directory} holds no segment that can be read{f' ({reasons})' if reasons else ''}.")
     fallback = Anchor(info.started_ns, int(info.started_wall * 1e9), _FALLBACK_HALF_WIDTH_NS)
     anchors = [anchor for store in stores for anchor in store.anchors]
     clock = Clock.from_anchors(anchors, fallback if info.started_ns else None)
-    texts: dict[str, int] = {"": 0}
-    parts = [_Process(store, clock, texts, counts).read(info, progress) for store in stores]
+    texts = {"": 0, _LOST_NAME: _LOST_NAME_ROW}
+    coarse = sum(_most_slots(store) for store in stores) > MOST_SLOTS
+    parts = [_Process(store, clock, texts, counts, coarse).read(info, progress) for store in stores]
     return tables.Recording(
         directory=directory,
         info=info,
@@ -70,6 +69,8 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         instants=pl.concat([part.instants for part in parts]).sort("process", "thread", "time_ns"),
         counters=pl.concat([part.counters for part in parts]).sort("process", "name", "time_ns"),
         steps=pl.concat([part.steps for part in parts]).sort("process", "thread", "start_ns"),
+        fine=sum(part.fine for part in parts),
+        again=(lambda: (batch for part in parts for batch in part.again())) if coarse else None,
     )
 
 
@@ -84,20 +85,40 @@ def _read_run(directory: str, counts: ReadCounts) -> tuple[run_info.RunInfo, boo
     return run_info.RunInfo(), False
 
 
+def _most_slots(store: ProcessStore) -> int:
+    """Return how many slots the process may have written, from the sizes of its files."""
+    size = 0
+    for path in store.files:
+        try:
+            size += os.path.getsize(path)
+        except OSError:
+            pass  # reading it will say why
+    return size // fmt.SLOT_SIZE
+
+
 @dataclass
 class _Process:
-    """The slots of one process, turned into its part of every table."""
+    """The slots of one process, turned into its part of every table.
+
+    Attributes:
+        coarse: leave fine-grained spans out of `spans`.
+        fine: how many of them there are.
+    """
 
     store: ProcessStore
     clock: Clock
     texts: dict[str, int]
     counts: ReadCounts
+    coarse: bool
     row: dict[str, object] = field(default_factory=dict)
     threads: pl.DataFrame = field(default_factory=pl.DataFrame)
     spans: pl.DataFrame = field(default_factory=pl.DataFrame)
     instants: pl.DataFrame = field(default_factory=pl.DataFrame)
     counters: pl.DataFrame = field(default_factory=pl.DataFrame)
     steps: pl.DataFrame = field(default_factory=pl.DataFrame)
+    fine: int = 0
+    _ids: pl.Series = field(default_factory=pl.Series)
+    _last: int = 0
 
     def read(self, info: run_info.RunInfo, progress: Progress | None) -> "_Process":
         """Fill the tables from the segments."""
@@ -105,34 +126,50 @@ class _Process:
         seen: list[Any] = [self.store.last_ns, self.store.info.ended_ns]
         seen += [anchor.raw_ns for anchor in self.store.anchors]
         records = 0
-        for batch in _batches(self.store, self.counts):
-            slots = _decode(batch)
-            events = slots.filter(pl.col("kind").is_between(Kind.OPEN, Kind.STEP))
-            heads = slots.filter(pl.col("kind") == Kind.THREAD)
-            torn = int((slots["kind"] == 0).sum())
-            self.counts.torn += torn
-            self.counts.unknown += slots.height - events.height - heads.height - torn
-            forwards = events.filter((pl.col("end_ns") >= pl.col("start_ns")) | (pl.col("kind") == Kind.OPEN))
-            self.counts.backwards += events.height - forwards.height
+        self._ids = self._global_ids()
+        for batch in slots.batches(self.store, self.counts):
+            heads = batch.filter(pl.col("kind") == Kind.THREAD)
+            events = self._usable(batch, heads.height)
             self.counts.slots += events.height + heads.filter(pl.col("start_ns") > 0).height
-            records += forwards.height
-            extent = forwards.select(pl.col("start_ns").min(), pl.col("end_ns").max(), last=pl.col("start_ns").max())
+            records += events.height
+            extent = events.select(pl.col("start_ns").min(), pl.col("end_ns").max(), last=pl.col("start_ns").max())
             seen += [*extent.row(0), heads["start_ns"].max()]
-            by_kind["spans"].append(forwards.filter(pl.col("kind") <= Kind.SPAN))
-            by_kind["moments"].append(forwards.filter(pl.col("kind").is_in([Kind.INSTANT, Kind.COUNTER])))
-            by_kind["steps"].append(forwards.filter(pl.col("kind") == Kind.STEP))
+            spans = _spans_of(events)
+            fine = spans.filter(pl.col("category") >= fmt.CATEGORY_FINE)
+            self.fine += fine.height
+            if self.coarse:
+                self._names(fine["id"], self.counts)  # counts those that are lost
+                spans = spans.filter(pl.col("category") < fmt.CATEGORY_FINE)
+            by_kind["spans"].append(spans)
+            by_kind["moments"].append(events.filter(pl.col("kind").is_in([Kind.INSTANT, Kind.COUNTER])))
+            by_kind["steps"].append(events.filter(pl.col("kind") == Kind.STEP))
             by_kind["threads"].append(heads)
             if progress is not None:
                 progress(self.counts.slots)
         times = [int(moment) for moment in seen if moment]
-        ids = self._global_ids()
-        first, last = min(times, default=0), max(times, default=0)
-        self._fill_row(info, self.clock.epoch_ns(first), self.clock.epoch_ns(last), records)
-        self._fill_spans(_stack(by_kind["spans"]), ids, last)
-        self._fill_moments(_stack(by_kind["moments"]), ids)
+        self._last = max(times, default=0)
+        first_ns, last_ns = self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last)
+        self._fill_row(info, first_ns, last_ns, records)
+        self.spans = self._to_spans(_stack(by_kind["spans"]), self.counts)
+        self._fill_moments(_stack(by_kind["moments"]))
         self._fill_steps(_stack(by_kind["steps"]))
         self._fill_threads(_stack(by_kind["threads"]))
         return self
+
+    def again(self) -> Iterator[pl.DataFrame]:
+        """Yield all spans of this process once more, as `tables.UNNESTED`; what is damaged has been counted."""
+        for batch in slots.batches(self.store, ReadCounts()):
+            yield self._to_spans(_spans_of(_forwards(batch)), ReadCounts())
+
+    def _usable(self, batch: pl.DataFrame, heads: int) -> pl.DataFrame:
+        """Return the events of a batch, and count the slots that are of no use."""
+        torn = int((batch["kind"] == 0).sum())
+        events = int(batch["kind"].is_between(Kind.OPEN, Kind.STEP).sum())
+        forwards = _forwards(batch)
+        self.counts.torn += torn
+        self.counts.unknown += batch.height - events - heads - torn
+        self.counts.backwards += events - forwards.height
+        return forwards
 
     def _global_ids(self) -> pl.Series:
         """Return the row of `names` for each of the process's own string ids; null where the string is missing."""
@@ -142,13 +179,13 @@ class _Process:
             rows[number] = self.texts.setdefault(text, len(self.texts))
         return pl.Series(rows, dtype=pl.UInt32)
 
-    def _names(self, own: pl.Series, ids: pl.Series) -> pl.Series:
-        known = own.to_frame("id").select(pl.when(pl.col("id") < len(ids)).then("id")).to_series()
-        rows = ids.gather(known)
+    def _names(self, own: pl.Series, counts: ReadCounts) -> pl.Series:
+        known = own.to_frame("id").select(pl.when(pl.col("id") < len(self._ids)).then("id")).to_series()
+        rows = self._ids.gather(known)
         missing = rows.null_count()
         if missing:
-            self.counts.missing_strings += missing
-            rows = rows.fill_null(self.texts.setdefault(_LOST_NAME, len(self.texts)))
+            counts.missing_strings += missing
+            rows = rows.fill_null(_LOST_NAME_ROW)
         return rows.rename("name")
 
     def _fill_row(self, info: run_info.RunInfo, first_ns: int, last_ns: int, records: int) -> None:
@@ -168,34 +205,34 @@ class _Process:
             "dropped_limit": max(store.dropped_limit, store.info.dropped_limit),
         }
 
-    def _fill_spans(self, slots: pl.DataFrame, ids: pl.Series, last_ns: int) -> None:
+    def _to_spans(self, chosen: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
         unfinished = pl.col("kind") == Kind.OPEN
-        ended = slots.with_columns(
+        ended = chosen.with_columns(
             process=pl.lit(self.store.pid, pl.UInt32),
             unfinished=unfinished,
-            end_ns=pl.when(unfinished).then(last_ns).otherwise("end_ns"),
+            end_ns=pl.when(unfinished).then(self._last).otherwise("end_ns"),
         )
-        self.spans = ended.with_columns(
-            self._names(slots["id"], ids), self.clock.epoch(ended["start_ns"]), self.clock.epoch(ended["end_ns"])
-        ).select(_UNNESTED.names())
+        return ended.with_columns(
+            self._names(chosen["id"], counts), self.clock.epoch(ended["start_ns"]), self.clock.epoch(ended["end_ns"])
+        ).select(tables.UNNESTED.names())
 
-    def _fill_moments(self, slots: pl.DataFrame, ids: pl.Series) -> None:
-        moments = slots.with_columns(
-            self._names(slots["id"], ids),
-            self.clock.epoch(slots["start_ns"]).alias("time_ns"),
+    def _fill_moments(self, chosen: pl.DataFrame) -> None:
+        moments = chosen.with_columns(
+            self._names(chosen["id"], self.counts),
+            self.clock.epoch(chosen["start_ns"]).alias("time_ns"),
             process=pl.lit(self.store.pid, pl.UInt32),
             value=pl.col("arg").reinterpret(dtype=pl.Float64),
         )
         self.instants = moments.filter(pl.col("kind") == Kind.INSTANT).select(tables.INSTANTS.names())
         self.counters = moments.filter(pl.col("kind") == Kind.COUNTER).select(tables.COUNTERS.names())
 
-    def _fill_steps(self, slots: pl.DataFrame) -> None:
-        self.steps = slots.select(
+    def _fill_steps(self, chosen: pl.DataFrame) -> None:
+        self.steps = chosen.select(
             pl.lit(self.store.pid, pl.UInt32).alias("process"),
             "thread",
             pl.col("arg").cast(pl.Int64, strict=False).alias("number"),
-            self.clock.epoch(slots["start_ns"]),
-            self.clock.epoch(slots["end_ns"]),
+            self.clock.epoch(chosen["start_ns"]),
+            self.clock.epoch(chosen["end_ns"]),
             pl.col("category").alias("source"),
             (pl.col("flags") & int(Flag.UNRECORDED) == 0).alias("recorded"),
         )
@@ -214,56 +251,17 @@ class _Process:
         )
 
 
-def _batches(store: ProcessStore, counts: ReadCounts) -> Iterator[bytes]:
-    """Yield the event segments joined to batches, each segment with a THREAD slot at its head."""
-    pending: list[bytes] = []
-    size = 0
-    for segment in store.segments(counts):
-        if not segment.slots:
-            continue
-        if segment.slots[_KIND] != Kind.THREAD:
-            pending.append(_NO_THREAD)
-        pending.append(segment.slots)
-        size += len(segment.slots)
-        if size >= BATCH:
-            yield b"".join(pending)
-            pending, size = [], 0
-    if pending:
-        yield b"".join(pending)
-
-
-_SLOTS = pl.Schema(
-    {
-        "start_ns": pl.Int64,
-        "end_ns": pl.Int64,
-        "arg": pl.UInt64,
-        "id": pl.UInt32,
-        "kind": pl.UInt8,
-        "category": pl.UInt8,
-        "flags": pl.UInt8,
-        "thread": pl.UInt32,
-    }
-)
-
-
-def _decode(batch: bytes) -> pl.DataFrame:
-    """Return the slots of a batch as columns; the thread is that of the last THREAD slot before."""
-    count = len(batch) // 8
-    words = pl.Series([batch]).bin.reinterpret(dtype=pl.Array(pl.UInt64, count), endianness="little").explode()
-    raw = pl.DataFrame([words.gather_every(4, offset).alias(name) for offset, name in enumerate("seaw")])
-    field = pl.col("w") // 2**32
-    slots = raw.select(
-        pl.col("s").reinterpret(signed=True).alias("start_ns"),
-        pl.col("e").reinterpret(signed=True).alias("end_ns"),
-        pl.col("a").alias("arg"),
-        (pl.col("w") % 2**32).cast(pl.UInt32).alias("id"),
-        (field % 256).cast(pl.UInt8).alias("kind"),
-        (field // 256 % 256).cast(pl.UInt8).alias("category"),
-        (field // 65536 % 256).cast(pl.UInt8).alias("flags"),
+def _forwards(batch: pl.DataFrame) -> pl.DataFrame:
+    """Return the events that do not end before they start."""
+    return batch.filter(
+        pl.col("kind").is_between(Kind.OPEN, Kind.STEP),
+        (pl.col("end_ns") >= pl.col("start_ns")) | (pl.col("kind") == Kind.OPEN),
     )
-    owner = pl.when(pl.col("kind") == Kind.THREAD).then(pl.col("arg") % 2**32).forward_fill()
-    return slots.with_columns(owner.cast(pl.UInt32).alias("thread")).select(_SLOTS.names())
+
+
+def _spans_of(events: pl.DataFrame) -> pl.DataFrame:
+    return events.filter(pl.col("kind") <= Kind.SPAN)
 
 
 def _stack(parts: list[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(parts) if parts else pl.DataFrame(schema=_SLOTS)
+    return pl.concat(parts) if parts else pl.DataFrame(schema=slots.SLOTS)

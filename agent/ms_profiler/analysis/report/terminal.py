@@ -23,6 +23,13 @@ def show(summary: dict[str, Any], directory: str, console: Console | None = None
         console: where to print; standard output by default, plain when that is no terminal.
     """
     out = console or Console(highlight=False)
+    with out.capture() as captured:
+        _print(summary, directory, out)
+    # tables are padded to the width of the terminal, which is of no use in a file
+    out.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
     out.print(Text(summary["verdict"], style="bold"), soft_wrap=True)
     out.print(_run_line(summary), soft_wrap=True)
     out.print(_steps_line(summary["steps"]), soft_wrap=True)
@@ -85,7 +92,9 @@ def _names(rows: list[dict[str, Any]]) -> Table | None:
         return None
     table = _table("name", "self", "total", "calls", "average")
     for row in rows[:_ROWS]:
-        table.add_row(row["name"], _ms(row["self_ms"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"]))
+        table.add_row(
+            Text(row["name"]), _ms(row["self_ms"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"])
+        )
     return table
 
 
@@ -95,7 +104,7 @@ def _dataset(rows: list[dict[str, Any]]) -> Table | None:
     table = _table("operation", "total", "calls", "average", "longest")
     for row in rows[:_ROWS]:
         table.add_row(
-            row["operation"],
+            Text(row["operation"]),
             _ms(row["total_ms"]),
             str(row["count"]),
             _ms(row["average_us"] / 1000),

@@ -1,0 +1,195 @@
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import ms_profiler
+import pytest
+from ms_profiler import cli
+from ms_profiler.cli import summary as summary_command
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+from store_builder import MS, StoreBuilder, training, write_training
+
+ROOT = str(Path(ms_profiler.__file__).parents[1])
+#: how a job starts its analysis
+PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from ms_profiler.cli import main; sys.exit(main())"
+
+
+def run(*words, env=None, **options):
+    command = [sys.executable, "-c", PROGRAM, ROOT, *map(str, words)]
+    environ = {"PATH": os.environ["PATH"]} if env is None else env
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, **options)
+
+
+def test_analyse_says_one_line(tmp_path):
+    path = write_training(tmp_path)
+    done = run("analyse", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"30 % of the step waits for data. {path}\n"
+    assert (path / layout.SUMMARY).exists()
+
+
+def test_analyze_is_the_same_and_takes_every_option(tmp_path):
+    path = write_training(tmp_path)
+    options = ["--step-list", "2-4", "--pretty", "--max-process-number", "1", "--data-simplification", "false"]
+    done = run("analyze", tmp_path, *options)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((path / layout.SUMMARY).read_text())["steps"]["chosen"] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(("text", "steps"), [("3", [3]), ("3,4,5", [3, 4, 5]), ("[3, 4]", [3, 4]), ("3-5", [3, 4, 5])])
+def test_step_list_is_read(tmp_path, text, steps):
+    path = write_training(tmp_path)
+    assert run("analyse", path, "--step-list", text).returncode == 0
+    assert json.loads((path / layout.SUMMARY).read_text())["steps"]["chosen"] == steps
+
+
+def test_nothing_to_read_is_one_line_and_exit_code_2(tmp_path):
+    done = run("analyse", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ms-profiler: ") and done.stderr.count("\n") == 1
+
+
+def test_damage_is_one_line_on_stderr(tmp_path):
+    store = training(tmp_path)
+    store.processes[0].new_segment(version=7)
+    path = store.write()
+    done = run("analyse", path)
+    assert done.returncode == 0 and done.stdout.count("\n") == 1
+    what = "process_4242/000002.seg: format version 7, this program reads 1"
+    assert done.stderr == f"ms-profiler: not all of {path} could be read: {what}\n"
+
+
+def test_results_and_failures_side_by_side(tmp_path):
+    path = write_training(tmp_path, name="a_1_20260101000000123_ascend_ms")
+    (tmp_path / "b_2_20260101000000123_ascend_ms" / layout.FRAMEWORK).mkdir(parents=True)
+    done = run("analyse", tmp_path)
+    assert done.returncode == 2
+    assert done.stdout.endswith(f"{path}\n") and done.stdout.count("\n") == 1
+    assert "b_2_" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_progress_is_shown_on_a_terminal_only(tmp_path, monkeypatch):
+    path = write_training(tmp_path)
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-c", PROGRAM, ROOT, "analyse", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower) as child:
+        out, _ = child.communicate()
+    os.close(follower)
+    shown = os.read(leader, 10_000)
+    os.close(leader)
+    assert child.returncode == 0 and out.count(b"\n") == 1
+    # the line has been removed again, and nothing was scrolled
+    assert shown.endswith(b"\r\x1b[K") and b"\n" not in shown
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["analyse", "--help"], ["summary", "--help"]])
+def test_help_and_version(words):
+    done = run(*words)
+    assert done.returncode == 0 and "ms-profiler" in done.stdout
+    if words == ["--version"]:
+        assert done.stdout == f"ms-profiler {ms_profiler.__version__}\n"
+    if words == ["--help"]:
+        assert all(name in done.stdout for name in cli.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["nonsense"],
+        ["analyse"],
+        ["analyse", "x", "--step-list", "a"],
+        ["analyse", "x", "--data-simplification", "no"],
+    ],
+)
+def test_wrong_use_is_exit_code_2(words):
+    done = run(*words)
+    assert done.returncode == 2 and "usage" in done.stderr
+
+
+def test_python_m(tmp_path):
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": ROOT}
+    done = subprocess.run(
+        [sys.executable, "-m", "ms_profiler", "--version"], env=environ, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("ms-profiler ")
+
+
+def test_every_command_has_what_main_expects():
+    for name in cli.COMMANDS:
+        command = cli._load(name)
+        assert name == command.NAME
+        assert command.HELP.strip() == command.HELP and callable(command.add_arguments) and callable(command.run)
+
+
+def test_summary_analyses_first_and_shows_the_finding(tmp_path):
+    path = write_training(tmp_path)
+    done = run("summary", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("30 % of the step waits for data.\n")
+    assert "\x1b" not in done.stdout
+    assert all(line == line.rstrip() for line in done.stdout.splitlines())
+
+
+def test_summary_leaves_a_current_result_alone(tmp_path):
+    path = write_training(tmp_path)
+    run("analyse", path)
+    content = json.loads((path / layout.SUMMARY).read_text())
+    content["verdict"] = "Written by a test."
+    (path / layout.SUMMARY).write_text(json.dumps(content))
+    assert run("summary", path).stdout.startswith("Written by a test.\n")
+
+
+@pytest.mark.parametrize("why", ["missing", "older", "running", "damaged"])
+def test_summary_is_made_anew_when_it_has_to_be(tmp_path, why):
+    path = write_training(tmp_path)
+    run("analyse", path)
+    file = path / layout.SUMMARY
+    content = json.loads(file.read_text())
+    content["verdict"] = "Written by a test."
+    if why == "running":
+        content["run"]["processes"][0]["state"] = "running"
+    file.write_text(json.dumps(content))
+    assert summary_command._outdated(str(path)) == (why == "running")
+    if why == "missing":
+        file.unlink()
+    elif why == "older":
+        os.utime(file, ns=(0, 0))
+    elif why == "damaged":
+        file.write_text("{")
+    assert summary_command._outdated(str(path))
+    assert run("summary", path).stdout.startswith("30 %")
+
+
+def test_reader_that_leaves_early_is_no_error(tmp_path):
+    store = StoreBuilder(tmp_path)
+    thread = store.process().thread()
+    thread.span("x" * 4000, Category.DATA, 0, MS)
+    path = store.write()
+    command = f"{sys.executable} -c '{PROGRAM}' {ROOT} summary {path} | true"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_interrupting_is_quiet(monkeypatch):
+    def interrupted(words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_overview", interrupted)
+    assert cli.main([]) == 130
+
+
+def test_missing_rich_is_told(
+    tmp_path,
+):
+    (tmp_path / "hidden" / "rich").mkdir(parents=True)
+    (tmp_path / "hidden" / "rich" / "__init__.py").write_text("raise ModuleNotFoundError('rich')")
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{tmp_path / 'hidden'}:{ROOT}"}
+    command = [sys.executable, "-m", "ms_profiler", "summary", str(write_training(tmp_path))]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ms-profiler: ") and "pip install 'ms-profiler[analysis]'" in done.stderr

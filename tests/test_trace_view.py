@@ -1,0 +1,181 @@
+import json
+import random
+
+import pytest
+from ms_profiler.analysis import engine
+from ms_profiler.analysis.writers import trace_view
+from ms_profiler.store.format import Category, Flag
+from store_builder import MS, WALL_NS, StoreBuilder, folder_of, training
+
+
+def events_of(store, **options):
+    path = store.write()
+    engine.analyse([path], **options)
+    return json.loads((folder_of(path) / "trace_view.json").read_text(encoding="utf-8"))
+
+
+def nanoseconds(text):
+    """Read microseconds with three decimals without a double."""
+    whole, dot, fraction = text.partition(".")
+    assert dot and len(fraction) == 3, text
+    return int(whole) * 1000 + int(fraction)
+
+
+def bounds(event):
+    start = nanoseconds(event["ts"])
+    return start, start + nanoseconds(event["dur"])
+
+
+def lanes(events):
+    """Return {pid: process name} and {(pid, tid): thread name}."""
+    processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    threads = {
+        (event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"
+    }
+    return processes, threads
+
+
+@pytest.fixture
+def store(tmp_path):
+    return StoreBuilder(tmp_path)
+
+
+def test_every_interval_comes_back_to_the_nanosecond(store):
+    generator = random.Random(6)
+    thread = store.process().thread()
+    expected = set()
+    start = 0
+    for number in range(500):
+        start += generator.randrange(10**9)
+        end = start + generator.choice([0, 1, 999, 1000, generator.randrange(10**10)])
+        thread.span(f"span {number}", Category.FORWARD, start, end)
+        expected.add((f"span {number}", WALL_NS + start, WALL_NS + end))
+    found = {(event["name"], *bounds(event)) for event in events_of(store) if event["name"].startswith("span")}
+    assert found == expected
+
+
+def test_list_of_the_kinds_that_readers_know(tmp_path):
+    store = training(tmp_path)
+    thread = store.processes[0].thread(2, "host", 4300)
+    thread.counter("rss", 5 * MS, 1.5)
+    thread.instant("mark", Category.MARKER, 6 * MS)
+    events = events_of(store)
+    assert isinstance(events, list)
+    assert {event["ph"] for event in events} == {"X", "M", "C"}
+    for event in events:
+        if event["ph"] == "X":
+            assert isinstance(event["args"], dict) and bounds(event)[0] >= WALL_NS
+        if event["ph"] == "M":
+            assert event["name"] in {
+                "process_name",
+                "process_labels",
+                "process_sort_index",
+                "thread_name",
+                "thread_sort_index",
+            }
+
+
+def test_lanes_have_names(tmp_path):
+    store = training(tmp_path)
+    store.process(5000, role="fork").thread(1, "MainThread", 5000).span("fetch", Category.DATA, 0, MS)
+    processes, threads = lanes(events_of(store))
+    assert set(processes.values()) == {"MindSpore", "CPU OP", "MindSpore fork 5000", "Overlap Analysis"}
+    (host,) = (pid for pid, name in processes.items() if name == "MindSpore")
+    assert threads[host, 4242] == "MainThread 4242"
+    overlap = {name for (pid, _), name in threads.items() if processes[pid] == "Overlap Analysis"}
+    assert overlap == {"Computing", "Communication", "Communication(Not Overlapped)", "Free"}
+
+
+def test_every_event_stands_in_a_named_lane(tmp_path):
+    store = training(tmp_path)
+    store.process(5000, role="fork").thread().span("fetch", Category.DATA, 0, MS)
+    events = events_of(store)
+    processes, threads = lanes(events)
+    for event in events:
+        assert event["pid"] in processes
+        if event["ph"] == "X":
+            assert (event["pid"], event["tid"]) in threads
+
+
+def test_only_operators_are_cpu_op_and_args_tell_step_and_category(tmp_path):
+    events = events_of(training(tmp_path, steps=3))
+    operators = [event for event in events if event.get("cat") == "cpu_op"]
+    assert [event["name"] for event in operators] == ["MatMul"] * 3
+    assert [event["args"] for event in operators] == [{"category": "op", "step": number} for number in range(3)]
+    data = [event["args"] for event in events if event["name"] == "next"]
+    assert data == [{"category": "data", "step": number} for number in range(3)]
+
+
+def test_steps_are_events_and_spans_outside_have_none(tmp_path):
+    store = training(tmp_path, steps=2)
+    store.processes[0].thread(2, "io", 4300).span("early", Category.IMPORT, 0, MS)
+    events = events_of(store)
+    steps = {event["name"]: bounds(event) for event in events if event["name"].startswith("ProfilerStep#")}
+    assert steps == {
+        "ProfilerStep#0": (WALL_NS + 50 * MS, WALL_NS + 160 * MS),
+        "ProfilerStep#1": (WALL_NS + 160 * MS, WALL_NS + 170 * MS),
+    }
+    (early,) = (event for event in events if event["name"] == "early")
+    assert early["args"] == {"category": "import"}
+
+
+def test_overlap_lane_adds_up_to_the_table(tmp_path):
+    store = training(tmp_path)
+    events = events_of(store)
+    processes, _ = lanes(events)
+    totals = {}
+    for event in events:
+        if event["ph"] == "X" and processes[event["pid"]] == "Overlap Analysis":
+            start, end = bounds(event)
+            totals[event["name"]] = totals.get(event["name"], 0) + end - start
+    rows = (folder_of(store.path) / "step_trace_time.csv").read_text().splitlines()
+    columns = rows[0].split(",")
+    for lane in ("Computing", "Free"):
+        column = sum(nanoseconds(row.split(",")[columns.index(lane)]) for row in rows[1:])
+        assert totals[lane] == column > 0
+
+
+def test_marks_are_told(store):
+    process = store.process(state="running", end="")
+    thread = process.thread()
+    thread.span("raised", Category.DATA, 0, MS, flags=Flag.RAISED)
+    thread.span("abandoned", Category.DATA, MS, 2 * MS, flags=Flag.ABANDONED | Flag.RAISED)
+    thread.open("hangs", Category.DATA, 3 * MS)
+    args = {event["name"]: event["args"] for event in events_of(store) if event["ph"] == "X"}
+    assert args["raised"] == {"category": "data", "step": 0, "raised": True}
+    assert args["abandoned"] == {"category": "data", "step": 0, "raised": True, "abandoned": True}
+    assert args["hangs"]["unfinished"] is True
+
+
+def test_instants_and_counters(store):
+    thread = store.process().thread()
+    thread.span("work", Category.DATA, 0, 10 * MS)
+    thread.instant("mark", Category.MARKER, 4 * MS)
+    thread.counter("rss", 5 * MS, 1234.5)
+    events = events_of(store)
+    (mark,) = (event for event in events if event["name"] == "mark")
+    assert bounds(mark) == (WALL_NS + 4 * MS, WALL_NS + 4 * MS)
+    (counter,) = (event for event in events if event["ph"] == "C")
+    assert counter["args"] == {"value": 1234.5} and nanoseconds(counter["ts"]) == WALL_NS + 5 * MS
+
+
+@pytest.mark.parametrize("name", ['quote " and \\', "new\nline\ttab", "größe 形状 \U0001f600", "", "a,b;c\r", "{}{}"])
+def test_names_survive(store, name):
+    thread = store.process().thread()
+    thread.span(name, Category.OP, 0, MS)
+    events = [event for event in events_of(store) if event.get("cat") == "cpu_op"]
+    assert [event["name"] for event in events] == [name]
+
+
+def test_pretty_holds_the_same_events(tmp_path):
+    store = training(tmp_path, steps=3)
+    plain, pretty = events_of(store), events_of(store, pretty=True)
+    assert pretty == plain
+    assert "\n    " in (folder_of(store.path) / "trace_view.json").read_text()
+
+
+def test_pieces_join_without_a_seam(tmp_path, monkeypatch):
+    store = training(tmp_path, steps=30)
+    whole = events_of(store)
+    monkeypatch.setattr(trace_view, "_CHUNK", 7)
+    assert events_of(store) == whole
