@@ -3,6 +3,7 @@
 usage: loop.py [graph|pynative]
 """
 
+import json
 import os
 import sys
 import tempfile
@@ -17,7 +18,8 @@ ROUNDS = 40
 def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else "graph"
     directory = tempfile.mkdtemp()
-    os.environ["MS_PROFILER_OPTIONS"] = f'{{"start": true, "quiet": true, "analyse": "off", "output_path": "{directory}"}}'
+    options = {"start": True, "quiet": True, "analyse": "off", "output_path": directory}
+    os.environ["MS_PROFILER_OPTIONS"] = json.dumps(options)
     from ms_profiler.job import bootstrap
 
     bootstrap.activate()
@@ -25,7 +27,6 @@ def main() -> None:
     import mindspore.dataset as ds
     import numpy as np
     from mindspore import nn
-
     from ms_profiler.job import session
 
     if mode == "graph":
@@ -35,8 +36,8 @@ def main() -> None:
     net = nn.SequentialCell(*[nn.Dense(128, 128) for _ in range(6)])
     train = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.01))
     train.set_train()
-    array = np.ones((64, 128), np.float32)
-    data = ds.NumpySlicesDataset({"x": np.repeat(array[None], 64, 0), "y": np.repeat(array[None], 64, 0)}, shuffle=False)
+    batches = np.ones((64, 64, 128), np.float32)
+    data = ds.NumpySlicesDataset({"x": batches, "y": batches}, shuffle=False)
     iterator = data.create_tuple_iterator(num_epochs=-1)
     (plugin,) = session.current()._plugins
 

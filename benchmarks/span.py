@@ -6,7 +6,6 @@ import threading
 import time
 
 import pairs
-
 from ms_profiler.job.recorder import create
 from ms_profiler.store.format import Category
 
@@ -49,7 +48,8 @@ def measure(recorder) -> None:
         return (time.perf_counter_ns() - start) / CALLS
 
     ratio, same, added = pairs.compare(bare, spans, ROUNDS)
-    pairs.report(f"{recorder.kind} recorder: a call with a span", ratio, same, f"+{statistics.median(added):.0f} ns a span")
+    more = f"+{statistics.median(added):.0f} ns a span"
+    pairs.report(f"{recorder.kind} recorder: a call with a span", ratio, same, more)
     if recorder.kind == "native":
         beside(recorder, name, category)
 

@@ -38,11 +38,11 @@ void msp_gate_let_go(void) { __atomic_sub_fetch(&holders, 1, __ATOMIC_SEQ_CST); 
 
 uint32_t msp_gate_next(void) {
   if (++last_session == 0) ++last_session;
+  __atomic_store_n(&msp_gate_page->refuse, 0, __ATOMIC_RELAXED);
   return last_session;
 }
 
 void msp_gate_open(uint32_t session) {
-  __atomic_store_n(&msp_gate_page->refuse, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&msp_gate_page->session, session, __ATOMIC_SEQ_CST);
 }
 

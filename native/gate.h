@@ -42,10 +42,10 @@ static inline void msp_gate_set_refused(uint32_t reason, bool refused) {
 bool msp_gate_hold(uint32_t session);
 void msp_gate_let_go(void);
 
-/* Return a number for the next session. */
+/* Return a number for the next session, which starts with nothing refused. */
 uint32_t msp_gate_next(void);
 
-/* Let everybody in, with nothing refused. */
+/* Let everybody in. */
 void msp_gate_open(uint32_t session);
 
 /* Let nobody in from here on, and wait until everybody is out. */

@@ -78,12 +78,16 @@ static uint64_t flush_written(bool closing) {
 uint64_t msp_store_close(void) {
   if (store.spare != NULL) msp_store_discard(store.spare);
   store.spare = NULL;
-  uint64_t lost = flush_written(true);
   while (store.left_over != NULL) {
     msp_segment *segment = store.left_over;
     store.left_over = segment->next;
-    msp_segment_release(segment);
+    if (segment->used == 0) {
+      msp_store_discard(segment);
+    } else {
+      msp_segment_release(segment);
+    }
   }
+  uint64_t lost = flush_written(true);
   return lost;
 }
 
@@ -101,20 +105,28 @@ uint32_t msp_store_first_slots(void) { return store.settings.first_slots; }
 uint64_t msp_store_bytes(void) { return __atomic_load_n(&store.bytes, __ATOMIC_RELAXED); }
 int msp_store_failure(void) { return __atomic_load_n(&store.failure, __ATOMIC_RELAXED); }
 
-/* In lock. Put `slots` on the budget, or as many halvings of it as a limit asks for; 0 when it allows none. */
-static uint32_t reserve_budget(uint32_t slots, msp_worth worth) {
+/* In lock. What is over a limit now is refused at once, also where a segment has room. */
+static void add_bytes(uint32_t slots) {
+  uint64_t bytes = store.bytes + msp_segment_size(slots);
+  __atomic_store_n(&store.bytes, bytes, __ATOMIC_RELAXED);
+  if (store.settings.limit_fine != 0 && bytes > store.settings.limit_fine) {
+    msp_gate_set_refused(MSP_REFUSE_FINE_LIMIT, true);
+  }
+  if (store.settings.limit_all != 0 && bytes > store.settings.limit_all) {
+    msp_gate_set_refused(MSP_REFUSE_ALL_LIMIT, true);
+  }
+}
+
+/* In lock. Return how many slots a new segment may have: as many halvings as a limit asks for, 0 when it allows none. */
+static uint32_t affordable(uint32_t slots, msp_worth worth) {
   uint64_t limit = store.settings.limit_all;
   if (worth == MSP_WORTH_FINE && store.settings.limit_fine != 0 && (limit == 0 || store.settings.limit_fine < limit)) {
     limit = store.settings.limit_fine;
   }
   while (limit != 0 && store.bytes + msp_segment_size(slots) > limit) {
-    if (slots / 2 < store.settings.first_slots) {
-      if (worth == MSP_WORTH_ALWAYS) break;
-      return 0;
-    }
+    if (slots / 2 < store.settings.first_slots) return worth == MSP_WORTH_ALWAYS ? slots : 0;
     slots /= 2;
   }
-  __atomic_store_n(&store.bytes, store.bytes + msp_segment_size(slots), __ATOMIC_RELAXED);
   return slots;
 }
 
@@ -168,7 +180,8 @@ msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segm
       pthread_mutex_unlock(&store.lock);
       return MSP_REFUSED_BY_DISK;
     }
-    granted = reserve_budget(slots, worth);
+    granted = affordable(slots, worth);
+    if (granted != 0) add_bytes(granted);
   }
   store.spare_slots = slots < MSP_SLOTS_MOST ? 2 * slots : MSP_SLOTS_MOST;
   if (store.spare_slots > MSP_SLOTS_MOST) store.spare_slots = MSP_SLOTS_MOST;
@@ -189,7 +202,7 @@ msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segm
 msp_outcome msp_store_take_control(uint32_t slots, msp_segment **taken) {
   pthread_mutex_lock(&store.lock);
   bool wait = store.retry_ns != 0 && msp_now() < store.retry_ns;
-  if (!wait) __atomic_store_n(&store.bytes, store.bytes + msp_segment_size(slots), __ATOMIC_RELAXED);
+  if (!wait) add_bytes(slots);
   pthread_mutex_unlock(&store.lock);
   if (wait) return MSP_REFUSED_BY_DISK;
   *taken = make(slots, MSP_SEGMENT_CONTROL);
@@ -238,12 +251,9 @@ void msp_store_prepare_spare(void) {
   bool needed = slots != 0 && store.spare == NULL && msp_now() >= store.retry_ns;
   if (needed) {
     uint32_t refused = msp_gate_load(&msp_gate_page->refuse);
-    uint64_t before = store.bytes;
-    uint32_t granted = reserve_budget(slots, refused & MSP_REFUSE_FINE_LIMIT ? MSP_WORTH_COARSE : MSP_WORTH_FINE);
-    if (granted != slots) { /* so near to a limit, the writer decides */
-      __atomic_store_n(&store.bytes, before, __ATOMIC_RELAXED);
-      needed = false;
-    }
+    msp_worth worth = refused & MSP_REFUSE_FINE_LIMIT ? MSP_WORTH_COARSE : MSP_WORTH_FINE;
+    needed = affordable(slots, worth) == slots; /* near to a limit, the writer decides */
+    if (needed) add_bytes(slots);
   }
   store.spare_slots = 0;
   pthread_mutex_unlock(&store.lock);

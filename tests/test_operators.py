@@ -1,4 +1,5 @@
 import pytest
+
 from ms_profiler.analysis.metrics import dataset, operators
 from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.store.format import Category
@@ -10,9 +11,9 @@ def store(tmp_path):
     return StoreBuilder(tmp_path)
 
 
-def sums(store, *categories):
+def sums(store, category):
     recording = readers_store.read(str(store.write()))
-    return operators.by_name(operators.self_times(recording.spans), recording.names, list(categories))
+    return operators.by_name(operators.sum_up(operators.self_times(recording.spans)), recording.names, category)
 
 
 def test_self_time_is_what_nothing_inside_covers(store):

@@ -1,7 +1,6 @@
 import threading
 
 import pytest
-
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.steps import PENDING, Steps, cycle_length
 from ms_profiler.store.format import Flag, Kind, StepSource

@@ -17,8 +17,8 @@ def line(message: str) -> None:
         stream = sys.stderr
         stream.flush()
         os.write(stream.fileno(), text.encode("utf-8", "backslashreplace"))
-    except Exception:
+    except Exception:  # noqa: BLE001 - any object may stand in for stderr
         try:
             sys.stderr.write(text)
-        except Exception:
+        except Exception:  # noqa: BLE001
             pass

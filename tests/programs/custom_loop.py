@@ -57,7 +57,7 @@ elif kind == "accumulate":
     total = None
     for index, (x, y) in enumerate(data.create_tuple_iterator()):
         loss, grads = gradient(x, y)
-        total = grads if total is None else tuple(a + b for a, b in zip(total, grads))
+        total = grads if total is None else tuple(a + b for a, b in zip(total, grads, strict=True))
         if index % 3 == 2:
             optimizer(total)
             total = None

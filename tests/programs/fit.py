@@ -1,4 +1,4 @@
-"""Model.fit over two epochs of 6 batches with evaluation and checkpoints, then an evaluation. usage: fit.py DIRECTORY"""
+"""Model.fit over two epochs of 6 batches with evaluation and checkpoints, then Model.eval. usage: fit.py DIRECTORY"""
 
 import sys
 

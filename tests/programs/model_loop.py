@@ -1,4 +1,4 @@
-"""A dense layer trained by Model.train on 20 batches; prints each loss to the bit. usage: model_loop.py graph|pynative"""
+"""A dense layer trained by Model.train on 20 batches, each loss printed to the bit. usage: model_loop.py MODE"""
 
 import sys
 

@@ -21,10 +21,6 @@ from ms_profiler.analysis.metrics import (
 from ms_profiler.errors import UsageError
 from ms_profiler.store.format import Category
 
-#: categories listed as modules
-_MODULES = [Category.MODULE]
-_OPERATORS = [Category.OP]
-
 
 @dataclass
 class Measures:
@@ -93,6 +89,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     compile_ns = intervals.total_ns(
         intervals.union(spans.filter(pl.col("process") == used.process, pl.col("category") == Category.COMPILE))
     )
+    sums = operators.sum_up(spans) if recording.sums is None else recording.sums
     first, last = int(_least(recording.processes["first_ns"])), int(_most(recording.processes["last_ns"]))
     before_ns = int(used.table["end_ns"][compiled[-1]]) - first if compiled else 0
     recorded = used.recorded.height
@@ -106,8 +103,8 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         compiled=compiled,
         compile_ns=compile_ns,
         states=overlap.states(overlap.computing(pieces), overlap.communicating(spans, pieces, used), used),
-        operators=operators.by_name(spans, recording.names, _OPERATORS),
-        modules=operators.by_name(spans, recording.names, _MODULES),
+        operators=operators.by_name(sums, recording.names, Category.OP),
+        modules=operators.by_name(sums, recording.names, Category.MODULE),
         waits=dataset.waits(spans, recording.names),
         finding=verdict.finding(shares, used.source, recorded, compile_ns, before_ns, last - first),
         advice=[],

@@ -103,7 +103,8 @@ class Recording:
         fine: how many fine-grained spans (modules, operators) were read.
         again: reads all spans once more, batch by batch, as `UNNESTED`; None where `spans` holds everything. Where it
             is given, `spans` has no fine-grained ones until `analysis.thinning` has chosen some.
-        sums: fine-grained spans by name, as of `metrics.operators.by_name`, where `spans` does not hold all of them.
+        sums: fine-grained spans by name, as of `metrics.operators.sum_up`, where `spans` does not hold all of them.
+        detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
     """
 
     directory: str
@@ -121,3 +122,4 @@ class Recording:
     fine: int = 0
     again: Callable[[], Iterator[pl.DataFrame]] | None = None
     sums: pl.DataFrame | None = None
+    detailed: list[int] | None = None

@@ -52,7 +52,7 @@ def finish(session: "Session") -> None:
                     stderr=output,
                     start_new_session=True,
                 )
-            session.say(f"recorded to {result} ; analysis goes on in the background, then: ms-profiler summary {result}")
+            session.say(f"recorded to {result} ; analysed in the background, then: ms-profiler summary {result}")
             return
         _wait(session, command, later)
 

@@ -140,8 +140,8 @@ class Session:
         self._measure_cost()
         self.info.cost["start_ns"] = self.recorder.now() - since_ns
         self._save()
+        process.announce(os.environ, self.result, self.identity.rank)
         if self.owner:
-            process.announce(os.environ, self.result, self.identity.rank)
             self.say(f"recording to {self.result} ; should the job be killed: ms-profiler analyse {self.result}")
         atexit.register(self._at_exit)
         os.register_at_fork(after_in_child=self._after_fork)
@@ -200,7 +200,9 @@ class Session:
             self.recorder.pause(not self.steps.schedule.records(0))
 
     def add_framework(self, name: str, module: Any, start_ns: int, end_ns: int) -> None:
-        """Hook a framework that has just been imported."""
+        """Hook a framework that has just been imported; a second call for it, after a reload, does nothing."""
+        if any(plugin.framework == name for plugin in self._plugins):
+            return
         begun = self.recorder.now()
         label = self.recorder.intern(f"import {name}")
         self.recorder.record(Kind.SPAN, Category.IMPORT, 0, label, start_ns, end_ns, 0)
@@ -211,6 +213,8 @@ class Session:
         self.info.framework = {"name": name, "version": str(getattr(module, "__version__", ""))}
         for option, why in options.unavailable_on_cpu(self.options):
             self.not_collected(option, why)
+        if plugin.yielded:
+            self.not_collected("device records", f"{plugin.yielded}; its result is beside this one")
         self.info.cost["start_ns"] = self.info.cost.get("start_ns", 0) + self.recorder.now() - begun
         self._save()
 

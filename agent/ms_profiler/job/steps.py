@@ -215,11 +215,9 @@ class Steps:
             self._write(*step)
             return
         track.pending.append(step)
-        if source <= StepSource.FRAMEWORK_LOOP or (self.source is not None and source < self.source):
-            self._decide(source)
-        elif source == StepSource.TRAIN_CELL and len(track.pending) >= 2 and not self._calls:
-            self._decide(source)
-        elif len(track.pending) >= PENDING and not self._calls:
+        best = source <= StepSource.FRAMEWORK_LOOP or (self.source is not None and source < self.source)
+        enough = 2 if source == StepSource.TRAIN_CELL else PENDING
+        if best or (len(track.pending) >= enough and not self._calls):
             self._decide(source)
 
     def _decide(self, source: StepSource) -> None:

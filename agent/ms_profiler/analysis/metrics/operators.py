@@ -1,4 +1,4 @@
-"""Where the time went by name: operators, modules, and what else was recorded as spans."""
+"""Where the time went by name: operators and modules."""
 
 from typing import Any
 
@@ -35,39 +35,47 @@ def self_times(spans: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-#: columns of `by_name`
-SUMS = pl.Schema(
-    {
-        "name": pl.String,
-        "category": pl.UInt8,
-        "count": pl.UInt32,
-        "total_ns": pl.Int64,
-        "self_ns": pl.Int64,
-        "max_ns": pl.Int64,
-    }
-)
-
-
-def by_name(spans: pl.DataFrame, names: pl.Series, categories: list[Category]) -> pl.DataFrame:
-    """Sum up spans of the same name and category, most self time first.
+def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
+    """Sum up spans of the same name and category.
 
     Args:
         spans: of `self_times`.
-        names: texts by row.
-        categories: which spans.
 
     Returns:
-        `name`, `category`, `count`, `total_ns`, `self_ns`, `max_ns`.
+        `name` (row of the names), `category`, `count`, `total_ns`, `self_ns`, `max_ns`.
     """
-    chosen = spans.filter(pl.col("category").is_in([int(category) for category in categories]))
-    sums = chosen.group_by("name", "category").agg(
-        pl.len().alias("count"),
+    return spans.group_by("name", "category").agg(
+        pl.len().cast(pl.UInt64).alias("count"),
         pl.col("duration_ns").sum().alias("total_ns"),
         pl.col("self_ns").sum(),
         pl.col("duration_ns").max().alias("max_ns"),
     )
-    return sums.with_columns(names.gather(sums["name"])).sort(
-        "self_ns", "total_ns", "name", "category", descending=[True, True, False, False]
+
+
+def add_up(sums: list[pl.DataFrame]) -> pl.DataFrame:
+    """Return the sums over several parts of a run.
+
+    Args:
+        sums: of `sum_up`, at least one.
+    """
+    return (
+        pl.concat(sums)
+        .group_by("name", "category")
+        .agg(pl.col("count", "total_ns", "self_ns").sum(), pl.col("max_ns").max())
+    )
+
+
+def by_name(sums: pl.DataFrame, names: pl.Series, category: Category) -> pl.DataFrame:
+    """Return the sums of one category with their names, most self time first.
+
+    Args:
+        sums: of `sum_up`.
+        names: texts by row.
+        category: which.
+    """
+    chosen = sums.filter(pl.col("category") == category)
+    return chosen.with_columns(names.gather(chosen["name"])).sort(
+        "self_ns", "total_ns", "name", descending=[True, True, False]
     )
 
 

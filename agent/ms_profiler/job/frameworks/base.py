@@ -46,7 +46,7 @@ class Target:
         return f"{self.module}.{self.path}"
 
 
-class Missing(Exception):
+class MissingError(Exception):
     """The target is not in this version of the framework."""
 
 
@@ -72,7 +72,7 @@ class Plugin:
             for target in self._declared(concern, session):
                 try:
                     original, replacement = self._apply(target)
-                except Missing as reason:
+                except MissingError as reason:
                     self.state[target.name] = f"missing: {reason}"
                 except Exception as reason:  # noqa: BLE001 - one hook that fails costs that hook, nothing else
                     session.failed(f"hook {target.name}", reason)
@@ -83,6 +83,11 @@ class Plugin:
                         copies[target.path] = (original, replacement)
         if copies:
             self._replace_copies(copies)
+
+    @property
+    def yielded(self) -> str:
+        """Return why the framework's own profiler was left running; empty when it was not."""
+        return ""
 
     def describe(self) -> dict[str, str]:
         """Return what only the end of the run can tell about the framework: mode, device."""
@@ -112,6 +117,7 @@ class Plugin:
         else:
             import wrapt  # 40 ms: only here, once a framework is loaded anyway
 
+            assert target.wrapper is not None, target.name
             replacement = wrapt.FunctionWrapper(original, target.wrapper)
         self._set(owner, attribute, replacement)
         return original, replacement
@@ -141,19 +147,19 @@ _ABSENT = object()
 def _resolve(target: Target) -> tuple[Any, str, Any]:
     module = sys.modules.get(target.module)
     if module is None:
-        raise Missing(f"module {target.module} is not loaded")
+        raise MissingError(f"module {target.module} is not loaded")
     owner: Any = module
     *parents, attribute = target.path.split(".")
     for parent in parents:
         owner = getattr(owner, parent, None)
         if owner is None:
-            raise Missing(f"{target.module} has no {parent}")
+            raise MissingError(f"{target.module} has no {parent}")
     # vars first: what getattr binds (static and class methods) is not what has to be put back
     original = vars(owner).get(attribute, _ABSENT)
     if original is _ABSENT:
         original = getattr(owner, attribute, _ABSENT)
     if original is _ABSENT:
-        raise Missing(f"{'.'.join([target.module, *parents])} has no {attribute}")
+        raise MissingError(f"{'.'.join([target.module, *parents])} has no {attribute}")
     return owner, attribute, original
 
 

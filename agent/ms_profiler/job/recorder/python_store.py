@@ -120,6 +120,8 @@ class PythonStore:
             self.failure = errno.ENOMEM
         else:
             self.bytes += segment.size
+            self.fine_limit |= bool(self._limit_fine) and self.bytes > self._limit_fine
+            self.all_limit |= bool(self._limit_all) and self.bytes > self._limit_all
             if not flags:
                 self._live.append(segment)
             return segment

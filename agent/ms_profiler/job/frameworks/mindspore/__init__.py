@@ -1,5 +1,1 @@
-"""MindSpore: one file per concern."""
-
-from ms_profiler.job.frameworks.mindspore.plugin import MindSpore
-
-__all__ = ["MindSpore"]
+"""MindSpore: one file per concern. Importing the package imports none of them: helper processes come through here."""

@@ -30,9 +30,7 @@ class Compilation:
             stack = self._local.stack = []
         return stack
 
-    def compile(
-        self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def compile(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Wrap the `compile` of an executor."""
         stack = self._open()
         depth = len(stack)
@@ -45,9 +43,7 @@ class Compilation:
             while len(stack) > depth:
                 self.session.recorder.end(stack.pop(), flags)
 
-    def starts(
-        self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def starts(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Wrap `_check_recompile`."""
         result = wrapped(*args, **kwargs)
         with self.session.guard("noting a compilation"):

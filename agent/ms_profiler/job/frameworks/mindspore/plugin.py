@@ -3,7 +3,17 @@
 import sys
 
 from ms_profiler.job.frameworks import base
-from ms_profiler.job.frameworks.mindspore import checkpoint, data, graph, loops, modules, optimizers, pynative, sync
+from ms_profiler.job.frameworks.mindspore import (
+    checkpoint,
+    data,
+    graph,
+    loops,
+    modules,
+    optimizers,
+    pynative,
+    sync,
+    takeover,
+)
 
 
 class MindSpore(base.Plugin):
@@ -12,6 +22,11 @@ class MindSpore(base.Plugin):
     def __init__(self) -> None:
         concerns = (loops, modules, optimizers, graph, pynative, data, checkpoint, sync)
         super().__init__("mindspore", [concern.targets for concern in concerns])
+
+    @property
+    def yielded(self) -> str:
+        """Return why MindSpore's own profiler was left running."""
+        return f"MindSpore's own profiler keeps running: {takeover.kept}" if takeover.kept else ""
 
     def describe(self) -> dict[str, str]:
         """Return mode and device, which a script sets after the import."""
