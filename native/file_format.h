@@ -11,7 +11,8 @@
  *
  * In-place end. A span is written when it begins (MSP_KIND_OPEN, end_ns 0) and turned into MSP_KIND_SPAN
  * when it ends: `end_ns` first, then the release store of the last word. So slots stand in order of
- * start, one slot a span, and what was running when a process died is in the file.
+ * start, one slot a span, and what was running when a process died is in the file. A process killed between the two
+ * leaves an MSP_KIND_OPEN slot with an end_ns: it does not count.
  *
  * Streams. Slots of one segment belong to one thread at a time. A segment starts with an MSP_KIND_THREAD
  * slot, and whenever another thread takes over what an ended one left unused, it writes its own. Segment
@@ -43,16 +44,16 @@
 #define MSP_SEGMENT_CONTROL 1 /* strings and anchors, not events */
 
 typedef struct {
-  uint64_t magic;        /* MSP_MAGIC */
-  uint32_t version;      /* MSP_FORMAT_VERSION */
-  uint32_t header_size;  /* offset of the first slot */
-  uint32_t slot_size;    /* MSP_SLOT_SIZE */
-  uint32_t flags;        /* MSP_SEGMENT_* */
-  uint64_t capacity;     /* slots in this segment */
-  uint32_t pid;          /* process that wrote it */
-  uint32_t index;        /* number of this segment in its process, from 0 */
-  uint64_t created_ns;   /* MONOTONIC_RAW when the segment was made */
-  uint64_t dropped;      /* control segment 0 only: records dropped so far, all reasons, updated as they happen */
+  uint64_t magic;         /* MSP_MAGIC */
+  uint32_t version;       /* MSP_FORMAT_VERSION */
+  uint32_t header_size;   /* offset of the first slot */
+  uint32_t slot_size;     /* MSP_SLOT_SIZE */
+  uint32_t flags;         /* MSP_SEGMENT_* */
+  uint64_t capacity;      /* slots in this segment */
+  uint32_t pid;           /* process that wrote it */
+  uint32_t index;         /* number of this segment in its process, from 0 */
+  uint64_t created_ns;    /* MONOTONIC_RAW when the segment was made */
+  uint64_t dropped;       /* control segment 0 only: records dropped so far, all reasons, updated as they happen */
   uint64_t dropped_limit; /* control segment 0 only: of these, those the disk or cost budget refused */
   uint8_t reserved[64];
 } msp_segment_header;
@@ -79,8 +80,8 @@ typedef struct {
 #define MSP_KIND_THREAD 8  /* time    native tid      process-wide thread number     thread's name     */
 
 /* flags */
-#define MSP_FLAG_RAISED 1    /* the call ended with an exception */
-#define MSP_FLAG_ABANDONED 2 /* closed because an outer span ended first, or its thread did */
+#define MSP_FLAG_RAISED 1     /* the call ended with an exception */
+#define MSP_FLAG_ABANDONED 2  /* closed because an outer span ended first, or its thread did */
 #define MSP_FLAG_UNRECORDED 4 /* a step that the schedule did not record: only its times are known */
 
 /* Categories with this bit are fine-grained: they stop first when a budget is reached. */

@@ -64,7 +64,7 @@ static int write_zeros(int descriptor, uint64_t size) {
 }
 
 /* Give the file its size and its blocks: a hole in a mapped file on a full disk is a SIGBUS later. */
-static int reserve(int descriptor, uint64_t size, bool mapped) {
+static int reserve(int descriptor, uint64_t size) {
   struct rlimit limit;
   /* growing a file past this limit raises SIGXFSZ, also from fallocate */
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur) return EFBIG;
@@ -72,9 +72,7 @@ static int reserve(int descriptor, uint64_t size, bool mapped) {
     if (fallocate(descriptor, 0, 0, (off_t)size) == 0) return 0;
     if (errno != EINTR) break;
   }
-  if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
-  if (mapped) return write_zeros(descriptor, size);
-  return ftruncate(descriptor, (off_t)size) == 0 ? 0 : errno;
+  return errno == EOPNOTSUPP || errno == ENOSYS ? write_zeros(descriptor, size) : errno;
 }
 
 /* Tell whether mmap's errno says that this file cannot be mapped shared, and not that memory is short. */
@@ -119,11 +117,12 @@ int msp_segment_make(const char *folder, uint32_t index, uint32_t capacity, uint
     free(segment);
     return error;
   }
-  int error = reserve(descriptor, segment->size, mapped);
+  int error = reserve(descriptor, segment->size);
   if (error == 0) error = map(segment, descriptor);
-  close(descriptor);
+  if (close(descriptor) != 0 && errno != EINTR && error == 0) error = errno; /* network file systems report here */
   if (error != 0) {
     unlink(path);
+    if (segment->header != NULL) munmap(segment->header, segment->size);
     free(segment);
     return error;
   }
@@ -252,6 +251,6 @@ int msp_segment_flush(msp_segment *segment, const char *folder) {
   }
   if (error == 0) error = flush_ended(segment, descriptor);
   if (error == 0) error = flush_new(segment, descriptor);
-  if (close(descriptor) != 0 && error == 0 && errno != EINTR) error = errno; /* network file systems report here */
+  if (close(descriptor) != 0 && errno != EINTR && error == 0) error = errno;
   return error;
 }

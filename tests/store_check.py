@@ -171,7 +171,8 @@ def _read_events(name, content, store, killed):
         assert kind in (OPEN, SPAN, INSTANT, COUNTER, STEP), (name, number, kind)
         assert known >= 0, f"{name} slot {number}: no thread yet"
         if kind == OPEN:
-            assert end == 0
+            assert end == 0 or killed
+            store.torn += end != 0
         else:
             assert end >= start
         if kind == OPEN:

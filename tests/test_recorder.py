@@ -1,18 +1,16 @@
 """What every recorder does, native or not, mapped or written."""
 
-import os
+import errno
+import shutil
 import struct
-import subprocess
 import sys
 import threading
-from pathlib import Path
+import time
 
 import pytest
 from ms_profiler.job.recorder import create
-from recorders import KINDS, make
+from recorders import KINDS, descriptors, make, poll, run_program
 from store_check import ABANDONED, COUNTER, INSTANT, OPEN, RAISED, SPAN, STEP, UNRECORDED, read_store
-
-PROGRAMS = Path(__file__).parent / "programs"
 
 
 @pytest.fixture(params=KINDS)
@@ -40,19 +38,6 @@ def finish(recorder, folder):
     assert stats.bytes == store.bytes
     assert stats.threads == len(store.threads)
     return store
-
-
-def start_program(program, *args):
-    environment = os.environ | {"PYTHONPATH": str(PROGRAMS.parent)}
-    return subprocess.Popen([sys.executable, PROGRAMS / program, *map(str, args)], stdout=subprocess.PIPE, env=environment)
-
-
-def run_program(program, *args):
-    """Run a program of ours to its end, which must be a good one; return what it printed."""
-    with start_program(program, *args) as process:
-        out, _ = process.communicate(timeout=100)
-    assert process.returncode == 0
-    return out.decode()
 
 
 def run_thread(function, *args):
@@ -340,8 +325,6 @@ class TestEvents:
         assert (span.kind, span.category, span.flags, span.start, span.end) == (SPAN, 0x41, RAISED, 50, 2**63)
 
     def test_anchors(self, recorder, folder):
-        import time
-
         recorder.open(str(folder))
         recorder.anchor()
         recorder.close()
@@ -353,8 +336,6 @@ class TestEvents:
             assert abs(real - raw - offset) < 60_000_000_000
 
     def test_now_is_the_raw_clock(self, recorder):
-        import time
-
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
         now = recorder.now()
         assert before <= now <= time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
@@ -410,9 +391,9 @@ class TestRefusal:
                 assert recorder.record(STEP, 1, 0, names[2], 10 * number, 10 * number + 5, number)
         store = finish(recorder, folder)
         fine_bytes, coarse_bytes = len(store.spans("fine")) * 32, len(store.spans("coarse")) * 32
-        assert fine / 4 < fine_bytes <= fine
+        assert fine / 16 < fine_bytes <= fine, "segments double, and the next is ready"
         assert fine_bytes < coarse_bytes
-        assert everything / 2 < fine_bytes + coarse_bytes <= everything
+        assert everything / 4 < fine_bytes + coarse_bytes <= everything
         assert [record.arg for record in store.named("step")] == list(range(0, 40_000, 10)), "steps always go on"
         assert store.bytes <= everything + 2 * (4000 * 32 + 128), "what exceeds the limit is steps"
         assert store.dropped == store.dropped_limit == 80_000 - (fine_bytes + coarse_bytes) // 32
@@ -545,21 +526,19 @@ class TestSegments:
     def test_descriptors_are_not_kept(self, recorder, folder):
         if recorder.kind == "python" and sys.version_info < (3, 13):
             pytest.skip("before 3.13 Python's mmap keeps a descriptor")
-        before = set(os.listdir("/proc/self/fd"))
         recorder.open(str(folder), first_slots=8)
         for _ in range(1000):
             recorder.end(recorder.begin(recorder.intern("x"), 1))
-        assert set(os.listdir("/proc/self/fd")) == before
+        # the helper thread may just be making a segment
+        poll(lambda: not any(target.startswith(str(folder)) for target in descriptors()))
 
     def test_a_removed_directory_stops_the_recording_only(self, recorder, folder):
-        import errno
-        import shutil
-
         recorder.open(str(folder), first_slots=64)
         name = recorder.intern("x")
         for _ in range(20):
             recorder.end(recorder.begin(name, 1))
-        shutil.rmtree(folder)
+        while folder.exists():  # the helper thread may just be making a segment
+            shutil.rmtree(folder, ignore_errors=True)
         for number in range(5000):
             recorder.end(recorder.begin(name, 1))
             recorder.intern(f"string {number}")

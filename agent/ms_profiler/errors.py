@@ -1,10 +1,10 @@
 """Every error of ours that a person reads.
 
-    MsProfilerError
-    |-- OptionError       an option has a value that cannot be used
-    |-- UsageError        a command was called in a way it cannot serve
-    |-- StoreError        a directory holds nothing that can be read
-    `-- DependencyError   a package that this command needs is not installed
+MsProfilerError
+|-- OptionError       an option has a value that cannot be used
+|-- UsageError        a command was called in a way it cannot serve
+|-- StoreError        a directory holds nothing that can be read
+`-- DependencyError   a package that this command needs is not installed
 """
 
 

@@ -99,10 +99,11 @@ def _analyse(directory: str, chosen: list[int] | None, pretty: bool, progress: P
     # Polars takes 0.2 s to import, which is for nothing when there is no such directory
     from ms_profiler.analysis.measures import measure
     from ms_profiler.analysis.readers import store
+    from ms_profiler.analysis.thinning import thin
     from ms_profiler.analysis.writers import ARTEFACTS, core
 
     recording = store.read(directory, None if progress is None else lambda slots: progress(directory, slots))
-    measures = measure(recording, chosen)
+    measures = measure(thin(recording, chosen), chosen)
     for artefact in ARTEFACTS:
         core.write(artefact, measures, pretty=pretty)
     counts = recording.counts

@@ -5,7 +5,6 @@ the first, the slowest and the last steps are kept, and the outermost modules of
 follows; what they were called and how long they took is summed up over all of them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -20,9 +19,10 @@ from ms_profiler.store.format import CATEGORY_FINE, Category
 KEPT: Final = 1_000_000
 
 _FINE: Final = pl.col("category") >= CATEGORY_FINE
+_COLUMNS: Final = tables.UNNESTED.names()
 
 
-def thin(recording: tables.Recording, chosen: Sequence[int] | None = None) -> tables.Recording:
+def thin(recording: tables.Recording, chosen: list[int] | None = None) -> tables.Recording:
     """Return the recording with some of its fine-grained spans, and the sums of all of them.
 
     Args:
@@ -32,36 +32,46 @@ def thin(recording: tables.Recording, chosen: Sequence[int] | None = None) -> ta
     if recording.again is None:
         return recording
     used = steps.choose(recording)
+    within, fine = used.table, float(recording.fine)
     if chosen is not None:
-        used = steps.restrict(used, list(chosen))
-    windows = kept_steps(used.recorded, recording.fine)
-    thinner = _Thinner(windows.select("start_ns", "end_ns").sort("start_ns"))
-    bounds = (used.table["start_ns"].min(), used.table["end_ns"].max()) if chosen is not None else (None, None)
+        used = steps.restrict(used, chosen)
+        fine *= used.table.height / max(within.height, 1)
+        within = used.table
+    start, end = within["start_ns"].min(), within["end_ns"].max()
+    windows = kept_steps(used.recorded, fine)
+    thinner = _Thinner(windows)
     for batch in recording.again():
-        thinner.add(
-            batch if None in bounds else batch.filter(pl.col("start_ns") < bounds[1], pl.col("end_ns") > bounds[0])
-        )
-    coarse = recording.spans.select(tables.UNNESTED.names())
+        touching = (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
+        thinner.add(batch if chosen is None else batch.filter(touching))
+    coarse = recording.spans.select(_COLUMNS)
     return replace(
         recording,
         spans=nest(pl.concat([coarse, *thinner.kept])).select(tables.SPANS.names()),
         sums=operators.add_up(thinner.sums) if thinner.sums else None,
         again=None,
-        detailed=windows["number"].sort().to_list(),
+        detailed=windows["number"].to_list(),
     )
 
 
-def kept_steps(table: pl.DataFrame, fine: int, most: int = KEPT) -> pl.DataFrame:
-    """Choose the steps whose fine-grained spans are kept: a third each of first, slowest and last ones.
+def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFrame:
+    """Choose the times whose fine-grained spans are kept: a third each in the first, the slowest and the last steps.
+
+    When even three steps hold more than `most`, the first part of each is kept.
 
     Args:
         table: recorded steps.
         fine: fine-grained spans in them.
-        most: how many of these to keep, about; three steps at least.
+        most: how many of these to keep, about.
+
+    Returns:
+        `number`, `start_ns`, `end_ns`, by start.
     """
     third = max(int(most * table.height / max(fine, 1)) // 3, 1)
     slowest = table.sort("duration_ns", "number", descending=[True, False]).head(third)
-    return pl.concat([table.head(third), slowest, table.tail(third)]).unique(maintain_order=True)
+    kept = pl.concat([table.head(third), slowest, table.tail(third)]).unique("start_ns").sort("start_ns")
+    part = min(most / max(fine * kept.height / max(table.height, 1), 1), 1.0)
+    length = (pl.col("duration_ns") * part).cast(pl.Int64) if part < 1 else pl.col("duration_ns")
+    return kept.select("number", "start_ns", end_ns=pl.col("start_ns") + length)
 
 
 @dataclass
@@ -82,7 +92,7 @@ class _Thinner:
         spans = nest(
             pl.concat([self._carried.with_columns(counted=pl.lit(True)), batch.with_columns(counted=pl.lit(False))])
         )
-        timed = operators.self_times(spans).filter(_FINE)
+        timed = operators.self_times(spans, ~pl.col("counted")).filter(_FINE)
         late = timed.filter("counted").select(
             "name",
             "category",
@@ -97,11 +107,11 @@ class _Thinner:
         inside = _inside(fine["start_ns"], self.windows)
         outermost = modules.filter(pl.col("depth") == 0, ~pl.col("counted"))
         self.kept += [
-            fine.filter(inside).select(tables.UNNESTED.names()),
-            outermost.filter(~_inside(outermost["start_ns"], self.windows)).select(tables.UNNESTED.names()),
+            fine.filter(inside).select(_COLUMNS),
+            outermost.filter(~_inside(outermost["start_ns"], self.windows)).select(_COLUMNS),
         ]
         latest = pl.col("start_ns").max().over("process", "thread", pl.col("category") == Category.OP)
-        self._carried = spans.filter(pl.col("end_ns") > latest).select(tables.UNNESTED.names())
+        self._carried = spans.filter(pl.col("end_ns") > latest).select(_COLUMNS)
 
 
 def _inside(times: pl.Series, windows: pl.DataFrame) -> pl.Series:

@@ -6,6 +6,7 @@ import time
 
 from ms_profiler.analysis import engine
 from ms_profiler.errors import StoreError
+from ms_profiler.log import PREFIX
 
 NAME = "analyse"
 HELP = "analyse recordings: write timeline, tables and summary into each result directory"
@@ -14,6 +15,8 @@ HELP = "analyse recordings: write timeline, tables and summary into each result 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("directories", nargs="+", metavar="DIR", help="a result directory, or a parent of several")
+    # for the job that starts this at its end: one line for the first directory, as that job would print it
+    parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--step-list", type=_steps, metavar="N,N|N-M", help="keep to these consecutive steps")
     parser.add_argument("--pretty", action="store_true", help="format JSON for people")
     parser.add_argument("--max-process-number", type=int, metavar="N", help="use N processors at most")
@@ -39,13 +42,16 @@ def run(args: argparse.Namespace) -> int:
     )
     if progress is not None:
         progress.clear()
-    for result in results:
+    for index, result in enumerate(results):
         if result.error:
             print(f"ms-profiler: {result.error}", file=sys.stderr)
             continue
         if result.warning:
             print(f"ms-profiler: not all of {result.directory} could be read: {result.warning}", file=sys.stderr)
-        print(f"{result.verdict} {result.directory}")
+        if not args.announce:
+            print(f"{result.verdict} {result.directory}")
+        elif index == 0:
+            print(f"{PREFIX}{result.verdict} More: ms-profiler summary {result.directory}")
     return StoreError.exit_code if any(result.error for result in results) else 0
 
 

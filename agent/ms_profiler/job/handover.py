@@ -7,13 +7,13 @@ eight ranks does not run eight analyses beside each other.
 import fcntl
 import importlib.util
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from ms_profiler.job import process
+from ms_profiler.log import PREFIX
 from ms_profiler.store import layout, run_info
 
 if TYPE_CHECKING:
@@ -40,50 +40,50 @@ def finish(session: "Session") -> None:
         return
     with _last_of_launch(session) as results:
         if not results:
-            return  # another rank of this launch still runs: it will analyse ours too
-        command = [sys.executable, "-c", _PROGRAM, _root(), "analyse", *results]
-        if mode == "async":
-            with _log(result) as output:
-                subprocess.Popen(
-                    command,
-                    env=_environment(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                )
+            session.say(f"recorded to {result} ; analysed when the last rank ends, then: ms-profiler summary {result}")
+        elif mode == "async":
+            _start(session, results, detach=True)
             session.say(f"recorded to {result} ; analysed in the background, then: ms-profiler summary {result}")
-            return
-        _wait(session, command, later)
+        else:
+            late = f"the analysis did not end within exit_timeout, {session.options.exit_timeout:g} s; run: {later}"
+            failed = f"the analysis failed, see {_log_path(result)} ; to try again: {later}"
+            session.recorder.exit_wait(
+                _start(session, results), session.options.exit_timeout, _line(session, late), _line(session, failed)
+            )
 
 
-def _wait(session: "Session", command: list[str], later: str) -> None:
-    result = session.result
-    timeout = session.options.exit_timeout
-    with _log(result) as errors:
-        child = subprocess.Popen(
-            command, env=_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
-        )
-        try:
-            output, _ = child.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            _stop(child)
-            session.say(f"the analysis took more than exit_timeout ({timeout:g} s) and was stopped; run: {later}")
-            return
-        except KeyboardInterrupt:
-            _stop(child)
-            session.say(f"interrupted; recorded to {result} ; to analyse: {later}")
-            return
-    if child.returncode != 0:
-        session.say(f"the analysis failed, see {_log_path(result)} ; recorded to {result} ; to try again: {later}")
-        return
-    verdict = output.decode("utf-8", "replace").strip().split("\n")[0]
-    session.say(f"{verdict} More: ms-profiler summary {result}")
+def _start(session: "Session", results: list[str], detach: bool = False) -> int:
+    """Start the analysis of `results`, this session's own first; return its process id.
+
+    Its one line goes where ours go, unless nobody is to see it. posix_spawn, because it stands in nobody's way:
+    multiprocessing children would import the job's main module.
+    """
+    own = session.result
+    log = _log(own)
+    speaks = session.speaks and not detach and _is_open(2)
+    command = [sys.executable, "-c", _PROGRAM, _root(), "analyse", "--announce", own]
+    command += [result for result in results if result != own]
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, 2 if speaks else log, 1),
+        (os.POSIX_SPAWN_DUP2, log, 2),
+    ]
+    try:
+        return os.posix_spawn(sys.executable, command, _environment(), file_actions=actions, setsid=detach)
+    finally:
+        os.close(log)
 
 
-def _stop(child: "subprocess.Popen[bytes]") -> None:
-    child.kill()
-    child.communicate()
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def _line(session: "Session", message: str) -> str:
+    return f"{PREFIX}{message}\n" if session.speaks else ""
 
 
 def _root() -> str:
@@ -104,9 +104,9 @@ def _log_path(result: str) -> str:
     return os.path.join(result, layout.LOGS, "analysis.log")
 
 
-def _log(result: str) -> IO[bytes]:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-    return os.fdopen(os.open(_log_path(result), flags, layout.FILE_MODE), "ab")
+def _log(result: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(_log_path(result), flags, layout.FILE_MODE)
 
 
 @contextmanager

@@ -220,12 +220,17 @@ class Session:
 
     # -- while it runs
 
+    @property
+    def speaks(self) -> bool:
+        """Return whether this process prints lines at its start and end."""
+        return self.identity.rank == 0 and not self.options.quiet
+
     def say(self, message: str) -> None:
         """Print a line that only rank 0 prints and `quiet` keeps for the record."""
-        if self.options.quiet:
-            self.info.messages.append(message)
-        elif self.identity.rank == 0:
+        if self.speaks:
             log.line(message)
+        elif self.options.quiet:
+            self.info.messages.append(message)
 
     def not_collected(self, what: str, why: str) -> None:
         """Note something that the result will not hold, and why."""

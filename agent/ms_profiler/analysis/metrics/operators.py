@@ -11,21 +11,21 @@ from ms_profiler.store.format import Category
 TOP = 20
 
 
-def self_times(spans: pl.DataFrame) -> pl.DataFrame:
+def self_times(spans: pl.DataFrame, taken: pl.Expr | None = None) -> pl.DataFrame:
     """Add `duration_ns` and `self_ns`: a span's duration, and what of it no span directly inside it covers.
 
     self(i) = duration(i) - sum of duration(j) over all j with parent(j) = i, where only the part inside i counts.
 
     Args:
         spans: `tables.SPANS`, complete: `parent` numbers their rows.
+        taken: which spans are taken from those they stand in; all by default.
     """
     timed = spans.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns")).with_row_index("row")
+    inner = timed.filter(pl.col("parent").is_not_null(), pl.lit(True) if taken is None else taken)
     inside = (
-        timed.filter(pl.col("parent").is_not_null())
-        .select(
+        inner.select(
             pl.col("parent").alias("row"),
-            inside_ns=pl.min_horizontal("end_ns", timed["end_ns"].gather(timed["parent"].drop_nulls()))
-            - pl.col("start_ns"),
+            inside_ns=pl.min_horizontal("end_ns", timed["end_ns"].gather(inner["parent"])) - pl.col("start_ns"),
         )
         .group_by("row")
         .agg(pl.col("inside_ns").sum())

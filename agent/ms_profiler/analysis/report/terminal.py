@@ -143,6 +143,12 @@ def _gaps(summary: dict[str, Any]) -> list[str]:
         "unfinished_spans": "spans were still running when their process ended",
     }
     lines = [f"{counts[key]} {text}" for key, text in words.items() if counts[key]]
+    coverage = summary["coverage"]
+    if coverage["detailed_steps"] is not None:
+        lines.append(
+            f"the timeline has the modules and operators of {len(coverage['detailed_steps'])} steps "
+            f"({coverage['fine_records_kept']:,} of {coverage['fine_records']:,}); the tables count all of them"
+        )
     lines += [f"{item['what']}: from {item['from_s']} s to {item['to_s']} s" for item in counts["lost_windows"]]
     lines += [f"{item['file']}: {item['reason']}" for item in counts["damaged_files"]]
     lines += [f"hook {target}: {reason}" for target, reason in summary["hooks"]["failed"].items()]

@@ -15,7 +15,7 @@ from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import operators, steps
 from ms_profiler.analysis.metrics.steps import milliseconds
 from ms_profiler.store import layout
-from ms_profiler.store.format import StepSource
+from ms_profiler.store.format import CATEGORY_FINE, StepSource
 
 VERSION = 1
 
@@ -68,6 +68,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "hooks": _hooks(info.hooks),
         "not_collected": info.not_collected,
         "completeness": measures.completeness,
+        "coverage": _coverage(measures),
         "cost": measures.cost,
         "clock": {
             "uncertainty_ns": recording.clock.uncertainty_ns,
@@ -160,6 +161,15 @@ def _compile(measures: Measures) -> dict[str, Any]:
         "total_ms": milliseconds(measures.compile_ns),
         "share_of_run": _share(measures.compile_ns / measures.run_ns) if measures.run_ns else 0.0,
         "steps": [numbers[row] for row in measures.compiled],
+    }
+
+
+def _coverage(measures: Measures) -> dict[str, Any]:
+    kept = int((measures.recording.spans["category"] >= CATEGORY_FINE).sum())
+    return {
+        "fine_records": measures.recording.fine,
+        "fine_records_kept": kept,
+        "detailed_steps": measures.recording.detailed,
     }
 
 

@@ -103,6 +103,16 @@ class Recorder(Protocol):
     def anchor(self) -> None:
         """Write a pair of CLOCK_MONOTONIC_RAW and CLOCK_REALTIME readings with its uncertainty."""
 
+    def exit_wait(self, pid: int, timeout: float, late: str, failed: str) -> None:
+        """Wait for the child process `pid` before this process is gone; called once, at exit.
+
+        Args:
+            pid: the child.
+            timeout: seconds after which the child is killed; SIGINT kills it too.
+            late: written to stderr when it was killed; may be empty.
+            failed: written to stderr when it did not exit with 0; may be empty.
+        """
+
     def stats(self) -> RecorderStats:
         """Return what was recorded and refused so far; after `close`, of the store closed last."""
 

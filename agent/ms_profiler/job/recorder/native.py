@@ -37,6 +37,10 @@ class NativeRecorder:
         """
         self._flags = _native.lib.MSP_OPEN_WRITTEN if written else 0
 
+    def exit_wait(self, pid: int, timeout: float, late: str, failed: str) -> None:
+        """See `Recorder.exit_wait`: waited for when the extension is unloaded, after MindSpore's 0.4 s of tear-down."""
+        _native.lib.msp_exit_wait(pid, int(timeout * 1000), os.fsencode(late), os.fsencode(failed))
+
     def open(self, folder: str, *, first_slots: int = 2048, limit_fine: int = 0, limit_all: int = 0) -> None:
         """See `Recorder.open`."""
         error = _native.lib.msp_open(os.fsencode(folder), first_slots, limit_fine, limit_all, self._flags)

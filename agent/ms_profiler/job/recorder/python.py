@@ -5,8 +5,11 @@ the thread that is recording: locks are re-entrant, and a slot is taken before i
 """
 
 import os
+import signal
 import struct
+import sys
 import threading
+import time
 import weakref
 from typing import Final
 
@@ -56,6 +59,25 @@ class PythonRecorder:
     def _after_fork(self) -> None:
         self._lock = threading.RLock()
         self._store = self._last = None
+
+    def exit_wait(self, pid: int, timeout: float, late: str, failed: str) -> None:
+        """See `Recorder.exit_wait`: waited for here and now, as nothing of ours runs later."""
+        end = time.monotonic() + timeout
+        try:
+            found, status = os.waitpid(pid, os.WNOHANG)
+            while not found and time.monotonic() < end:
+                time.sleep(0.005)
+                found, status = os.waitpid(pid, os.WNOHANG)
+            if found and status == 0:
+                return
+        except KeyboardInterrupt:
+            found = 0
+        except ChildProcessError:  # somebody else has reaped it
+            return
+        if not found:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        sys.stderr.write(failed if found else late)
 
     def open(self, folder: str, *, first_slots: int = 2048, limit_fine: int = 0, limit_all: int = 0) -> None:
         """See `Recorder.open`."""

@@ -67,6 +67,9 @@ class PythonWriter:
             arg: likewise.
             worth: of the event.
         """
+        last = bytes((kind, category & 0xFF, flags & 0xFF, 0))
+        arg &= 0xFFFFFFFFFFFFFFFF
+        name &= 0xFFFFFFFF
         segment = self._segment
         slot = segment.take() if segment is not None else -1
         while segment is None or slot < 0:
@@ -74,8 +77,7 @@ class PythonWriter:
             if segment is None:
                 return None
             slot = segment.take()
-        last = bytes((kind, category & 0xFF, flags & 0xFF, 0))
-        segment.commit(slot, start_ns, end_ns, arg & 0xFFFFFFFFFFFFFFFF, name & 0xFFFFFFFF, last)
+        segment.commit(slot, start_ns, end_ns, arg, name, last)
         return segment, slot
 
     def _extend(self, worth: Worth) -> SegmentFile | None:

@@ -75,7 +75,7 @@ class SegmentFile:
         creation = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.path, creation, layout.FILE_MODE)
         try:
-            self._reserve(descriptor, mapped)
+            self._reserve(descriptor)
             return self._map(descriptor, mapped)
         except BaseException:
             os.unlink(self.path)
@@ -83,14 +83,11 @@ class SegmentFile:
         finally:
             os.close(descriptor)
 
-    def _reserve(self, descriptor: int, mapped: bool) -> None:
+    def _reserve(self, descriptor: int) -> None:
         """Give the file its size and its blocks: a hole in a mapped file on a full disk is a SIGBUS later."""
         most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
         if most != resource.RLIM_INFINITY and self.size > most:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), self.path)  # growing it would raise SIGXFSZ
-        if not mapped:
-            os.ftruncate(descriptor, self.size)
-            return
         try:
             os.posix_fallocate(descriptor, 0, self.size)
         except OSError as error:

@@ -1,0 +1,32 @@
+"""Record until there is no more disk, and beyond. argv: recorder, folder, a file that can be removed to make room"""
+
+import errno
+import os
+import resource
+import signal
+import sys
+import time
+
+from recorders import make
+
+kind, folder, filler = sys.argv[1:]
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it; a job may not
+if not filler:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+recorder = make(kind)
+recorder.open(folder, first_slots=64)
+name = recorder.intern("x")
+for number in range(20_000):
+    recorder.end(recorder.begin(name, 1, number))
+    if number % 10 == 0:
+        recorder.intern(f"string {number}")
+assert recorder.stats().failure == (errno.ENOSPC if filler else errno.EFBIG)
+if filler:
+    os.unlink(filler)
+    deadline = time.monotonic() + 30
+    while not recorder.begin(recorder.intern("after the disk was freed"), 1):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+recorder.close()
+stats = recorder.stats()
+print(os.getpid(), stats.records, stats.dropped)

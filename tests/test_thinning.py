@@ -1,0 +1,133 @@
+import json
+import random
+
+import pytest
+from ms_profiler.analysis import engine, thinning
+from ms_profiler.analysis.readers import slots
+from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+from store_builder import MS, StoreBuilder, folder_of, training
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Limits that a test can reach."""
+    monkeypatch.setattr(readers_store, "MOST_SLOTS", 100)
+    monkeypatch.setattr(slots, "BATCH", 32 * 100)
+    monkeypatch.setattr(thinning.kept_steps, "__defaults__", (600,))
+
+
+def nested(parent, steps=60, seed=0):
+    """A run whose modules and operators stand in each other at random, in many segments and two threads."""
+    generator = random.Random(seed)
+    store = StoreBuilder(parent)
+    process = store.process()
+    threads = [process.thread(1), process.thread(2, "worker", 4300)]
+
+    def fill(thread, start, end, depth):
+        while end - start > 10 and generator.random() < 0.8:
+            first = generator.randrange(start, end - 5)
+            last = generator.randrange(first + 1, end)
+            category = generator.choice([Category.MODULE, Category.OP, Category.SYNC])
+            thread.span(f"{category.name} {generator.randrange(5)}", category, first, last)
+            if depth:
+                fill(thread, first, last, depth - 1)
+            start = last + 1
+
+    for number in range(steps):
+        start = number * 10_000
+        for thread in threads:
+            if number % 10 == 9:
+                thread.new_segment()
+            thread.span("outer", Category.MODULE, start + 5, start + 9_000 + number)
+            fill(thread, start + 6, start + 9_000, 3)
+        threads[0].step(number, start, start + (10_000 if number != 33 else 9_999))
+    return store
+
+
+def summary_of(store):
+    path = store.write()
+    engine.analyse([path])
+    return json.loads((path / layout.SUMMARY).read_text())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tables_are_those_of_the_whole_run(tmp_path, small, monkeypatch, seed):
+    store = nested(tmp_path, seed=seed)
+    thinned = summary_of(store)
+    monkeypatch.setattr(readers_store, "MOST_SLOTS", 10**9)
+    whole = summary_of(store)
+    assert thinned["coverage"]["fine_records_kept"] < whole["coverage"]["fine_records_kept"]
+    assert thinned["coverage"]["fine_records"] == whole["coverage"]["fine_records"]
+    assert whole["coverage"]["detailed_steps"] is None
+    for key in sorted(set(whole) - {"coverage"}):
+        assert thinned[key] == whole[key], key
+
+
+def test_timeline_holds_all_of_the_first_slowest_and_last_steps(tmp_path, small, monkeypatch):
+    store = nested(tmp_path)
+    path = store.write()
+
+    def details():
+        engine.analyse([path])
+        events = json.loads((folder_of(path) / layout.TRACE_VIEW).read_text())
+        found = {}
+        for event in events:
+            if event["ph"] == "X" and "step" in event["args"]:
+                key = (event["name"], event["tid"], event["ts"], event["dur"])
+                found.setdefault(event["args"]["step"], set()).add(key)
+        return found
+
+    thinned = details()
+    kept = json.loads((path / layout.SUMMARY).read_text())["coverage"]["detailed_steps"]
+    monkeypatch.setattr(readers_store, "MOST_SLOTS", 10**9)
+    whole = details()
+    assert {0, 59} <= set(kept) and 3 <= len(kept) < 30
+    for number, spans in whole.items():
+        outer = {span for span in spans if span[0] == "outer"}
+        assert outer and outer <= thinned[number]
+        if number in kept:
+            assert thinned[number] == spans, number
+        else:
+            # what is outside is coarse, or the outermost of its kind
+            assert all(not name.startswith("OP") for name, *_ in thinned[number]), number
+    assert sum(map(len, thinned.values())) < sum(map(len, whole.values()))
+
+
+def test_steps_that_were_asked_for_are_the_ones_kept(tmp_path, small):
+    store = nested(tmp_path)
+    path = store.write()
+    engine.analyse([path], step_list=[20, 21, 22])
+    thinned = json.loads((path / layout.SUMMARY).read_text())
+    assert thinned["coverage"]["detailed_steps"] == [20, 21, 22]
+    assert thinned["steps"]["count"] == 3
+    assert next(item for item in thinned["modules"] if item["name"] == "outer")["count"] == 6
+
+
+def test_run_without_steps_keeps_its_first_part(tmp_path, small):
+    store = StoreBuilder(tmp_path)
+    thread = store.process().thread()
+    for number in range(5000):
+        thread.span("op", Category.OP, number * MS, (number + 1) * MS)
+    thinned = summary_of(store)
+    assert thinned["top_operators"][0]["count"] == 5000
+    assert thinned["coverage"]["fine_records_kept"] == 600
+
+
+def test_lost_names_are_counted_once(tmp_path, small):
+    store = training(tmp_path)
+    thread = store.processes[0].thread(2, "x", 4300)
+    for number in range(200):
+        thread.span(9999, Category.OP, number * MS, (number + 1) * MS)
+    thinned = summary_of(store)
+    assert thinned["completeness"]["missing_strings"] == 200
+    assert thinned["top_operators"][0]["name"] == "(name lost)"
+
+
+def test_coverage_is_shown(tmp_path, small, capsys):
+    path = nested(tmp_path).write()
+    from ms_profiler.cli import main
+
+    assert main(["summary", str(path)]) == 0
+    assert "the timeline has the modules and operators of" in capsys.readouterr().out
