@@ -15,7 +15,8 @@
  * leaves an MSP_KIND_OPEN slot with an end_ns: it does not count.
  *
  * Streams. Slots of one segment belong to one thread at a time. A segment starts with an MSP_KIND_THREAD
- * slot, and whenever another thread takes over what an ended one left unused, it writes its own. Segment
+ * slot, and whenever another thread takes over what an ended one left unused, it writes its own; a thread
+ * that changes its name writes one more. Segments are made ahead of use: their order is not that of time. Segment
  * 0 of a process is the control stream (MSP_KIND_STRING, MSP_KIND_ANCHOR), written under a lock; it is
  * continued in further segments that carry MSP_SEGMENT_CONTROL in their header.
  *

@@ -3,6 +3,7 @@
 import os
 import re
 import struct
+import sys
 from dataclasses import dataclass, field
 
 HEADER = struct.Struct("=QIIIIQIIQQQ64s")
@@ -88,9 +89,10 @@ def read_store(folder, pid=None, killed=False):
     for name, content, control in contents:
         if control:
             _read_control(name, content, store, killed)
-    for name, content, control in contents:
-        if not control:
-            _read_events(name, content, store, killed)
+    events = [(content[128:136], name, content) for name, content, control in contents if not control]
+    # in order of first use: a segment may have been made long before
+    for _, name, content in sorted(events, key=lambda event: int.from_bytes(event[0], sys.byteorder)):
+        _read_events(name, content, store, killed)
     return store
 
 

@@ -32,7 +32,7 @@ def show(summary: dict[str, Any], directory: str, console: Console | None = None
 def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
     out.print(Text(summary["verdict"], style="bold"), soft_wrap=True)
     out.print(_run_line(summary), soft_wrap=True)
-    out.print(_steps_line(summary["steps"]), soft_wrap=True)
+    out.print(_steps_line(summary["steps"], summary["compile"]), soft_wrap=True)
     sections = [
         ("Phases of a step", _phases(summary)),
         ("Operators", _names(summary["top_operators"])),
@@ -63,7 +63,7 @@ def _run_line(summary: dict[str, Any]) -> Text:
     return Text(", ".join(part for part in parts if part), style="dim")
 
 
-def _steps_line(steps: dict[str, Any]) -> Text:
+def _steps_line(steps: dict[str, Any], compiled: dict[str, Any]) -> Text:
     if not steps["count"]:
         return Text("No step was recorded.")
     if steps["source"] == "whole_run":
@@ -72,7 +72,7 @@ def _steps_line(steps: dict[str, Any]) -> Text:
     text = f"{steps['count']} steps ({steps['source'].replace('_', ' ')}), {steps['recorded']} recorded: "
     text += f"first {_ms(steps['first_ms'])}, median {_ms(steady['median_ms'])}, p95 {_ms(steady['p95_ms'])}"
     if steady["left_out"]:
-        text += f" (without {steady['left_out']} that compiled)"
+        text += f" (without {steady['left_out']} that compiled, {_ms(compiled['total_ms'])} in all)"
     worst = ", ".join(f"{item['number']} ({_ms(item['ms'])})" for item in steps["slowest"][:3])
     return Text(f"{text}; slowest: {worst}")
 

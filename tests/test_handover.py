@@ -1,0 +1,85 @@
+"""The wait for the analysis, with a stand-in for the interpreter that runs it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import environment
+
+STATES = {"native": "", "python": "import sys; sys.modules['ms_profiler._native'] = None\n"}
+
+
+@pytest.fixture(params=STATES)
+def program(request, tmp_path):
+    """Return a function that makes a job whose analysis is a shell script."""
+
+    def make(script):
+        interpreter = tmp_path / "interpreter"
+        interpreter.write_text(f"#!/bin/sh\n{script}\n")
+        interpreter.chmod(0o755)
+        return STATES[request.param] + f"import mindspore, sys\nsys.executable = {str(interpreter)!r}\nprint('trained')"
+
+    return make
+
+
+def test_analysis_that_does_not_end_is_stopped(job, program):
+    run = job(program("exec sleep 100"), options={"exit_timeout": 0.3})
+    assert (run.code, run.out) == (0, "trained\n")
+    assert "exit_timeout" in run.lines[-1] and f"ms-profiler analyse {run.result}" in run.lines[-1]
+
+
+def test_analysis_that_fails_is_told(job, program):
+    run = job(program("echo broken >&2; exit 3"))
+    assert (run.code, run.out) == (0, "trained\n")
+    assert "the analysis failed" in run.lines[-1]
+    assert (run.result / "logs" / "analysis.log").read_text() == "broken\n"
+
+
+def test_quiet_job_does_not_tell(job, program):
+    assert job(program("exit 3"), options={"quiet": True}).lines == []
+
+
+def test_interrupt_ends_the_wait_and_not_the_job(program, tmp_path):
+    started = tmp_path / "started"
+    options = {"start": True, "output_path": str(tmp_path / "data")}
+    job = subprocess.Popen(
+        [sys.executable, "-c", program(f"trap '' INT; touch {started}; while :; do sleep 1; done")],
+        env=environment(options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    deadline = time.monotonic() + 60
+    while not started.exists():
+        assert time.monotonic() < deadline and job.poll() is None
+        os.sched_yield()
+    # until the wait itself begins, MindSpore's tear-down still runs, in which a Ctrl-C ends any job
+    wait_begins(job.pid, deadline)
+    job.send_signal(signal.SIGINT)
+    out, err = job.communicate(timeout=60)
+    assert (job.returncode, out) == (0, "trained\n")
+    assert "ms-profiler analyse" in err.splitlines()[-1]
+
+
+def wait_begins(pid, deadline):
+    """Wait until the process does little more than sleep: its only thread is in nanosleep."""
+    while time.monotonic() < deadline:
+        try:
+            with open(f"/proc/{pid}/task/{pid}/syscall") as stream:
+                number = stream.read().split()[0]
+        except OSError:
+            number = ""
+        if number in ("35", "230", "115"):  # nanosleep, clock_nanosleep on x86-64; clock_nanosleep on arm64
+            return
+    raise AssertionError("the job never began to wait")
+
+
+def test_closed_stderr_stops_nothing(job, program, tmp_path):
+    marker = tmp_path / "analysed"
+    run = job("import os; os.close(2)\n" + program(f"touch {marker}"))
+    assert (run.code, run.out) == (0, "trained\n")
+    assert marker.exists()
