@@ -42,9 +42,7 @@ uint32_t msp_gate_next(void) {
   return last_session;
 }
 
-void msp_gate_open(uint32_t session) {
-  __atomic_store_n(&msp_gate_page->session, session, __ATOMIC_SEQ_CST);
-}
+void msp_gate_open(uint32_t session) { __atomic_store_n(&msp_gate_page->session, session, __ATOMIC_SEQ_CST); }
 
 void msp_gate_close(void) {
   __atomic_store_n(&msp_gate_page->session, 0, __ATOMIC_SEQ_CST);

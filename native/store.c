@@ -59,7 +59,8 @@ static uint64_t flush_written(bool closing) {
     if (error != 0) {
       __atomic_store_n(&store.failure, error, __ATOMIC_RELAXED);
       if (closing) {
-        for (uint32_t slot = segment->flushed; slot < segment->capacity && segment->slots[slot].kind != 0; ++slot) ++lost;
+        for (uint32_t slot = segment->flushed; slot < segment->capacity && segment->slots[slot].kind != 0; ++slot)
+          ++lost;
       }
     }
     if (closing || (done && error == 0)) {
@@ -117,7 +118,8 @@ static void add_bytes(uint32_t slots) {
   }
 }
 
-/* In lock. Return how many slots a new segment may have: as many halvings as a limit asks for, 0 when it allows none. */
+/* In lock. Return how many slots a new segment may have: as many halvings as a limit asks for, 0 when it allows none.
+ */
 static uint32_t affordable(uint32_t slots, msp_worth worth) {
   uint64_t limit = store.settings.limit_all;
   if (worth == MSP_WORTH_FINE && store.settings.limit_fine != 0 && (limit == 0 || store.settings.limit_fine < limit)) {

@@ -21,7 +21,8 @@ typedef struct msp_string {
   char text[];
 } msp_string;
 
-typedef struct {
+typedef struct msp_table {
+  struct msp_table *outgrown;
   uint32_t mask;
   msp_string *cells[];
 } msp_table;
@@ -72,6 +73,7 @@ static bool make_room(void) {
   cells = cells == 0 ? FIRST_CELLS : 2 * cells;
   msp_table *grown = calloc(1, sizeof *grown + cells * sizeof *grown->cells);
   if (grown == NULL) return false;
+  grown->outgrown = table;
   grown->mask = cells - 1;
   for (msp_string *string = oldest; string != NULL; string = string->next) place(grown, string);
   __atomic_store_n(&table, grown, __ATOMIC_RELEASE);

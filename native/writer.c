@@ -13,7 +13,7 @@
 #include "strings.h"
 
 #define LABEL_MOST 255
-#define LEFT_OVER_LEAST 4 /* slots worth handing on: the next thread's name and a few events */
+#define LEFT_OVER_LEAST 4   /* slots worth handing on: the next thread's name and a few events */
 #define SCRATCH_SLOTS 16384 /* 512 KiB: more than the first-level cache, as the store is */
 
 __thread msp_writer *msp_writer_current;

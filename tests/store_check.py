@@ -3,7 +3,6 @@
 import os
 import re
 import struct
-import sys
 from dataclasses import dataclass, field
 
 HEADER = struct.Struct("=QIIIIQIIQQQ64s")
@@ -89,10 +88,12 @@ def read_store(folder, pid=None, killed=False):
     for name, content, control in contents:
         if control:
             _read_control(name, content, store, killed)
-    events = [(content[128:136], name, content) for name, content, control in contents if not control]
-    # in order of first use: a segment may have been made long before
-    for _, name, content in sorted(events, key=lambda event: int.from_bytes(event[0], sys.byteorder)):
-        _read_events(name, content, store, killed)
+    runs = []
+    for name, content, control in contents:
+        if not control:
+            runs += _read_events(name, content, store, killed)
+    # a segment may have been made long before it was used, and be used by one thread after another
+    store.records = [record for _, records in sorted(runs, key=lambda run: run[0]) for record in records]
     return store
 
 
@@ -157,6 +158,8 @@ def _read_control(name, content, store, killed):
 
 
 def _read_events(name, content, store, killed):
+    """Return [(time, records)] for each time that a thread says it writes from here on."""
+    runs = []
     thread, known, last_begin = 0, -1, 0
     for number, (start, end, arg, identity, kind, category, flags, extra) in _slots(name, content, store, killed):
         assert identity == 0 or identity in store.strings, f"{name} slot {number}: no string {identity}"
@@ -169,6 +172,7 @@ def _read_events(name, content, store, killed):
             assert arg > 0
             thread, known, last_begin = arg, number, 0
             store.threads.setdefault(arg, set()).add((end, label))
+            runs.append((start, []))
             continue
         assert kind in (OPEN, SPAN, INSTANT, COUNTER, STEP), (name, number, kind)
         assert known >= 0, f"{name} slot {number}: no thread yet"
@@ -180,4 +184,5 @@ def _read_events(name, content, store, killed):
         if kind == OPEN:
             assert start >= last_begin, f"{name} slot {number}: spans out of order"
             last_begin = start
-        store.records.append(Record(kind, category, flags, label, start, end, arg, thread, int(name[:6])))
+        runs[-1][1].append(Record(kind, category, flags, label, start, end, arg, thread, int(name[:6])))
+    return runs

@@ -1,6 +1,7 @@
 """What every recorder does, native or not, mapped or written."""
 
 import errno
+import os
 import shutil
 import struct
 import sys
@@ -41,9 +42,11 @@ def finish(recorder, folder):
 
 
 def run_thread(function, *args):
+    """Run a thread to its end: `join` returns before the system's thread has ended."""
     thread = threading.Thread(target=function, args=args)
     thread.start()
     thread.join()
+    poll(lambda: not os.path.exists(f"/proc/self/task/{thread.native_id}"))
 
 
 class TestLifecycle:

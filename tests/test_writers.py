@@ -1,11 +1,12 @@
 import csv
+import errno
 import json
 import os
 
 import pytest
 from ms_profiler.analysis import engine
-from ms_profiler.analysis.writers import core
-from ms_profiler.errors import StoreError
+from ms_profiler.analysis.writers import core, trace_view
+from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, folder_of, training, write_training
@@ -140,6 +141,20 @@ def test_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path):
     with core.replaced(str(path)) as stream:
         stream.write(b"new")
     assert target.read_text() == "keep" and not path.is_symlink()
+
+
+def test_full_disk_is_one_error_and_leaves_what_was_there(tmp_path, monkeypatch):
+    path = write_training(tmp_path)
+    engine.analyse([path])
+    before = {file: file.read_bytes() for file in folder_of(path).iterdir()}
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(trace_view, "write", full)
+    with pytest.raises(MsProfilerError, match=r"trace_view.json: No space left on device. Is there space left"):
+        engine.analyse([path])
+    assert {file: file.read_bytes() for file in folder_of(path).iterdir()} == before
 
 
 def test_link_in_the_place_of_the_folder_is_refused(tmp_path):

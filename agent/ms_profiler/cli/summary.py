@@ -37,12 +37,15 @@ def _outdated(directory: str) -> bool:
     try:
         written = os.stat(path).st_mtime_ns
         running = any(process["state"] == "running" for process in _load(directory)["run"]["processes"])
+        changed = max(os.stat(file).st_mtime_ns for file in _store_files(directory))
     except (OSError, ValueError, KeyError, TypeError):
-        return True
-    files = [
-        os.path.join(folder, name) for folder, _, names in os.walk(layout.framework_dir(directory)) for name in names
-    ]
-    return running or any(os.stat(file).st_mtime_ns > written for file in files)
+        return True  # no summary, one that cannot be read, or files of a run that is going on
+    return running or changed > written
+
+
+def _store_files(directory: str) -> list[str]:
+    walk = os.walk(layout.framework_dir(directory))
+    return [os.path.join(folder, name) for folder, _, names in walk for name in names]
 
 
 def _load(directory: str) -> dict[str, Any]:

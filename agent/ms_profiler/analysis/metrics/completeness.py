@@ -46,7 +46,7 @@ def lost_windows(recording: tables.Recording) -> list[dict[str, Any]]:
         .agg(pl.col("end_ns").max().alias("from_ns"))
     )
     limited = recording.processes.filter(pl.col("dropped_limit") > 0).join(fine, on="process", how="left")
-    start = int(recording.processes["first_ns"].min() or 0)  # type: ignore[arg-type]
+    start = min(recording.processes["first_ns"].to_list())
     return [
         {
             "pid": row["process"],

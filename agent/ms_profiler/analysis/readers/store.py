@@ -5,6 +5,7 @@ reads all spans once more, batch by batch (see `analysis.thinning`).
 """
 
 import os
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -221,10 +222,14 @@ class _Process:
             self._names(chosen["id"], self.counts),
             self.clock.epoch(chosen["start_ns"]).alias("time_ns"),
             process=pl.lit(self.store.pid, pl.UInt32),
-            value=pl.col("arg").reinterpret(dtype=pl.Float64),
         )
         self.instants = moments.filter(pl.col("kind") == Kind.INSTANT).select(tables.INSTANTS.names())
-        self.counters = moments.filter(pl.col("kind") == Kind.COUNTER).select(tables.COUNTERS.names())
+        counters = moments.filter(pl.col("kind") == Kind.COUNTER)
+        count = counters.height
+        values = struct.unpack(f"={count}d", struct.pack(f"={count}Q", *counters["arg"]))
+        self.counters = counters.with_columns(pl.Series("value", values, dtype=pl.Float64)).select(
+            tables.COUNTERS.names()
+        )
 
     def _fill_steps(self, chosen: pl.DataFrame) -> None:
         self.steps = chosen.select(

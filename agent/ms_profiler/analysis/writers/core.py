@@ -3,11 +3,13 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Final, Protocol
 
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.errors import StoreError
+from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
+
+_REMEDY: Final = "Is there space left, and may you write there?"
 
 
 class Writer(Protocol):
@@ -30,17 +32,22 @@ def write(writer: Writer, measures: Measures, *, pretty: bool = False) -> str | 
         writer: which.
         measures: of the run.
         pretty: format JSON for people.
+
+    Raises:
+        MsProfilerError: it cannot be written.
+        StoreError: a symbolic link is in the way.
     """
     path = os.path.join(measures.recording.directory, writer.path(measures))
-    _make_folder(os.path.dirname(path))
-    if not writer.applies(measures):
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            pass
-        return None
-    with replaced(path) as stream:
-        writer.write(measures, stream, pretty=pretty)
+    try:
+        _make_folder(os.path.dirname(path))
+        if not writer.applies(measures):
+            if os.path.lexists(path):
+                os.unlink(path)
+            return None
+        with replaced(path) as stream:
+            writer.write(measures, stream, pretty=pretty)
+    except OSError as error:
+        raise MsProfilerError(f"Cannot write {path}: {error.strerror}.", _REMEDY) from error
     return path
 
 
