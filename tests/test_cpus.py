@@ -48,7 +48,7 @@ def test_groups_of_this_process_end_with_its_own():
     with open("/proc/self/cgroup") as stream:
         lines = stream.read().splitlines()
     for line in lines:
-        number, controllers, path = line.split(":", 2)
+        number, _, path = line.split(":", 2)
         if number == "0" and path != "/":
             assert f"/sys/fs/cgroup{path}" in cpus._groups()
     assert "/sys/fs/cgroup" in cpus._groups()

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 from conftest import PROGRAMS, environment
-
 from ms_profiler.analysis import engine
 
 #: reports after which the job is killed, drawn once: 20 kills, early and late

@@ -47,13 +47,13 @@ def test_statistics_of_nothing_are_empty(tmp_path):
     assert steps.slowest(table) == []
 
 
-def test_best_source_wins(store):
+def test_steps_count_whatever_their_source_and_the_best_is_named(store):
     thread = store.process().thread()
-    thread.step(7, 0, MS, source=StepSource.DATASET)
-    thread.step(0, MS, 2 * MS, source=StepSource.OPTIMIZER_CYCLE)
-    thread.step(1, 2 * MS, 3 * MS, source=StepSource.OPTIMIZER_CYCLE)
+    thread.step(0, 0, MS, source=StepSource.DATASET)
+    thread.step(1, MS, 2 * MS, source=StepSource.OPTIMIZER_CYCLE)
+    thread.step(2, 2 * MS, 3 * MS, source=StepSource.OPTIMIZER_CYCLE)
     used = choose(store)
-    assert used.source == StepSource.OPTIMIZER_CYCLE and used.table["number"].to_list() == [0, 1]
+    assert used.source == StepSource.OPTIMIZER_CYCLE and used.table["number"].to_list() == [0, 1, 2]
 
 
 def test_stepping_thread_is_the_one_with_most_steps(store):

@@ -86,7 +86,8 @@ def test_schedule_records_the_steps_asked_for(job):
 @pytest.mark.parametrize(
     "program",
     [
-        "import copy, pickle, mindspore as ms\nfrom mindspore import nn\nnet, x = nn.Dense(2, 2), ms.Tensor([[1., 2.]])\n"
+        "import copy, pickle, mindspore as ms\nfrom mindspore import nn\n"
+        "net, x = nn.Dense(2, 2), ms.Tensor([[1., 2.]])\n"
         "copied = copy.deepcopy(net)\nprint(float(abs(copied(x) - net(x)).sum()))\n"
         "print(type(pickle.loads(pickle.dumps(nn.Dense.__call__))).__name__)",
         "import inspect\nfrom mindspore import nn, Model\nprint(inspect.signature(Model.train))\n"

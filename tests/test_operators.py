@@ -1,5 +1,4 @@
 import pytest
-
 from ms_profiler.analysis.metrics import dataset, operators
 from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.store.format import Category

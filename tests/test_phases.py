@@ -41,6 +41,17 @@ def test_innermost_phase_counts(store):
     assert times[0] == {"compute (graph)": 40, "compile": 30, "sync": 10, "other": 20}
 
 
+def test_graph_inside_an_optimizer_is_the_optimizers(store):
+    thread = store.process().thread()
+    thread.span("sgd", Category.OPTIMIZER, 10, 60)
+    thread.span("jit", Category.GRAPH, 20, 50)
+    thread.span("compile", Category.COMPILE, 25, 30)
+    thread.span("jit", Category.GRAPH, 60, 80)
+    thread.step(0, 0, 100)
+    _, _, times = measure(store)
+    assert times[0] == {"optimizer": 45, "compile": 5, "compute (graph)": 20, "other": 30}
+
+
 def test_module_is_forward_only_outside_every_phase(store):
     thread = store.process().thread()
     thread.span("net", Category.MODULE, 0, 50)
@@ -92,12 +103,17 @@ def test_span_that_outlives_the_one_it_began_in_is_cut_off(store):
 
 def brute_force(spans, start, end):
     """Assign each nanosecond on its own; spans are properly nested (category, start, end)."""
-    names = {category: name for category, name in phases.NAMES.items()}
+    names = phases.NAMES
     times = {}
     for moment in range(start, end):
         around = [span for span in spans if span[1] <= moment < span[2]]
         around.sort(key=lambda span: (span[1], -span[2]))
-        known = [names[category] for category, _, _ in around if category in names]
+        owned = any(category in phases.GRAPH_OWNERS for category, _, _ in around)
+        known = [
+            names[category]
+            for category, _, _ in around
+            if category in names and not (owned and category == Category.GRAPH)
+        ]
         module = any(category == Category.MODULE for category, _, _ in around)
         phase = known[-1] if known else "forward" if module else "other"
         times[phase] = times.get(phase, 0) + 1

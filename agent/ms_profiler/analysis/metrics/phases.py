@@ -24,6 +24,8 @@ NAMES: Final = {
     Category.CHECKPOINT: "checkpoint",
     Category.SYNC: "sync",
 }
+#: phases that a graph inside them belongs to
+GRAPH_OWNERS: Final = (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)
 ALL: Final = (*NAMES.values(), OTHER)
 #: phases in which the model is computed, where nothing better says when it was
 COMPUTING: Final = tuple(
@@ -34,8 +36,9 @@ COMPUTING: Final = tuple(
 def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Cut the recorded steps into pieces of one phase each; the pieces of a step add up to it exactly.
 
-    At every moment of a step the phase is that of the innermost span on the stepping thread that has one. A module
-    outside all of them is a forward pass, and everything else is "other".
+    At every moment of a step the phase is that of the innermost span on the stepping thread that has one; but a graph
+    that runs as part of a forward pass, a backward pass or an optimizer is that part (in pynative mode MindSpore's
+    optimizers are compiled). A module outside all phases is a forward pass, and everything else is "other".
 
     Args:
         spans: `tables.SPANS` of the run.
@@ -49,7 +52,7 @@ def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     line = intervals.timeline(
         {
             "steps": known,
-            "code": innermost(own.filter(pl.col("category").is_in([int(category) for category in NAMES]))),
+            "code": innermost(_phased(own)),
             "modules": intervals.union(own.filter(pl.col("category") == Category.MODULE)),
         },
         {"code": "category"},
@@ -66,6 +69,17 @@ def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
             "start_ns",
             "end_ns",
         )
+    )
+
+
+def _phased(spans: pl.DataFrame) -> pl.DataFrame:
+    """Return the spans of one thread that decide about phases."""
+    category = pl.col("category")
+    phased = spans.filter(category.is_in([int(known) for known in NAMES])).sort("start_ns")
+    owners = intervals.union(phased.filter(category.is_in([int(owner) for owner in GRAPH_OWNERS])))
+    inside = phased.select("start_ns").join_asof(owners.rename({"end_ns": "owned_ns"}), on="start_ns")["owned_ns"]
+    return phased.with_columns(inside).filter(
+        (category != Category.GRAPH) | (pl.col("start_ns") >= pl.col("owned_ns")).fill_null(True)
     )
 
 

@@ -37,8 +37,9 @@ class Steps:
 def choose(recording: tables.Recording) -> Steps:
     """Return the steps of a run.
 
-    The best source that marked any step counts, on the thread that it marked the most on. A step ends where the next
-    one starts at the latest. Without a mark, the whole run is step 0.
+    The job decided which source counts, and numbered on when a better one came later: the steps of all sources count,
+    on the thread with the most, and the best source is named. A step ends where the next one starts at the latest.
+    Without a mark, the whole run is step 0.
 
     Args:
         recording: the run.
@@ -46,15 +47,14 @@ def choose(recording: tables.Recording) -> Steps:
     marks = recording.steps.filter(pl.col("number").is_not_null())
     if marks.is_empty():
         return _whole_run(recording)
-    best = marks.filter(pl.col("source") == pl.col("source").min())
-    owner = best.group_by("process", "thread").len().sort("len", "process", "thread", descending=[True, False, False])
+    owner = marks.group_by("process", "thread").len().sort("len", "process", "thread", descending=[True, False, False])
     process, thread, _ = owner.row(0)
-    chosen = best.filter(pl.col("process") == process, pl.col("thread") == thread).sort("start_ns", "number")
+    chosen = marks.filter(pl.col("process") == process, pl.col("thread") == thread).sort("start_ns", "number")
     following = pl.col("start_ns").shift(-1)
     table = chosen.with_columns(end_ns=pl.min_horizontal("end_ns", following)).with_columns(
         duration_ns=pl.col("end_ns") - pl.col("start_ns")
     )
-    return Steps(int(process), int(thread), _source(int(table["source"][0])), table)
+    return Steps(int(process), int(thread), _source(min(table["source"].to_list())), table)
 
 
 def restrict(steps: Steps, numbers: list[int]) -> Steps:
