@@ -66,6 +66,12 @@ $(VENV)/.frameworks: $(VENV)/.installed
 	$(PIP) install mindspore==2.10.0 'numpy<2'
 	@touch $@
 
-$(VENV)/.tests: $(VENV)/.frameworks
+$(VENV)/.tests: $(VENV)/.frameworks $(VENV)/.tools
 	$(PIP) install -e '.[analysis,test]'
+	@touch $@
+
+# The tools that read our results; apart, because they need numpy 2.
+$(VENV)/.tools: $(VENV)/.installed
+	$(PY) -m venv $(VENV)/tools
+	$(VENV)/tools/bin/python -m pip --disable-pip-version-check -q install msprof-analyze==26.2.0
 	@touch $@
