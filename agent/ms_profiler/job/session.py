@@ -112,7 +112,12 @@ class Session:
         self.owner = True  # of the result directory; a child process only adds its own folder
         self.forked = False
         self._plugins: list[base.Plugin] = []
+        #: bytes on disk from which fine-grained records, and from which all but steps, are refused
+        self.limits = (0, 0)
         self._budget_mark = (0, 0)
+        self._budget_count = 0
+        self._at_step: list[Callable[[int], bool]] = []
+        self._at_end: list[Callable[[], None]] = []
 
     # -- beginning
 
@@ -126,7 +131,7 @@ class Session:
         folder = layout.process_dir(self.result, os.getpid())
         try:
             os.makedirs(folder, layout.DIRECTORY_MODE, exist_ok=True)
-            fine, everything = self._limits()
+            self.limits = fine, everything = self._limits()
             self.recorder.open(folder, limit_fine=fine, limit_all=everything)
         except OSError as reason:
             log.line(f"cannot record into {folder}: {reason}. This run is not profiled.")
@@ -255,13 +260,30 @@ class Session:
         except Exception as reason:  # noqa: BLE001 - the job's own errors never pass through here
             self.failed(what, reason)
 
+    def at_step(self, call: Callable[[int], bool]) -> None:
+        """Have a source called between steps, on the stepping thread, with the number of steps so far.
+
+        It returns whether it did something that took time: no step is to pay for that.
+        """
+        self._at_step.append(call)
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Have a source called when this process ends, before the recorder is closed."""
+        self._at_end.append(call)
+
     def _steps_decided(self, source: StepSource) -> None:
         self.info.steps = {"source": source.name.lower(), "why": WHY[source]}
         self._save()
 
-    def _stepped(self, count: int) -> None:
-        if self.options.overhead_budget and count % BUDGET_INTERVAL == 0:
+    def _stepped(self, count: int) -> bool:
+        took_time = False
+        for call in self._at_step:
+            with self.guard("a step boundary"):
+                took_time |= call(count)
+        if self.options.overhead_budget and count - self._budget_count >= BUDGET_INTERVAL:
+            self._budget_count = count
             self._check_budget(count)
+        return took_time
 
     def _check_budget(self, count: int) -> None:
         """Stop fine-grained records when what was recorded since the last look cost more than the budget allows."""
@@ -330,6 +352,9 @@ class Session:
         """Close the recording and say how this process ended."""
         if self.process.state == "ended":
             return
+        for call in self._at_end if not self.forked else ():
+            with self.guard("ending a source"):
+                call()
         with self.guard("closing the recording"):
             self.steps.close()
             for plugin in self._plugins:

@@ -67,7 +67,8 @@ class Steps:
         recorder: where the steps go; also paused and resumed by the schedule.
         schedule: which steps are recorded; None records all.
         decided: called once with the winning source.
-        stepped: called after each step with the number of steps so far.
+        stepped: called between two steps with the number of steps so far; returns whether it did something that took
+            time, which then belongs to neither.
 
     Only the first thread that reports a boundary is listened to. Times are CLOCK_MONOTONIC_RAW nanoseconds.
     """
@@ -77,7 +78,7 @@ class Steps:
         recorder: Recorder,
         schedule: Schedule | None = None,
         decided: Callable[[StepSource], None] = lambda source: None,
-        stepped: Callable[[int], None] = lambda count: None,
+        stepped: Callable[[int], bool] = lambda count: False,
     ) -> None:
         self.recorder = recorder
         self.schedule = schedule
@@ -213,6 +214,7 @@ class Steps:
             return
         if self.source == source:
             self._write(*step)
+            self._pass(track)
             return
         track.pending.append(step)
         best = source <= StepSource.FRAMEWORK_LOOP or (self.source is not None and source < self.source)
@@ -229,6 +231,12 @@ class Steps:
         self._decided(source)
         for start, end in pending:
             self._write(start, end)
+        if pending:
+            self._pass(track)
+
+    def _pass(self, track: Track) -> None:
+        if self._stepped(self.count):
+            track.start = self.recorder.now()
 
     def _write(self, start_ns: int, end_ns: int) -> None:
         source = self.source or StepSource.WHOLE_RUN
@@ -239,4 +247,3 @@ class Steps:
         self.count += 1
         if self.schedule is not None:
             self.recorder.pause(not self.schedule.records(self.count))
-        self._stepped(self.count)

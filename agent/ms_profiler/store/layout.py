@@ -8,6 +8,7 @@
             process_{pid}/         one per process that recorded: the job and its fork children
                 process_info.json
                 000000.seg ...     segments, see native/file_format.h
+                kernels/000000/    one per window of the kernel stream, as the framework wrote it
         logs/
 
 Directories are 0750, files 0640, as MindSpore's own profiler makes them.
@@ -34,7 +35,10 @@ TRACE_VIEW: Final = "trace_view.json"
 STEP_TRACE_TIME: Final = "step_trace_time.csv"
 DATASET: Final = "dataset.csv"
 
+KERNELS: Final = "kernels"
+
 _SEGMENT = re.compile(r"^\d{6,}\.seg$")
+_WINDOW = re.compile(r"^\d{6,}$")
 _PROCESS = re.compile(r"^process_\d+$")
 
 
@@ -89,3 +93,22 @@ def segment_paths(folder: str) -> list[str]:
     """Return the segment files of a process, oldest first."""
     names = sorted((name for name in os.listdir(folder) if _SEGMENT.match(name)), key=lambda name: int(name[:-4]))
     return [os.path.join(folder, name) for name in names]
+
+
+def kernels_dir(folder: str) -> str:
+    """Return the folder of a process's kernel stream; `folder` is its `process_{pid}` directory."""
+    return os.path.join(folder, KERNELS)
+
+
+def window_dir(folder: str, index: int) -> str:
+    """Return the folder of what one drain of the kernel stream left, counted from 0."""
+    return os.path.join(folder, KERNELS, f"{index:06d}")
+
+
+def windows(folder: str) -> list[tuple[int, str]]:
+    """Return number and path of each window of a process's kernel stream, oldest first; empty without a stream."""
+    try:
+        names = os.listdir(kernels_dir(folder))
+    except OSError:
+        return []
+    return [(index, window_dir(folder, index)) for index in sorted(int(name) for name in names if _WINDOW.match(name))]

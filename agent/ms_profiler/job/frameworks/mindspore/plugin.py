@@ -7,6 +7,7 @@ from ms_profiler.job.frameworks.mindspore import (
     checkpoint,
     data,
     graph,
+    kernels,
     loops,
     modules,
     optimizers,
@@ -20,7 +21,7 @@ class MindSpore(base.Plugin):
     """Hook MindSpore 2.x."""
 
     def __init__(self) -> None:
-        concerns = (loops, modules, optimizers, graph, pynative, data, checkpoint, sync)
+        concerns = (kernels, loops, modules, optimizers, graph, pynative, data, checkpoint, sync)
         super().__init__("mindspore", [concern.targets for concern in concerns])
 
     @property

@@ -1,0 +1,159 @@
+"""The kernels that MindSpore runs on CPU, as its own C++ recorder times them; in graph mode nothing else sees them.
+
+The recorder keeps 470 bytes a kernel in memory until it is stopped. So it is stopped and started again every `op_flush`
+kernels, between two steps, on the stepping thread, after everything queued has run: stopped on another thread it loses
+records, and once ended the job. Each time it writes a few files, which stay in the store as they are.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks.base import Target
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category, Kind
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
+TIMES = "cpu_op_execute_timestamp_0.txt"
+#: Steps of the first window: how many kernels a step has is not known before.
+FIRST_STEPS = 1
+
+
+class KernelStream:
+    """Collect kernels window by window.
+
+    Args:
+        session: whose options, store and steps count.
+        recorder: MindSpore's recorder of CPU kernels.
+    """
+
+    def __init__(self, session: "Session", recorder: Any) -> None:
+        self.session = session
+        self._recorder = recorder
+        self._folder = layout.process_dir(session.result, os.getpid())
+        self._windows = 0
+        self._running = ""
+        self._yielded = 0
+        self._steps = FIRST_STEPS
+        self._left = FIRST_STEPS
+        self._bytes = 0
+
+    def start(self) -> None:
+        """Begin a window, unless one is running, the script's own profiler is, or the disk has had its share."""
+        if self._running or self._yielded or not self._affordable():
+            return
+        session = self.session
+        folder = layout.window_dir(self._folder, self._windows)
+        os.makedirs(folder, layout.DIRECTORY_MODE)
+        session.recorder.record(*self._mark("kernel window"))
+        self._recorder.init(folder)
+        self._recorder.step_profiling_enable(True)
+        self._recorder.enable_op_time()
+        self._running = folder
+        self._left = self._steps
+
+    def stop(self) -> None:
+        """End the window: MindSpore writes its files."""
+        if not self._running:
+            return
+        recorder = self.session.recorder
+        begun = recorder.now()
+        sys.modules["mindspore.graph.api"]._pynative_executor.sync()
+        self._recorder.stop()
+        folder, self._running = self._running, ""
+        kernels = self._take(folder)
+        recorder.record(*self._mark("kernel window end"))
+        name = recorder.intern("kernel drain")
+        recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), kernels)
+        self._windows += 1
+
+    def stepped(self, count: int) -> bool:
+        """Begin, end or empty a window between two steps, as schedule and number of kernels ask for."""
+        was = self._running
+        schedule = self.session.steps.schedule
+        wanted = schedule is None or schedule.records(count)
+        self._left -= 1
+        if not wanted or self._left <= 0:
+            self.stop()
+        if wanted:
+            self.start()
+        return was != self._running
+
+    def yield_to(
+        self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Wrap the start of the script's own profiler, which uses the same recorder."""
+        with self.session.guard("making way for the script's own profiler"):
+            self.stop()
+            self._yielded += 1
+            self.session.not_collected(
+                "kernels while the script's own profiler runs", "MindSpore has one recorder of CPU kernels"
+            )
+        return wrapped(*args, **kwargs)
+
+    def resume(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Wrap the stop of the script's own profiler."""
+        result = wrapped(*args, **kwargs)
+        with self.session.guard("going on after the script's own profiler"):
+            self._yielded = max(self._yielded - 1, 0)
+            schedule = self.session.steps.schedule
+            if schedule is None or schedule.records(self.session.steps.count):
+                self.start()
+        return result
+
+    def _mark(self, name: str) -> tuple[int, int, int, int, int, int, int]:
+        recorder = self.session.recorder
+        now = recorder.now()
+        return Kind.INSTANT, Category.PROFILER, 0, recorder.intern(name), now, now, self._windows
+
+    def _take(self, folder: str) -> int:
+        """Make the files ours, and set the length of the next window by the kernels in this one; return those."""
+        size = 0
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            os.chmod(path, layout.FILE_MODE)
+            size += os.stat(path).st_size
+        self._bytes += size
+        try:
+            with open(os.path.join(folder, TIMES), "rb") as stream:
+                kernels = stream.read().count(b",") // 2
+        except FileNotFoundError:
+            kernels = 0
+        steps = self._steps - max(self._left, 0)
+        if kernels and steps > 0:
+            self._steps = max(self.session.options.op_flush * steps // kernels, 1)
+        return kernels
+
+    def _affordable(self) -> bool:
+        limit = self.session.limits[0]
+        if not limit or self._bytes < limit:
+            return True
+        self.session.not_collected(
+            f"kernels from step {self.session.steps.count} on", f"max_disk: they took {limit // 10**6} MB"
+        )
+        return False
+
+
+def targets(session: "Session") -> list[Target]:
+    """Start the stream, and declare what it makes way for."""
+    from ms_profiler.job.frameworks.mindspore import takeover
+
+    if not session.owner or "CPU" not in session.options.activities or takeover.kept:
+        return []
+    recorder = sys.modules["mindspore._c_expression"].Profiler.get_instance("CPU")
+    if recorder is None:
+        session.not_collected("kernels", "this MindSpore has no recorder of CPU kernels")
+        return []
+    stream = KernelStream(session, recorder)
+    session.at_step(stream.stepped)
+    session.at_end(stream.stop)
+    if session.steps.schedule is None or session.steps.schedule.records(0):
+        stream.start()
+    return [
+        Target(OWN_PROFILER, "CpuProfiler.start", stream.yield_to),
+        Target(OWN_PROFILER, "CpuProfiler.stop", stream.resume),
+    ]
