@@ -7,7 +7,7 @@ PIP    := $(PY) -m pip --disable-pip-version-check -q
 NATIVE := $(wildcard native/*.c native/*.h native/*.py native/CMakeLists.txt) $(wildcard sitecustomize/*) pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format check-python wheel wheel-test sanitize bench clean
+.PHONY: help demo test test-slow lint format check-python wheel wheel-test sanitize bench clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -18,7 +18,10 @@ demo: $(VENV)/.frameworks ## Train a small network with MindSpore on CPU, profil
 	@directory=$$(ls -td data/*_ascend_ms | head -n 1); $(VENV)/bin/ms-profiler summary "$$directory"
 
 test: lint ## Run the linters and every test that fits into a few minutes.
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest -n auto $(PYTEST_ARGS)
+
+test-slow: $(VENV)/.tests ## Run the tests that take minutes each.
+	$(PY) -m pytest -m slow $(PYTEST_ARGS)
 
 lint: $(VENV)/.tests ## Check style, types and C formatting.
 	$(VENV)/bin/ruff check .
