@@ -18,7 +18,7 @@ demo: $(VENV)/.frameworks ## Train a small network with MindSpore on CPU, profil
 	@directory=$$(ls -td data/*_ascend_ms | head -n 1); $(VENV)/bin/ms-profiler summary "$$directory"
 
 test: lint ## Run the linters and every test that fits into a few minutes.
-	$(PY) -m pytest -n auto $(PYTEST_ARGS)
+	$(PY) -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.tests ## Run the tests that take minutes each.
 	$(PY) -m pytest -m slow $(PYTEST_ARGS)

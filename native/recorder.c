@@ -54,8 +54,8 @@ static void close_session(void) {
   msp_control_anchor();
   msp_gate_close();
   msp_helper_stop();
-  recorder.last.dropped = msp_control_dropped();
   recorder.last.dropped_limit = msp_control_dropped_by_limit();
+  recorder.last.dropped = msp_control_dropped();
   msp_control_close();
   recorder.last.dropped += msp_store_close();
   recorder.last.bytes = msp_store_bytes();
@@ -111,8 +111,8 @@ void msp_get_stats(msp_stats *stats) {
   bool open = msp_gate_hold(msp_gate_load(&msp_gate_page->session));
   *stats = recorder.last;
   if (open) {
+    stats->dropped_limit = msp_control_dropped_by_limit(); /* first: it is counted last */
     stats->dropped = msp_control_dropped();
-    stats->dropped_limit = msp_control_dropped_by_limit();
     stats->bytes = msp_store_bytes();
     stats->failure = msp_store_failure();
     msp_gate_let_go();

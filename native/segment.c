@@ -206,11 +206,9 @@ static int flush_new(msp_segment *segment, int descriptor) {
   static msp_slot bounce[BOUNCE_SLOTS]; /* one caller at a time */
   for (;;) {
     uint32_t first = segment->flushed, count = 0, open_before = segment->open_count;
-    while (first + count < segment->capacity && count < BOUNCE_SLOTS) {
+    while (first + count < segment->ready && count < BOUNCE_SLOTS) {
       msp_slot *slot = &segment->slots[first + count];
-      uint32_t word = committed(slot);
-      if (word == 0) break;
-      uint8_t kind = copy_slot(&bounce[count], slot, word);
+      uint8_t kind = copy_slot(&bounce[count], slot, committed(slot));
       uint32_t extra = bounce[count].extra;
       if (count + 1 + extra > BOUNCE_SLOTS) break;
       if (kind == MSP_KIND_OPEN && !remember_open(segment, first + count)) {
@@ -230,11 +228,19 @@ static int flush_new(msp_segment *segment, int descriptor) {
   }
 }
 
+void msp_segment_make_ready(msp_segment *segment) {
+  segment->complete = __atomic_load_n(&segment->retired, __ATOMIC_ACQUIRE);
+  while (segment->ready < segment->capacity) {
+    uint32_t word = committed(&segment->slots[segment->ready]);
+    if (word == 0) return;
+    segment->ready += 1u + msp_slot_extra(word);
+  }
+}
+
 int msp_segment_flush(msp_segment *segment, const char *folder) {
   uint64_t dropped = __atomic_load_n(&segment->header->dropped, __ATOMIC_RELAXED);
   bool header = segment->flushed == 0 || dropped != segment->flushed_dropped;
-  bool slots = segment->flushed < segment->capacity && committed(&segment->slots[segment->flushed]) != 0;
-  if (!header && !slots && segment->open_count == 0) return 0;
+  if (!header && segment->flushed == segment->ready && segment->open_count == 0) return 0;
   char path[PATH_ROOM];
   segment_path(path, folder, segment->index);
   /* opened anew each time: a job that closes every descriptor must not make us write into a file of its own */

@@ -20,7 +20,9 @@ typedef struct msp_segment {
   int32_t holders;                  /* the writer, and for written segments the list; the last one frees */
   bool mapped;                      /* the memory is the file; otherwise msp_segment_flush copies it */
   bool retired;                     /* written segments: no slot of it changes any more */
+  bool complete;                    /* written segments: it was retired before `ready` was set */
   uint32_t flushed;                 /* written segments: slots in the file */
+  uint32_t ready;                   /* written segments: slots that msp_segment_flush may copy */
   uint64_t flushed_dropped;         /* written segments: header->dropped in the file */
   uint32_t *open;                   /* written segments: slots that were open when they were copied */
   uint32_t open_count;
@@ -49,7 +51,12 @@ void msp_segment_release(msp_segment *segment);
 /* Remove the file of a segment that nothing was written to. */
 void msp_segment_unlink(const char *folder, uint32_t index);
 
-/* Copy what was committed or ended since the last call to the file. One caller at a time. Returns 0 or an errno. */
+/* Note how far the slots are committed, and whether that is all. The strings that they name are committed too, but
+ * perhaps not yet copied: of a store, first all segments are made ready, then the control stream is copied, then the
+ * rest. */
+void msp_segment_make_ready(msp_segment *segment);
+
+/* Copy what was ready or has ended since the last call to the file. One caller at a time. Returns 0 or an errno. */
 int msp_segment_flush(msp_segment *segment, const char *folder);
 
 #endif

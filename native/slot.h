@@ -15,6 +15,14 @@ static inline uint32_t msp_slot_word(uint8_t kind, uint8_t category, uint8_t fla
 #endif
 }
 
+static inline uint8_t msp_slot_extra(uint32_t word) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  return (uint8_t)(word >> 24);
+#else
+  return (uint8_t)word;
+#endif
+}
+
 static inline msp_word *msp_slot_last(msp_slot *slot) { return (msp_word *)(void *)&slot->kind; }
 
 /* Relaxed stores are plain ones to the processor; they are atomic because another thread may copy the slot to its file

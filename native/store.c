@@ -9,8 +9,9 @@
 #include "gate.h"
 #include "helper.h"
 
-#define RETRY_NS 1000000000u /* a full disk is asked again once a second */
-#define RETIRED_MOST 16      /* written segments that wait to be copied: 64 MiB at most */
+#define RETRY_NS 1000000000u     /* a full disk is asked again once a second */
+#define RETIRED_MOST (32u << 20) /* bytes of written segments that wait to be copied */
+#define FULL_MOST 2              /* mapped segments that wait to be unmapped */
 
 static struct {
   pthread_mutex_t lock;       /* for the lists and the budget; never held during a system call on a file */
@@ -25,7 +26,9 @@ static struct {
   msp_segment *spare;
   uint32_t spare_slots; /* size of the spare wanted; 0: none */
   msp_segment *written;
-  uint32_t retired;
+  uint64_t retired; /* bytes */
+  msp_segment *full;
+  uint32_t full_count;
 } store = {.lock = PTHREAD_MUTEX_INITIALIZER, .flush_lock = PTHREAD_MUTEX_INITIALIZER};
 
 int msp_store_open(const msp_store_settings *settings) {
@@ -39,46 +42,61 @@ int msp_store_open(const msp_store_settings *settings) {
   store.bytes = 0;
   store.failure = 0;
   store.retry_ns = 0;
-  store.left_over = store.spare = store.written = NULL;
+  store.left_over = store.spare = store.written = store.full = NULL;
   store.spare_slots = 0;
   store.retired = 0;
+  store.full_count = 0;
   return 0;
 }
 
-/* In flush_lock. Copy every written segment; let go of those that are done. */
-static uint64_t flush_written(bool closing) {
-  uint64_t lost = 0;
+/* New segments are put in front, and only flush_written takes any out. */
+static msp_segment *next_written(msp_segment *const *link) {
+  pthread_mutex_lock(&store.lock);
+  msp_segment *segment = *link;
+  pthread_mutex_unlock(&store.lock);
+  return segment;
+}
+
+static void take_out(msp_segment *segment) {
+  pthread_mutex_lock(&store.lock);
   msp_segment **link = &store.written;
-  for (;;) {
-    pthread_mutex_lock(&store.lock); /* new segments are put in front, only this loop takes any out */
-    msp_segment *segment = *link;
-    pthread_mutex_unlock(&store.lock);
-    if (segment == NULL) return lost;
-    bool done = __atomic_load_n(&segment->retired, __ATOMIC_ACQUIRE);
+  while (*link != segment) link = &(*link)->next_written;
+  *link = segment->next_written;
+  pthread_mutex_unlock(&store.lock);
+  msp_segment_release(segment);
+}
+
+/* Copy the control stream, or the others, and let go of the segments that are done. Returns the slots lost. */
+static uint64_t flush_kind(bool control, bool closing) {
+  uint64_t lost = 0;
+  for (msp_segment *segment = next_written(&store.written), *next; segment != NULL; segment = next) {
+    next = next_written(&segment->next_written);
+    if ((segment->header->flags == MSP_SEGMENT_CONTROL) != control) continue;
+    if (control) msp_segment_make_ready(segment);
     int error = msp_segment_flush(segment, store.folder);
-    if (error != 0) {
-      __atomic_store_n(&store.failure, error, __ATOMIC_RELAXED);
-      if (closing) {
-        for (uint32_t slot = segment->flushed; slot < segment->capacity && segment->slots[slot].kind != 0; ++slot)
-          ++lost;
-      }
-    }
-    if (closing || (done && error == 0)) {
-      pthread_mutex_lock(&store.lock);
-      while (*link != segment) link = &(*link)->next_written; /* others came in front */
-      *link = segment->next_written;
-      pthread_mutex_unlock(&store.lock);
-      if (done) __atomic_sub_fetch(&store.retired, 1, __ATOMIC_RELAXED);
-      msp_segment_release(segment);
-    } else {
-      link = &segment->next_written;
-    }
+    if (error != 0) __atomic_store_n(&store.failure, error, __ATOMIC_RELAXED);
+    if (error != 0 && closing) lost += segment->ready - segment->flushed;
+    if (!closing && (!segment->complete || error != 0)) continue;
+    if (segment->complete) __atomic_sub_fetch(&store.retired, segment->size, __ATOMIC_RELAXED);
+    take_out(segment);
   }
+  return lost;
+}
+
+/* In flush_lock. No event gets into its file before the strings that it names are in theirs. */
+static uint64_t flush_written(bool closing) {
+  for (msp_segment *segment = next_written(&store.written); segment != NULL;
+       segment = next_written(&segment->next_written)) {
+    msp_segment_make_ready(segment);
+  }
+  flush_kind(true, closing);
+  return flush_kind(false, closing);
 }
 
 uint64_t msp_store_close(void) {
   if (store.spare != NULL) msp_store_discard(store.spare);
   store.spare = NULL;
+  msp_store_unmap_full();
   while (store.left_over != NULL) {
     msp_segment *segment = store.left_over;
     store.left_over = segment->next;
@@ -95,9 +113,10 @@ uint64_t msp_store_close(void) {
 void msp_store_after_fork(void) {
   pthread_mutex_init(&store.lock, NULL);
   pthread_mutex_init(&store.flush_lock, NULL);
-  store.left_over = store.spare = store.written = NULL;
+  store.left_over = store.spare = store.written = store.full = NULL;
   store.spare_slots = 0;
   store.retired = 0;
+  store.full_count = 0;
   store.bytes = 0;
   store.failure = 0;
 }
@@ -221,12 +240,40 @@ void msp_store_leave_over(msp_segment *segment, uint32_t used) {
 
 void msp_store_retire(msp_segment *segment) {
   if (!segment->mapped) {
-    __atomic_add_fetch(&store.retired, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&store.retired, segment->size, __ATOMIC_RELAXED);
     __atomic_store_n(&segment->retired, true, __ATOMIC_RELEASE);
     msp_helper_wake();
     if (!msp_helper_runs()) msp_store_flush();
+    msp_segment_release(segment);
+    return;
   }
-  msp_segment_release(segment);
+  pthread_mutex_lock(&store.lock);
+  bool later = msp_helper_runs() && store.full_count < FULL_MOST;
+  if (later) {
+    segment->next = store.full;
+    store.full = segment;
+    ++store.full_count;
+  }
+  pthread_mutex_unlock(&store.lock);
+  if (later) {
+    msp_helper_wake();
+  } else {
+    msp_segment_release(segment);
+  }
+}
+
+void msp_store_unmap_full(void) {
+  for (;;) {
+    pthread_mutex_lock(&store.lock);
+    msp_segment *segment = store.full;
+    if (segment != NULL) {
+      store.full = segment->next;
+      --store.full_count;
+    }
+    pthread_mutex_unlock(&store.lock);
+    if (segment == NULL) return;
+    msp_segment_release(segment);
+  }
 }
 
 void msp_store_discard(msp_segment *segment) {
@@ -235,8 +282,8 @@ void msp_store_discard(msp_segment *segment) {
   __atomic_store_n(&store.bytes, store.bytes - segment->size, __ATOMIC_RELAXED);
   pthread_mutex_unlock(&store.lock);
   if (!segment->mapped) {
-    segment->flushed = segment->capacity; /* nothing to copy */
-    __atomic_add_fetch(&store.retired, 1, __ATOMIC_RELAXED);
+    segment->flushed = segment->ready = segment->capacity; /* nothing to copy */
+    __atomic_add_fetch(&store.retired, segment->size, __ATOMIC_RELAXED);
     __atomic_store_n(&segment->retired, true, __ATOMIC_RELEASE);
   }
   msp_segment_release(segment);

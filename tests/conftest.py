@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +55,15 @@ def environment(options=None, **extra):
     if options is not None:
         variables[VARIABLE] = options if isinstance(options, str) else json.dumps(options)
     return variables | extra
+
+
+def eventually(condition, seconds=60):
+    """Wait until `condition()` is true, looking a hundred times a second; fail when that takes too long."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        pause.wait(0.01)
 
 
 @pytest.fixture

@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 from ms_profiler.job.recorder.python import PythonRecorder
+from store_check import read_store
 
 #: mapped and written: segments that are the file's own pages, and segments that are copied to it
 KINDS = ("native", "native-written", "python", "python-written")
@@ -43,7 +45,8 @@ def descriptors():
 
 
 def start_program(program, *args):
-    environment = os.environ | {"PYTHONPATH": str(TESTS)}
+    path = [str(TESTS), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
     return subprocess.Popen(
         [sys.executable, TESTS / "programs" / program, *map(str, args)], stdout=subprocess.PIPE, env=environment
     )
@@ -55,3 +58,22 @@ def run_program(program, *args):
         out, _ = process.communicate(timeout=100)
     assert process.returncode == 0
     return out.decode()
+
+
+def finish(recorder, folder):
+    """Close the recorder, read what it wrote, and compare its own account of it."""
+    recorder.close()
+    store, stats = read_store(folder), recorder.stats()
+    assert stats.records == len(store.records)
+    assert (stats.dropped, stats.dropped_limit) == (store.dropped, store.dropped_limit)
+    assert stats.bytes == store.bytes
+    assert stats.threads == len(store.threads)
+    return store
+
+
+def run_thread(function, *args):
+    """Run a thread to its end: `join` returns before the system's thread has ended."""
+    thread = threading.Thread(target=function, args=args)
+    thread.start()
+    thread.join()
+    poll(lambda: not os.path.exists(f"/proc/self/task/{thread.native_id}"))

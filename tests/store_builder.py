@@ -71,8 +71,31 @@ class ThreadBuilder:
     def open(self, name, category, start):
         self.segment.add(Kind.OPEN, RAW_NS + start, 0, 0, self.process.string(name), category)
 
-    def instant(self, name, category, time):
-        self.segment.add(Kind.INSTANT, RAW_NS + time, RAW_NS + time, 0, self.process.string(name), category)
+    def instant(self, name, category, time, arg=0):
+        self.segment.add(Kind.INSTANT, RAW_NS + time, RAW_NS + time, arg, self.process.string(name), category)
+
+    def window(self, index, start, end, kernels, *, jump=0, shapes=True):
+        """Record a window of the kernel stream; one without an end was never written out.
+
+        `kernels` are (name, start, duration, shapes), or (name, start, duration, shapes, lane); what the wall clock was
+        set by before them is `jump`.
+        """
+        self.instant("kernel window", Category.PROFILER, start, index)
+        lines, noted = {}, []
+        for name, begin, duration, dimensions, *lane in sorted(kernels, key=lambda kernel: kernel[1]):
+            text = f"{WALL_NS + begin + jump},{duration / 1e6:.6g},{lane[0] if lane else 0} "
+            lines[name] = lines.get(name, "") + text
+            last = name.rpartition("/")[2]
+            primitive, dash, _ = last.rpartition("-")
+            noted.append(f"{primitive};{last if dash else ''};3156159895;{dimensions if dash else ''}\n")
+        files = self.process.windows.setdefault(index, {})
+        if lines:
+            files["cpu_op_execute_timestamp_0.txt"] = "".join(f"{name};HostCpuOps;{lines[name]}\n" for name in lines)
+        if lines and shapes:
+            files["cpu_framework_0.txt"] = "".join(noted)
+        if end is not None:
+            self.instant("kernel window end", Category.PROFILER, end, index)
+            self.span("kernel drain", Category.PROFILER, end - 1000, end + 1000, arg=len(kernels))
 
     def counter(self, name, time, value):
         bits = struct.unpack("=Q", struct.pack("=d", value))[0]
@@ -88,6 +111,7 @@ class ProcessBuilder:
     def __init__(self, pid, **info):
         self.pid = pid
         self.segments = []
+        self.windows = {}
         self.strings = {}
         self.control = self.new_segment(control=True, capacity=1024)
         self.info = run_info.ProcessInfo(pid=pid, recorder="native", state="ended", end="exit")
@@ -157,6 +181,11 @@ class StoreBuilder:
             (folder / layout.PROCESS_INFO).write_text(json.dumps(asdict(process.info)))
             for segment in process.segments:
                 (folder / layout.segment_name(segment.index)).write_bytes(segment.content())
+            for index, files in process.windows.items():
+                window = Path(layout.window_dir(str(folder), index))
+                window.mkdir(parents=True, exist_ok=True)
+                for name, content in files.items():
+                    (window / name).write_text(content)
         return self.path
 
     def segment_path(self, process, index):
@@ -189,6 +218,36 @@ def training(parent, steps=20, name="host_4242_20260101000000123_ascend_ms", ran
         thread.span("Momentum", Category.OPTIMIZER, start + 9 * MS, start + 9 * MS + MS // 2)
         start += 10 * MS
         thread.step(number, begin, start)
+    process.anchor(start + MS)
+    process.info.ended_ns = RAW_NS + start + MS
+    return store
+
+
+FORWARD = "Default/network-Loss/_backbone-Net/fc-Dense/MatMul-op0"
+BACKWARD = "Gradients/Default/network-Loss/_backbone-Net/fc-Dense/Grad_MatMul/MatMul-op1"
+UPDATE = "Default/optimizer-Momentum/ApplyMomentum-op0"
+
+
+def compiled(parent, steps=20, windows=2, name="host_4242_20260101000000123_ascend_ms", rank=0, **info):
+    """Build a training run in graph mode: 10 ms steps of 8 ms graph, in it kernels of 2, 3 and 0.5 ms."""
+    info = {"framework": {"name": "mindspore", "version": "2.10.0", "mode": "graph", "device": "CPU"}, **info}
+    store = StoreBuilder(parent, name, rank=rank, **info)
+    process = store.process()
+    thread = process.thread()
+    start, kernels, opened, index = 50 * MS, [], 49 * MS, 0
+    for number in range(steps):
+        thread.span("next", Category.DATA, start, start + MS)
+        thread.span("graph Net", Category.GRAPH, start + MS, start + 9 * MS)
+        kernels += [
+            (FORWARD, start + 2 * MS, 2 * MS, "input_1:[4, 8];input_2:[8, 8];input_3:NoShape;"),
+            (BACKWARD, start + 4 * MS, 3 * MS, "input_1:[4, 8];input_2:[8, 8];"),
+            (UPDATE, start + 8 * MS, MS // 2, "input_1:[8, 8];input_2:[];"),
+        ]
+        thread.step(number, start, start + 10 * MS)
+        start += 10 * MS
+        if (number + 1) % (steps // windows) == 0:
+            thread.window(index, opened, start + 2000, kernels)
+            index, kernels, opened, start = index + 1, [], start + 4000, start + MS
     process.anchor(start + MS)
     process.info.ended_ns = RAW_NS + start + MS
     return store

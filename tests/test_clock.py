@@ -66,7 +66,7 @@ def test_conversion_never_runs_backwards():
 @pytest.mark.parametrize("jump", [3600 * SECOND, -5 * SECOND, 50_000_000])
 def test_setting_the_wall_clock_is_reported_and_taken_out(jump):
     clock = Clock.from_anchors(anchors(0, 0, jump, jump))
-    assert clock.steps == (WallStep(REAL + 120 * SECOND, jump),)
+    assert clock.steps == (WallStep(REAL + 120 * SECOND, jump, REAL + 60 * SECOND),)
     assert clock.epoch_ns(RAW + 150 * SECOND) == REAL + 150 * SECOND
 
 

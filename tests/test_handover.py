@@ -1,13 +1,11 @@
 """The wait for the analysis, with a stand-in for the interpreter that runs it."""
 
-import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from conftest import environment
+from conftest import environment, eventually
 
 STATES = {"native": "", "python": "import sys; sys.modules['ms_profiler._native'] = None\n"}
 
@@ -53,29 +51,22 @@ def test_interrupt_ends_the_wait_and_not_the_job(program, tmp_path):
         text=True,
         cwd=tmp_path,
     )
-    deadline = time.monotonic() + 60
-    while not started.exists():
-        assert time.monotonic() < deadline and job.poll() is None
-        os.sched_yield()
+    eventually(started.exists)
     # until the wait itself begins, MindSpore's tear-down still runs, in which a Ctrl-C ends any job
-    wait_begins(job.pid, deadline)
+    eventually(lambda: sleeps(job.pid))
     job.send_signal(signal.SIGINT)
     out, err = job.communicate(timeout=60)
     assert (job.returncode, out) == (0, "trained\n")
     assert "ms-profiler analyse" in err.splitlines()[-1]
 
 
-def wait_begins(pid, deadline):
-    """Wait until the process does little more than sleep: its only thread is in nanosleep."""
-    while time.monotonic() < deadline:
-        try:
-            with open(f"/proc/{pid}/task/{pid}/syscall") as stream:
-                number = stream.read().split()[0]
-        except OSError:
-            number = ""
-        if number in ("35", "230", "115"):  # nanosleep, clock_nanosleep on x86-64; clock_nanosleep on arm64
-            return
-    raise AssertionError("the job never began to wait")
+def sleeps(pid):
+    """Return whether the main thread of a process is in nanosleep (x86-64) or clock_nanosleep (x86-64, arm64)."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/syscall") as stream:
+            return stream.read().split()[0] in ("35", "230", "115")
+    except OSError:
+        return False
 
 
 def test_closed_stderr_stops_nothing(job, program, tmp_path):

@@ -9,7 +9,7 @@ import sys
 from collections import Counter, defaultdict
 
 import pytest
-from conftest import PROGRAMS, environment
+from conftest import PROGRAMS, environment, eventually
 
 NETWORKS = PROGRAMS / "networks.py"
 #: runs a program as if we were not installed, so that MindSpore's own collector finds the variable
@@ -115,9 +115,7 @@ def test_kill_loses_the_window_that_was_open_and_says_so(tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as job:
-        while len(list(tmp_path.glob("*/FRAMEWORK/*/kernels/000015"))) == 0:
-            assert job.poll() is None
-            os.sched_yield()
+        eventually(lambda: list(tmp_path.glob("*/FRAMEWORK/*/kernels/000015")), 120)
         job.kill()
     (result,) = tmp_path.glob("*_ascend_ms")
     assert job.returncode == -signal.SIGKILL

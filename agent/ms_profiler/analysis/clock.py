@@ -6,7 +6,7 @@ when its offset differs from the last knot's by more than the two readings are u
 constant offset, and durations come out as measured.
 
 When somebody sets the wall clock during the run the offset jumps. The jump is reported and taken out, so that the
-time line goes on as it began.
+time line goes on as it began. What another source read from the wall clock is brought onto that line by `from_wall`.
 """
 
 from collections.abc import Iterable
@@ -22,14 +22,17 @@ SLEW_PPM = 500
 STEP_MINIMUM_NS = 100_000
 #: readings that took longer than this many times the best one are not used
 POOR_READING = 10
+#: how far a time that another source read may lie outside what contains it; extrapolation and slewing stay below it
+SLACK_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class WallStep:
-    """The wall clock was set: at which moment of the time line, and by how much."""
+    """The wall clock was set: by which moment of the time line, by how much, and after which moment."""
 
     at_ns: int
     jump_ns: int
+    after_ns: int
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,9 @@ class Clock:
             noise = pair.half_width_ns + last.half_width_ns
             change = pair.real_ns - pair.raw_ns - shift - knots[-1][1]
             slew = (pair.raw_ns - previous.raw_ns) * SLEW_PPM // 1_000_000
-            previous = pair
+            before, previous = previous, pair
             if abs(change) > noise + slew + STEP_MINIMUM_NS:
-                steps.append(WallStep(pair.raw_ns + knots[-1][1], change))
+                steps.append(WallStep(pair.raw_ns + knots[-1][1], change, before.raw_ns + knots[-1][1]))
                 shift += change
             elif abs(change) > noise:
                 knots.append((pair.raw_ns, knots[-1][1] + change))
@@ -94,6 +97,30 @@ class Clock:
         since = (raw - times.gather(row)).clip(lower_bound=0)
         creep = (slopes.gather(row) * since.cast(pl.Float64)).round().cast(pl.Int64)
         return (raw + offsets.gather(row) + creep).rename(raw.name)
+
+    def from_wall(self, wall: pl.Series, start_ns: int, end_ns: int) -> pl.Series:
+        """Bring readings of the wall clock onto the time line.
+
+        t = w - sum of the jumps before t. Near a jump a reading may fit both sums; then the earlier is taken.
+
+        Args:
+            wall: Int64 nanoseconds since the epoch.
+            start_ns: earliest time there can be.
+            end_ns: latest.
+
+        Returns:
+            times; null where none fits.
+        """
+        times = pl.repeat(None, len(wall), dtype=pl.Int64, eager=True)
+        shift, after = 0, start_ns - SLACK_NS
+        for place in range(len(self.steps) + 1):
+            until = min(self.steps[place].at_ns, end_ns + SLACK_NS) if place < len(self.steps) else end_ns + SLACK_NS
+            moved = wall - shift
+            times = times.zip_with(times.is_not_null() | (moved < after) | (moved > until), moved)
+            if place < len(self.steps):
+                shift += self.steps[place].jump_ns
+                after = max(self.steps[place].after_ns, start_ns - SLACK_NS)
+        return times.rename(wall.name)
 
     def epoch_ns(self, raw: int) -> int:
         """Convert one time, as `epoch` does."""

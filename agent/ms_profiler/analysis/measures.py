@@ -5,9 +5,10 @@ from typing import Any
 
 import polars as pl
 
-from ms_profiler.analysis import tables
+from ms_profiler.analysis import kernels, tables
 from ms_profiler.analysis.metrics import (
     advice,
+    communication,
     completeness,
     cost,
     dataset,
@@ -18,8 +19,9 @@ from ms_profiler.analysis.metrics import (
     steps,
     verdict,
 )
+from ms_profiler.analysis.metrics.kernels import by_type
 from ms_profiler.errors import UsageError
-from ms_profiler.store.format import Category
+from ms_profiler.store.format import CATEGORY_FINE, Category
 
 
 @dataclass
@@ -35,7 +37,10 @@ class Measures:
         shares: time by phase, see `phases.shares`.
         compiled: steps (rows of `steps.table`) that compiled something.
         compile_ns: time in which something was compiled.
-        states: the recorded steps cut by state, see `overlap.states`.
+        stream: the kernels, and the recorded steps by state, see `analysis.kernels`.
+        sums: of `operators.sum_up`, over all spans.
+        types: kernels by primitive, see `kernels.by_type`.
+        calls: what was exchanged with other ranks, see `communication.calls`.
         run_ns: from the first to the last record.
     """
 
@@ -47,7 +52,10 @@ class Measures:
     shares: pl.DataFrame
     compiled: list[int]
     compile_ns: int
-    states: pl.DataFrame
+    stream: kernels.Stream
+    sums: pl.DataFrame
+    types: pl.DataFrame
+    calls: pl.DataFrame
     operators: pl.DataFrame
     modules: pl.DataFrame
     waits: pl.DataFrame
@@ -56,6 +64,11 @@ class Measures:
     completeness: dict[str, Any]
     cost: dict[str, Any]
     run_ns: int
+
+    @property
+    def states(self) -> pl.DataFrame:
+        """Return the recorded steps cut by state, see `overlap.states`."""
+        return self.stream.states
 
     @property
     def steady(self) -> pl.DataFrame:
@@ -89,10 +102,16 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     compile_ns = intervals.total_ns(
         intervals.union(spans.filter(pl.col("process") == used.process, pl.col("category") == Category.COMPILE))
     )
-    sums = operators.sum_up(spans) if recording.sums is None else recording.sums
+    sums = operators.sum_up(spans)
+    if recording.sums is not None:
+        sums = pl.concat([sums.filter(pl.col("category") < CATEGORY_FINE), recording.sums])
     first, last = int(_least(recording.processes["first_ns"])), int(_most(recording.processes["last_ns"]))
     before_ns = int(used.table["end_ns"][compiled[-1]]) - first if compiled else 0
     recorded = used.recorded.height
+    stream = kernels.collect(
+        recording, used, overlap.computing(pieces), overlap.communicating(spans, pieces, used), chosen is not None
+    )
+    types = by_type(stream.sums, stream.names)
     measures = Measures(
         recording=recording,
         chosen=chosen,
@@ -102,13 +121,16 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         shares=shares,
         compiled=compiled,
         compile_ns=compile_ns,
-        states=overlap.states(overlap.computing(pieces), overlap.communicating(spans, pieces, used), used),
+        stream=stream,
+        sums=sums,
+        types=types,
+        calls=communication.calls(recording.spans, recording.names, used, stream.table),
         operators=operators.by_name(sums, recording.names, Category.OP),
         modules=operators.by_name(sums, recording.names, Category.MODULE),
         waits=dataset.waits(spans, recording.names),
-        finding=verdict.finding(shares, used.source, recorded, compile_ns, before_ns, last - first),
+        finding=verdict.finding(shares, used.source, recorded, compile_ns, before_ns, last - first, types),
         advice=[],
-        completeness=completeness.completeness(recording),
+        completeness=completeness.completeness(recording, stream.lost),
         cost=cost.cost(recording, last - first),
         run_ns=last - first,
     )

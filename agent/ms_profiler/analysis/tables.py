@@ -6,7 +6,7 @@ into `names`, so that ten million spans stay ten million times a few machine wor
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -16,6 +16,11 @@ from ms_profiler.store.run_info import RunInfo
 
 #: thread number of records whose thread is not known
 UNKNOWN_THREAD = 2**32 - 1
+
+#: what the job calls the begin and the end of a window of the kernel stream, and the time of writing it out
+WINDOW = "kernel window"
+WINDOW_END = "kernel window end"
+DRAIN = "kernel drain"
 
 #: one per process that recorded
 PROCESSES = pl.Schema(
@@ -88,6 +93,59 @@ STEPS = pl.Schema(
     }
 )
 
+#: one per kernel, by process, lane and start
+KERNELS = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "lane": pl.UInt32,  # the framework's own number of the thread that ran it
+        "kernel": pl.UInt32,  # row of `KERNEL_NAMES`
+        "start_ns": pl.Int64,
+        "duration_ns": pl.Int64,
+        "wait_ns": pl.Int64,  # since the end of the kernel before it in its lane and window; 0 for the first
+        "shapes": pl.UInt32,  # row of the texts, null where not known
+        "step": pl.UInt32,  # row of the steps in use, null outside
+        "host": pl.UInt32,  # row of the innermost span on the stepping thread that contains its start, null where none
+        "launch": pl.UInt32,  # row of the operator or communication span that queued it, null where not known
+        "module": pl.UInt32,  # row of the texts, null where not known
+        "bound": pl.UInt8,  # metrics.binding.Bound: to what
+        "part": pl.UInt8,  # metrics.scopes.Part: of a training step
+    }
+)
+
+#: one per kernel name; kernels name their row
+KERNEL_NAMES = pl.Schema(
+    {
+        "full_name": pl.String,  # as the framework shows it
+        "type": pl.String,  # its primitive
+        "scope": pl.String,  # what stands before the last part, empty without one
+        "module": pl.String,  # by its scope, null where that names none
+        "class": pl.String,  # of that module
+    }
+)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of time whose kernels the framework wrote out together.
+
+    Attributes:
+        process: pid.
+        index: its number in the process.
+        folder: what was written, whether or not it is there.
+        start_ns: when it began.
+        end_ns: when it ended, or when that must have been at the latest.
+        ended: the process says that it ended.
+        drained: how many kernels the process counted in it; None where it did not.
+    """
+
+    process: int
+    index: int
+    folder: str
+    start_ns: int
+    end_ns: int
+    ended: bool
+    drained: int | None
+
 
 @dataclass
 class Recording:
@@ -105,6 +163,7 @@ class Recording:
             is given, `spans` has no fine-grained ones until `analysis.thinning` has chosen some.
         sums: fine-grained spans by name, as of `metrics.operators.sum_up`, where `spans` does not hold all of them.
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
+        windows: of the kernel stream, by process and start.
     """
 
     directory: str
@@ -123,3 +182,4 @@ class Recording:
     again: Callable[[], Iterator[pl.DataFrame]] | None = None
     sums: pl.DataFrame | None = None
     detailed: list[int] | None = None
+    windows: list[Window] = field(default_factory=list)

@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis import tables
-from ms_profiler.analysis.metrics import operators, steps
+from ms_profiler.analysis.metrics import intervals, operators, steps
 from ms_profiler.analysis.nesting import nest
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
@@ -99,24 +99,18 @@ class _Thinner:
             pl.lit(0, pl.UInt64).alias("count"),
             pl.lit(0, pl.Int64).alias("total_ns"),
             pl.col("self_ns") - pl.col("duration_ns"),
-            pl.lit(0, pl.Int64).alias("max_ns"),
+            pl.lit(None, pl.Int64).alias("min_ns"),
+            pl.lit(None, pl.Int64).alias("max_ns"),
+            pl.lit(0, pl.Int128).alias("squares"),
         )
         self.sums = [operators.add_up([*self.sums, operators.sum_up(timed.filter(~pl.col("counted"))), late])]
         modules = nest(spans.filter(pl.col("category") == Category.MODULE).drop("depth", "parent"))
         fine = spans.filter(_FINE, ~pl.col("counted"))
-        inside = _inside(fine["start_ns"], self.windows)
+        inside = intervals.locate(fine["start_ns"], self.windows).is_not_null()
         outermost = modules.filter(pl.col("depth") == 0, ~pl.col("counted"))
         self.kept += [
             fine.filter(inside).select(_COLUMNS),
-            outermost.filter(~_inside(outermost["start_ns"], self.windows)).select(_COLUMNS),
+            outermost.filter(intervals.locate(outermost["start_ns"], self.windows).is_null()).select(_COLUMNS),
         ]
         latest = pl.col("start_ns").max().over("process", "thread", pl.col("category") == Category.OP)
         self._carried = spans.filter(pl.col("end_ns") > latest).select(_COLUMNS)
-
-
-def _inside(times: pl.Series, windows: pl.DataFrame) -> pl.Series:
-    """Tell for each time whether it is in one of the windows, which are sorted and do not overlap."""
-    if windows.is_empty():
-        return pl.repeat(False, len(times), eager=True)
-    row = windows["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1
-    return (row >= 0) & (times < windows["end_ns"].gather(row.clip(lower_bound=0)))

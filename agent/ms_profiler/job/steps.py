@@ -1,8 +1,8 @@
 """Where one training step ends and the next begins, for a job that does not say so itself.
 
 Several sources report boundaries. The best one that speaks wins, once: a framework's own loop at its first step; a
-repeating cycle of optimizer calls; a cell that trains; a dataset's batches. Until the winner is known, boundaries are
-kept, not written, so that no step is lost or counted twice.
+repeating cycle of optimizer calls; a cell that trains; a dataset's batches; calls of a network. Until the winner is
+known, boundaries are kept, not written, so that no step is lost or counted twice.
 
 A step begins where the one before it ended, so that nothing between two steps is lost, unless an epoch ended or a
 nested evaluation ran in between: then it begins with the wait for its first batch.
@@ -24,6 +24,7 @@ WHY = {
     StepSource.OPTIMIZER_CYCLE: "each full cycle of optimizer calls ends a step",
     StepSource.TRAIN_CELL: "each call of the cell that trains is a step",
     StepSource.DATASET: "each batch taken from the dataset begins a step",
+    StepSource.NETWORK_CALL: "each outermost call of the network is a step: no optimizer and no dataset told better",
     StepSource.WHOLE_RUN: "nothing in the job told one step from the next",
 }
 
@@ -60,6 +61,34 @@ class Track:
         return None if start is None else (start, end_ns)
 
 
+class Leader:
+    """Tell whose calls are the steps when several networks are called in turn: the one that is called again first.
+
+    Another takes its place after `TAKEOVER` calls between two of its own: another part of the job has begun.
+    """
+
+    TAKEOVER = 4
+
+    def __init__(self) -> None:
+        self._leader: Hashable = None
+        self._others: dict[Hashable, list[int]] = {}
+
+    def called(self, which: Hashable, end_ns: int) -> list[int]:
+        """Return the ends of steps that the end of this call tells of, oldest first."""
+        if which != self._leader:
+            if len(self._others) > PENDING:
+                self._others.clear()
+            ends = self._others.setdefault(which, [])
+            ends.append(end_ns)
+            if len(ends) < (2 if self._leader is None else self.TAKEOVER):
+                return []
+            self._leader = which
+        else:
+            ends = [end_ns]
+        self._others = {}
+        return ends
+
+
 class Steps:
     """Take boundaries from all sources, decide which one counts, and write the steps.
 
@@ -87,22 +116,37 @@ class Steps:
         self._decided = decided
         self._stepped = stepped
         self._tracks = {source: Track() for source in StepSource}
+        self._chosen: Track | None = None  # that of the source that decides
+        self._name = 0  # id of its name
         self._thread: int | None = None
         self._loops = 0  # framework loops that are running: while one is, only it counts
         self._suspended = 0
         self._optimizers = 0
         self._calls: list[Hashable] = []
         self._cycle = 0
+        self._depth = 0  # calls of networks that have not returned
+        self._leader = Leader()
         if schedule is not None:
             recorder.pause(not schedule.records(0))
 
+    @property
+    def recording(self) -> bool:
+        """Return whether the schedule records what happens now."""
+        return self.schedule is None or self.schedule.records(self.count)
+
     def began(self, at_ns: int) -> None:
         """Note that work on a step begins, where no earlier boundary says so."""
+        chosen = self._chosen
+        if chosen is not None and chosen.start is not None:
+            return  # the usual case, and a hot path
         if self._listens():
             self._open(at_ns)
 
     def batch_began(self, at_ns: int) -> None:
         """Note that the wait for a batch begins."""
+        chosen = self._chosen
+        if chosen is not None and chosen.start is not None and self.source != StepSource.DATASET:
+            return
         if self._listens():
             track = self._tracks[StepSource.DATASET]
             if track.start is None:
@@ -139,6 +183,10 @@ class Steps:
         """Note that the job has one more optimizer."""
         self._optimizers += 1
 
+    def optimizer_absorbed(self) -> None:
+        """Note that one of the job's optimizers is part of another, whose calls alone count."""
+        self._optimizers -= 1
+
     def optimizer_ended(self, optimizer: Hashable, at_ns: int) -> None:
         """Note that a call of an optimizer ended; `optimizer` tells it from others."""
         if not self._listens() or self._loops or self._outranked(StepSource.OPTIMIZER_CYCLE):
@@ -156,9 +204,32 @@ class Steps:
         self._settle_cycle(self._optimizers if len(self._calls) <= PENDING // 2 else len(set(self._calls)))
         del self._calls[:-PENDING], track.pending[:-PENDING]
 
+    def call_began(self, at_ns: int) -> None:
+        """Note that a call of a network, a gradient or a compiled function begins; calls may nest."""
+        if self._outranked(StepSource.NETWORK_CALL) or not self._listens():
+            return
+        if not self._depth:
+            track = self._tracks[StepSource.NETWORK_CALL]
+            if track.start is None:
+                track.start = at_ns
+        self._depth += 1
+
+    def call_ended(self, network: Hashable, at_ns: int) -> None:
+        """Note that such a call ended; `network` tells what was called from others."""
+        if self._outranked(StepSource.NETWORK_CALL) or not self._listens():
+            return
+        self._depth = max(self._depth - 1, 0)
+        if not self._depth:
+            for end_ns in self._leader.called(network, at_ns):
+                self._boundary(StepSource.NETWORK_CALL, end_ns)
+
     def ended(self, source: StepSource, at_ns: int) -> None:
         """Note that a step ended, according to `source`."""
-        if self._listens():
+        if not self._listens():
+            return
+        if source == self.source and not self._loops and self._chosen is not None:
+            self._step(self._chosen, at_ns)  # the usual case, and a hot path
+        else:
             self._boundary(source, at_ns)
 
     def close(self) -> None:
@@ -166,7 +237,7 @@ class Steps:
         if self.source is None and self._calls:
             self._settle_cycle(len(set(self._calls)))
         if self.source is None:
-            for source in (StepSource.TRAIN_CELL, StepSource.DATASET):
+            for source in (StepSource.TRAIN_CELL, StepSource.DATASET, StepSource.NETWORK_CALL):
                 if self._tracks[source].pending:
                     self._decide(source)
                     return
@@ -188,7 +259,7 @@ class Steps:
 
     def _open(self, at_ns: int) -> None:
         for source, track in self._tracks.items():
-            if track.start is None and source != StepSource.DATASET:
+            if track.start is None and source not in (StepSource.DATASET, StepSource.NETWORK_CALL):
                 track.start = at_ns
 
     def _settle_cycle(self, known: int) -> None:
@@ -209,22 +280,34 @@ class Steps:
         if self._outranked(source) or (self._loops and source > StepSource.FRAMEWORK_LOOP):
             return
         track = self._tracks[source]
+        if self.source == source:
+            self._step(track, at_ns)
+            return
         step = track.end(at_ns)
         if step is None:
             return
-        if self.source == source:
-            self._write(*step)
-            self._pass(track)
-            return
         track.pending.append(step)
         best = source <= StepSource.FRAMEWORK_LOOP or (self.source is not None and source < self.source)
-        enough = 2 if source == StepSource.TRAIN_CELL else PENDING
-        if best or (len(track.pending) >= enough and not self._calls):
+        if best or (len(track.pending) >= self._enough(source) and not self._calls):
             self._decide(source)
+        elif source == StepSource.NETWORK_CALL:
+            del track.pending[:-PENDING]
+
+    def _enough(self, source: StepSource) -> int:
+        """Return how many steps a source has to report before it is believed."""
+        if source == StepSource.TRAIN_CELL:
+            return 2
+        if source == StepSource.NETWORK_CALL:
+            batches = self._tracks[StepSource.DATASET]
+            if batches.pending or batches.start is not None:
+                return PENDING + 1  # never: batches are better
+            return 2 if not self._optimizers else PENDING
+        return PENDING
 
     def _decide(self, source: StepSource) -> None:
         self.source = source
-        track = self._tracks[source]
+        self._chosen = track = self._tracks[source]
+        self._name = self.recorder.intern(source.name.lower())
         pending, track.pending = track.pending, []
         for other in self._tracks.values():
             other.pending.clear()
@@ -232,6 +315,13 @@ class Steps:
         for start, end in pending:
             self._write(start, end)
         if pending:
+            self._pass(track)
+
+    def _step(self, track: Track, at_ns: int) -> None:
+        """Write the step that ends, according to the source that decides."""
+        start, track.start = track.start, at_ns
+        if start is not None:
+            self._write(start, at_ns)
             self._pass(track)
 
     def _pass(self, track: Track) -> None:
@@ -242,8 +332,7 @@ class Steps:
         source = self.source or StepSource.WHOLE_RUN
         recorded = self.schedule is None or self.schedule.records(self.count)
         flags = 0 if recorded else int(Flag.UNRECORDED)
-        name = self.recorder.intern(source.name.lower())
-        self.recorder.record(Kind.STEP, source, flags, name, start_ns, end_ns, self.count)
+        self.recorder.record(Kind.STEP, source, flags, self._name, start_ns, end_ns, self.count)
         self.count += 1
         if self.schedule is not None:
             self.recorder.pause(not self.schedule.records(self.count))

@@ -68,7 +68,10 @@ class Category(IntEnum):
 
 
 class StepSource(IntEnum):
-    """Who says where a step ends, best first; the category of a `Kind.STEP` slot."""
+    """Who says where a step ends, best first; the category of a `Kind.STEP` slot.
+
+    `WHOLE_RUN` is what is left when none of the others speaks; it is never in a slot.
+    """
 
     SCRIPT = 1
     FRAMEWORK_LOOP = 2
@@ -76,3 +79,4 @@ class StepSource(IntEnum):
     TRAIN_CELL = 4
     DATASET = 5
     WHOLE_RUN = 6
+    NETWORK_CALL = 7

@@ -34,7 +34,12 @@ METADATA: Final = "profiler_metadata.json"
 TRACE_VIEW: Final = "trace_view.json"
 STEP_TRACE_TIME: Final = "step_trace_time.csv"
 DATASET: Final = "dataset.csv"
-
+KERNEL_DETAILS: Final = "kernel_details.csv"
+OP_STATISTIC: Final = "op_statistic.csv"
+API_STATISTIC: Final = "api_statistic.csv"
+OPERATOR_DETAILS: Final = "operator_details.csv"
+COMMUNICATION: Final = "communication.json"
+COMMUNICATION_MATRIX: Final = "communication_matrix.json"
 KERNELS: Final = "kernels"
 
 _SEGMENT = re.compile(r"^\d{6,}\.seg$")

@@ -30,6 +30,7 @@ class ReadCounts:
         backwards: spans and steps that end before they start.
         missing_strings: records whose name was not found; they are kept, under a made-up name.
         empty_files: segments that were made and never written; nothing is lost with them.
+        damaged_kernels: kernels whose record cannot be read, or whose time is none of its window's.
         damaged_files: (name, reason) of each file that was left out.
     """
 
@@ -40,6 +41,7 @@ class ReadCounts:
     backwards: int = 0
     missing_strings: int = 0
     empty_files: int = 0
+    damaged_kernels: int = 0
     damaged_files: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -50,7 +52,7 @@ class ReadCounts:
     @property
     def damaged(self) -> bool:
         """Tell whether anything that was recorded could not be read."""
-        return bool(self.lost or self.missing_strings or self.damaged_files)
+        return bool(self.lost or self.missing_strings or self.damaged_kernels or self.damaged_files)
 
     def describe(self) -> str:
         """Return in one line what could not be read; empty when everything could."""
@@ -60,6 +62,7 @@ class ReadCounts:
             "slots of unknown kind": self.unknown,
             "records that end before they start": self.backwards,
             "records without their name": self.missing_strings,
+            "kernels that cannot be read": self.damaged_kernels,
         }
         parts = [f"{number} {what}" for what, number in numbers.items() if number]
         return "; ".join([*parts, *(f"{name}: {reason}" for name, reason in self.damaged_files)])

@@ -8,11 +8,12 @@ from ms_profiler.analysis import tables
 from ms_profiler.store.format import CATEGORY_FINE
 
 
-def completeness(recording: tables.Recording) -> dict[str, Any]:
+def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dict[str, Any]:
     """Return counts of what was recorded and of what is missing, by reason.
 
     Args:
         recording: the run.
+        lost: windows of the kernel stream that could not be read, see `analysis.kernels`.
     """
     counts, processes = recording.counts, recording.processes
     return {
@@ -25,8 +26,9 @@ def completeness(recording: tables.Recording) -> dict[str, Any]:
         "backwards": counts.backwards,
         "missing_strings": counts.missing_strings,
         "empty_files": counts.empty_files,
+        "damaged_kernels": counts.damaged_kernels,
         "unfinished_spans": int(recording.spans["unfinished"].sum()),
-        "lost_windows": lost_windows(recording),
+        "lost_windows": [*lost_windows(recording), *lost],
         "damaged_files": [{"file": name, "reason": reason} for name, reason in counts.damaged_files],
     }
 

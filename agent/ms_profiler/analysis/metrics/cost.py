@@ -7,15 +7,16 @@ import polars as pl
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import milliseconds
+from ms_profiler.analysis.tables import DRAIN
 from ms_profiler.store.format import Category
 
 
 def cost(recording: tables.Recording, run_ns: int) -> dict[str, Any]:
     """Estimate the time that recording took from the job.
 
-    estimated = records * span_ns + start_ns, where span_ns is the cost of one recorded span with its hook and start_ns
-    that of starting, both measured by the job itself on this machine; share = estimated / run. Without a measurement
-    the estimate is None.
+    estimated = records * span_ns + start_ns + drains, where span_ns is the cost of one recorded span with its hook and
+    start_ns that of starting, both measured by the job itself on this machine, and drains the time in which the kernel
+    stream was written out; share = estimated / run. Without a measurement the estimate is None.
 
     Args:
         recording: the run.
@@ -26,12 +27,16 @@ def cost(recording: tables.Recording, run_ns: int) -> dict[str, Any]:
     span_ns = float(measured.get("span_ns", 0.0))
     start_ns = float(measured.get("start_ns", 0.0))
     own = recording.spans.filter(pl.col("category") == Category.PROFILER)
-    estimate = records * span_ns + start_ns if span_ns > 0 else None
+    drains = own.filter(recording.names.gather(own["name"]) == DRAIN)
+    drain_ns = intervals.total_ns(drains)
+    estimate = records * span_ns + start_ns + drain_ns if span_ns > 0 else None
     return {
         "spans": records,
         "span_ns": span_ns or None,
         "idle_ns": float(measured.get("idle_ns", 0.0)) or None,
         "start_ms": milliseconds(start_ns) if start_ns else None,
+        "drains": drains.height,
+        "drain_ms": milliseconds(drain_ns),
         "profiler_ms": milliseconds(intervals.total_ns(intervals.union(own))),
         "estimated_ms": None if estimate is None else milliseconds(estimate),
         "share_of_run": None if estimate is None or run_ns <= 0 else round(estimate / run_ns, 6),

@@ -53,6 +53,33 @@ def union(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def subtract(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    """Return what is in `frame` and not in `other`, apart from each other and by time."""
+    pieces = timeline({"in": frame, "out": other}).filter(pl.col("in") > 0, pl.col("out") == 0)
+    return merge(pieces.select(BOUNDS))
+
+
+def clip(frame: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:
+    """Return what of the intervals lies from `start_ns` to `end_ns`."""
+    return frame.filter(pl.col("end_ns") > start_ns, pl.col("start_ns") < end_ns).with_columns(
+        pl.col("start_ns").clip(lower_bound=start_ns), pl.col("end_ns").clip(upper_bound=end_ns)
+    )
+
+
+def locate(times: pl.Series, frame: pl.DataFrame) -> pl.Series:
+    """Return for each time the row of the interval that contains it, as UInt32; null where none does.
+
+    Args:
+        times: Int64.
+        frame: intervals apart from each other and by time; the end of one does not belong to it.
+    """
+    if frame.is_empty():
+        return pl.repeat(None, len(times), dtype=pl.UInt32, eager=True)
+    row = frame["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1
+    inside = (row >= 0) & (times < frame["end_ns"].gather(row.clip(lower_bound=0)))
+    return row.zip_with(inside, pl.Series([None], dtype=pl.Int64)).cast(pl.UInt32)
+
+
 def merge(pieces: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """Join pieces that touch and agree in `keys`.
 

@@ -42,13 +42,17 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
         spans: of `self_times`.
 
     Returns:
-        `name` (row of the names), `category`, `count`, `total_ns`, `self_ns`, `max_ns`.
+        `name` (row of the names), `category`, `count`, `total_ns`, `self_ns`, `min_ns`, `max_ns`, `squares` (sum of the
+        squared durations in ns^2: exact, so that a variance does not depend on the order of the sum).
     """
+    length = pl.col("duration_ns")
     return spans.group_by("name", "category").agg(
         pl.len().cast(pl.UInt64).alias("count"),
-        pl.col("duration_ns").sum().alias("total_ns"),
+        length.sum().alias("total_ns"),
         pl.col("self_ns").sum(),
-        pl.col("duration_ns").max().alias("max_ns"),
+        length.min().alias("min_ns"),
+        length.max().alias("max_ns"),
+        length.cast(pl.Int128).pow(2).sum().alias("squares"),
     )
 
 
@@ -61,7 +65,12 @@ def add_up(sums: list[pl.DataFrame]) -> pl.DataFrame:
     return (
         pl.concat(sums)
         .group_by("name", "category")
-        .agg(pl.col("count", "total_ns", "self_ns").sum(), pl.col("max_ns").max())
+        .agg(
+            pl.col("count", "total_ns", "self_ns").sum(),
+            pl.col("min_ns").min(),
+            pl.col("max_ns").max(),
+            pl.col("squares").sum(),
+        )
     )
 
 

@@ -42,18 +42,23 @@ def communicating(spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps) -> pl.Da
     return intervals.union(pl.concat([own.select(intervals.BOUNDS), beside.select(intervals.BOUNDS)]))
 
 
-def states(compute: pl.DataFrame, communicate: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+def states(
+    compute: pl.DataFrame, communicate: pl.DataFrame, steps: Steps, within: tuple[int, int] | None = None
+) -> pl.DataFrame:
     """Cut the recorded steps into pieces of one state.
 
     Args:
         compute: when the model was computed.
         communicate: when data was exchanged.
         steps: the steps in use.
+        within: leave out what is before the first and from the second time on.
 
     Returns:
         `step` (row of `steps.table`), `computing`, `communicating`, `start_ns`, `end_ns`, by time.
     """
     known = steps.table.with_row_index("step").filter("recorded")
+    if within is not None:
+        known, compute, communicate = (intervals.clip(part, *within) for part in (known, compute, communicate))
     line = intervals.timeline({"steps": known, "computing": compute, "communicating": communicate})
     return (
         line.filter(pl.col("steps") > 0)
@@ -72,27 +77,43 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
     Args:
         pieces: of `states`.
     """
+    return add_up([sum_up(pieces)])
+
+
+def sum_up(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Return what `add_up` makes one row a step of, for a part of the run.
+
+    Args:
+        pieces: of `states`.
+    """
     both = pl.col("computing") & pl.col("communicating")
     length = pl.col("end_ns") - pl.col("start_ns")
 
     def covered(condition: pl.Expr) -> pl.Expr:
         return length.filter(condition).sum()
 
-    return (
-        pieces.group_by("step")
-        .agg(
-            length.sum().alias("stage"),
-            covered(pl.col("computing")).alias("computing"),
-            covered(pl.col("communicating")).alias("communication"),
-            covered(both).alias("overlapped"),
-            covered(pl.col("communicating") & ~pl.col("computing")).alias("not_overlapped"),
-            covered(~pl.col("computing") & ~pl.col("communicating")).alias("free"),
-            (pl.col("start_ns").filter(pl.col("computing")).min() - pl.col("start_ns").min())
-            .fill_null(0)
-            .alias("preparing"),
-        )
-        .sort("step")
+    return pieces.group_by("step").agg(
+        length.sum().alias("stage"),
+        covered(pl.col("computing")).alias("computing"),
+        covered(pl.col("communicating")).alias("communication"),
+        covered(both).alias("overlapped"),
+        covered(pl.col("communicating") & ~pl.col("computing")).alias("not_overlapped"),
+        covered(~pl.col("computing") & ~pl.col("communicating")).alias("free"),
+        pl.col("start_ns").min(),
+        pl.col("start_ns").filter(pl.col("computing")).min().alias("first_ns"),
     )
+
+
+def add_up(parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """Return the columns of `by_step` for a run that was summed up part by part.
+
+    Args:
+        parts: of `sum_up`, at least one.
+    """
+    moments = pl.col("start_ns", "first_ns")
+    sums = pl.concat(parts).group_by("step").agg(pl.exclude("step", "start_ns", "first_ns").sum(), moments.min())
+    preparing = (pl.col("first_ns") - pl.col("start_ns")).fill_null(0).alias("preparing")
+    return sums.select(pl.exclude("start_ns", "first_ns"), preparing).sort("step")
 
 
 def lanes(pieces: pl.DataFrame) -> pl.DataFrame:

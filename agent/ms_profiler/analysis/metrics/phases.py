@@ -138,40 +138,39 @@ def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
     )
 
 
-def innermost(spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the category of the innermost span for each moment that any span covers.
+def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
+    """Return what the innermost span has in a column, for each moment that any span covers.
 
     Events in order of time, ends before starts. A start at depth d makes its span the innermost; after an end that
     leaves depth d the innermost is the last one started at depth d.
 
     Args:
-        spans: of one thread, `category`, `start_ns`, `end_ns`.
+        spans: of one thread, `category`, `start_ns`, `end_ns`; operators among themselves, or nothing else.
+        value: the column.
 
     Returns:
-        `category`, `start_ns`, `end_ns`, apart from each other and by time.
+        that column, `start_ns`, `end_ns`, apart from each other and by time.
     """
     nested = _nested(spans.filter(pl.col("end_ns") > pl.col("start_ns")))
     around = pl.col("depth").cast(pl.Int32)
-    starts = nested.select(
-        pl.col("start_ns").alias("time_ns"), (around + 1).alias("depth"), "category", order=around + 1
-    )
+    starts = nested.select(pl.col("start_ns").alias("time_ns"), (around + 1).alias("depth"), value, order=around + 1)
     # of several ends at one moment the outermost comes last, and all of them before the starts
     ends = nested.select(
         pl.col("end_ns").alias("time_ns"),
         around.alias("depth"),
-        pl.lit(None, pl.UInt8).alias("category"),
+        pl.lit(None, spans.schema[value]).alias(value),
         order=-around,
     )
     return (
         pl.concat([starts, ends])
         .sort("time_ns", "order")
-        .with_columns(pl.col("category").forward_fill().over("depth"))
+        .with_columns(pl.col(value).forward_fill().over("depth"))
         .select(
-            pl.when(pl.col("depth") > 0).then("category").alias("category"),
+            pl.when(pl.col("depth") > 0).then(value).alias(value),
             pl.col("time_ns").alias("start_ns"),
             pl.col("time_ns").shift(-1).alias("end_ns"),
         )
-        .filter(pl.col("end_ns") > pl.col("start_ns"), pl.col("category").is_not_null())
+        .filter(pl.col("end_ns") > pl.col("start_ns"), pl.col(value).is_not_null())
     )
 
 

@@ -4,13 +4,15 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ms_profiler.analysis.metrics.phases import NAMES, OTHER
+from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
 from ms_profiler.store.format import Category, StepSource
 
 #: a compilation that takes this part of the run is the finding
 COMPILE_SHARE = 0.5
 #: waiting that takes this part of a step is the finding, although more time is spent computing
 WAIT_SHARE = 0.2
+#: a primitive that takes this part of the kernel time is named
+KERNEL_SHARE = 0.2
 #: time outside every phase that hides what a step is spent on
 OUTSIDE_SHARE = 0.5
 
@@ -38,7 +40,13 @@ class Finding:
 
 
 def finding(
-    shares: pl.DataFrame, source: StepSource, steps: int, compile_ns: int, before_ns: int, run_ns: int
+    shares: pl.DataFrame,
+    source: StepSource,
+    steps: int,
+    compile_ns: int,
+    before_ns: int,
+    run_ns: int,
+    kernels: pl.DataFrame | None = None,
 ) -> Finding:
     """Choose the biggest finding: compiling, then waiting, then the largest phase.
 
@@ -49,6 +57,7 @@ def finding(
         compile_ns: time in which something was compiled.
         before_ns: from the start of the run to the end of the last step that compiled; 0 when none did.
         run_ns: duration of the run.
+        kernels: of `kernels.by_type`, where there are any.
     """
     whole = source == StepSource.WHOLE_RUN
     unit = "run" if whole else "step"
@@ -73,7 +82,14 @@ def finding(
     if outside >= OUTSIDE_SHARE:
         return Finding(OTHER, outside, f"{_percent(outside)} of the {unit} is in code that nothing here measures.")
     subject = "The run is" if whole else "The steps are"
-    return Finding(phase, share, f"{subject} dominated by {phase} ({_percent(share)}).")
+    return Finding(phase, share, f"{subject} dominated by {phase} ({_percent(share)}){_leading(phase, kernels)}.")
+
+
+def _leading(phase: str, kernels: pl.DataFrame | None) -> str:
+    """Return which kernels take most time where the finding is that the model is computed."""
+    if phase not in COMPUTING or kernels is None or kernels.is_empty() or kernels["ratio"][0] < KERNEL_SHARE:
+        return ""
+    return f"; {_percent(kernels['ratio'][0])} of the kernel time is {kernels['name'][0]}"
 
 
 def _percent(share: float) -> str:

@@ -15,7 +15,7 @@ import polars as pl
 from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.nesting import nest
-from ms_profiler.analysis.readers import slots
+from ms_profiler.analysis.readers import kernels, slots
 from ms_profiler.errors import StoreError
 from ms_profiler.store import format as fmt
 from ms_profiler.store import layout, reader, run_info
@@ -57,7 +57,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     texts = {"": 0, _LOST_NAME: _LOST_NAME_ROW}
     coarse = sum(_most_slots(store) for store in stores) > MOST_SLOTS
     parts = [_Process(store, clock, texts, counts, coarse).read(info, progress) for store in stores]
-    return tables.Recording(
+    recording = tables.Recording(
         directory=directory,
         info=info,
         has_info=has_info,
@@ -73,6 +73,8 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         fine=sum(part.fine for part in parts),
         again=(lambda: (batch for part in parts for batch in part.again())) if coarse else None,
     )
+    recording.windows = kernels.windows(recording)
+    return recording
 
 
 def _read_run(directory: str, counts: ReadCounts) -> tuple[run_info.RunInfo, bool]:

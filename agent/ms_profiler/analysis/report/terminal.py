@@ -35,8 +35,9 @@ def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
     out.print(_steps_line(summary["steps"], summary["compile"]), soft_wrap=True)
     sections = [
         ("Phases of a step", _phases(summary)),
-        ("Operators", _names(summary["top_operators"])),
+        (_operators_title(summary), _names(summary["top_operators"])),
         ("Modules", _names(summary["modules"])),
+        ("Modules, by their kernels", None if summary["modules"] else _modules(summary["kernels"])),
         ("Data", _dataset(summary["dataset"])),
     ]
     for title, table in sections:
@@ -77,6 +78,14 @@ def _steps_line(steps: dict[str, Any], compiled: dict[str, Any]) -> Text:
     return Text(f"{text}; slowest: {worst}")
 
 
+def _operators_title(summary: dict[str, Any]) -> str:
+    kernels = summary["kernels"]
+    if not kernels or not kernels["count"]:
+        return "Operators"
+    text = f"Operators, by {kernels['count']:,} kernels of {_ms(kernels['total_ms'])}"
+    return f"{text}, {kernels['module_share'] * 100:.0f} % of them bound to a module"
+
+
 def _phases(summary: dict[str, Any]) -> Table | None:
     if not summary["phases"]:
         return None
@@ -95,6 +104,16 @@ def _names(rows: list[dict[str, Any]]) -> Table | None:
         table.add_row(
             Text(row["name"]), _ms(row["self_ms"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"])
         )
+    return table
+
+
+def _modules(kernels: dict[str, Any] | None) -> Table | None:
+    if not kernels or not kernels["by_module"]:
+        return None
+    table = _table("name", "total", "kernels", "average", "share")
+    for row in kernels["by_module"][:_ROWS]:
+        share = f"{row['ratio'] * 100:5.1f} %"
+        table.add_row(Text(row["name"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"]), share)
     return table
 
 
@@ -140,6 +159,7 @@ def _gaps(summary: dict[str, Any]) -> list[str]:
         "unknown": "records are of an unknown kind",
         "backwards": "records end before they start",
         "missing_strings": "records have lost their name",
+        "damaged_kernels": "kernels could not be read",
         "unfinished_spans": "spans were still running when their process ended",
     }
     lines = [f"{counts[key]} {text}" for key, text in words.items() if counts[key]]
@@ -148,6 +168,11 @@ def _gaps(summary: dict[str, Any]) -> list[str]:
         lines.append(
             f"the timeline has the modules and operators of {len(coverage['detailed_steps'])} steps "
             f"({coverage['fine_records_kept']:,} of {coverage['fine_records']:,}); the tables count all of them"
+        )
+    if coverage["kernel_steps"] is not None:
+        lines.append(
+            f"the timeline and {layout.KERNEL_DETAILS} have the kernels of {len(coverage['kernel_steps'])} steps "
+            f"({coverage['kernels_kept']:,} of {coverage['kernels']:,}); the other tables count all of them"
         )
     lines += [f"{item['what']}: from {item['from_s']} s to {item['to_s']} s" for item in counts["lost_windows"]]
     lines += [f"{item['file']}: {item['reason']}" for item in counts["damaged_files"]]
@@ -163,7 +188,8 @@ def _cost(cost: dict[str, Any]) -> str:
     if cost["estimated_ms"] is None:
         return f"{cost['spans']} records; what one costs was not measured in this run"
     share = f" ({cost['share_of_run'] * 100:.2f} % of the run)" if cost["share_of_run"] is not None else ""
-    return f"{cost['spans']} records of {cost['span_ns']:.0f} ns: about {_ms(cost['estimated_ms'])}{share}"
+    drains = f", and writing kernels {cost['drains']} times" if cost["drains"] else ""
+    return f"{cost['spans']} records of {cost['span_ns']:.0f} ns{drains}: about {_ms(cost['estimated_ms'])}{share}"
 
 
 def _files(directory: str) -> list[str]:

@@ -1,9 +1,15 @@
 """One module per artefact; `core` opens, finishes and cleans up."""
 
 from ms_profiler.analysis.writers import (
+    api_statistic,
+    communication,
+    communication_matrix,
     core,
     dataset,
+    kernel_details,
     metadata,
+    op_statistic,
+    operator_details,
     profiler_info,
     step_trace_time,
     summary,
@@ -11,4 +17,17 @@ from ms_profiler.analysis.writers import (
 )
 
 #: what an analysis writes, in this order: a summary is there only when everything else is
-ARTEFACTS: tuple[core.Writer, ...] = (trace_view, step_trace_time, dataset, profiler_info, metadata, summary)
+ARTEFACTS: tuple[core.Writer, ...] = (
+    trace_view,
+    step_trace_time,
+    kernel_details,
+    op_statistic,
+    api_statistic,
+    operator_details,
+    communication,
+    communication_matrix,
+    dataset,
+    profiler_info,
+    metadata,
+    summary,
+)

@@ -8,13 +8,16 @@ import polars as pl
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import overlap
-from ms_profiler.store.format import Category
 
-#: pids and sort indices of the picture; the process of the session takes the first two, each other one the next ten
+#: pids of the picture; the process of the session takes the first ones, each other one the next ten
 HOST: Final = 1
-OPERATORS: Final = 2
+KERNELS: Final = 2
+SCOPES: Final = 3
+COMMUNICATION: Final = 4
 PROCESS_STRIDE: Final = 10
 OVERLAP: Final = 100_000
+#: order of the scopes among the processes; all others are in the order of their pids
+SCOPES_ORDER: Final = 12
 #: order of the overlap lanes, which is their tid
 OVERLAP_LANES: Final = (
     overlap.LANE_COMPUTING,
@@ -31,20 +34,24 @@ class Lanes:
     """The lanes in use.
 
     Attributes:
-        threads: `process`, `thread`, `operator` -> `pid`, `tid`, `lane` (name of the process in the picture),
-            `thread_name`.
+        threads: `process`, `thread` -> `pid`, `tid`, `lane` (name of the process in the picture), `thread_name`.
+        kernels: `process`, `lane` -> `pid`, `tid`, `title` (name of the process in the picture).
+        depths: how many lanes the scopes of kernels take.
+        groups: of ranks that exchanged something; their order is the tid.
     """
 
     threads: pl.DataFrame
+    kernels: pl.DataFrame
+    depths: int
+    groups: list[str]
 
     @classmethod
-    def of(cls, measures: Measures) -> "Lanes":
-        """Return the lanes that the spans, instants, counters and steps of a run need.
-
-        Operators get a lane of their own: what a tracer reports for a thread may cross the spans of that thread.
+    def of(cls, measures: Measures, depths: int) -> "Lanes":
+        """Return the lanes that the spans, kernels, instants, counters and steps of a run need.
 
         Args:
             measures: of the run.
+            depths: how many lanes the scopes of kernels take.
         """
         recording = measures.recording
         processes = recording.processes.sort(pl.col("role") != "main", "process").with_row_index("place")
@@ -52,20 +59,15 @@ class Lanes:
         title = _FRAMEWORKS.get(framework, framework or "Python")
         main = pl.col("place") == 0
         suffix = pl.when(main).then(pl.lit("")).otherwise(pl.format(" {} {}", "role", "process"))
-        drawn = measures.spans.select("process", "thread", operator=pl.col("category") == Category.OP).unique()
-        host = recording.threads.select("process", "thread", operator=pl.lit(False))
+        places = processes.select("process", pl.col("place") * PROCESS_STRIDE, suffix.alias("suffix"))
         threads = (
-            pl.concat([host, drawn.filter("operator")])
-            .unique()
-            .join(recording.threads, on=["process", "thread"])
-            .join(processes.select("process", "role", "place"), on="process")
+            recording.threads.join(places, on="process")
             .select(
                 "process",
                 "thread",
-                "operator",
-                (pl.col("place") * PROCESS_STRIDE + pl.when("operator").then(OPERATORS).otherwise(HOST)).alias("pid"),
+                (pl.col("place") + HOST).alias("pid"),
                 pl.when(pl.col("native_tid") > 0).then("native_tid").otherwise("thread").alias("tid"),
-                (pl.when("operator").then(pl.lit("CPU OP")).otherwise(pl.lit(title)) + suffix).alias("lane"),
+                (pl.lit(title) + pl.col("suffix")).alias("lane"),
                 pl.when(pl.col("thread") == tables.UNKNOWN_THREAD)
                 .then(pl.lit("unknown thread"))
                 .otherwise("thread_name")
@@ -73,13 +75,24 @@ class Lanes:
             )
             .sort("pid", "thread")
         )
-        return cls(threads)
+        kernels = (
+            measures.stream.table.select("process", "lane")
+            .unique()
+            .join(places, on="process")
+            .select(
+                "process",
+                "lane",
+                (pl.col("place") + KERNELS).alias("pid"),
+                pl.col("lane").alias("tid"),
+                (pl.lit("CPU OP") + pl.col("suffix")).alias("title"),
+            )
+            .sort("pid", "tid")
+        )
+        return cls(threads, kernels, depths, measures.calls["group"].unique(maintain_order=True).to_list())
 
     def place(self, process: int, thread: int) -> tuple[int, int]:
         """Return pid and tid of a thread's own lane."""
-        row = self.threads.filter(pl.col("process") == process, pl.col("thread") == thread, ~pl.col("operator")).select(
-            "pid", "tid"
-        )
+        row = self.threads.filter(pl.col("process") == process, pl.col("thread") == thread).select("pid", "tid")
         return row.row(0) if row.height else (HOST, thread)
 
     def metadata(self) -> list[dict[str, Any]]:
@@ -94,17 +107,29 @@ class Lanes:
                 seen.add(key)
                 name = f"{row['thread_name'] or 'Thread'} {row['tid']}"
                 events += _thread(*key, name, row["thread"])
+        for pid, title in self.kernels.select("pid", "title").unique(maintain_order=True).iter_rows():
+            events += _process(pid, title)
+        for pid, tid in self.kernels.select("pid", "tid").iter_rows():
+            events += _thread(pid, tid, f"Thread {tid}", tid)
+        if self.depths:
+            events += _process(SCOPES, "Scope Layer", SCOPES_ORDER)
+        for depth in range(self.depths):
+            events += _thread(SCOPES, depth, f"Thread {depth}", depth)
+        if self.groups:
+            events += _process(COMMUNICATION, "Communication")
+        for tid, group in enumerate(self.groups):
+            events += _thread(COMMUNICATION, tid, f"Group {group} Communication", tid)
         events += _process(OVERLAP, "Overlap Analysis")
         for tid, name in enumerate(OVERLAP_LANES):
             events += _thread(OVERLAP, tid, name, tid)
         return events
 
 
-def _process(pid: int, name: str) -> list[dict[str, Any]]:
+def _process(pid: int, name: str, order: int | None = None) -> list[dict[str, Any]]:
     return [
         {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}},
         {"ph": "M", "name": "process_labels", "pid": pid, "tid": 0, "args": {"labels": "CPU"}},
-        {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}},
+        {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": order or pid}},
     ]
 
 

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import overlap
+from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 
 _COLUMNS = {
@@ -33,21 +33,14 @@ def path(measures: Measures) -> str:
 
 def applies(measures: Measures) -> bool:
     """Tell whether any step was recorded."""
-    return not measures.states.is_empty()
+    return not measures.stream.times.is_empty()
 
 
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the table."""
-    rows = overlap.by_step(measures.states).with_columns(bubble=pl.lit(0, pl.Int64))
-    numbers = measures.steps.table["number"].gather(rows["step"])
+    rows = measures.stream.times.with_columns(bubble=pl.lit(0, pl.Int64))
+    steps = measures.steps.table["number"].gather(rows["step"])
     table = rows.select(
-        numbers.alias("Step"), *(microseconds(pl.col(name)).alias(column) for column, name in _COLUMNS.items())
+        steps.alias("Step"), *(numbers.microseconds(pl.col(name)).alias(column) for column, name in _COLUMNS.items())
     )
     table.write_csv(stream, quote_style="never")
-
-
-def microseconds(nanoseconds: pl.Expr) -> pl.Expr:
-    """Return nanoseconds as text in microseconds with three decimals: exact, since no double is involved."""
-    return pl.concat_str(
-        (nanoseconds // 1000).cast(pl.String), pl.lit("."), (nanoseconds % 1000).cast(pl.String).str.zfill(3)
-    )

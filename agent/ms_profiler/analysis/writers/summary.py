@@ -12,12 +12,14 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import operators, steps
+from ms_profiler.analysis.metrics import intervals, kernels, operators, steps
 from ms_profiler.analysis.metrics.steps import milliseconds
 from ms_profiler.store import layout
 from ms_profiler.store.format import CATEGORY_FINE, StepSource
 
 VERSION = 1
+KERNEL_STREAM = "kernel stream"
+PHASES = "phases of the stepping thread"
 
 
 def path(measures: Measures) -> str:
@@ -60,7 +62,10 @@ def summary(measures: Measures) -> dict[str, Any]:
         "run": _run(measures),
         "steps": _steps(measures),
         "phases": _phases(measures),
-        "top_operators": operators.top(measures.operators),
+        "top_operators": operators.top(
+            kernels.as_operators(measures.types) if _kernels_rule(measures) else measures.operators
+        ),
+        "kernels": _kernels(measures),
         "modules": operators.top(measures.modules),
         "dataset": _dataset(measures),
         "compile": _compile(measures),
@@ -170,7 +175,44 @@ def _coverage(measures: Measures) -> dict[str, Any]:
         "fine_records": measures.recording.fine,
         "fine_records_kept": kept,
         "detailed_steps": measures.recording.detailed,
+        "kernels": measures.stream.count,
+        "kernels_kept": measures.stream.table.height,
+        "kernel_steps": measures.stream.detailed,
     }
+
+
+def _kernels_rule(measures: Measures) -> bool:
+    return measures.stream.decides and not measures.types.is_empty()
+
+
+def _kernels(measures: Measures) -> dict[str, Any] | None:
+    """Return what the kernel stream shows; None where none was recorded."""
+    stream = measures.stream
+    if not measures.recording.windows:
+        return None
+    bound = kernels.bound(stream.sums)
+    steps_seen = _steps_with_kernels(measures)
+    return {
+        "count": stream.count,
+        "total_ms": milliseconds(stream.sums["total_ns"].sum()),
+        "types": measures.types.height,
+        "names": stream.names.height,
+        "bound": bound,
+        "bound_share": _share(1 - bound["nothing"] / stream.count) if stream.count else None,
+        "module_share": _share(bound["module"] / stream.count) if stream.count else None,
+        "by_type": kernels.top(measures.types),
+        "by_name": kernels.top(kernels.by_name(stream.sums, stream.names)),
+        "by_module": kernels.top(kernels.by_module(stream.sums, stream.texts)),
+        "by_part_ms": kernels.by_part(stream.sums),
+        "steps": steps_seen,
+        "windows": len(measures.recording.windows),
+        "lost_windows": len(stream.lost),
+    }
+
+
+def _steps_with_kernels(measures: Measures) -> int:
+    """Return in how many recorded steps kernels were recorded."""
+    return len(intervals.locate(measures.steps.recorded["start_ns"], measures.stream.covered).drop_nulls())
 
 
 def _hooks(hooks: dict[str, str]) -> dict[str, Any]:
@@ -184,15 +226,31 @@ def _hooks(hooks: dict[str, str]) -> dict[str, Any]:
 def _sources(measures: Measures) -> dict[str, str]:
     """Name where each table comes from; what is absent was not collected."""
     sources = {"steps": f"step marks of the {measures.steps.source.name.lower()}", "phases": "host spans"}
-    if measures.operators.height:
+    if measures.recording.windows:
+        sources["kernels"] = KERNEL_STREAM
+    if _kernels_rule(measures):
+        sources["top_operators"] = sources["kernel_details"] = sources["op_statistic"] = KERNEL_STREAM
+    elif measures.operators.height:
         sources["top_operators"] = "operator spans"
     if measures.modules.height:
         sources["modules"] = "module spans"
     if measures.waits.height:
         sources["dataset"] = "host spans"
-    if not measures.states.is_empty():
-        sources["step_trace_time"] = "phases of the stepping thread"
+    if measures.sums.height:
+        sources["api_statistic"] = "host spans"
+    if measures.calls.height:
+        sources["communication"] = "host spans"
+    if not measures.stream.times.is_empty():
+        sources["step_trace_time"] = _source_of_states(measures)
     return sources
+
+
+def _source_of_states(measures: Measures) -> str:
+    """Name what says when a step computed; both, where kernels were recorded for a part of the steps only."""
+    by_phases = measures.steps.recorded.height - (_steps_with_kernels(measures) if measures.stream.decides else 0)
+    if by_phases == measures.steps.recorded.height:
+        return PHASES
+    return KERNEL_STREAM if not by_phases else f"{KERNEL_STREAM}; {PHASES} for {by_phases} steps"
 
 
 def _iso(nanoseconds: int) -> str:

@@ -1,9 +1,10 @@
 """trace_view.json: the timeline that MindStudio Insight, Perfetto, chrome://tracing and msprof-analyze open.
 
-A bare JSON list of events as in MindSpore's public profiler documents: `X` (duration), `M` (metadata), `C` (counter).
-`ts` and `dur` are strings in microseconds since the epoch with three decimals, cut from integer nanoseconds. An instant
-is an `X` without duration: MindStudio Insight does not read the kind meant for it. Only operators of the framework
-carry the category `cpu_op`, from which msprof-analyze counts operators.
+A bare JSON list of events as in MindSpore's public profiler documents: `X` (duration), `M` (metadata), `C` (counter),
+`s` and `f` (ends of a flow). `ts` and `dur` are strings in microseconds since the epoch with three decimals, cut from
+integer nanoseconds. An instant is an `X` without duration: MindStudio Insight does not read the kind meant for it. Only
+what the host calls of an operator carries the category `cpu_op`, from which msprof-analyze counts operators; the
+kernels it launches are in the lane `CPU OP`, with a flow where the launch is known.
 
 Rows are built by Polars, 1.5 million a second; formatting them one by one in Python makes 0.5 million.
 """
@@ -18,15 +19,20 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import overlap
-from ms_profiler.analysis.writers.lanes import OVERLAP, OVERLAP_LANES, Lanes
+from ms_profiler.analysis.metrics import intervals, overlap, scopes
+from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.writers.communication import by_call
+from ms_profiler.analysis.writers.lanes import COMMUNICATION, OVERLAP, OVERLAP_LANES, SCOPES, Lanes
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag
 
 #: rows built at once
 _CHUNK: Final = 100_000
 _FRACTIONS: Final = pl.Series([f".{number:03d}" for number in range(1000)])
-_THREAD: Final = ["process", "thread", "operator"]
+_THREAD: Final = ["process", "thread"]
+_LANE: Final = ["process", "lane"]
+#: name and category of a flow inside the framework
+_FLOW: Final = '"name":"mindspore_to_self","cat":"async_mindspore","bp":"e"'
 
 
 def path(measures: Measures) -> str:
@@ -64,15 +70,19 @@ class _Rows:
 
     def __init__(self, measures: Measures) -> None:
         self.measures = measures
-        self.lanes = Lanes.of(measures)
+        main = measures.stream.table.filter(pl.col("process") == measures.steps.process)
+        self.scopes = scopes.runs(main, measures.stream.names)
+        self.lanes = Lanes.of(measures, self.scopes["depth"].n_unique())
         self.names = pl.Series([json.dumps(name, ensure_ascii=False) for name in measures.recording.names])
         self.places = self.lanes.threads.select(
             *_THREAD, pl.format(',"pid":{},"tid":{},"ts":"', "pid", "tid").alias("place")
         )
-        steps = measures.steps.recorded
-        self.step_starts, self.step_ends = steps["start_ns"], steps["end_ns"]
+        self.kernel_places = self.lanes.kernels.select(
+            *_LANE, pl.format(',"pid":{},"tid":{},"ts":"', "pid", "tid").alias("place")
+        )
+        self.steps = measures.steps.recorded
         # behind the last step stands the text for no step
-        self.step_texts = pl.Series([f',"step":{number}' for number in steps["number"]] + [""])
+        self.step_texts = pl.Series([f',"step":{number}' for number in self.steps["number"]] + [""])
 
     def all(self) -> Iterator[pl.Series]:
         """Yield all events in pieces."""
@@ -87,11 +97,11 @@ class _Rows:
             )
         )
         yield self._counters(recording.counters)
+        yield from self._kernels()
+        yield self._communication()
 
     def _spans(self, spans: pl.DataFrame) -> pl.Series:
-        placed = spans.with_columns(operator=pl.col("category") == Category.OP).join(
-            self.places, on=_THREAD, how="left", maintain_order="left"
-        )
+        placed = spans.join(self.places, on=_THREAD, how="left", maintain_order="left")
         # in the order of the bits of Flag, and one more for what was still running
         marks = placed["flags"] % Flag.UNRECORDED + placed["unfinished"].cast(pl.UInt8) * Flag.UNRECORDED
         return _text(
@@ -108,11 +118,7 @@ class _Rows:
         )
 
     def _step_of(self, times: pl.Series) -> pl.Series:
-        if self.step_starts.is_empty():
-            return self.step_texts.gather([0] * len(times))
-        row = self.step_starts.search_sorted(times, side="right").cast(pl.Int64) - 1
-        inside = (row >= 0) & (times < self.step_ends.gather(row.clip(lower_bound=0)))
-        return self.step_texts.gather(row.zip_with(inside, pl.Series([len(self.step_starts)], dtype=pl.Int64)))
+        return self.step_texts.gather(intervals.locate(times, self.steps).fill_null(self.steps.height))
 
     def _steps(self) -> pl.Series:
         steps = self.measures.steps
@@ -142,9 +148,7 @@ class _Rows:
         )
 
     def _counters(self, counters: pl.DataFrame) -> pl.Series:
-        placed = counters.with_columns(operator=pl.lit(False)).join(
-            self.places, on=_THREAD, how="left", maintain_order="left"
-        )
+        placed = counters.join(self.places, on=_THREAD, how="left", maintain_order="left")
         return _text(
             pl.lit('{"ph":"C","name":'),
             self.names.gather(placed["name"]),
@@ -154,6 +158,95 @@ class _Rows:
             pl.Series([json.dumps(value) for value in placed["value"]], dtype=pl.String),
             pl.lit("}}"),
         )
+
+    def _kernels(self) -> Iterator[pl.Series]:
+        """Yield the kernels, the flows to them, and their scopes."""
+        stream = self.measures.stream
+        if stream.table.is_empty():
+            return
+        names = _quoted(stream.names["full_name"])
+        types = _quoted(stream.names["type"])
+        texts = _quoted(stream.texts)
+        for kernels in stream.table.with_row_index("id").iter_slices(_CHUNK):
+            placed = kernels.join(self.kernel_places, on=_LANE, how="left", maintain_order="left")
+            yield _text(
+                pl.lit('{"ph":"X","name":'),
+                names.gather(placed["kernel"]),
+                placed["place"],
+                *_microseconds(placed["start_ns"]),
+                pl.lit('","dur":"'),
+                *_microseconds(placed["duration_ns"]),
+                pl.lit('","cat":"","args":{"type":"HostCpuOps","op":'),
+                types.gather(placed["kernel"]),
+                self._step_of(placed["start_ns"]),
+                _argument("module", texts.gather(placed["module"])),
+                _argument("shapes", texts.gather(placed["shapes"])),
+                _PARTS.gather(placed["part"]),
+                pl.lit("}}"),
+            )
+            yield self._flows(placed.filter(pl.col("launch").is_not_null()))
+        yield self._scopes()
+
+    def _flows(self, kernels: pl.DataFrame) -> pl.Series:
+        """Return both ends of the flows: at the start of the operator's span, and at that of the kernel."""
+        spans = self.measures.recording.spans.select("process", "thread", "start_ns")
+        launches = spans.select(pl.all().gather(kernels["launch"])).join(
+            self.places, on=_THREAD, how="left", maintain_order="left"
+        )
+        ends = [("s", launches), ("f", kernels)]
+        return pl.concat(
+            _text(
+                pl.lit(f'{{"ph":"{kind}",{_FLOW},"id":'),
+                kernels["id"].cast(pl.String),
+                end["place"],
+                *_microseconds(end["start_ns"]),
+                pl.lit('"}'),
+            )
+            for kind, end in ends
+        )
+
+    def _scopes(self) -> pl.Series:
+        table = self.scopes
+        return _text(
+            pl.lit('{"ph":"X","name":'),
+            _quoted(table["scope"]),
+            pl.lit(f',"pid":{SCOPES},"tid":'),
+            table["depth"].cast(pl.String),
+            pl.lit(',"ts":"'),
+            *_microseconds(table["start_ns"]),
+            pl.lit('","dur":"'),
+            *_microseconds(table["end_ns"] - table["start_ns"]),
+            pl.lit('","cat":"","args":{}}'),
+        )
+
+    def _communication(self) -> pl.Series:
+        """Return the exchanges with other ranks, a lane a group, from which msprof-analyze counts them."""
+        table = self.measures.calls
+        names = [call["name"].rpartition("@")[0] for call in by_call(self.measures)]
+        groups = {group: f',"pid":{COMMUNICATION},"tid":{tid},"ts":"' for tid, group in enumerate(self.lanes.groups)}
+        return _text(
+            pl.lit('{"ph":"X","name":'),
+            _quoted(pl.Series(names, dtype=pl.String)),
+            table["group"].replace_strict(groups, return_dtype=pl.String),
+            *_microseconds(table["start_ns"]),
+            pl.lit('","dur":"'),
+            *_microseconds(table["end_ns"] - table["start_ns"]),
+            pl.lit('","cat":"","args":{"bytes":'),
+            table["bytes"].cast(pl.String),
+            pl.lit("}}"),
+        )
+
+
+def _quoted(texts: pl.Series) -> pl.Series:
+    """Return texts as JSON; each different one is formatted once."""
+    distinct = texts.unique().drop_nulls()
+    formatted = pl.Series([json.dumps(text, ensure_ascii=False) for text in distinct], dtype=pl.String)
+    return texts.replace_strict(distinct, formatted, default=None, return_dtype=pl.String)
+
+
+def _argument(name: str, texts: pl.Series) -> pl.Series:
+    """Return texts as a further argument of an event, and nothing where there is none."""
+    return pl.select(pl.format(f',"{name}":{{}}', texts)).to_series().fill_null("")
 
 
 def _text(*parts: Any) -> pl.Series:
@@ -177,3 +270,4 @@ _MARKS: Final = pl.Series(
         for marks in range(8)
     ]
 )
+_PARTS: Final = pl.Series([f',"part":"{part.name.lower()}"' if part else "" for part in Part])

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from enum import IntEnum
+from itertools import count
 from typing import Final
 
 from ms_profiler.job.recorder.segment_file import SegmentFile, mappable, now_ns, size_of
@@ -24,6 +25,7 @@ FLUSH_NS: Final = 200_000_000
 #: A job that makes up a new name for every event must not fill its memory through us.
 STRING_BYTES_MOST: Final = 64 << 20
 
+_STRING: Final = int(Kind.STRING)
 _ANCHOR: Final = bytes((Kind.ANCHOR, 0, 0, 0))
 
 
@@ -41,6 +43,7 @@ class Strings:
     def __init__(self) -> None:
         self.ids: dict[bytes, int] = {}
         self.kept = 0
+        self._numbers = count(1)
 
     def add(self, text: bytes) -> int:
         """Return the id of a text, a new one if need be; 0 when no more can be kept. In the store's lock."""
@@ -50,7 +53,7 @@ class Strings:
         if self.kept + len(text) > STRING_BYTES_MOST:
             return 0
         self.kept += len(text)
-        return self.ids.setdefault(text, len(self.ids) + 1)
+        return self.ids.setdefault(text, next(self._numbers))
 
 
 def utf8(text: str) -> bytes:
@@ -93,11 +96,12 @@ class PythonStore:
         self._limit_fine, self._limit_all = limit_fine, limit_all
         self._mapped = not written and mappable(folder)
         self._strings = strings
-        self._in_store: set[int] = set()
+        self._in_store: dict[int, object] = {}  # id -> who wrote it
         self._next_index = self._retry_ns = 0
         self._live: list[SegmentFile] = []
         self._left_over: list[SegmentFile] = []
         self._retired = self._marks = 0  # slots in segments let go; slots that name threads
+        self._numbers = count(1)  # of threads
         self._flushed_ns = now_ns()
         first = self._make(max(self.first_slots, CONTROL_SLOTS_LEAST), SEGMENT_CONTROL)
         if first is None:
@@ -122,8 +126,7 @@ class PythonStore:
             self.bytes += segment.size
             self.fine_limit |= bool(self._limit_fine) and self.bytes > self._limit_fine
             self.all_limit |= bool(self._limit_all) and self.bytes > self._limit_all
-            if not flags:
-                self._live.append(segment)
+            self._live.append(segment)
             return segment
         self._retry_ns = now_ns() + RETRY_NS
         return None
@@ -180,16 +183,17 @@ class PythonStore:
     def retire(self, segment: SegmentFile) -> None:
         """Let go of a segment whose slots will not change any more."""
         with self.lock:
-            self._flush_one(segment)
+            self._copy([segment])
             if segment in self._live:
                 self._live.remove(segment)
-                self._retired += segment.used
+                self._retired += segment.events
 
     def new_thread(self) -> int:
         """Return a number for a thread that has not recorded yet."""
+        number = next(self._numbers)
         with self.lock:
-            self.threads += 1
-            return self.threads
+            self.threads = max(self.threads, number)
+        return number
 
     def mark_thread(self) -> None:
         """Count a slot that is no event."""
@@ -199,7 +203,7 @@ class PythonStore:
     def records(self) -> int:
         """Return how many events were committed."""
         with self.lock:
-            return sum(segment.used for segment in self._live) + self._retired - self._marks
+            return sum(segment.events for segment in self._live) + self._retired - self._marks
 
     def drop(self, limit: bool) -> None:
         """Count an event that was refused."""
@@ -230,43 +234,53 @@ class PythonStore:
                     return
 
     def _write_string(self, known: int, text: bytes) -> bool:
+        mine = object()
+        if self._in_store.setdefault(known, mine) is not mine:
+            return True  # a signal handler was faster
         extra = -(-len(text) // SLOT_SIZE)
-        slot = self._reserve(1 + extra)
-        if slot < 0:
+        place = self._reserve(1 + extra)
+        if place is None:
+            del self._in_store[known]
             return False
-        control = self._control
-        self._in_store.add(known)
-        control.payload(slot + 1, text)
-        control.commit(slot, now_ns(), 0, len(text), known, bytes((Kind.STRING, 0, 0, extra)))
+        segment, slot = place
+        segment.payload(slot + 1, text)
+        segment.commit(slot, now_ns(), 0, len(text), known, bytes((_STRING, 0, 0, extra)))
         return True
 
-    def _reserve(self, count: int) -> int:
-        slot = self._control.take(count)
-        if slot >= 0 or self._waits():
-            return slot
-        following = self._make(min(2 * self._control.capacity, SLOTS_MOST), SEGMENT_CONTROL)
-        if following is None:
-            return -1
-        if self._control is not self._first:
-            self.retire(self._control)
-        self._control = following
-        return following.take(count)
+    def _reserve(self, slots: int) -> tuple[SegmentFile, int] | None:
+        segment = self._control
+        slot = segment.take_row(slots)
+        while slot < 0:
+            following = None if self._waits() else self._make(min(2 * segment.capacity, SLOTS_MOST), SEGMENT_CONTROL)
+            if following is None:
+                return None
+            if segment is not self._first:
+                self.retire(segment)
+            self._control = segment = following
+            slot = segment.take_row(slots)
+        return segment, slot
 
     def anchor(self) -> None:
         """Write the narrowest of some pairs of clock readings."""
         half_width, raw, real = min(_clock_pair() for _ in range(5))
         with self.lock:
-            slot = self._reserve(1)
-            if slot >= 0:
-                self._control.commit(slot, raw, real, half_width, 0, _ANCHOR)
+            place = self._reserve(1)
+            if place is not None:
+                place[0].commit(place[1], raw, real, half_width, 0, _ANCHOR)
 
     # -- where files are not mapped
 
-    def _flush_one(self, segment: SegmentFile) -> None:
-        try:
-            segment.flush()
-        except OSError as error:
-            self.failure = error.errno or errno.EIO
+    def _copy(self, segments: list[SegmentFile]) -> None:
+        """Copy segments to their files, no event before the strings that it names. In the lock."""
+        if self._first.mapped:
+            return
+        pending = [(segment, segment.pending()) for segment in segments if not segment.control]
+        pending[:0] = [(segment, segment.pending()) for segment in list(self._live) if segment.control]
+        for segment, parts in pending:
+            try:
+                segment.flush(parts)
+            except OSError as error:
+                self.failure = error.errno or errno.EIO
 
     def flush(self, now: int) -> None:
         """Copy all segments to their files if that was not done lately.
@@ -278,17 +292,15 @@ class PythonStore:
             return
         with self.lock:
             self._flushed_ns = now
-            for segment in (*self._live, self._first, self._control):
-                self._flush_one(segment)
+            self._copy(list(self._live))
 
     def close(self) -> None:
         """Write what is to be written; segments in use by other threads stay until those let go of them."""
         self.anchor()
         with self.lock:
             self.closed = True
-            for segment in (*self._live, self._first, self._control):
-                self._flush_one(segment)
-            self._retired += sum(segment.used for segment in self._live)
+            self._copy(list(self._live))
+            self._retired += sum(segment.events for segment in self._live)
             self._live.clear()
             self._left_over.clear()
             self._control = self._first

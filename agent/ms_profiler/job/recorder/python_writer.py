@@ -11,6 +11,8 @@ from ms_profiler.store.format import Flag, Kind
 DEPTH_MOST: Final = 512
 SERIAL_MASK: Final = (1 << 21) - 1
 _DEPTH_BITS: Final = 9
+_OPEN: Final = int(Kind.OPEN)
+_SPAN: Final = int(Kind.SPAN)
 _THREAD: Final = bytes((Kind.THREAD, 0, 0, 0))
 
 
@@ -85,31 +87,32 @@ class PythonWriter:
         if segment is None:
             return None
         self._wanted *= 2
+        self._introduce(segment)  # first: a signal handler may record between any two lines
         full, self._segment = self._segment, segment
         if full is not None:
             self._settle(full)
-        self.introduce(self._label)
         return segment
 
-    def introduce(self, label: str) -> None:
-        """Write who this thread is.
+    def rename(self, label: str) -> None:
+        """Write who this thread is from here on.
 
         Args:
             label: its name; empty: ask the system.
         """
         self._label = label
-        segment = self._segment
-        if segment is None:
-            return
+        if self._segment is not None:
+            self._introduce(self._segment)
+
+    def _introduce(self, segment: SegmentFile) -> None:
+        tid = threading.get_native_id()
+        text = utf8(self._label) or _system_name(tid)
+        name = self.store.intern(text) if text else 0
         slot = segment.take()
         if slot < 0:
             return
         self.store.mark_thread()
         if not self._number:
             self._number = self.store.new_thread()
-        tid = threading.get_native_id()
-        text = utf8(label) or _system_name(tid)
-        name = self.store.intern(text) if text else 0
         segment.commit(slot, now_ns(), tid, self._number, name, _THREAD)
 
     def _settle(self, segment: SegmentFile) -> None:
@@ -123,7 +126,7 @@ class PythonWriter:
             self.store.drop(False)
             return 0
         start = now_ns()
-        place = self.append(Kind.OPEN, category, 0, name, start, 0, arg, worth)
+        place = self.append(_OPEN, category, 0, name, start, 0, arg, worth)
         if place is None:
             return 0
         self._serial = serial = (self._serial + 1) & SERIAL_MASK or 1
@@ -150,7 +153,7 @@ class PythonWriter:
 
     def _end_last(self, now: int, flags: int) -> None:
         span = self._open.pop()
-        span.segment.end(span.slot, now, bytes((Kind.SPAN, span.category, flags & 0xFF, 0)))
+        span.segment.end(span.slot, now, bytes((_SPAN, span.category, flags & 0xFF, 0)))
         if span.segment is not self._segment:
             self._settle(span.segment)
 

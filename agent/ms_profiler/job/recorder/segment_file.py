@@ -1,16 +1,19 @@
 """One segment file of the pure-Python recorder; `native/segment.c` is the other writer of such files."""
 
 import errno
-import mmap
 import os
 import resource
 import struct
-import sys
 import time
-from typing import Final
+from itertools import islice
+from operator import length_hint
+from typing import TYPE_CHECKING, Final
 
 from ms_profiler.store import layout
-from ms_profiler.store.format import FORMAT_VERSION, HEADER, HEADER_SIZE, MAGIC, SLOT_SIZE
+from ms_profiler.store.format import FORMAT_VERSION, HEADER, HEADER_SIZE, MAGIC, SEGMENT_CONTROL, SLOT_SIZE
+
+if TYPE_CHECKING:
+    from ms_profiler.job.recorder.mapping import Mapping
 
 #: Local file systems that write in place: only there a mapping can be relied on never to raise SIGBUS.
 MAPPABLE: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "tmpfs", "overlay", "f2fs"})
@@ -52,7 +55,8 @@ class SegmentFile:
         mapped: map the file; otherwise, and where mapping is refused, `flush` copies memory to it.
 
     Attributes:
-        used: slots given out.
+        control: it is part of the control stream.
+        mapped: what is committed is in the file.
 
     Raises:
         OSError: there is no disk for it; nothing is left behind.
@@ -62,21 +66,23 @@ class SegmentFile:
         self.path = path
         self.capacity = capacity
         self.size = size_of(capacity)
-        self.used = 0
-        self._flushed = -1  # bytes of memory that are in the file; -1: nothing, not even the header
+        self._free = iter(range(capacity))  # one call takes from it whole, whatever runs in between
+        self.control = bool(flags & SEGMENT_CONTROL)
+        self._flushed = HEADER_SIZE  # bytes of memory that are in the file
         self._changed: list[int] = []  # slots that ended since they were copied
-        self.memory: mmap.mmap | bytearray
-        self.memory, self.mapped = self._make_file(mapped) if path else (bytearray(self.size), True)
+        self._mapping = self._make_file(mapped) if path else None
+        self.memory = self._mapping.memory if self._mapping else memoryview(bytearray(self.size))
+        self.mapped = self._mapping is not None or not path
         fields = (FORMAT_VERSION, HEADER_SIZE, SLOT_SIZE, flags, capacity, os.getpid(), index, now_ns(), 0, 0, b"")
         HEADER.pack_into(self.memory, 0, 0, *fields)
         _U64.pack_into(self.memory, 0, MAGIC)
 
-    def _make_file(self, mapped: bool) -> tuple[mmap.mmap | bytearray, bool]:
+    def _make_file(self, mapped: bool) -> "Mapping | None":
         creation = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.path, creation, layout.FILE_MODE)
         try:
             self._reserve(descriptor)
-            return self._map(descriptor, mapped)
+            return _map(descriptor, self.size) if mapped else None
         except BaseException:
             os.unlink(self.path)
             raise
@@ -95,24 +101,24 @@ class SegmentFile:
                 raise
             write_at(descriptor, bytes(self.size), 0)
 
-    def _map(self, descriptor: int, mapped: bool) -> tuple[mmap.mmap | bytearray, bool]:
-        if mapped:
-            try:
-                if sys.version_info >= (3, 13):
-                    return mmap.mmap(descriptor, self.size, trackfd=False), True
-                return mmap.mmap(descriptor, self.size), True
-            except OSError as error:
-                if error.errno not in REFUSES_MAPPING:
-                    raise
-        return bytearray(self.size), False
+    @property
+    def used(self) -> int:
+        """Return how many slots were given out."""
+        return self.capacity - length_hint(self._free)
 
-    def take(self, count: int = 1) -> int:
-        """Return the first of `count` slots in a row, -1 when there are not so many left."""
-        slot = self.used
-        if slot + count > self.capacity:
-            return -1
-        self.used = slot + count
-        return slot
+    @property
+    def events(self) -> int:
+        """Return how many slots of it hold what threads recorded."""
+        return 0 if self.control else self.used
+
+    def take(self) -> int:
+        """Return a free slot, -1 when there is none."""
+        return next(self._free, -1)
+
+    def take_row(self, count: int) -> int:
+        """Return the first of `count` slots in a row, -1 when there are not so many left; those are then given up."""
+        slots = list(islice(self._free, count))
+        return slots[0] if len(slots) == count else -1
 
     def commit(self, slot: int, start_ns: int, end_ns: int, arg: int, name: int, last: bytes) -> None:
         """Fill a slot and publish it.
@@ -142,7 +148,7 @@ class SegmentFile:
             _U64.pack_into(self.memory, offset + _END, end_ns)
             self.memory[offset + _LAST_WORD : offset + SLOT_SIZE] = last
             return
-        kept = self.memory[offset + _ARG : offset + _LAST_WORD]
+        kept = bytes(self.memory[offset + _ARG : offset + _LAST_WORD])
         self.memory[offset + _END : offset + SLOT_SIZE] = _U64.pack(end_ns) + kept + last
         if offset < self._flushed:
             self._changed.append(slot)
@@ -157,27 +163,54 @@ class SegmentFile:
         _U64.pack_into(self.memory, _DROPPED, dropped)
         _U64.pack_into(self.memory, _DROPPED_LIMIT, limit)
 
-    def flush(self) -> None:
-        """Copy what was committed or ended since the last call to the file, if it is not mapped.
+    def pending(self) -> list[tuple[int, bytes]]:
+        """Return copies of what is not in the file yet, each with its offset; nothing when the file is mapped."""
+        if self.mapped:
+            return []
+        changed, self._changed = self._changed, []
+        begin, end = self._flushed, HEADER_SIZE + self.used * SLOT_SIZE
+        self._flushed = end  # first: what is committed from here on counts as changed
+        parts = [(0, bytes(self.memory[:HEADER_SIZE])), (begin, bytes(self.memory[begin:end]))]
+        for slot in changed:
+            offset = HEADER_SIZE + slot * SLOT_SIZE
+            parts.append((offset, bytes(self.memory[offset : offset + SLOT_SIZE])))
+        return parts
+
+    def flush(self, parts: list[tuple[int, bytes]]) -> None:
+        """Copy to the file.
+
+        Args:
+            parts: from `pending`; all that could not be copied is pending again.
 
         Raises:
-            OSError: the file cannot be written; the next call tries again.
+            OSError: the file cannot be written.
         """
-        if self.mapped:
+        if not parts:
             return
-        begin = max(self._flushed, HEADER_SIZE)
-        end = HEADER_SIZE + self.used * SLOT_SIZE
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            write_at(descriptor, self.memory[:HEADER_SIZE], 0)
-            write_at(descriptor, self.memory[begin:end], begin)
-            self._flushed = end
-            while self._changed:
-                offset = HEADER_SIZE + self._changed[-1] * SLOT_SIZE
-                write_at(descriptor, self.memory[offset : offset + SLOT_SIZE], offset)
-                self._changed.pop()
-        finally:
-            os.close(descriptor)
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                for offset, data in parts:
+                    write_at(descriptor, data, offset)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            self._flushed = HEADER_SIZE
+            raise
+
+
+def _map(descriptor: int, size: int) -> "Mapping | None":
+    """Map a file; None where that is refused, as opposed to memory being short."""
+    try:
+        from ms_profiler.job.recorder.mapping import Mapping
+    except ImportError:  # an interpreter without ctypes
+        return None
+    try:
+        return Mapping(descriptor, size)
+    except OSError as error:
+        if error.errno not in REFUSES_MAPPING:
+            raise
+        return None
 
 
 def size_of(capacity: int) -> int:
@@ -185,7 +218,7 @@ def size_of(capacity: int) -> int:
     return HEADER_SIZE + capacity * SLOT_SIZE
 
 
-def write_at(descriptor: int, data: "bytes | bytearray", offset: int) -> None:
+def write_at(descriptor: int, data: bytes | memoryview, offset: int) -> None:
     """Write all of `data` at `offset`."""
     view = memoryview(data)
     while view:

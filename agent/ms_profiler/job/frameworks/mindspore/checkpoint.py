@@ -1,4 +1,7 @@
-"""Saving and loading checkpoints."""
+"""Saving and loading checkpoints, and other files of weights and graphs.
+
+`_exec_save` is what writes the file: inside `save_checkpoint`, on a thread of its own or in a child process.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -8,12 +11,36 @@ from ms_profiler.store.format import Category
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
-MODULE = "mindspore.train.serialization"
+SERIALIZATION = "mindspore.train.serialization"
+#: (module, function): other modules hold up to ten copies of each by value
+FUNCTIONS = (
+    (SERIALIZATION, "save_checkpoint"),
+    (SERIALIZATION, "_exec_save"),
+    (SERIALIZATION, "load_checkpoint"),
+    (SERIALIZATION, "load_checkpoint_async"),
+    (SERIALIZATION, "load_param_into_net"),
+    (SERIALIZATION, "export"),
+    (SERIALIZATION, "load"),
+    (SERIALIZATION, "ckpt_to_safetensors"),
+    (SERIALIZATION, "safetensors_to_ckpt"),
+    ("mindspore.parallel.checkpoint_transform", "load_distributed_checkpoint"),
+    ("mindspore.parallel.checkpoint_transform", "transform_checkpoints"),
+    ("mindspore.parallel.transform_safetensors", "unified_safetensors"),
+)
+NAMES = {"_exec_save": "write checkpoint", "load": "load MindIR"}
+#: (module, method, name of the span): waits for what another thread loads or writes
+METHODS = (
+    (SERIALIZATION, "ParamDictFuture.result", "wait for load_checkpoint_async"),
+    ("mindspore.train.callback._checkpoint", "ModelCheckpoint.end", "ModelCheckpoint.end"),
+)
 
 
 def targets(session: "Session") -> list[Target]:
-    """Declare what is wrapped around checkpoints; other modules hold ten copies of these by value."""
+    """Declare what is wrapped around checkpoints."""
     return [
-        Target(MODULE, name, span(session, name, Category.CHECKPOINT), copies=True)
-        for name in ("save_checkpoint", "load_checkpoint", "load_param_into_net")
+        *(
+            Target(module, name, span(session, NAMES.get(name, name), Category.CHECKPOINT), copies=True)
+            for module, name in FUNCTIONS
+        ),
+        *(Target(module, path, span(session, name, Category.CHECKPOINT)) for module, path, name in METHODS),
     ]

@@ -1,89 +1,237 @@
-"""Graph mode and @jit: what is compiling and what is running.
+"""Graph mode and @jit: what is compiling, why again, and what is running.
 
 `_check_recompile` is what both executors call when they found no compiled graph and are about to make one: there
 the compile span begins. It ends with the executor's `compile`. A call that finds its graph records no compile span.
 """
 
 import threading
+import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import RAISED, Target, Wrapper
+from ms_profiler.job.frameworks.base import RAISED, Labels, Target, keep_signature, loaded
+from ms_profiler.job.frameworks.mindspore.recompile import History, Signature, signature
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
-MODULE = "mindspore.graph.api"
+
+@dataclass
+class Running:
+    """A compilation that has not ended.
+
+    Attributes:
+        subject: the cell or function.
+        executor: of a function; None for a cell.
+        token: of the compile span.
+        now: what it is compiled for.
+    """
+
+    subject: Any
+    executor: Any
+    token: int
+    now: Signature
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        #: cells and executors whose `compile` runs; those that turned out to compile something as `Running`
+        self.stack: list[Any] = []
 
 
 class Compilation:
-    """Record compile spans; one stack per thread, because a compilation may start another."""
+    """Record compile spans and recompilations; one stack per thread, because a compilation may start another."""
 
     def __init__(self, session: "Session") -> None:
         self.session = session
-        self._local = threading.local()
+        self._local = _Stack()
+        self._history = History()
+        #: class -> the object of it that was compiled last
+        self._latest: dict[type, weakref.ref[Any]] = {}
 
-    def _open(self) -> list[int]:
-        stack = getattr(self._local, "stack", None)
-        if stack is None:
-            stack = self._local.stack = []
-        return stack
+    def cell(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of `_CellGraphExecutor.compile`, which every step calls."""
+        local, ended = self._local, self._ended
 
-    def compile(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Wrap the `compile` of an executor."""
-        stack = self._open()
-        depth = len(stack)
-        flags = RAISED
-        try:
-            result = wrapped(*args, **kwargs)
-            flags = 0
+        def compile(self: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
+            stack = local.stack
+            stack.append(obj)
+            try:
+                result = original(self, obj, *args, **kwargs)
+            except BaseException:
+                ended(stack.pop(), RAISED)
+                raise
+            last = stack.pop()
+            if last is not obj:
+                ended(last, 0)
             return result
-        finally:
-            while len(stack) > depth:
-                self.session.recorder.end(stack.pop(), flags)
+
+        return keep_signature(original, compile)
+
+    def function(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of `_JitExecutor.compile`, which every call calls."""
+        local, ended = self._local, self._ended
+
+        def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
+            stack = local.stack
+            stack.append(self)
+            try:
+                result = original(self, *args, **kwargs)
+            except BaseException:
+                ended(stack.pop(), RAISED)
+                raise
+            last = stack.pop()
+            if last is not self:
+                ended(last, 0)
+            return result
+
+        return keep_signature(original, compile)
+
+    def _ended(self, running: Any, flags: int) -> None:
+        if not isinstance(running, Running):
+            return
+        if not flags:
+            with self.session.guard("noting why a graph was compiled again"):
+                self._explain(running, running.now)
+        self.session.recorder.end(running.token, flags)
 
     def starts(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Wrap `_check_recompile`."""
+        """Wrap `_check_recompile(obj, compile_args, kwargs, full_function_name, ...)`."""
         result = wrapped(*args, **kwargs)
+        stack = self._local.stack
+        if not stack:
+            return result
         with self.session.guard("noting a compilation"):
+            last = stack[-1]
+            executor = last if hasattr(last, "fn") and not hasattr(last, "construct") else None
+            subject = last if executor is None else executor.fn
+            obj, arguments, named, full_name = args[:4]
+            phase = getattr(obj, "phase", "") if hasattr(obj, "create_time") else ""
+            gradient = executor is not None and f".{_first_line(subject)}.grad" in full_name
+            now = signature((*arguments, *named.values()), str(phase), gradient)
             recorder = self.session.recorder
-            what = args[5] if len(args) > 5 else kwargs.get("echo_function_name", "graph")
-            self._open().append(recorder.begin(recorder.intern(f"compile {what}"), Category.COMPILE))
+            token = recorder.begin(recorder.intern(f"compile {title(subject)}"), Category.COMPILE)
+            stack[-1] = Running(subject, executor, token, now)
         return result
 
+    def _explain(self, running: Running, now: Signature) -> None:
+        subject, executor = running.subject, running.executor
+        owner = subject if executor is None else executor.obj
+        which, replaces = executor and executor._create_time, True
+        if owner is not None:
+            # several objects of a class are nothing special, but one that is made anew for each call is
+            which = (which, getattr(owner, "create_time", 0), id(owner))
+            latest = self._latest.get(type(owner))
+            replaces = latest is not None and latest() is None
+            try:
+                self._latest[type(owner)] = weakref.ref(owner)
+            except TypeError:  # a class with __slots__
+                replaces = False
+        names = _parameters(subject if executor is not None else type(subject).construct)
+        why, count = self._history.compiled(_definition(subject), which, now, names, replaces)
+        if why:
+            recorder = self.session.recorder
+            recorder.instant(recorder.intern(f"recompile {title(subject)}: {why}"), Category.COMPILE, count)
 
-def _run(session: "Session", label: Callable[[Any, tuple[Any, ...]], str]) -> Wrapper:
-    """Return a wrapper that records the run of a compiled graph."""
+
+def _code_owner(function: Any) -> Any:
+    """Return the function behind a bound method."""
+    return getattr(function, "__func__", function)
+
+
+def _first_line(function: Any) -> int:
+    return int(_code_owner(function).__code__.co_firstlineno)
+
+
+def _inner(function: Any) -> Any:
+    """Return the user's function or cell inside one that MindSpore made for it, `after_grad` and the like."""
+    code = getattr(_code_owner(function), "__code__", None)
+    if code is None or "fn" not in code.co_freevars or not _code_owner(function).__module__.startswith("mindspore."):
+        return None
+    try:
+        return function.__closure__[code.co_freevars.index("fn")].cell_contents
+    except (AttributeError, ValueError):
+        return None
+
+
+def _definition(subject: Any) -> Any:
+    """Return what tells the code of a cell or function from any other code."""
+    function = _code_owner(subject)
+    if not isinstance(function, FunctionType):
+        return type(subject)
+    inner = _inner(function)
+    if inner is None:
+        return function.__code__
+    return function.__code__, getattr(_code_owner(inner), "__code__", None) or id(inner)
+
+
+def _parameters(function: Any) -> tuple[str, ...]:
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code = getattr(_code_owner(function), "__code__", None)
+    if code is None:
+        return ()
+    names: tuple[str, ...] = code.co_varnames[: code.co_argcount]
+    return names[1:] if names[:1] == ("self",) else names
+
+
+def title(subject: Any) -> str:
+    """Name a cell by its class, and a function by its name and, where MindSpore made it, the one it was made for."""
+    function = _code_owner(subject)
+    if not isinstance(function, FunctionType):
+        return type(subject).__name__
+    inner = _inner(function)
+    if inner is None:
+        return function.__qualname__
+    return f"{function.__name__} of {title(inner)}"
+
+
+def _run(session: "Session") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what makes the replacement of `_JitExecutor.__call__`: compiles if need be, and runs.
+
+    The same of a cell in graph mode is its `__call__`, see `modules`.
+    """
     recorder = session.recorder
-    begin, end, intern = recorder.begin, recorder.end, recorder.intern
+    begin, end, now = recorder.begin, recorder.end, recorder.now
+    labels: Labels[int] = Labels(lambda function: recorder.intern(f"jit {title(function)}"))
+    known, category = labels.known, int(Category.GRAPH)
 
-    def wrapper(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        token = 0
-        with session.guard("naming a graph"):
-            token = begin(intern(label(instance, args)), Category.GRAPH)
-        try:
-            result = wrapped(*args, **kwargs)
-        except BaseException:
-            end(token, RAISED)
-            raise
-        end(token)
-        return result
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            function = _code_owner(self.fn)
+            label = known.get(id(function))
+            if label is None:
+                label = 0
+                with session.guard("naming a graph"):
+                    label = labels.add(function)
+            session.steps.call_began(now())
+            token = begin(label, category)
+            try:
+                result = original(self, *args, **kwargs)
+            except BaseException:
+                end(token, RAISED)
+                raise
+            else:
+                end(token)
+            finally:
+                session.steps.call_ended(id(function), now())
+            return result
 
-    return wrapper
+        return keep_signature(original, run)
+
+    return make
 
 
 def targets(session: "Session") -> list[Target]:
     """Declare what is wrapped around graphs."""
     compilation = Compilation(session)
+    module = loaded("mindspore.graph.api", "mindspore.common.api")
     return [
-        Target(MODULE, "_CellGraphExecutor.compile", compilation.compile),
-        Target(MODULE, "_JitExecutor.compile", compilation.compile),
-        Target(MODULE, "_check_recompile", compilation.starts),
-        Target(MODULE, "_CellGraphExecutor.run", _run(session, lambda self, args: f"graph {type(args[0]).__name__}")),
-        Target(
-            MODULE,
-            "_JitExecutor.__call__",
-            _run(session, lambda self, args: f"jit {getattr(self.fn, '__qualname__', type(self.fn).__name__)}"),
-        ),
+        Target(module, "_CellGraphExecutor.compile", closure=compilation.cell),
+        Target(module, "_JitExecutor.compile", closure=compilation.function),
+        Target(module, "_check_recompile", compilation.starts),
+        Target(module, "_JitExecutor.__call__", closure=_run(session)),
     ]

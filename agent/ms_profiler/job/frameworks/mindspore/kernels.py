@@ -48,7 +48,8 @@ class KernelStream:
             return
         session = self.session
         folder = layout.window_dir(self._folder, self._windows)
-        os.makedirs(folder, layout.DIRECTORY_MODE)
+        os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
+        os.mkdir(folder, layout.DIRECTORY_MODE)
         session.recorder.record(*self._mark("kernel window"))
         self._recorder.init(folder)
         self._recorder.step_profiling_enable(True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
 #: What the end of a call means for the steps.
-NOTHING, OPTIMIZER, TRAINS = range(3)
+NOTHING, OPTIMIZER, TRAINS, NETWORK = range(4)
 #: (name id, category, id of the class's name), what the end means
 Label = tuple[tuple[int, int, int], int]
 #: Cells whose time is communication, by the name of their class.
@@ -30,16 +30,30 @@ class Modules:
         self.session = session
         self.labels: Labels[Label] = Labels(self._describe)
         self.graph_mode = False
+        self._absorbed: set[int] = set()
 
     def _describe(self, cell: Any) -> Label:
         """Name `cell` and every cell below it; a cell that moves keeps its first name."""
         root = type(cell).__name__
         label = self._label(cell, root)
+        if label[1] == NOTHING:
+            label = label[0], NETWORK
         if not self.graph_mode:
             for path, inner in cell.cells_and_names():
                 if path and id(inner) not in self.labels.known:
                     self.labels.put(inner, self._label(inner, f"{root}.{path}"))
+        if label[1] == OPTIMIZER:
+            self._absorb(cell)
         return label
+
+    def _absorb(self, optimizer: Any) -> None:
+        """Leave out of the steps what optimizers are inside another, as in LARS."""
+        for inner in optimizer.cells():
+            if isinstance(inner, optimizer_types()):
+                self.labels.put(inner, (self._label(inner, type(inner).__name__)[0], NOTHING))
+                if id(inner) not in self._absorbed:
+                    self._absorbed.add(id(inner))
+                    self.session.steps.optimizer_absorbed()
 
     def _label(self, cell: Any, name: str) -> Label:
         kind = type(cell).__name__
@@ -63,7 +77,7 @@ class Modules:
         session = self.session
         known, labels, forked = self.labels.known, self.labels, base.forked
         recorder = session.recorder
-        begin, end = recorder.begin, recorder.end
+        begin, end, now = recorder.begin, recorder.end, recorder.now
         unnamed = (0, int(Category.MODULE), 0), NOTHING
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - stands in for the method
@@ -73,9 +87,14 @@ class Modules:
                 with session.guard("naming a module"):
                     label = labels.add(self)
             span, role = label
-            if role == TRAINS:
-                with session.guard("marking a step"):
-                    session.steps.began(recorder.now())
+            if role > OPTIMIZER:
+                try:  # no guard: it takes a microsecond, and this is done every step
+                    if role == TRAINS:
+                        session.steps.began(now())
+                    else:
+                        session.steps.call_began(now())
+                except Exception as reason:  # noqa: BLE001
+                    session.failed("marking a step", reason)
             token = begin(*span)
             if not token and forked:
                 forked[0].reopen()
@@ -84,14 +103,20 @@ class Modules:
                 result = original(self, *args, **kwargs)
             except BaseException:
                 end(token, RAISED)
+                if role == NETWORK:
+                    session.steps.call_ended(id(self), now())
                 raise
             end(token)
             if role:
-                with session.guard("marking a step"):
-                    if role == OPTIMIZER:
-                        session.steps.optimizer_ended(id(self), recorder.now())
+                try:
+                    if role == NETWORK:
+                        session.steps.call_ended(id(self), now())
+                    elif role == OPTIMIZER:
+                        session.steps.optimizer_ended(id(self), now())
                     else:
-                        session.steps.ended(StepSource.TRAIN_CELL, recorder.now())
+                        session.steps.ended(StepSource.TRAIN_CELL, now())
+                except Exception as reason:  # noqa: BLE001
+                    session.failed("marking a step", reason)
             return result
 
         return keep_signature(original, __call__)
@@ -99,7 +124,7 @@ class Modules:
     def mode_set(
         self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Wrap the setter of the execution mode: what a cell's time means depends on it."""
+        """Wrap what sets the execution mode: what a cell's time means depends on it."""
         result = wrapped(*args, **kwargs)
         with self.session.guard("following the mode"):
             self.read_mode()
@@ -108,8 +133,10 @@ class Modules:
     def read_mode(self) -> None:
         """Take over the execution mode that is set now."""
         context = sys.modules["mindspore.context"]
-        self.graph_mode = context._get_mode() == context.GRAPH_MODE
-        self.labels.clear()
+        graph_mode = context._get_mode() == context.GRAPH_MODE
+        if graph_mode != self.graph_mode:
+            self.graph_mode = graph_mode
+            self.labels.clear()
 
 
 def optimizer_types() -> tuple[type, ...]:
@@ -128,5 +155,7 @@ def targets(session: "Session") -> list[Target]:
     modules.read_mode()
     return [
         Target("mindspore.nn.cell", "Cell.__call__", closure=modules.call),
+        # the second is what the first calls, but from a table that was filled before we came
+        Target("mindspore.context", "set_context", modules.mode_set, copies=True),
         Target("mindspore.context", "_Context.set_mode", modules.mode_set),
     ]

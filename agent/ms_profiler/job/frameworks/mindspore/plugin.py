@@ -5,12 +5,15 @@ import sys
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.mindspore import (
     checkpoint,
+    communication,
     data,
     graph,
     kernels,
     loops,
     modules,
+    mstx,
     optimizers,
+    primitives,
     pynative,
     sync,
     takeover,
@@ -21,7 +24,20 @@ class MindSpore(base.Plugin):
     """Hook MindSpore 2.x."""
 
     def __init__(self) -> None:
-        concerns = (kernels, loops, modules, optimizers, graph, pynative, data, checkpoint, sync)
+        concerns = (
+            kernels,
+            loops,
+            modules,
+            optimizers,
+            graph,
+            pynative,
+            primitives,
+            communication,
+            data,
+            checkpoint,
+            sync,
+            mstx,
+        )
         super().__init__("mindspore", [concern.targets for concern in concerns])
 
     @property

@@ -1,33 +1,51 @@
 """Pynative mode: forward and backward, as the gradient functions run them.
 
-On CPU a call returns when its work is queued or done, as MindSpore decides: these are times of the host.
+`grad`, `value_and_grad`, `vjp`, `jvp` and `GradOperation`, under all their names, end in the same two functions; there
+is no `Tensor.backward` in MindSpore. In graph mode and under `@jit` the gradient is part of the compiled graph. On CPU
+a call returns when its work is queued or done, as MindSpore decides: these are times of the host.
 """
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import Target, span
+from ms_profiler.job.frameworks.base import Target, loaded, span
+from ms_profiler.job.frameworks.mindspore import recompute
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
 GRADIENTS = "mindspore.ops.composite.base"
-EXECUTOR = "mindspore.graph.api"
+#: The forward pass, innermost function first: where there is the first one, the second calls it.
+FORWARDS = ("_pynative_func_grad_forward", "_pynative_forward_run")
 
 
 def targets(session: "Session") -> list[Target]:
     """Declare what is wrapped around gradients."""
     record = span(session, "forward", Category.FORWARD)
+    now = session.recorder.now
+    again = span(session, "recompute forward", Category.BACKWARD)
 
     def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if recompute.running():
+            return again(wrapped, instance, args, kwargs)
+        steps = session.steps
         with session.guard("noting the begin of a step"):
-            session.steps.began(session.recorder.now())
-        return record(wrapped, instance, args, kwargs)
+            at = now()
+            steps.began(at)
+            steps.call_began(at)
+        try:
+            return record(wrapped, instance, args, kwargs)
+        finally:
+            with session.guard("noting the end of a forward pass"):
+                steps.call_ended(id(args[0]) if args else 0, now())
 
+    there = vars(sys.modules.get(GRADIENTS, recompute))
+    name = next((name for name in FORWARDS if name in there), FORWARDS[0])
+    executor = loaded("mindspore.graph.api", "mindspore.common.api")
     return [
-        Target(GRADIENTS, "_pynative_forward_run", forward, copies=True),
-        Target(GRADIENTS, "_pynative_func_grad_forward", forward, copies=True),
-        Target(EXECUTOR, "_PyNativeExecutor.grad", span(session, "backward", Category.BACKWARD)),
-        Target(EXECUTOR, "_PyNativeExecutor.sync", span(session, "pynative sync", Category.SYNC)),
+        Target(GRADIENTS, name, forward, copies=True),
+        Target(executor, "_PyNativeExecutor.grad", span(session, "backward", Category.BACKWARD)),
+        *recompute.targets(session),
     ]

@@ -1,0 +1,251 @@
+"""What a kernel belongs to: a module of the model, or at least a primitive, and a part of a training step.
+
+In a compiled graph the name of a kernel says it, see `metrics.scopes`. Elsewhere the host queues operators, and a
+worker runs them later: the span that contains the start of a kernel says only where the host had come to by then. But
+the queue is first in, first out. So a kernel was queued no earlier than any before it in its lane, and no later than
+any behind it; what is known of some bounds the others. It belongs to the innermost module around all of that time.
+"""
+
+from enum import IntEnum
+from functools import cached_property
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.communication import COLLECTIVES
+from ms_profiler.analysis.metrics.phases import innermost
+from ms_profiler.analysis.metrics.scopes import Part, Scope
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.nesting import nest
+from ms_profiler.store.format import Category
+
+
+class Bound(IntEnum):
+    """What a kernel could be bound to."""
+
+    NOTHING = 0
+    PHASE = 1  # a phase of the step: the primitive is known, the module is not
+    PRIMITIVE = 2
+    MODULE = 3
+
+
+_PARTS: Final = {
+    Category.FORWARD: Part.FORWARD,
+    Category.BACKWARD: Part.BACKWARD,
+    Category.OPTIMIZER: Part.OPTIMIZER,
+}
+#: how names of spans begin in which a part of the forward pass is computed once more
+RECOMPUTE: Final = "recompute "
+#: the columns of `tables.KERNELS` that `Hosts.bind` adds
+ADDED: Final = ("step", "host", "launch", "module", "bound", "part")
+
+
+class Hosts:
+    """The spans of the stepping thread, to be asked what a time stands in.
+
+    Args:
+        spans: `tables.SPANS` of the run.
+        names: texts by row.
+        steps: the steps in use.
+    """
+
+    def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> None:
+        own = spans.with_row_index("row").filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+        self.steps = steps
+        self._spans = spans
+        self._keys = {name: row for row, name in enumerate(dict.fromkeys(map(_key, names)))}
+        launchers = _of(own, Category.OP, Category.COMMUNICATION)
+        keys = pl.Series([self._keys[_key(name)] for name in names], dtype=pl.UInt32)
+        self._launchers = launchers.select(
+            "row",
+            "start_ns",
+            keys.gather(launchers["name"]).alias("key"),
+            intervals.locate(launchers["start_ns"], steps.table).alias("step"),
+        )
+        self._all = _Line(own)
+        self._modules = _Line(_of(own, Category.MODULE))
+        self._primitives = _Line(_of(own, Category.OP, Category.GRAPH))
+        self._phases = _Line(_of(own, *_PARTS))
+        recomputed = [name.startswith(RECOMPUTE) for name in names]
+        self._recomputed = pl.Series(recomputed, dtype=pl.Boolean)
+        self._by_phase = {int(category): intervals.union(_of(own, category)) for category in _PARTS}
+
+    def bind(self, kernels: pl.DataFrame, scopes: list[Scope], texts: dict[str, int]) -> pl.DataFrame:
+        """Add the columns of `ADDED`.
+
+        Args:
+            kernels: `process`, `kernel`, `lane`, `start_ns` and `window_ns` (when its window began), by window, lane
+                and start.
+            scopes: by row of the kernel names.
+            texts: rows of the texts; those of the recording's names are the same.
+        """
+        own = kernels["process"] == self.steps.process
+        times = kernels["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))
+        step = intervals.locate(times, self.steps.table).alias("step")
+        launch = self._launch(kernels, step, scopes)
+        after, before = self._queued(kernels.with_columns(times), launch, scopes)
+        module, phase = self._modules.around(after, before), self._phases.around(after, before)
+        named = pl.DataFrame(
+            [
+                pl.Series("scope", [None if item.module is None else texts[item.module] for item in scopes], pl.UInt32),
+                pl.Series("expanded", [item.expanded for item in scopes], pl.Boolean),
+                pl.Series("named", [int(item.part) for item in scopes], pl.UInt8),
+            ]
+        )
+        known = pl.concat([kernels, named.select(pl.all().gather(kernels["kernel"]))], how="horizontal").with_columns(
+            step,
+            launch,
+            self._all.at(times).alias("host"),
+            self._spans["name"].gather(module).alias("around"),
+            self._spans["category"].gather(phase).alias("phase"),
+            again=self._recomputed.gather(self._spans["name"].gather(phase)).fill_null(False),
+            called=launch.is_not_null() | self._primitives.at(times).is_not_null(),
+            inside=self._phases.at(times).is_not_null() | self._modules.at(times).is_not_null(),
+        )
+        parts = {int(category): int(part) for category, part in _PARTS.items()}
+        return known.select(
+            *kernels.columns,
+            "step",
+            "host",
+            "launch",
+            pl.coalesce("scope", pl.when(~pl.col("expanded")).then("around")).alias("module"),
+            pl.when(pl.col("scope").is_not_null() | (pl.col("around").is_not_null() & ~pl.col("expanded")))
+            .then(int(Bound.MODULE))
+            .when(pl.col("expanded") | pl.col("called"))
+            .then(int(Bound.PRIMITIVE))
+            .when("inside")
+            .then(int(Bound.PHASE))
+            .otherwise(int(Bound.NOTHING))
+            .cast(pl.UInt8)
+            .alias("bound"),
+            pl.when(pl.col("named") > 0)
+            .then("named")
+            .when("again")
+            .then(int(Part.RECOMPUTE))
+            .when(pl.col("phase").is_not_null())
+            .then(pl.col("phase").replace_strict(parts, default=0, return_dtype=pl.UInt8))
+            .when(pl.col("around").is_not_null())
+            .then(int(Part.FORWARD))
+            .otherwise(int(Part.UNKNOWN))
+            .cast(pl.UInt8)
+            .alias("part"),
+        )
+
+    def _launch(self, kernels: pl.DataFrame, step: pl.Series, scopes: list[Scope]) -> pl.Series:
+        """Return the row of the span that queued each kernel, null where not known."""
+        keys = [self._keys.get(_key(COLLECTIVES.get(scope.type, scope.type))) for scope in scopes]
+        backward = pl.Series("backward", [scope.phase == Category.BACKWARD for scope in scopes], dtype=pl.Boolean)
+        queue = kernels.select(
+            step,
+            pl.Series("key", keys, dtype=pl.UInt32).gather(kernels["kernel"]),
+            "lane",
+            "start_ns",
+            backward.gather(kernels["kernel"]),
+        )
+        present = self._launchers.filter(pl.col("step").is_in(step.unique().drop_nulls().implode()))
+        return launches(queue, present).alias("launch")
+
+    def _queued(self, kernels: pl.DataFrame, launch: pl.Series, scopes: list[Scope]) -> tuple[pl.Series, pl.Series]:
+        """Return the earliest and the latest time at which each kernel can have been queued.
+
+        earliest(i) = the latest of what is known of the kernels up to i: the begin of their window, which finds the
+        queue empty, the span that queued them, and the begin of the phase in which alone their primitive occurs;
+        latest(i) = the earliest of what is known of the kernels from i on, their own starts included.
+        """
+        queued = self._spans["start_ns"].gather(launch)
+        phases = pl.Series([scope.phase for scope in scopes], dtype=pl.UInt8).gather(kernels["kernel"])
+        after, before = [pl.col("window_ns"), queued], [pl.col("start_ns"), queued]
+        for category, spans in self._by_phase.items():
+            row = spans["start_ns"].search_sorted(kernels["start_ns"], side="right").cast(pl.Int64) - 1
+            row = row.zip_with((phases == category).fill_null(False) & (row >= 0), pl.Series([None], dtype=pl.Int64))
+            after.append(spans["start_ns"].gather(row))
+            before.append(spans["end_ns"].gather(row) - 1)
+        bounds = kernels.select("lane", after=pl.max_horizontal(after), before=pl.min_horizontal(before)).select(
+            pl.col("after").cum_max().over("lane"),
+            pl.col("before").cum_min(reverse=True).over("lane"),
+        )
+        return bounds["after"], bounds["before"]
+
+
+class _Line:
+    """Spans of one thread, to be asked for the row of the innermost around a time."""
+
+    def __init__(self, spans: pl.DataFrame) -> None:
+        self._spans = spans.select(
+            "process", "thread", "row", "start_ns", "end_ns", pl.lit(0, pl.UInt8).alias("category")
+        )
+        self._pieces = self._spans if spans.is_empty() else innermost(self._spans, "row")
+
+    def at(self, times: pl.Series) -> pl.Series:
+        """Return the row of the innermost span around each time; null where there is none."""
+        return self._pieces["row"].gather(intervals.locate(times, self._pieces))
+
+    def around(self, after: pl.Series, before: pl.Series) -> pl.Series:
+        """Return the row of the innermost span around all the time between; null where there is none."""
+        row = self.at(before.zip_with((after <= before).fill_null(False), pl.Series([None], dtype=pl.Int64)))
+        while True:
+            place = (
+                self._outer["row"].search_sorted(row).zip_with(row.is_not_null(), pl.Series([None], dtype=pl.UInt32))
+            )
+            late = (self._outer["start_ns"].gather(place) > after).fill_null(False)
+            if not late.any():
+                return row
+            row = self._outer["outer"].gather(place).zip_with(late, row)
+
+    @cached_property
+    def _outer(self) -> pl.DataFrame:
+        """Return `row`, `start_ns` and `outer` (row of the span around it) of each span, by row."""
+        nested = nest(self._spans)
+        return nested.select("row", "start_ns", nested["row"].gather(nested["parent"]).alias("outer")).sort("row")
+
+
+def launches(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
+    """Return for each kernel the span that queued it; null where that is not known.
+
+    Not every span starts a kernel, and not every kernel has a span: those of a backward pass have none. They are
+    matched in order where there are as many kernels of one key in a step as spans; if not in all of it, then before the
+    first kernel that can only be of a backward pass. No match may have a kernel start before its span, or change the
+    order of a lane.
+
+    Args:
+        kernels: `step`, `key`, `lane`, `start_ns`, `backward` (it can only be of a backward pass).
+        operators: `step`, `key`, `start_ns` and `row`.
+    """
+    keys = ["step", "key"]
+    order = kernels.with_row_index("kernel")
+    runs = order.drop_nulls("step").sort("start_ns", "kernel")
+    runs = runs.with_columns(ahead=~pl.col("backward").cum_max().over("step")).drop_nulls("key")
+    spans = operators.sort("start_ns", "row").select(
+        *keys, "row", pl.col("start_ns").alias("queued_ns"), number=pl.int_range(pl.len()).over(keys)
+    )
+    counts = (
+        runs.group_by(keys)
+        .agg(pl.len().alias("all"), pl.col("ahead").sum())
+        .join(spans.group_by(keys).agg(pl.len().alias("spans")), on=keys)
+        .filter((pl.col("ahead") == pl.col("spans")) | (pl.col("all") == pl.col("spans")))
+        .select(*keys, everywhere=pl.col("ahead") != pl.col("spans"))
+    )
+    matched = (
+        runs.join(counts, on=keys)
+        .filter(pl.col("ahead") | pl.col("everywhere"))
+        .sort("start_ns", "kernel")
+        .with_columns(number=pl.int_range(pl.len()).over(keys))
+        .join(spans, on=[*keys, "number"])
+        .filter((pl.col("queued_ns") <= pl.col("start_ns")).all().over(keys))
+        .sort("lane", "start_ns", "kernel")
+    )
+    earlier = pl.col("queued_ns").cum_max().shift(1).over("lane")
+    later = pl.col("queued_ns").cum_min(reverse=True).shift(-1).over("lane")
+    in_order = ~((pl.col("queued_ns") < earlier) | (pl.col("queued_ns") > later)).fill_null(False)
+    kept = matched.filter(in_order).select("kernel", "row")
+    return order.join(kept, on="kernel", how="left", maintain_order="left")["row"].cast(pl.UInt32)
+
+
+def _of(spans: pl.DataFrame, *categories: Category) -> pl.DataFrame:
+    return spans.filter(pl.col("category").is_in([int(category) for category in categories]))
+
+
+def _key(name: str) -> str:
+    """Return what a primitive, its kernels and the functions that call it are known by: `SubExt`, `sub`: sub."""
+    return name.partition("@")[0].replace("_", "").lower().removesuffix("ext")

@@ -1,0 +1,121 @@
+"""Where the time of kernels went: by primitive, by name, by module and by part of a step."""
+
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.operators import TOP
+from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.metrics.steps import milliseconds
+
+_KEYS: Final = ["kernel", "module", "bound", "part"]
+
+
+def waits(executions: pl.DataFrame) -> pl.DataFrame:
+    """Sort the executions of a window by lane and start, and add `wait_ns`.
+
+    wait(i) = start(i) - end(i - 1) in its lane, 0 for the first and where the two overlap.
+
+    Args:
+        executions: `lane`, `start_ns`, `duration_ns`.
+    """
+    ends = pl.col("start_ns") + pl.col("duration_ns")
+    gap = pl.col("start_ns") - ends.cum_max().shift(1).over("lane")
+    return executions.sort("lane", "start_ns", maintain_order=True).with_columns(
+        wait_ns=gap.clip(lower_bound=0).fill_null(0)
+    )
+
+
+def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
+    """Sum up kernels of the same name, module, binding and part: `count`, `total_ns`, `min_ns`, `max_ns`.
+
+    Args:
+        kernels: `tables.KERNELS`.
+    """
+    length = pl.col("duration_ns")
+    return kernels.group_by(_KEYS).agg(
+        pl.len().cast(pl.UInt64).alias("count"),
+        length.sum().alias("total_ns"),
+        length.min().alias("min_ns"),
+        length.max().alias("max_ns"),
+    )
+
+
+def add_up(sums: list[pl.DataFrame], keys: list[str] | None = None) -> pl.DataFrame:
+    """Return the sums over several parts of a run, or over several keys.
+
+    Args:
+        sums: of `sum_up`, at least one.
+        keys: what to group by; those of `sum_up` by default.
+    """
+    return (
+        pl.concat(sums)
+        .group_by(_KEYS if keys is None else keys)
+        .agg(pl.col("count", "total_ns").sum(), pl.col("min_ns").min(), pl.col("max_ns").max())
+    )
+
+
+def by_type(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Return `name` (the primitive), `count`, `total_ns`, `min_ns`, `max_ns`, `ratio`, most time first.
+
+    ratio = total / total of all kernels.
+
+    Args:
+        sums: of `sum_up`.
+        names: `tables.KERNEL_NAMES`.
+    """
+    return _ranked(sums, names["type"].gather(sums["kernel"]))
+
+
+def by_name(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Return the same as `by_type` for each name of a kernel."""
+    return _ranked(sums, names["full_name"].gather(sums["kernel"]))
+
+
+def by_module(sums: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
+    """Return the same as `by_type` for each module, as far as it is known."""
+    return _ranked(sums, texts.gather(sums["module"]))
+
+
+def by_part(sums: pl.DataFrame) -> dict[str, float]:
+    """Return the milliseconds of each part of a training step, as far as it is known."""
+    totals = dict(sums.group_by("part").agg(pl.col("total_ns").sum()).iter_rows())
+    return {part.name.lower(): milliseconds(totals[part]) for part in Part if part and part in totals}
+
+
+def bound(sums: pl.DataFrame) -> dict[str, int]:
+    """Return how many kernels were bound to a module, to a primitive, to a phase only, and to nothing."""
+    counts = dict(sums.group_by("bound").agg(pl.col("count").sum()).iter_rows())
+    return {kind.name.lower(): int(counts.get(kind, 0)) for kind in sorted(Bound, reverse=True)}
+
+
+def top(table: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
+    """Return the first rows of `by_type` and its kin as records, in milliseconds."""
+    return [
+        {
+            "name": row["name"],
+            "count": row["count"],
+            "total_ms": milliseconds(row["total_ns"]),
+            "average_ms": milliseconds(row["total_ns"] / row["count"]),
+            "min_ms": milliseconds(row["min_ns"]),
+            "max_ms": milliseconds(row["max_ns"]),
+            "ratio": round(row["ratio"], 6),
+        }
+        for row in table.head(count).iter_rows(named=True)
+    ]
+
+
+def as_operators(table: pl.DataFrame) -> pl.DataFrame:
+    """Return `by_type` with the columns of `operators.by_name`: nothing runs inside a kernel, its time is its own."""
+    return table.select("name", "count", "total_ns", pl.col("total_ns").alias("self_ns"), "max_ns")
+
+
+def _ranked(sums: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+    total = max(int(sums["total_ns"].sum()), 1)
+    named = sums.with_columns(names.alias("name")).drop_nulls("name")
+    return (
+        add_up([named], ["name"])
+        .sort("total_ns", "name", descending=[True, False])
+        .with_columns(ratio=pl.col("total_ns") / total)
+    )

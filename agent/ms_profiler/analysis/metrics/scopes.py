@@ -1,0 +1,142 @@
+"""Where a kernel stands in a compiled network, by its name.
+
+`Default/network-Loss/_backbone-Net/fc-Dense/MatMul-op0` is primitive `MatMul` in module `network._backbone.fc`, which
+is a `Dense`. A first part `Gradients` marks the backward pass, `recompute_` before a part what is computed once more
+for it, `Grad_Dense` whose gradient it is, and a first part `Expand` what a primitive was expanded to.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.store.format import Category
+
+
+class Part(IntEnum):
+    """Part of a training step that a kernel is of."""
+
+    UNKNOWN = 0
+    FORWARD = 1
+    BACKWARD = 2
+    RECOMPUTE = 3
+    OPTIMIZER = 4
+
+
+#: first parts of scopes that belong to a network
+ROOTS: Final = ("Default", "Gradients", "recompute_Default")
+
+_EXPANDED: Final = "Expand"
+_BACKWARD: Final = "Gradients"
+_RECOMPUTE: Final = "recompute_"
+_ROOT: Final = "Default"
+#: an attribute of a module, and the class of what it holds
+_MODULE: Final = re.compile(r"(\w+)-([A-Za-z_]\w*)")
+#: the attribute under which MindSpore's own cells hold their optimizer
+_OPTIMIZER: Final = "optimizer"
+#: primitives that occur in one phase only
+_PHASES: Final = {
+    Category.BACKWARD: re.compile(r"\w*(Grad(?!ient)|Backprop)\w*"),
+    Category.OPTIMIZER: re.compile(r"(Sparse|Fused)*(Apply|Adam|Ftrl|Lamb|Lars|Momentum|RMSProp|SGD)\w*"),
+}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the name of a kernel says.
+
+    Attributes:
+        type: the primitive: the last part of the name up to its last hyphen, as the framework's own tables have it.
+        path: what stands before the last part.
+        module: attributes from the outermost module on, with dots; None where the name has none.
+        kind: class of that module.
+        part: of a training step.
+        expanded: it stands for a primitive, in no module.
+        phase: category of the one phase in which its primitive occurs; None where there is no such phase.
+    """
+
+    type: str
+    path: str
+    module: str | None
+    kind: str | None
+    part: Part
+    expanded: bool
+    phase: int | None
+
+    @classmethod
+    def of(cls, full_name: str) -> "Scope":
+        """Read the name of a kernel."""
+        path, _, last = full_name.rpartition("/")
+        primitive = last.rpartition("-")[0] or last
+        parts = path.split("/") if path else []
+        modules = [match.groups() for part in parts if (match := _MODULE.fullmatch(part))]
+        phases = [int(category) for category, pattern in _PHASES.items() if pattern.fullmatch(primitive)]
+        return cls(
+            type=primitive,
+            path=path,
+            module=".".join(name for name, _ in modules) or None,
+            kind=modules[-1][1] if modules else None,
+            part=_part(parts, [name for name, _ in modules]),
+            expanded=parts[:1] == [_EXPANDED],
+            phase=phases[0] if phases else None,
+        )
+
+
+def runs(kernels: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Return for each depth the stretches in which one kernel after the other had the same scope down to there.
+
+    A stretch ends with its step, and where the next one of its depth begins.
+
+    Args:
+        kernels: `tables.KERNELS` of one process.
+        names: `tables.KERNEL_NAMES`.
+
+    Returns:
+        `depth`, `scope` (the part of that depth), `start_ns`, `end_ns`, by depth and start.
+    """
+    parts = [scope.split("/") if scope.startswith(ROOTS) else [] for scope in names["scope"]]
+    scoped = pl.Series([bool(scope) for scope in parts], dtype=pl.Boolean)
+    ordered = (
+        kernels.filter(scoped.gather(kernels["kernel"]))
+        .sort("start_ns", "lane", "kernel")
+        .select("kernel", "step", "start_ns", (pl.col("start_ns") + pl.col("duration_ns")).alias("end_ns"))
+    )
+    found = [pl.DataFrame(schema={"depth": pl.UInt32, "scope": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})]
+    for depth in range(max(map(len, parts), default=0)):
+        prefixes: dict[str, int] = {}
+        rows = [
+            prefixes.setdefault("/".join(scope[: depth + 1]), len(prefixes)) if len(scope) > depth else None
+            for scope in parts
+        ]
+        here = ordered.with_columns(pl.Series("prefix", rows, dtype=pl.UInt32).gather(ordered["kernel"]))
+        change = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in ("prefix", "step"))
+        stretches = (
+            here.with_columns(run=change.cum_sum())
+            .filter(pl.col("prefix").is_not_null())
+            .group_by("run", maintain_order=True)
+            .agg(pl.col("prefix").first(), pl.col("start_ns").first(), pl.col("end_ns").max())
+        )
+        last = pl.Series("scope", [prefix.rpartition("/")[2] for prefix in prefixes], dtype=pl.String)
+        found.append(
+            stretches.select(
+                pl.lit(depth, pl.UInt32).alias("depth"),
+                last.gather(stretches["prefix"]),
+                "start_ns",
+                pl.min_horizontal("end_ns", pl.col("start_ns").shift(-1)),
+            )
+        )
+    return pl.concat(found)
+
+
+def _part(parts: list[str], modules: list[str]) -> Part:
+    if not parts:
+        return Part.UNKNOWN
+    if parts[0] == _BACKWARD:
+        return Part.BACKWARD
+    if any(part.startswith(_RECOMPUTE) for part in parts):
+        return Part.RECOMPUTE
+    if modules[:1] == [_OPTIMIZER]:
+        return Part.OPTIMIZER
+    return Part.FORWARD if modules and parts[0] == _ROOT else Part.UNKNOWN

@@ -1,0 +1,58 @@
+"""api_statistic.csv: how often everything on the host was called and how long it took, by level and most time first.
+
+Columns are those of MindSpore's public profiler documents. `Level` is what a call belongs to; times in microseconds,
+`Variance` that of all calls, in square microseconds: (n * sum of squares - square of the sum) / n^2.
+"""
+
+import os
+from typing import Any, BinaryIO, Final
+
+import polars as pl
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.writers import numbers
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+
+#: categories that readers of this table know under another word
+_LEVELS: Final = {
+    Category.RUN: "model",
+    Category.MODULE: "module",
+    Category.OP: "primitive",
+    Category.DATA: "dataset",
+}
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    return os.path.join(layout.OUTPUT, layout.API_STATISTIC)
+
+
+def applies(measures: Measures) -> bool:
+    """Tell whether any call was recorded."""
+    return not measures.sums.is_empty()
+
+
+def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write the table."""
+    sums = measures.sums
+    levels = {int(category): _LEVELS.get(category, category.name.lower()) for category in Category}
+    table = sums.select(
+        pl.lit(numbers.HOST).alias("Device_id"),
+        pl.col("category").replace_strict(levels, default="other", return_dtype=pl.String).alias("Level"),
+        measures.recording.names.gather(sums["name"]).alias("API Name"),
+        pl.col("total_ns"),
+        numbers.microseconds(pl.col("total_ns")).alias("Time(us)"),
+        pl.col("count").alias("Count"),
+        numbers.microseconds(numbers.mean("total_ns", "count")).alias("Avg(us)"),
+        numbers.microseconds(pl.col("min_ns")).alias("Min(us)"),
+        numbers.microseconds(pl.col("max_ns")).alias("Max(us)"),
+        pl.Series("Variance", [_variance(row) for row in sums.iter_rows(named=True)], dtype=pl.Float64),
+    )
+    ordered = table.sort("Level", "total_ns", "API Name", descending=[False, True, False]).drop("total_ns")
+    ordered.write_csv(stream, float_precision=3)
+
+
+def _variance(row: dict[str, Any]) -> float:
+    count, total, squares = int(row["count"]), int(row["total_ns"]), int(row["squares"])
+    return round((count * squares - total * total) / (count * count * 10**6), 3)

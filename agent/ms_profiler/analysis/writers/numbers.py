@@ -1,0 +1,23 @@
+"""How tables write numbers: microseconds with three decimals, cut from integer nanoseconds so that they are exact."""
+
+from typing import Final
+
+import polars as pl
+
+#: what stands for the device and the core of what ran on the processor
+HOST: Final = "host"
+HOST_CPU: Final = "HOST_CPU"
+#: text where a column has no meaning
+NOTHING: Final = "N/A"
+
+
+def microseconds(nanoseconds: pl.Expr) -> pl.Expr:
+    """Return nanoseconds as text in microseconds with three decimals: exact, since no double is involved."""
+    return pl.concat_str(
+        (nanoseconds // 1000).cast(pl.String), pl.lit("."), (nanoseconds % 1000).cast(pl.String).str.zfill(3)
+    )
+
+
+def mean(total: str, count: str) -> pl.Expr:
+    """Return the quotient of two columns of whole numbers, rounded to a whole number."""
+    return (pl.col(total) + pl.col(count).cast(pl.Int64) // 2) // pl.col(count).cast(pl.Int64)

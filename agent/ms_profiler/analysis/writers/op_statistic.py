@@ -1,0 +1,39 @@
+"""op_statistic.csv: how often each primitive ran as a kernel and how long it took, most time first.
+
+Columns are those of MindSpore's public profiler documents; times in microseconds with three decimals, of all kernels.
+"""
+
+import os
+from typing import BinaryIO
+
+import polars as pl
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.writers import numbers
+from ms_profiler.store import layout
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    return os.path.join(layout.OUTPUT, layout.OP_STATISTIC)
+
+
+def applies(measures: Measures) -> bool:
+    """Tell whether kernels were recorded, and of the device that computes."""
+    return measures.stream.decides and not measures.types.is_empty()
+
+
+def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write the table."""
+    table = measures.types.select(
+        pl.lit(numbers.HOST).alias("Device_id"),
+        pl.col("name").alias("OP Type"),
+        pl.lit(numbers.HOST_CPU).alias("Core Type"),
+        pl.col("count").alias("Count"),
+        numbers.microseconds(pl.col("total_ns")).alias("Total Time(us)"),
+        numbers.microseconds(pl.col("min_ns")).alias("Min Time(us)"),
+        numbers.microseconds(numbers.mean("total_ns", "count")).alias("Avg Time(us)"),
+        numbers.microseconds(pl.col("max_ns")).alias("Max Time(us)"),
+        (pl.col("ratio") * 100).round(3).alias("Ratio(%)"),
+    )
+    table.write_csv(stream, float_precision=3)

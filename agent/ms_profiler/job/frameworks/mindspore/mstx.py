@@ -1,0 +1,85 @@
+"""The script's own markers: `mindspore.profiler.mstx`, which MindSpore itself only shows on an NPU.
+
+MindSpore calls the same functions from its own code, around waits for data and checkpoints. Those calls are not
+recorded: we have spans there already.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks.base import Target, keep_signature
+from ms_profiler.job.frameworks.mindspore import data
+from ms_profiler.store.format import Category, Kind
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+MODULE = "mindspore.profiler.mstx"
+DEFAULT_DOMAIN = "default"
+
+
+class RangeId(int):
+    """The number that `range_start` returned, with what its end needs; without an NPU the number is always 0.
+
+    Attributes:
+        name: id of the range's text.
+        start_ns: when it began; 0 once it has ended.
+    """
+
+    name = 0
+    start_ns = 0
+
+
+def _own_call() -> bool:
+    """Return whether MindSpore's own code called what called us."""
+    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("mindspore.")
+
+
+def targets(session: "Session") -> list[Target]:
+    """Declare what is wrapped around markers."""
+    recorder, fetching = session.recorder, data.fetching
+
+    def text(message: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        domain = args[2] if len(args) > 2 else kwargs.get("domain", DEFAULT_DOMAIN)
+        return recorder.intern(str(message) if domain == DEFAULT_DOMAIN else f"{domain}: {message}")
+
+    def marks(original: Callable[..., Any]) -> Callable[..., Any]:
+        def mark(*args: Any, **kwargs: Any) -> Any:
+            if not _own_call():
+                with session.guard("recording a marker"):
+                    recorder.instant(text(args[0] if args else kwargs.get("message"), args, kwargs), Category.MARKER)
+            return original(*args, **kwargs)
+
+        return keep_signature(original, mark)
+
+    def starts(original: Callable[..., Any]) -> Callable[..., Any]:
+        def range_start(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if fetching.value or _own_call() or not session.steps.recording:
+                return result
+            with session.guard("recording a range"):
+                ranged = RangeId(result)
+                ranged.name = text(args[0] if args else kwargs.get("message"), args, kwargs)
+                ranged.start_ns = recorder.now()
+                return ranged
+            return result
+
+        return keep_signature(original, range_start)
+
+    def ends(original: Callable[..., Any]) -> Callable[..., Any]:
+        def range_end(*args: Any, **kwargs: Any) -> Any:
+            ranged = args[0] if args else kwargs.get("range_id")
+            if type(ranged) is RangeId and ranged.start_ns:
+                with session.guard("recording a range"):
+                    recorder.record(Kind.SPAN, Category.MARKER, 0, ranged.name, ranged.start_ns, recorder.now(), 0)
+                    ranged.start_ns = 0
+            return original(*args, **kwargs)
+
+        return keep_signature(original, range_end)
+
+    return [
+        Target(MODULE, "Mstx.mark", closure=marks),
+        Target(MODULE, "Mstx.range_start", closure=starts),
+        Target(MODULE, "Mstx.range_end", closure=ends),
+    ]

@@ -1,0 +1,172 @@
+"""Why a graph is compiled again: what differs from the last time the same function or cell was compiled.
+
+Of tensors the shape and the type are compared, never a value. Of Python values it is told that they changed, not what
+they are; they are kept in memory only, strings as hashes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Elements of a sequence, and levels of sequences in sequences, that are compared.
+ELEMENTS, LEVELS = 32, 3
+#: Differences that are spelt out.
+SHOWN = 3
+#: Objects of one function or class that are remembered.
+OBJECTS = 64
+
+
+@dataclass(frozen=True)
+class Item:
+    """One argument as far as it decides about a compilation.
+
+    Attributes:
+        kind: name of its type.
+        shape: of a tensor; None for anything else.
+        value: what tells it from another of its kind: the dtype of a tensor, a Python value, an identity.
+        parts: elements of a sequence or values of a dictionary.
+    """
+
+    kind: str
+    shape: tuple[int, ...] | None = None
+    value: Any = None
+    parts: tuple["Item", ...] = ()
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What one compilation was for.
+
+    Attributes:
+        arguments: the arguments in order.
+        phase: what the cell is set to do, "train" or "predict"; empty for a function.
+        gradient: it was compiled with its gradient.
+    """
+
+    arguments: tuple[Item, ...]
+    phase: str = ""
+    gradient: bool = False
+
+
+@dataclass
+class Compiled:
+    """What is known of one function or class.
+
+    Attributes:
+        count: how often it was compiled.
+        last: object -> what it was compiled for last; an object is whatever tells a function or cell from another
+            that was made by the same code.
+    """
+
+    count: int = 0
+    last: dict[Any, Signature] = field(default_factory=dict)
+
+
+def item(argument: Any, level: int = 0) -> Item:
+    """Describe one argument."""
+    kind = type(argument).__name__
+    if hasattr(argument, "asnumpy"):
+        # a parameter is compiled into the graph by its name
+        name = argument.name if kind == "Parameter" else None
+        return Item(kind, tuple(argument.shape), (str(argument.dtype), name))
+    if isinstance(argument, (list, tuple, dict)):
+        keys, values = None, argument
+        if isinstance(argument, dict):
+            keys, values = hash(tuple(map(str, argument))), [*argument.values()]
+        parts = values[:ELEMENTS] if level < LEVELS else ()
+        return Item(kind, None, (len(values), keys), tuple(item(part, level + 1) for part in parts))
+    if argument is None or isinstance(argument, (bool, int, float, complex)):
+        return Item(kind, None, argument)
+    return Item(kind, None, hash(argument) if isinstance(argument, (str, bytes)) else id(argument))
+
+
+def signature(arguments: Iterable[Any], phase: str = "", gradient: bool = False) -> Signature:
+    """Describe what is about to be compiled."""
+    return Signature(tuple(item(argument) for argument in arguments), phase, gradient)
+
+
+def differences(before: Signature, after: Signature, names: Sequence[str] = ()) -> list[str]:
+    """Return what changed from one compilation to the next, in words; empty when nothing that is compared did.
+
+    Args:
+        before: what it was compiled for last.
+        after: what it is compiled for now.
+        names: of the parameters, as far as they are known.
+    """
+    found = []
+    if len(before.arguments) != len(after.arguments):
+        found.append(f"{len(before.arguments)} -> {len(after.arguments)} arguments")
+    for index, (old, new) in enumerate(zip(before.arguments, after.arguments, strict=False)):
+        name = f" {names[index]}" if index < len(names) else ""
+        found += _item_differences(old, new, f"argument {index + 1}{name}")
+    if before.phase != after.phase:
+        found.append(f"phase {before.phase or 'none'} -> {after.phase or 'none'}")
+    if before.gradient != after.gradient:
+        found.append("now with gradient" if after.gradient else "now without gradient")
+    return found
+
+
+def _item_differences(old: Item, new: Item, where: str) -> list[str]:
+    if old == new:
+        return []
+    if (old.shape is None) != (new.shape is None) or (old.shape is None and old.kind != new.kind):
+        return [f"{where}: type {old.kind} -> {new.kind}"]
+    if old.shape is not None:
+        found = [] if old.shape == new.shape else [f"{where}: shape {old.shape} -> {new.shape}"]
+        if old.value[0] != new.value[0]:
+            found.append(f"{where}: dtype {old.value[0]} -> {new.value[0]}")
+        return found or [f"{where}: another {new.kind}"]
+    if old.parts or new.parts:
+        if old.value[0] != new.value[0]:
+            return [f"{where}: {old.value[0]} -> {new.value[0]} elements"]
+        found = []
+        for index, (part, other) in enumerate(zip(old.parts, new.parts, strict=False)):
+            found += _item_differences(part, other, f"{where}[{index}]")
+        return found or [f"{where}: keys of the {new.kind}"]
+    return [f"{where}: {new.kind} changed"]
+
+
+def _holds_tensor(one: Item) -> bool:
+    return any(part.shape is not None or _holds_tensor(part) for part in one.parts)
+
+
+class History:
+    """Remember compilations, and say why one happens again."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Compiled] = {}
+
+    def compiled(
+        self, definition: Any, which: Any, now: Signature, names: Sequence[str] = (), replaces: bool = True
+    ) -> tuple[str, int]:
+        """Note a compilation; return why it happened again, empty the first time, and how many there were.
+
+        Args:
+            definition: the code that is compiled, hashable.
+            which: tells the object from others made by the same code, hashable.
+            now: what it is compiled for.
+            names: of the parameters.
+            replaces: an object that was not seen before takes the place of one that was, rather than being another.
+        """
+        known = self._known.setdefault(definition, Compiled())
+        known.count += 1
+        before = known.last.pop(which, None)
+        why = ""
+        if before is not None:
+            found = differences(before, now, names)
+            if len(found) > SHOWN:
+                found[SHOWN:] = [f"{len(found) - SHOWN} more"]
+            why = "; ".join(found) or self._unseen(now)
+        elif known.last and replaces:
+            why = "new object"
+        known.last[which] = now
+        if len(known.last) > OBJECTS:
+            del known.last[next(iter(known.last))]
+        return why, known.count
+
+    @staticmethod
+    def _unseen(now: Signature) -> str:
+        for index, argument in enumerate(now.arguments):
+            if _holds_tensor(argument):
+                return f"argument {index + 1}: value of a constant tensor in a {argument.kind}"
+        return "parameters, hooks or settings, not the arguments"

@@ -1,0 +1,53 @@
+"""A file mapped into memory without its descriptor.
+
+Python's `mmap` keeps a copy of the descriptor up to 3.12, and closes that number when the mapping goes: by then it may
+be a file of a job that has closed all descriptors it does not know. So this calls libc.
+"""
+
+import ctypes
+import mmap
+import os
+from typing import Final
+
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_LIBC.mmap.restype = ctypes.c_void_p
+_LIBC.mmap.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_ssize_t,
+)
+_LIBC.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_FAILED: Final = ctypes.c_void_p(-1).value
+
+
+class Mapping:
+    """Map a file from its start, shared and writable, until this object goes.
+
+    Args:
+        descriptor: of the file; may be closed afterwards.
+        size: bytes.
+
+    Attributes:
+        memory: of the mapping; not to be used longer than this object.
+
+    Raises:
+        OSError: it cannot be mapped.
+    """
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._size = size
+        self._address: int | None = None
+        address = _LIBC.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
+        if address == _FAILED:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+        self._address = address
+        self.memory = memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
+
+    def __del__(self, munmap=_LIBC.munmap) -> None:  # type: ignore[no-untyped-def] # modules may be gone by then
+        """Unmap it."""
+        if self._address is not None:
+            munmap(self._address, self._size)

@@ -1,0 +1,267 @@
+import json
+
+import pytest
+from ms_profiler.analysis import engine, kernels, measures
+from ms_profiler.analysis.metrics import overlap
+from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+from store_builder import FORWARD, MS, RAW_NS, StoreBuilder, compiled, folder_of, training
+
+
+def summary_of(store, **options):
+    path = store.write()
+    engine.analyse([path], **options)
+    return json.loads((path / layout.SUMMARY).read_text())
+
+
+def step_times(store):
+    return measures.measure(readers_store.read(str(store.write()))).stream.times.rows(named=True)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return StoreBuilder(tmp_path)
+
+
+def test_compiled_training(tmp_path):
+    summary = summary_of(compiled(tmp_path))
+    found = summary["kernels"]
+    assert (found["count"], found["total_ms"], found["types"], found["names"]) == (60, 110.0, 2, 3)
+    assert found["bound"] == {"module": 60, "primitive": 0, "phase": 0, "nothing": 0}
+    assert found["bound_share"] == found["module_share"] == 1.0
+    assert [(row["name"], row["count"], row["total_ms"]) for row in found["by_module"]] == [
+        ("network._backbone.fc", 40, 100.0),
+        ("optimizer", 20, 10.0),
+    ]
+    assert found["by_part_ms"] == {"forward": 40.0, "backward": 60.0, "optimizer": 10.0}
+    assert (found["steps"], found["windows"], found["lost_windows"]) == (20, 2, 0)
+    top = summary["top_operators"][0]
+    assert (top["name"], top["count"], top["self_ms"], top["average_ms"]) == ("MatMul", 40, 100.0, 2.5)
+    assert summary["verdict"] == "The steps are dominated by compute (graph) (80 %); 91 % of the kernel time is MatMul."
+    assert {summary["sources"][key] for key in ("top_operators", "kernel_details", "step_trace_time")} == {
+        "kernel stream"
+    }
+    assert (summary["cost"]["drains"], summary["cost"]["drain_ms"]) == (2, 0.004)
+    assert summary["cost"]["estimated_ms"] == pytest.approx(66 * 200e-6 + 10 + 0.004)
+    assert summary["coverage"]["kernels"] == summary["coverage"]["kernels_kept"] == 60
+    assert summary["coverage"]["kernel_steps"] is None
+
+
+def test_computing_is_the_union_of_the_kernels(store):
+    process = store.process()
+    thread = process.thread()
+    thread.span("graph", Category.GRAPH, 0, 900)
+    kernels = [(FORWARD, 100, 100, ""), ("Mul", 150, 100, "", 1), ("Add", 400, 50, "")]
+    thread.window(0, -10, 2000, kernels)
+    thread.step(0, 0, 1000)
+    process.anchor(5000)
+    (row,) = step_times(store)
+    assert (row["computing"], row["free"], row["preparing"], row["stage"]) == (200, 800, 100, 1000)
+
+
+def test_collectives_among_the_kernels_are_communication(store):
+    process = store.process()
+    thread = process.thread()
+    kernels = [(FORWARD, 100, 100, ""), ("Default/net-Net/AllReduce-op0", 150, 100, "", 1), ("Send", 400, 50, "")]
+    thread.window(0, -10, 2000, kernels)
+    thread.step(0, 0, 1000)
+    process.anchor(5000)
+    (row,) = step_times(store)
+    assert (row["computing"], row["communication"], row["overlapped"], row["free"]) == (100, 150, 50, 800)
+
+
+def test_where_kernels_were_not_recorded_the_phases_decide(tmp_path):
+    store = compiled(tmp_path)
+    # the second window was never written out
+    store.processes[0].windows[1] = {}
+    summary = summary_of(store)
+    rows = (folder_of(store.path) / layout.STEP_TRACE_TIME).read_text().splitlines()[1:]
+    assert [row.split(",")[1] for row in rows] == ["5500.000"] * 10 + ["8000.000"] * 10
+    assert summary["kernels"]["steps"] == 10 and summary["kernels"]["lost_windows"] == 1
+    assert summary["sources"]["step_trace_time"] == "kernel stream; phases of the stepping thread for 10 steps"
+    (window,) = summary["completeness"]["lost_windows"]
+    assert window["what"] == "kernels of window 1, none of which could be read"
+    assert (window["from_s"], window["to_s"]) == (0.150004, 0.251002)
+
+
+def test_step_is_the_same_cut_by_windows_or_not(tmp_path, monkeypatch):
+    one = compiled(tmp_path / "one", windows=1)
+    many = compiled(tmp_path / "many", windows=1)
+    monkeypatch.setattr(kernels, "BATCH", 10**9)
+    whole = step_times(one)
+    monkeypatch.setattr(kernels, "BATCH", 1)
+    assert step_times(many) == whole
+    many = compiled(tmp_path / "batches", windows=10)
+    monkeypatch.setattr(kernels, "BATCH", 10**9)
+    whole, states = step_times(many), measures.measure(readers_store.read(str(many.path))).states
+    monkeypatch.setattr(kernels, "BATCH", 1)
+    assert step_times(many) == whole
+    pieces = measures.measure(readers_store.read(str(many.path))).states
+    assert overlap.lanes(pieces).rows() == overlap.lanes(states).rows()
+
+
+def test_run_without_steps_is_one_step_of_all_windows(store):
+    process = store.process()
+    thread = process.thread()
+    thread.window(0, 0, 100, [(FORWARD, 10, 20, "")])
+    thread.window(1, 200, 300, [(FORWARD, 210, 30, "")])
+    process.anchor(1000)
+    (row,) = step_times(store)
+    assert (row["computing"], row["stage"]) == (50, 1000)
+
+
+@pytest.mark.parametrize("end", [None, 190 * MS])
+def test_window_of_a_killed_process_is_lost_as_far_as_it_was_not_written(tmp_path, end):
+    store = compiled(tmp_path, host="")
+    process = store.processes[0]
+    process.info.state, process.info.end, process.info.ended_ns = "running", "", 0
+    thread = process.thread(2, "x", 4300)
+    thread.span("graph Net", Category.GRAPH, 260 * MS, 270 * MS)
+    thread.window(2, 255 * MS, None if end is None else 300 * MS, [])
+    summary = summary_of(store)
+    (window,) = summary["completeness"]["lost_windows"]
+    assert (window["what"], window["pid"]) == ("kernels of window 2, none of which could be read", 4242)
+    assert window["from_s"] == 0.255
+    assert summary["kernels"]["windows"] == 3
+
+
+def test_what_was_written_of_an_interrupted_window_counts_and_its_steps_go_by_phases(tmp_path):
+    store = compiled(tmp_path, windows=2, host="")
+    process = store.processes[0]
+    # killed while the executions were written: no shapes, no end
+    content = process.windows[1].pop("cpu_framework_0.txt") and process.windows[1]["cpu_op_execute_timestamp_0.txt"]
+    process.windows[1]["cpu_op_execute_timestamp_0.txt"] = content[: len(content) // 2]
+    process.info.state, process.info.end = "running", ""
+    thread = process.segments[1].slots
+    marks = thread.rfind((1).to_bytes(8, "little") + process.strings["kernel window end"].to_bytes(4, "little"))
+    del thread[marks - 16 : marks + 48]
+    summary = summary_of(store)
+    (window,) = summary["completeness"]["lost_windows"]
+    read = summary["kernels"]["count"] - 30
+    assert 0 < read < 30 and window["what"] == f"kernels of window 1, of which {read} could be read"
+    assert summary["kernels"]["steps"] == 10
+
+
+def test_window_that_was_written_whole_before_the_kill_is_not_lost(tmp_path):
+    store = compiled(tmp_path, windows=1, host="")
+    process = store.processes[0]
+    process.info.state, process.info.end = "running", ""
+    del process.segments[1].slots[-64:]
+    summary = summary_of(store)
+    assert summary["kernels"]["windows"] == 1
+    assert summary["completeness"]["lost_windows"] == [] and summary["kernels"]["steps"] == 20
+
+
+def test_window_in_which_nothing_ran_is_not_lost(tmp_path):
+    store = compiled(tmp_path)
+    thread = store.processes[0].thread(2, "x", 4300)
+    thread.window(2, 260 * MS, 270 * MS, [])
+    summary = summary_of(store)
+    assert summary["kernels"]["windows"] == 3
+    assert summary["completeness"]["lost_windows"] == [] and summary["kernels"]["lost_windows"] == 0
+
+
+def test_damaged_kernels_are_told(tmp_path):
+    store = compiled(tmp_path)
+    files = store.processes[0].windows[0]
+    files["cpu_op_execute_timestamp_0.txt"] = files["cpu_op_execute_timestamp_0.txt"].replace(",2,", ",two,", 4)
+    path = store.write()
+    (result,) = engine.analyse([path])
+    summary = json.loads((path / layout.SUMMARY).read_text())
+    assert "4 kernels that cannot be read" in result.warning
+    assert summary["completeness"]["damaged_kernels"] == 4 and summary["kernels"]["count"] == 56
+
+
+def test_step_list_restricts_kernels(tmp_path):
+    summary = summary_of(compiled(tmp_path), step_list=[3, 4])
+    assert summary["kernels"]["count"] == 6 and summary["kernels"]["steps"] == 2
+    assert summary["top_operators"][0]["count"] == 4
+
+
+def test_kernels_beside_an_accelerator_are_no_computation_of_the_steps(tmp_path):
+    device = {"name": "mindspore", "version": "2.10.0", "mode": "graph", "device": "Ascend"}
+    store = compiled(tmp_path, framework=device)
+    summary = summary_of(store)
+    assert summary["kernels"]["count"] == 60
+    assert "kernel_details" not in summary["sources"] and summary["top_operators"] == []
+    assert summary["sources"]["step_trace_time"] == "phases of the stepping thread"
+    written = {file.name for file in folder_of(store.path).iterdir()}
+    assert not written & {layout.KERNEL_DETAILS, layout.OP_STATISTIC} and layout.TRACE_VIEW in written
+
+
+def test_kernels_of_another_process_are_no_part_of_the_steps(tmp_path):
+    store = training(tmp_path, steps=4)
+    child = store.process(5000, role="fork")
+    child.thread().window(0, 60 * MS, 300 * MS, [(FORWARD, 100 * MS, MS, "")])
+    summary = summary_of(store)
+    assert summary["kernels"]["count"] == 1 and summary["kernels"]["steps"] == 0
+    assert summary["kernels"]["bound"]["module"] == 1
+    assert summary["sources"]["step_trace_time"] == "phases of the stepping thread"
+
+
+def test_stream_without_a_kernel(store):
+    process = store.process()
+    process.thread().window(0, 0, 10 * MS, [])
+    process.anchor(20 * MS)
+    summary = summary_of(store)
+    assert summary["kernels"]["count"] == 0 and summary["kernels"]["bound_share"] is None
+    assert summary["top_operators"] == []
+
+
+def test_run_without_a_stream(tmp_path):
+    summary = summary_of(training(tmp_path))
+    assert summary["kernels"] is None and "kernels" not in summary["sources"]
+    assert summary["coverage"]["kernels"] == 0
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Limits that a test can reach."""
+    monkeypatch.setattr(kernels, "MOST", 45)
+    monkeypatch.setattr(kernels, "BATCH", 50)
+
+
+def test_tables_are_those_of_all_kernels(tmp_path, small, monkeypatch):
+    store = compiled(tmp_path, steps=100, windows=10)
+    thinned = summary_of(store)
+    table = (folder_of(store.path) / layout.STEP_TRACE_TIME).read_bytes()
+    statistic = (folder_of(store.path) / layout.OP_STATISTIC).read_bytes()
+    monkeypatch.setattr(kernels, "MOST", 10**9)
+    whole = summary_of(store)
+    assert thinned["coverage"]["kernels"] == whole["coverage"]["kernels"] == 300
+    assert thinned["coverage"]["kernels_kept"] < 60 < whole["coverage"]["kernels_kept"]
+    assert whole["coverage"]["kernel_steps"] is None
+    for key in sorted(set(whole) - {"coverage"}):
+        assert thinned[key] == whole[key], key
+    assert (folder_of(store.path) / layout.STEP_TRACE_TIME).read_bytes() == table
+    assert (folder_of(store.path) / layout.OP_STATISTIC).read_bytes() == statistic
+
+
+def test_kernels_of_the_first_and_last_steps_are_kept(tmp_path, small):
+    store = compiled(tmp_path, steps=100, windows=10)
+    summary = summary_of(store)
+    kept = summary["coverage"]["kernel_steps"]
+    assert {0, 99} <= set(kept) and 3 <= len(kept) < 20
+    rows = (folder_of(store.path) / layout.KERNEL_DETAILS).read_text().splitlines()[1:]
+    assert len(rows) == 3 * len(kept) == summary["coverage"]["kernels_kept"]
+    assert {int(row.partition(",")[0]) for row in rows} == set(kept)
+    assert all('"4,8;8,8' in row for row in rows if "MatMul" in row)
+    events = json.loads((folder_of(store.path) / layout.TRACE_VIEW).read_text())
+    shown = {event["args"]["step"] for event in events if event["pid"] == 2 and event["ph"] == "X"}
+    assert shown == set(kept)
+
+
+def test_coverage_is_shown(tmp_path, small, capsys):
+    from ms_profiler.cli import main
+
+    assert main(["summary", str(compiled(tmp_path, steps=100, windows=10).write())]) == 0
+    assert "kernel_details.csv have the kernels of" in capsys.readouterr().out
+
+
+def test_times_are_those_of_the_run_although_the_clocks_differ(tmp_path):
+    store = compiled(tmp_path)
+    path = store.write()
+    table = measures.measure(readers_store.read(str(path))).stream.table
+    assert table["start_ns"][0] - 1_760_000_000_123_456_789 == 52 * MS
+    assert RAW_NS != 1_760_000_000_123_456_789

@@ -1,0 +1,142 @@
+"""What only the native recorder has: functions without a detour, a helper thread, a gate that a fork wipes."""
+
+import os
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from ms_profiler import _native
+from ms_profiler.job.recorder.native import NativeRecorder
+from recorders import make, poll, run_program
+from store_check import read_store
+
+NATIVE = Path(__file__).parent.parent / "native"
+
+
+@pytest.fixture(params=["native", "native-written"])
+def recorder(request):
+    """A recorder that is closed afterwards, whatever happens."""
+    recorder = make(request.param)
+    yield recorder
+    recorder.close()
+
+
+def helpers():
+    """Return the ids of the helper threads of this process."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            if (task / "comm").read_text().strip() == "ms-profiler":
+                found.append(int(task.name))
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def test_hot_functions_are_called_without_a_detour():
+    recorder = NativeRecorder()
+    for name in ("begin", "end", "instant", "counter", "record", "intern", "now", "pause", "fine", "anchor"):
+        assert isinstance(getattr(recorder, name), types.BuiltinFunctionType), name
+        assert getattr(recorder, name) is getattr(_native, name)
+
+
+def test_the_stub_names_what_the_module_has():
+    stub = Path(_native.__spec__.origin).with_name("_native.pyi")
+    if not stub.exists():
+        stub = NATIVE.parent / "agent" / "ms_profiler" / "_native.pyi"
+    declared = {line.split("(")[0][4:] for line in stub.read_text().splitlines() if line.startswith("def ")}
+    functions = {name for name, value in vars(_native).items() if isinstance(value, types.BuiltinFunctionType)}
+    assert functions == declared
+
+
+def test_cffi_declares_what_the_headers_do():
+    declared = set()
+    for header in NATIVE.glob("*.h"):
+        for part in header.read_text().split("/* cffi:begin */")[1:]:
+            declared |= set(re.findall(r"\b(msp_\w+(?=\()|(?<=#define )MSP_\w+)", part.split("/* cffi:end */")[0]))
+    assert declared == set(dir(_native.lib))
+
+
+def test_the_helper_lives_as_long_as_the_session(recorder, tmp_path):
+    assert helpers() == []
+    recorder.open(str(tmp_path))
+    recorder.instant(recorder.intern("x"), 1)
+    poll(lambda: len(list(tmp_path.iterdir())) == 3)  # it runs: a new thread starts with all signals blocked
+    (helper,) = helpers()
+    status = Path(f"/proc/self/task/{helper}/status").read_text()
+    (blocked,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
+    # all but KILL, STOP and the two that libc keeps to itself
+    assert bin(int(blocked, 16)).count("1") >= 60
+    recorder.close()
+    poll(lambda: helpers() == [])
+
+
+def test_the_helper_has_descriptors_of_its_own(recorder, tmp_path):
+    """Nothing of the job's, which would keep its pipes open, and nothing that the job could close."""
+    if tuple(int(part) for part in os.uname().release.split(".")[:2]) < (5, 9):
+        pytest.skip("CLOSE_RANGE_UNSHARE came with Linux 5.9")
+    ends = os.pipe()
+    recorder.open(str(tmp_path))
+    (helper,) = helpers()
+    poll(lambda: os.listdir(f"/proc/self/task/{helper}/fd") == [])
+    os.close(ends[1])
+    assert os.read(ends[0], 1) == b"", "the other end is closed"
+    os.close(ends[0])
+
+
+def test_the_helper_has_the_next_segment_ready(recorder, tmp_path):
+    recorder.open(str(tmp_path), first_slots=64)
+    recorder.instant(recorder.intern("x"), 1)
+    sizes = [258 * 32 + 128, 64 * 32 + 128, 128 * 32 + 128]  # control, first, spare
+    poll(lambda: sorted(path.stat().st_size for path in tmp_path.iterdir()) == sorted(sizes))
+    recorder.close()
+    assert read_store(tmp_path).capacities == [64], "what was not used is removed"
+
+
+def test_the_helper_writes_anchors_while_nothing_happens(recorder, tmp_path):
+    """Every five seconds: without them a clock that is set during the run would go unnoticed."""
+    recorder.open(str(tmp_path))
+
+    def two():
+        try:
+            return len(read_store(tmp_path, killed=True).anchors) >= 2
+        except AssertionError:  # read while it is written
+            return False
+
+    poll(two)
+    recorder.close()
+    first, second, *_, last = read_store(tmp_path).anchors
+    assert second[0] - first[0] > 4e9
+    assert last[0] > second[0]
+
+
+def test_a_fork_past_all_handlers_is_harmless(tmp_path):
+    if os.uname().release.split(".")[0] < "5":
+        pytest.skip("MADV_WIPEONFORK came with Linux 4.14")
+    pid = int(run_program("recorder_bare_fork.py", tmp_path))
+    (record,) = read_store(tmp_path, pid).records
+    assert record.arg == 1
+
+
+def test_it_needs_nothing_but_libc():
+    (line,) = (
+        subprocess.run([sys.executable, "-c", SONAMES], capture_output=True, text=True, check=True)
+        .stdout.strip()
+        .splitlines()
+    )
+    assert set(line.split()) <= {"libc.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+
+
+#: prints the libraries that loading the extension brings into a process that has only what it needs itself
+SONAMES = """
+import os, sys, _cffi_backend
+def loaded():
+    with open("/proc/self/maps") as maps:
+        return {line.split()[-1] for line in maps if ".so" in line}
+before = loaded()
+from ms_profiler import _native
+print("libc.so.6", *(os.path.basename(path) for path in loaded() - before if "_native" not in path))
+"""

@@ -1,0 +1,135 @@
+"""What every recorder does with threads, and with signal handlers that interrupt them."""
+
+import signal
+import threading
+
+from recorders import finish, run_thread
+from store_check import ABANDONED, SPAN
+
+pytest_plugins = ["recorder_fixtures"]
+
+
+class TestThreads:
+    def test_each_has_its_number_and_name(self, recorder, folder):
+        recorder.open(str(folder))
+        tids = {}
+        gate = threading.Barrier(8)
+
+        def work(number):
+            recorder.thread_name(f"worker {number} 寿")
+            gate.wait(10)
+            tids[number] = threading.get_native_id()
+            for _ in range(500):
+                recorder.end(recorder.begin(recorder.intern(f"of {number}"), 1))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        store = finish(recorder, folder)
+        assert len(store.threads) == 8
+        for number in range(8):
+            spans = store.spans(f"of {number}")
+            assert len(spans) == 500
+            (thread,) = {span.thread for span in spans}
+            assert store.threads[thread] == {(tids[number], f"worker {number} 寿")}
+
+    def test_names_come_from_the_system_unless_given(self, recorder, folder):
+        recorder.open(str(folder))
+
+        def work():
+            recorder.instant(recorder.intern("before"), 1)
+            recorder.thread_name("given later")
+            recorder.instant(recorder.intern("after"), 1)
+
+        run_thread(work)
+        store = finish(recorder, folder)
+        with open("/proc/self/comm") as stream:
+            system = stream.read().strip()
+        (names,) = store.threads.values()
+        assert {name for _, name in names} == {system, "given later"}
+        assert [record.name for record in store.records] == ["before", "after"]
+
+    def test_an_ended_thread_leaves_its_segment_to_the_next(self, recorder, folder):
+        recorder.open(str(folder))
+        for number in range(100):
+            run_thread(lambda number=number: recorder.instant(recorder.intern("x"), 1, number))
+        store = finish(recorder, folder)
+        assert [record.arg for record in store.records] == list(range(100))
+        assert len(store.threads) == 100
+        assert store.capacities == [2048]
+
+    def test_an_ended_thread_abandons_its_spans(self, recorder, folder):
+        recorder.open(str(folder), first_slots=8)
+
+        def work():
+            for number in range(20):
+                recorder.begin(recorder.intern("left"), 1, number)
+
+        run_thread(work)
+        ended = recorder.now()
+        run_thread(lambda: recorder.instant(recorder.intern("next"), 1))
+        store = finish(recorder, folder)
+        left = store.named("left")
+        assert {(record.kind, record.flags) for record in left} == {(SPAN, ABANDONED)}
+        assert [record.arg for record in left] == list(range(20))
+        assert all(record.end <= ended for record in left)
+
+    def test_it_shares_nothing_between_threads(self, recorder, folder):
+        """Many threads, small segments: every span is there, under its own thread, properly nested."""
+        recorder.open(str(folder), first_slots=8)
+        count = 4000 if recorder.kind == "native" else 500
+
+        def work(number):
+            name = recorder.intern(f"thread {number}")
+            for index in range(count):
+                outer = recorder.begin(name, 1, index)
+                recorder.end(recorder.begin(recorder.intern(f"string {number} {index % 70}"), 2, index))
+                recorder.end(outer)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        store = finish(recorder, folder)
+        for number in range(6):
+            spans = store.spans(f"thread {number}")
+            assert sorted(span.arg for span in spans) == list(range(count))
+            assert len({span.thread for span in spans}) == 1
+            inner = {span.arg: span for span in store.spans() if span.name.startswith(f"string {number} ")}
+            for span in spans:
+                assert span.start <= inner[span.arg].start <= inner[span.arg].end <= span.end
+        assert store.dropped == 0
+
+    def test_signal_handlers_may_record_too(self, recorder, folder):
+        """A handler runs between any two lines of Python, and interrupts system calls."""
+        recorder.open(str(folder), first_slots=8)
+        counts = {"job": 0, "handler": 0}
+
+        def work(label, number):
+            token = recorder.begin(recorder.intern(label), 1, counts[label])
+            recorder.instant(recorder.intern(f"{label} {number}"), 1)
+            recorder.end(token)
+            counts[label] += 1
+
+        def handle(*_):
+            work("handler", counts["handler"] % 100)
+            signal.setitimer(signal.ITIMER_REAL, 0.0002)  # the next one, so that they do not pile up
+
+        before = signal.signal(signal.SIGALRM, handle)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0002)
+            while counts["handler"] < 300:
+                work("job", counts["job"] % 100)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        store = finish(recorder, folder)
+        for label, count in counts.items():
+            spans = store.spans(label)
+            assert sorted(span.arg for span in spans) == list(range(count))
+            assert {span.flags for span in spans} == {0}
+        assert len(store.records) == 2 * sum(counts.values())
+        assert store.dropped == 0
