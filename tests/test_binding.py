@@ -167,7 +167,7 @@ def queue(rows, *columns):
 
 
 def launched(kernels, operators):
-    """Kernels are (step, key, start) or (step, key, start, backward), operators (step, key, start): rows from 100 on."""
+    """Kernels are (step, key, start) or (step, key, start, backward), operators (step, key, start), from row 100 on."""
     return binding.launches(
         queue(
             [(step, key, 0, start, bool(rest)) for step, key, start, *rest in kernels],

@@ -98,3 +98,33 @@ def test_fallback_serves_where_there_is_no_anchor():
 def test_without_any_pair_times_stay_and_the_uncertainty_is_unknown():
     clock = Clock.from_anchors([])
     assert clock.epoch_ns(77) == 77 and clock.uncertainty_ns is None
+
+
+def stepped(*offsets):
+    """A clock with a pair every minute, this far from the first offset."""
+    return Clock.from_anchors(anchors(*offsets))
+
+
+@pytest.mark.parametrize("jump", [3600 * SECOND, -3600 * SECOND, 50_000_000])
+def test_readings_of_the_wall_clock_are_brought_onto_the_line(jump):
+    clock = stepped(0, 0, jump, jump)
+    # before the clock was set, and after the pair that shows it
+    times = [REAL + 50 * SECOND, REAL + 125 * SECOND, REAL + 170 * SECOND]
+    wall = pl.Series([times[0], times[1] + jump, times[2] + jump], dtype=pl.Int64)
+    assert clock.from_wall(wall[:1], REAL, REAL + 60 * SECOND).to_list() == times[:1]
+    assert clock.from_wall(wall[1:], REAL + 121 * SECOND, REAL + 180 * SECOND).to_list() == times[1:]
+
+
+def test_readings_without_a_step_are_the_line_itself_as_far_as_they_can_be():
+    wall = pl.Series([REAL - 2 * SECOND, REAL, REAL + 5, REAL + 20 * SECOND], dtype=pl.Int64)
+    found = stepped(0, 0).from_wall(wall, REAL, REAL + 10 * SECOND).to_list()
+    assert found == [None, REAL, REAL + 5, None]
+
+
+def test_readings_after_several_steps():
+    clock = stepped(0, 10 * SECOND, 10 * SECOND, -90 * SECOND, -90 * SECOND)
+    assert len(clock.steps) == 2
+    for second, offset in ((10, 0), (100, 10), (220, -90)):
+        wall = pl.Series([REAL + (second + offset) * SECOND], dtype=pl.Int64)
+        time = REAL + second * SECOND
+        assert clock.from_wall(wall, time - SECOND, time + SECOND).to_list() == [time]

@@ -13,7 +13,7 @@ from ms_profiler.errors import DependencyError, StoreError, UsageError
 from ms_profiler.store import format as fmt
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Kind
-from store_builder import MS, RAW_NS, StoreBuilder, folder_of, training, write_training
+from store_builder import MS, RAW_NS, StoreBuilder, compiled, folder_of, training, write_training
 
 SCHEMA = json.loads((Path(ms_profiler.analysis.report.__file__).parent / "summary.schema.json").read_text())
 
@@ -51,6 +51,8 @@ def test_schema_is_a_schema_and_rejects_what_it_should(tmp_path):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.Draft202012Validator(SCHEMA).validate(broken)
     assert set(summary) == set(SCHEMA["properties"])
+    _, summary = analyse(compiled(tmp_path / "kernels"))
+    assert set(summary["kernels"]) == set(SCHEMA["properties"]["kernels"]["properties"])
 
 
 def test_plain_training(tmp_path):
@@ -77,9 +79,12 @@ def test_plain_training(tmp_path):
     assert summary["clock"] == {"uncertainty_ns": 100, "wall_steps": []}
 
 
+@pytest.mark.parametrize("build", [training, compiled])
 @pytest.mark.parametrize("state", ["running", "ended"])
-def test_the_same_store_gives_the_same_bytes(tmp_path, state):
-    store = training(tmp_path, host="another host")
+def test_the_same_store_gives_the_same_bytes(tmp_path, state, build):
+    store = build(tmp_path, host="another host")
+    thread = store.processes[0].thread(2, "comm", 4300)
+    thread.span("AllReduce@world", Category.COMMUNICATION, 60 * MS, 61 * MS, arg=1000)
     store.processes[0].info.state = state
     path = store.write()
     engine.analyse([path])

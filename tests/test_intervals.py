@@ -50,3 +50,24 @@ def test_timeline_adds_weights():
 def test_merge_joins_what_touches_and_agrees():
     pieces = pl.DataFrame({"start_ns": [0, 5, 8, 20], "end_ns": [5, 8, 10, 30], "key": [1, 1, 2, 2]})
     assert intervals.merge(pieces, "key").rows() == [(0, 8, 1), (8, 10, 2), (20, 30, 2)]
+
+
+def test_times_are_located_in_intervals():
+    generator = random.Random(7)
+    for _ in range(100):
+        rows = intervals.union(frame(*random_set(generator)))
+        found = intervals.locate(pl.Series(range(-5, 130), dtype=pl.Int64), rows).to_list()
+        for time, row in zip(range(-5, 130), found, strict=True):
+            inside = [number for number, (start, end) in enumerate(rows.rows()) if start <= time < end]
+            assert ([] if row is None else [row]) == inside
+    assert intervals.locate(pl.Series([None, 3], dtype=pl.Int64), frame((0, 9))).to_list() == [None, 0]
+
+
+def test_difference_and_part():
+    generator = random.Random(8)
+    for _ in range(100):
+        first, second = random_set(generator), random_set(generator)
+        difference = intervals.subtract(intervals.union(frame(*first)), frame(*second)).rows()
+        assert covered(difference) == covered(first) - covered(second)
+        part = intervals.clip(frame(*first), 20, 50).rows()
+        assert covered(part) == covered(first) & set(range(20, 50))

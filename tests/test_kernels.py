@@ -104,21 +104,21 @@ def test_step_is_the_same_cut_by_windows_or_not(tmp_path, monkeypatch):
 def test_run_without_steps_is_one_step_of_all_windows(store):
     process = store.process()
     thread = process.thread()
-    thread.window(0, 0, 100, [(FORWARD, 10, 20, "")])
-    thread.window(1, 200, 300, [(FORWARD, 210, 30, "")])
-    process.anchor(1000)
+    thread.window(0, 0, MS, [(FORWARD, 10, 20, "")])
+    thread.window(1, 2 * MS, 3 * MS, [(FORWARD, 2 * MS + 10, 30, "")])
+    process.anchor(5 * MS)
     (row,) = step_times(store)
-    assert (row["computing"], row["stage"]) == (50, 1000)
+    assert (row["computing"], row["stage"], row["preparing"]) == (50, 5 * MS, 10)
 
 
-@pytest.mark.parametrize("end", [None, 190 * MS])
+@pytest.mark.parametrize("end", [None, 300 * MS])
 def test_window_of_a_killed_process_is_lost_as_far_as_it_was_not_written(tmp_path, end):
     store = compiled(tmp_path, host="")
     process = store.processes[0]
     process.info.state, process.info.end, process.info.ended_ns = "running", "", 0
     thread = process.thread(2, "x", 4300)
     thread.span("graph Net", Category.GRAPH, 260 * MS, 270 * MS)
-    thread.window(2, 255 * MS, None if end is None else 300 * MS, [])
+    thread.window(2, 255 * MS, end, [])
     summary = summary_of(store)
     (window,) = summary["completeness"]["lost_windows"]
     assert (window["what"], window["pid"]) == ("kernels of window 2, none of which could be read", 4242)

@@ -208,3 +208,15 @@ def test_nothing_known_writes_no_step(notebook):
     steps.began(0)
     steps.close()
     assert notebook.steps == []
+
+
+def test_work_between_steps_turns_no_step_around(notebook):
+    """A call of the network is known to end a step only when the next one comes; a drain may lie between."""
+    notebook.now = lambda: 10**9
+    steps = Steps(notebook, stepped=lambda count: True)
+    for at in range(0, 400, 10):
+        steps.call_began(at)
+        steps.call_ended("net", at + 5)
+    steps.close()
+    assert len(notebook.steps) > 30
+    assert all(start < end for start, end in intervals(notebook))

@@ -7,7 +7,7 @@ from ms_profiler.analysis.report import terminal
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from rich.console import Console
-from store_builder import MS, training
+from store_builder import MS, compiled, training
 
 
 def shown(summary, width=100, **options):
@@ -94,3 +94,32 @@ def test_run_without_steps(tmp_path, summary):
     assert "no step was marked" in shown(summary)
     summary["cost"].update(estimated_ms=None)
     assert "was not measured" in shown(summary)
+
+
+@pytest.fixture
+def kernels(tmp_path):
+    store = compiled(tmp_path, windows=2)
+    store.processes[0].windows[1] = {}
+    path = store.write()
+    engine.analyse([path])
+    return json.loads((path / layout.SUMMARY).read_text())
+
+
+def test_kernels_are_shown_by_operator_and_module(kernels):
+    text = shown(kernels)
+    assert "Operators, by 30 kernels of 55.000 ms, 100 % of them bound to a module" in text
+    assert "Modules, by their kernels" in text
+    (row,) = (line for line in text.splitlines() if "network._backbone.fc" in line)
+    assert "50.000 ms" in row and "90.9 %" in row
+    assert "and writing kernels 2 times" in text
+
+
+def test_lost_window_is_told(kernels):
+    assert "kernels of window 1, none of which could be read: from 0.150004 s to 0.251002 s" in shown(kernels)
+    kernels["completeness"]["damaged_kernels"] = 3
+    assert "3 kernels could not be read" in shown(kernels)
+
+
+def test_module_spans_come_before_kernels(kernels, summary):
+    kernels["modules"] = summary["modules"]
+    assert "Modules, by their kernels" not in shown(kernels)

@@ -5,7 +5,7 @@ import pytest
 from ms_profiler.analysis import engine
 from ms_profiler.analysis.writers import trace_view
 from ms_profiler.store.format import Category, Flag
-from store_builder import MS, WALL_NS, StoreBuilder, folder_of, training
+from store_builder import BACKWARD, FORWARD, MS, UPDATE, WALL_NS, StoreBuilder, compiled, folder_of, training
 
 
 def events_of(store, **options):
@@ -79,7 +79,7 @@ def test_lanes_have_names(tmp_path):
     store = training(tmp_path)
     store.process(5000, role="fork").thread(1, "MainThread", 5000).span("fetch", Category.DATA, 0, MS)
     processes, threads = lanes(events_of(store))
-    assert set(processes.values()) == {"MindSpore", "CPU OP", "MindSpore fork 5000", "Overlap Analysis"}
+    assert set(processes.values()) == {"MindSpore", "MindSpore fork 5000", "Overlap Analysis"}
     (host,) = (pid for pid, name in processes.items() if name == "MindSpore")
     assert threads[host, 4242] == "MainThread 4242"
     overlap = {name for (pid, _), name in threads.items() if processes[pid] == "Overlap Analysis"}
@@ -179,3 +179,116 @@ def test_pieces_join_without_a_seam(tmp_path, monkeypatch):
     whole = events_of(store)
     monkeypatch.setattr(trace_view, "_CHUNK", 7)
     assert events_of(store) == whole
+
+
+def test_operators_are_in_the_lane_of_their_thread_and_kernels_in_their_own(tmp_path):
+    store = compiled(tmp_path, steps=2, windows=1)
+    child = store.process(5000, role="fork").thread(1, "MainThread", 5000)
+    child.span("MatMul", Category.OP, 60 * MS, 61 * MS)
+    child.window(0, 50 * MS, 90 * MS, [(FORWARD, 61 * MS, MS, "", 3)])
+    events = events_of(store)
+    processes, threads = lanes(events)
+    assert (processes[2], processes[3], processes[12]) == ("CPU OP", "Scope Layer", "CPU OP fork 5000")
+    assert threads[2, 0] == "Thread 0" and threads[12, 3] == "Thread 3"
+    (operator,) = (event for event in events if event.get("cat") == "cpu_op")
+    assert (operator["pid"], operator["tid"]) == (11, 5000)
+    order = {event["pid"]: event["args"]["sort_index"] for event in events if event["name"] == "process_sort_index"}
+    assert (order[1], order[2], order[3]) == (1, 2, 12)
+
+
+def test_kernels_come_back_to_the_nanosecond_with_what_is_known_of_them(tmp_path):
+    store = compiled(tmp_path, steps=2, windows=1)
+    kernels = [event for event in events_of(store) if event["pid"] == 2 and event["ph"] == "X"]
+    assert [event["name"] for event in kernels] == [FORWARD, BACKWARD, UPDATE] * 2
+    assert bounds(kernels[4]) == (WALL_NS + 64 * MS, WALL_NS + 67 * MS)
+    assert kernels[4]["cat"] == ""
+    assert kernels[4]["args"] == {
+        "type": "HostCpuOps",
+        "op": "MatMul",
+        "step": 1,
+        "module": "network._backbone.fc",
+        "shapes": "4,8;8,8",
+        "part": "backward",
+    }
+
+
+def test_kernel_of_which_nothing_is_known(store):
+    process = store.process()
+    process.thread().window(0, 0, MS, [("Mul", 1000, 1001, "")])
+    process.anchor(2 * MS)
+    (event,) = (event for event in events_of(store) if event["pid"] == 2 and event["ph"] == "X")
+    assert event["args"] == {"type": "HostCpuOps", "op": "Mul", "step": 0}
+    assert event["dur"] == "1.001"
+
+
+def test_flows_lead_from_the_operator_to_its_kernel(store):
+    process = store.process()
+    thread = process.thread()
+    for number in range(3):
+        start = number * MS
+        thread.span("MatMul", Category.OP, start + 100, start + 200)
+        thread.span("ReLU", Category.OP, start + 300, start + 400)
+        thread.step(number, start, start + MS)
+    kernels = [("MatMul", 150, 10, ""), ("ReLU", 350, 10, ""), ("Mul", 500, 10, "")]
+    shifted = [(name, start + number * MS, length, "") for number in range(3) for name, start, length, _ in kernels]
+    thread.window(0, 0, 3 * MS, shifted)
+    process.anchor(4 * MS)
+    events = events_of(store)
+    ends = {"s": {}, "f": {}}
+    for event in events:
+        if event["ph"] in "sf":
+            assert (event["name"], event["cat"], event["bp"]) == ("mindspore_to_self", "async_mindspore", "e")
+            assert isinstance(event["id"], int) and event["id"] < 2**53 and event["id"] not in ends[event["ph"]]
+            ends[event["ph"]][event["id"]] = (event["pid"], event["tid"], event["ts"])
+    assert len(ends["s"]) == 6 and ends["s"].keys() == ends["f"].keys()
+    known = {(event["pid"], event["tid"], event["ts"]): event["name"] for event in events if event["ph"] == "X"}
+    for number, start in ends["s"].items():
+        assert known[start] == known[ends["f"][number]]
+        assert (start[0], ends["f"][number][0]) == (1, 2)
+
+
+def test_scopes_have_a_lane_a_depth(tmp_path):
+    events = events_of(compiled(tmp_path, steps=1, windows=1))
+    scopes = [
+        (event["tid"], event["name"], event["dur"]) for event in events if event["pid"] == 3 and event["ph"] == "X"
+    ]
+    assert scopes == [
+        (0, "Default", "2000.000"),
+        (0, "Gradients", "3000.000"),
+        (0, "Default", "500.000"),
+        (1, "network-Loss", "2000.000"),
+        (1, "Default", "3000.000"),
+        (1, "optimizer-Momentum", "500.000"),
+        (2, "_backbone-Net", "2000.000"),
+        (2, "network-Loss", "3000.000"),
+        (3, "fc-Dense", "2000.000"),
+        (3, "_backbone-Net", "3000.000"),
+        (4, "fc-Dense", "3000.000"),
+        (5, "Grad_MatMul", "3000.000"),
+    ]
+
+
+def test_timeline_with_kernels_has_only_kinds_that_readers_know(tmp_path, monkeypatch):
+    store = compiled(tmp_path)
+    store.processes[0].thread(2, "x", 4300).span("MatMul", Category.OP, 51 * MS, 52 * MS)
+    whole = events_of(store)
+    assert {event["ph"] for event in whole} <= {"X", "M", "C", "s", "t", "f"}
+    for event in whole:
+        if event["ph"] == "X":
+            assert nanoseconds(event["ts"]) > 0 and nanoseconds(event["dur"]) >= 0
+    monkeypatch.setattr(trace_view, "_CHUNK", 7)
+    assert events_of(store) == whole
+
+
+def test_overlap_lane_is_that_of_the_kernels(tmp_path):
+    events = events_of(compiled(tmp_path, steps=2, windows=1))
+    processes, threads = lanes(events)
+    computing = [
+        bounds(event)
+        for event in events
+        if event["ph"] == "X" and threads.get((event["pid"], event["tid"])) == "Computing"
+    ]
+    first = WALL_NS + 52 * MS
+    assert computing == [
+        (first + start * MS, first + int(end * MS)) for start, end in ((0, 5), (6, 6.5), (10, 15), (16, 16.5))
+    ]

@@ -82,3 +82,22 @@ def test_advice_names_its_evidence(table, statistics, compiled, what, evidence):
 def test_advice_is_in_order_of_time():
     table = shares(data=0.25, checkpoint=0.5, sync=0.25)
     assert [item["what"] for item in advice.advice(table, STEADY, 0, 100)] == ["checkpoint", "data", "sync"]
+
+
+def kernels(*rows):
+    return pl.DataFrame(rows, schema={"name": pl.String, "ratio": pl.Float64}, orient="row")
+
+
+@pytest.mark.parametrize(
+    ("table", "types", "expected"),
+    [
+        (shares(compute=0.9), [("Conv2D", 0.61), ("Add", 0.39)], "(90 %); 61 % of the kernel time is Conv2D."),
+        (shares(compute=0.9), [("Conv2D", 0.19)], "(90 %)."),
+        (shares(compute=0.9), [], "(90 %)."),
+        (shares(data=0.5, compute=0.5), [("Conv2D", 0.61)], "waits for data."),
+        (shares(other=0.9, compute=0.1), [("Conv2D", 0.61)], "measures."),
+    ],
+)
+def test_what_leads_among_the_kernels_is_named_where_the_model_is_computed(table, types, expected):
+    finding = verdict.finding(table, StepSource.SCRIPT, 20, 0, 0, 100 * SECOND, kernels(*types))
+    assert finding.sentence.endswith(expected)

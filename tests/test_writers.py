@@ -9,7 +9,7 @@ from ms_profiler.analysis.writers import core, trace_view
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
-from store_builder import MS, StoreBuilder, folder_of, training, write_training
+from store_builder import BACKWARD, FORWARD, MS, UPDATE, StoreBuilder, compiled, folder_of, training, write_training
 
 
 def table(path, name):
@@ -77,6 +77,130 @@ def test_what_was_not_collected_gets_no_file_and_loses_an_old_one(tmp_path):
     assert not (folder_of(path) / layout.DATASET).exists()
 
 
+def test_kernel_details_has_the_columns_of_the_documents(tmp_path):
+    path = compiled(tmp_path).write()
+    engine.analyse([path])
+    lines = (folder_of(path) / layout.KERNEL_DETAILS).read_text().splitlines()
+    assert lines[0] == (
+        "Step ID,Model ID,Task ID,Stream ID,Name,Type,OP State,Accelerator Core,Start Time(us),Duration(us),"
+        "Wait Time(us),Block Num,Input Shapes"
+    )
+    # a spreadsheet reads 19 digits as text only with a tab behind them
+    assert ",1760000000175456.789\t," in lines[1]
+    rows = table(path, layout.KERNEL_DETAILS)
+    assert len(rows) == 60
+    assert rows[4] == {
+        "Step ID": "1",
+        "Model ID": "N/A",
+        "Task ID": "N/A",
+        "Stream ID": "0",
+        "Name": BACKWARD,
+        "Type": "MatMul",
+        "OP State": "N/A",
+        "Accelerator Core": "HOST_CPU",
+        "Start Time(us)": "1760000000187456.789\t",
+        "Duration(us)": "3000.000",
+        "Wait Time(us)": "0.000",
+        "Block Num": "0",
+        "Input Shapes": '"4,8;8,8"',
+    }
+    assert [row["Wait Time(us)"] for row in rows[:4]] == ["0.000", "0.000", "1000.000", "3500.000"]
+    # the first of the second window has none before it
+    assert rows[30]["Step ID"] == "10" and rows[30]["Wait Time(us)"] == "0.000"
+
+
+def test_kernel_details_without_shapes_and_outside_of_steps(tmp_path):
+    store = StoreBuilder(tmp_path)
+    process = store.process()
+    thread = process.thread()
+    thread.window(0, 0, 5 * MS, [("Mul", MS // 2, 1234, ""), ("Mul", 2 * MS, 10, "", 2)])
+    thread.step(7, MS, 4 * MS)
+    process.anchor(6 * MS)
+    path = store.write()
+    engine.analyse([path])
+    rows = table(path, layout.KERNEL_DETAILS)
+    assert "Input Shapes" not in rows[0]
+    assert [(row["Step ID"], row["Stream ID"], row["Duration(us)"]) for row in rows] == [
+        ("", "0", "1.234"),
+        ("7", "2", "0.010"),
+    ]
+
+
+def test_op_statistic(tmp_path):
+    path = compiled(tmp_path).write()
+    engine.analyse([path])
+    first, second = table(path, layout.OP_STATISTIC)
+    assert first == {
+        "Device_id": "host",
+        "OP Type": "MatMul",
+        "Core Type": "HOST_CPU",
+        "Count": "40",
+        "Total Time(us)": "100000.000",
+        "Min Time(us)": "2000.000",
+        "Avg Time(us)": "2500.000",
+        "Max Time(us)": "3000.000",
+        "Ratio(%)": "90.909",
+    }
+    assert (second["OP Type"], second["Ratio(%)"]) == ("ApplyMomentum", "9.091")
+
+
+def test_api_statistic(tmp_path):
+    store = training(tmp_path, steps=2)
+    store.processes[0].thread(2, "x", 1).span("forward", Category.FORWARD, 0, MS)
+    path = store.write()
+    engine.analyse([path])
+    rows = {(row["Level"], row["API Name"]): row for row in table(path, layout.API_STATISTIC)}
+    assert list(rows) == [
+        ("backward", "backward"),
+        ("compile", "compile train_step"),
+        ("dataset", "next"),
+        ("forward", "forward"),
+        ("module", "Net"),
+        ("module", "Dense fc1"),
+        ("optimizer", "Momentum"),
+        ("primitive", "MatMul"),
+    ]
+    # 2, 2 and 1 ms
+    assert rows["forward", "forward"] == {
+        "Device_id": "host",
+        "Level": "forward",
+        "API Name": "forward",
+        "Time(us)": "5000.000",
+        "Count": "3",
+        "Avg(us)": "1666.667",
+        "Min(us)": "1000.000",
+        "Max(us)": "2000.000",
+        "Variance": "222222.222",
+    }
+    assert rows["module", "Net"]["Variance"] == "0.000"
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_operator_details_only_when_shapes_were_asked_for(tmp_path, asked):
+    store = compiled(tmp_path, steps=2, windows=1, options={"record_shapes": asked})
+    path = store.write()
+    engine.analyse([path])
+    if not asked:
+        assert not (folder_of(path) / layout.OPERATOR_DETAILS).exists()
+        return
+    assert (
+        table(path, layout.OPERATOR_DETAILS)
+        == [
+            {"Name": FORWARD, "Input Shapes": "4,8;8,8;"},
+            {"Name": BACKWARD, "Input Shapes": "4,8;8,8"},
+            {"Name": UPDATE, "Input Shapes": "8,8;"},
+        ]
+        * 2
+    )
+
+
+def test_run_without_kernels_has_no_table_of_them(tmp_path):
+    path = write_training(tmp_path, options={"record_shapes": True})
+    engine.analyse([path])
+    written = {file.name for file in folder_of(path).iterdir()}
+    assert not written & {layout.KERNEL_DETAILS, layout.OP_STATISTIC, layout.OPERATOR_DETAILS}
+
+
 def test_profiler_info_has_the_keys_of_the_documents(tmp_path):
     options = {"start": True, "schedule": {"wait": 1, "active": 2}, "profiler_level": "Level0"}
     path = write_training(tmp_path, rank=3, device_id=5, options=options)
@@ -109,7 +233,7 @@ def test_files_are_private_to_user_and_group(tmp_path):
         os.umask(old)
     assert folder_of(path).stat().st_mode & 0o777 == 0o750
     written = [path / layout.SUMMARY, path / layout.METADATA, *folder_of(path).iterdir()]
-    assert len(written) == 5
+    assert len(written) == 6
     for file in written:
         assert file.stat().st_mode & 0o777 == 0o640, file
 

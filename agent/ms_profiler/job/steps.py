@@ -325,7 +325,8 @@ class Steps:
             self._pass(track)
 
     def _pass(self, track: Track) -> None:
-        if self._stepped(self.count):
+        # calls of a network become steps only when a later one tells them apart: their times lie behind
+        if self._stepped(self.count) and self.source != StepSource.NETWORK_CALL:
             track.start = self.recorder.now()
 
     def _write(self, start_ns: int, end_ns: int) -> None:

@@ -1,0 +1,141 @@
+import json
+
+import polars as pl
+import pytest
+from ms_profiler.analysis import engine, tables
+from ms_profiler.analysis.metrics import communication
+from ms_profiler.analysis.metrics import steps as metrics_steps
+from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+from store_builder import MS, StoreBuilder, folder_of
+
+WORLD = "hccl_world_group"
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Two steps of 10 ms: in each an AllReduce of 4 MB and a Send of 1 MB, in the second an AllReduce of 2 MB, too."""
+    store = StoreBuilder(tmp_path, rank=5, world_size=8)
+    process = store.process()
+    thread = process.thread()
+    thread.instant(f"group {WORLD} ranks 0-7", Category.COMMUNICATION, 0, 8)
+    thread.instant("group pair ranks 4,5", Category.COMMUNICATION, 0, 2)
+    for number in range(2):
+        start = number * 10 * MS
+        thread.span(f"AllReduce@{WORLD}", Category.COMMUNICATION, start + MS, start + 3 * MS, arg=4_000_000)
+        thread.span("Send@pair", Category.COMMUNICATION, start + 4 * MS, start + 5 * MS, arg=1_000_000)
+        thread.step(number, start, start + 10 * MS)
+    thread.span(f"AllReduce@{WORLD}", Category.COMMUNICATION, 16 * MS, 17 * MS, arg=2_000_000)
+    # no bytes, no group, no step: no call that these tables are about
+    thread.span("Barrier@pair", Category.COMMUNICATION, 18 * MS, 19 * MS)
+    thread.span("DistributedGradReducer", Category.COMMUNICATION, 18 * MS, 19 * MS, arg=77)
+    thread.span(f"AllReduce@{WORLD}", Category.COMMUNICATION, 30 * MS, 31 * MS, arg=1)
+    process.anchor(40 * MS)
+    return store
+
+
+def files(store):
+    path = store.write()
+    engine.analyse([path])
+    names = (layout.COMMUNICATION, layout.COMMUNICATION_MATRIX)
+    return [json.loads((folder_of(path) / name).read_text()) for name in names]
+
+
+def test_calls_have_bytes_and_stand_in_a_step(store):
+    recording = readers_store.read(str(store.write()))
+    used = metrics_steps.choose(recording)
+    none = pl.DataFrame(schema=tables.KERNELS)
+    table = communication.calls(recording.spans, recording.names, used, none)
+    assert table.select("operation", "group", "number", "bytes", "step").rows() == [
+        ("AllReduce", WORLD, 0, 4_000_000, 0),
+        ("Send", "pair", 0, 1_000_000, 0),
+        ("AllReduce", WORLD, 1, 4_000_000, 1),
+        ("Send", "pair", 1, 1_000_000, 1),
+        ("AllReduce", WORLD, 2, 2_000_000, 1),
+    ]
+    assert communication.ranks(recording.instants, recording.names) == {WORLD: list(range(8)), "pair": [4, 5]}
+
+
+def test_time_of_a_call_is_that_of_its_kernel(store):
+    other = store.processes[0].thread(2, "x", 4300)
+    # the host only queued it: it ran from 6 to 9 ms
+    other.window(0, -MS, 35 * MS, [("Default/net-Net/AllReduce-op0", 6 * MS, 3 * MS, "")])
+    content, _ = files(store)
+    names = list(content["step0"]["collective"])
+    assert content["step0"]["collective"][names[0]]["Communication Time Info"]["Elapse Time(ms)"] == 3.0
+    assert content["step0"]["p2p"]["Total Op Info"]["Communication Time Info"]["Elapse Time(ms)"] == 1.0
+
+
+def test_communication_by_step(store):
+    content, _ = files(store)
+    assert list(content) == ["step0", "step1"]
+    collective = content["step1"]["collective"]
+    first, second, total = collective
+    assert total == "Total Op Info"
+    assert first.startswith("hcom_allReduce__") and first.endswith(f"_1_1@{WORLD}") and second.endswith(f"_2_1@{WORLD}")
+    (send, _) = content["step1"]["p2p"]
+    assert send.startswith("hcom_send__") and send.endswith("@pair")
+    time = collective[second]["Communication Time Info"]
+    assert (time["Elapse Time(ms)"], time["Transit Time(ms)"], time["Wait Time(ms)"]) == (1.0, 1.0, 0.0)
+    assert time["Start Timestamp(us)"] == pytest.approx(1_760_000_000_123_456.789 + 16_000, abs=0.5)
+    links = collective[total]["Communication Bandwidth Info"]
+    assert set(links) == {"RDMA", "HCCS", "PCIE", "SDMA", "SIO", "TCP"}
+    assert links["TCP"] == {
+        "Transit Size(MB)": 6.0,
+        "Transit Time(ms)": 3.0,
+        "Bandwidth(GB/s)": 2.0,
+        "Large Packet Ratio": 0,
+        "Size Distribution": {"4.0": [1, 2.0], "2.0": [1, 1.0]},
+    }
+    assert links["SDMA"]["Transit Size(MB)"] == 0
+
+
+def test_matrix_names_the_rank_within_its_group(store):
+    _, content = files(store)
+    kinds = content["step1"]
+    assert set(kinds["collective"]) == {
+        f"allreduce-{place}@{WORLD}" for place in ("top1", "middle", "bottom1", "bottom2", "bottom3", "total")
+    }
+    assert kinds["collective"][f"allreduce-total@{WORLD}"] == {
+        "5-5": {"Transport Type": "LOCAL", "Transit Size(MB)": 6.0, "Transit Time(ms)": 3.0, "Bandwidth(GB/s)": 2.0}
+    }
+    # 2 MB and 4 MB took 1 and 2 ms: the earlier of equals comes first
+    assert kinds["collective"][f"allreduce-top1@{WORLD}"]["5-5"]["Transit Size(MB)"] == 4.0
+    assert kinds["collective"][f"allreduce-bottom1@{WORLD}"]["5-5"]["Transit Size(MB)"] == 2.0
+    assert kinds["p2p"]["send-total@pair"] == {
+        "1-1": {"Transport Type": "LOCAL", "Transit Size(MB)": 1.0, "Transit Time(ms)": 1.0, "Bandwidth(GB/s)": 1.0}
+    }
+
+
+def test_timeline_has_a_lane_a_group(store):
+    path = store.write()
+    engine.analyse([path])
+    events = json.loads((folder_of(path) / layout.TRACE_VIEW).read_text())
+    lanes = {
+        event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name" and event["pid"] == 4
+    }
+    assert lanes == {0: f"Group {WORLD} Communication", 1: "Group pair Communication"}
+    shown = [
+        (event["tid"], event["dur"], event["args"]["bytes"])
+        for event in events
+        if event["pid"] == 4 and event["ph"] == "X"
+    ]
+    assert shown == [
+        (0, "2000.000", 4_000_000),
+        (1, "1000.000", 1_000_000),
+        (0, "2000.000", 4_000_000),
+        (1, "1000.000", 1_000_000),
+        (0, "1000.000", 2_000_000),
+    ]
+
+
+def test_run_that_exchanged_nothing_has_no_such_file(tmp_path):
+    store = StoreBuilder(tmp_path)
+    store.process().thread().span("reduce", Category.COMMUNICATION, 0, MS)
+    path = store.write()
+    engine.analyse([path])
+    written = {file.name for file in folder_of(path).iterdir()}
+    assert not written & {layout.COMMUNICATION, layout.COMMUNICATION_MATRIX}
+    events = json.loads((folder_of(path) / layout.TRACE_VIEW).read_text())
+    assert "Communication" not in {event["args"].get("name") for event in events if event["name"] == "process_name"}
