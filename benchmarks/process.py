@@ -11,7 +11,7 @@ from pathlib import Path
 import pairs
 
 PROGRAM = Path(__file__).parent.parent / "tests" / "programs" / "model_loop.py"
-ROUNDS = 9
+ROUNDS = 7
 #: Run a program as `python program` would; with "without", our import hook is taken out first, so that MindSpore's own
 #: collector finds the variable as if we were not installed.
 LAUNCH = """

@@ -1,4 +1,8 @@
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from ms_profiler.analysis import engine, kernels, measures
@@ -6,7 +10,7 @@ from ms_profiler.analysis.metrics import overlap
 from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
-from store_builder import FORWARD, MS, RAW_NS, StoreBuilder, compiled, folder_of, training
+from store_builder import FORWARD, MS, RAW_NS, WALL_NS, StoreBuilder, compiled, folder_of, training
 
 
 def summary_of(store, **options):
@@ -259,9 +263,42 @@ def test_coverage_is_shown(tmp_path, small, capsys):
     assert "kernel_details.csv have the kernels of" in capsys.readouterr().out
 
 
+def test_a_million_kernels_stay_within_bounds(store):
+    process = store.process()
+    thread = process.thread()
+    scopes = [f"Default/net-Net/{layer}-Layer/fc-Dense/MatMul-op{layer}" for layer in range(100)]
+    for index in range(10):
+        first = index * 3000 * MS
+        thread.step(index, first, first + 2500 * MS)
+        thread.window(index, first, first + 2600 * MS, [])
+        lines = []
+        for place, name in enumerate(scopes):
+            starts = range(WALL_NS + first + place * 25_000, WALL_NS + first + 2500 * MS, 2_500_000)
+            lines.append(f"{name};HostCpuOps;" + "".join(f"{start},0.02,0 " for start in starts))
+        process.windows[index] = {
+            "cpu_op_execute_timestamp_0.txt": "\n".join(lines) + "\n",
+            "cpu_framework_0.txt": "".join(f"MatMul;MatMul-op{layer};1;input_1:[8, 8];\n" for layer in range(100))
+            * 1000,
+        }
+    process.anchor(30_000 * MS)
+    path = store.write()
+    code = (
+        "import resource; from ms_profiler.analysis.engine import analyse\n"
+        f"analyse([{str(path)!r}]); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(Path(engine.__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
+    summary = json.loads((path / layout.SUMMARY).read_text())
+    assert summary["kernels"]["count"] == 1_000_000 and summary["kernels"]["total_ms"] == 20_000.0
+    assert 0 < summary["coverage"]["kernels_kept"] < 600_000
+    computing = [row.split(",")[1] for row in (folder_of(path) / layout.STEP_TRACE_TIME).read_text().splitlines()[1:]]
+    assert computing == ["2000000.000"] * 10
+    print(f"maximum resident set: {int(done.stdout) / 1024:.0f} MiB")
+    assert int(done.stdout) < 1_000_000
+
+
 def test_times_are_those_of_the_run_although_the_clocks_differ(tmp_path):
     store = compiled(tmp_path)
     path = store.write()
     table = measures.measure(readers_store.read(str(path))).stream.table
-    assert table["start_ns"][0] - 1_760_000_000_123_456_789 == 52 * MS
-    assert RAW_NS != 1_760_000_000_123_456_789
+    assert table["start_ns"][0] == WALL_NS + 52 * MS != RAW_NS + 52 * MS

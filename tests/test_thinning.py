@@ -56,8 +56,10 @@ def summary_of(store):
 def test_tables_are_those_of_the_whole_run(tmp_path, small, monkeypatch, seed):
     store = nested(tmp_path, seed=seed)
     thinned = summary_of(store)
+    calls = (folder_of(store.path) / layout.API_STATISTIC).read_bytes()
     monkeypatch.setattr(readers_store, "MOST_SLOTS", 10**9)
     whole = summary_of(store)
+    assert (folder_of(store.path) / layout.API_STATISTIC).read_bytes() == calls
     assert thinned["coverage"]["fine_records_kept"] < whole["coverage"]["fine_records_kept"]
     assert thinned["coverage"]["fine_records"] == whole["coverage"]["fine_records"]
     assert whole["coverage"]["detailed_steps"] is None

@@ -282,7 +282,7 @@ def test_timeline_with_kernels_has_only_kinds_that_readers_know(tmp_path, monkey
 
 def test_overlap_lane_is_that_of_the_kernels(tmp_path):
     events = events_of(compiled(tmp_path, steps=2, windows=1))
-    processes, threads = lanes(events)
+    _, threads = lanes(events)
     computing = [
         bounds(event)
         for event in events
