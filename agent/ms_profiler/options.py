@@ -113,7 +113,7 @@ class Options:
         "memory",
         inert="tensor memory is the device's",
     )
-    record_shapes: bool = _option(False, Bool(), "Shapes of operators' inputs; needs activity CPU.", inert=ASCEND)
+    record_shapes: bool = _option(False, Bool(), "Shapes of operators' inputs; needs activity CPU.")
     with_stack: bool = _option(
         False, Bool(), "Python stacks of operators.", "host_stack", inert="this version records no stacks"
     )
@@ -190,12 +190,7 @@ class Options:
         Number(0, 1, "a share"),
         "Share of the time that recording may cost before fine records stop; 0: no limit.",
     )
-    op_flush: int = _option(
-        100_000,
-        Count(1, "kernels"),
-        "Kernels between two drains of MindSpore's buffer.",
-        inert="this version records no kernels",
-    )
+    op_flush: int = _option(100_000, Count(1, "kernels"), "Kernels between two drains of MindSpore's buffer.")
     dynamic: str | None = _option(
         None,
         Text("a path", absent=True),

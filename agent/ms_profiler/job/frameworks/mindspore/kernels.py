@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
 OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
-TIMES = "cpu_op_execute_timestamp_0.txt"
+#: begin of the name of the file with one entry for each kernel; the rank follows
+TIMES = "cpu_op_execute_timestamp_"
 #: Steps of the first window: how many kernels a step has is not known before.
 FIRST_STEPS = 1
 
@@ -113,17 +114,15 @@ class KernelStream:
 
     def _take(self, folder: str) -> int:
         """Make the files ours, and set the length of the next window by the kernels in this one; return those."""
-        size = 0
+        size = kernels = 0
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
             os.chmod(path, layout.FILE_MODE)
             size += os.stat(path).st_size
+            if name.startswith(TIMES):
+                with open(path, "rb") as stream:
+                    kernels = stream.read().count(b",") // 2
         self._bytes += size
-        try:
-            with open(os.path.join(folder, TIMES), "rb") as stream:
-                kernels = stream.read().count(b",") // 2
-        except FileNotFoundError:
-            kernels = 0
         steps = self._steps - max(self._left, 0)
         if kernels and steps > 0:
             self._steps = max(self.session.options.op_flush * steps // kernels, 1)

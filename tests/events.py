@@ -1,0 +1,71 @@
+"""What a run left in its store, as a plain list."""
+
+from dataclasses import dataclass
+
+from ms_profiler.store import format as fmt
+from ms_profiler.store import layout, reader
+from ms_profiler.store.format import Flag, Kind
+
+
+@dataclass(frozen=True)
+class Event:
+    """One span, instant or step; `process` is the name of the process, `thread` a number within it."""
+
+    process: str
+    thread: int
+    kind: Kind
+    category: int
+    name: str
+    start: int
+    end: int
+    arg: int
+    raised: bool
+
+
+def events(result):
+    """Return all events of a result directory, in the order in which they began."""
+    found = []
+    for folder in layout.process_dirs(str(result)):
+        counts = reader.ReadCounts()
+        store = reader.read_process(folder, counts)
+        for segment in store.segments(counts):
+            thread = 0
+            for at in range(0, len(segment.slots), fmt.SLOT_SIZE):
+                start, end, arg, name, kind, category, flags, _ = fmt.SLOT.unpack_from(segment.slots, at)
+                if kind == Kind.THREAD:
+                    thread = arg
+                elif kind in (Kind.OPEN, Kind.SPAN, Kind.INSTANT, Kind.STEP):
+                    text, raised = store.strings[name], bool(flags & Flag.RAISED)
+                    found.append(Event(store.info.name, thread, Kind(kind), category, text, start, end, arg, raised))
+        assert not counts.damaged, counts.describe()
+    return sorted(found, key=lambda event: (event.start, -event.end))
+
+
+def named(found, name):
+    """Return the events of that name."""
+    return [event for event in found if event.name == name]
+
+
+def of(found, category):
+    """Return how often each name occurs in a category."""
+    counts = {}
+    for event in found:
+        if event.category == category and event.kind != Kind.STEP:
+            counts[event.name] = counts.get(event.name, 0) + 1
+    return counts
+
+
+def steps(found):
+    """Return the steps in order."""
+    return [event for event in found if event.kind == Kind.STEP]
+
+
+def inside(event, outer):
+    """Tell whether an event lies in one of the others, on the same thread of the same process."""
+    return any(
+        (each.process, each.thread) == (event.process, event.thread)
+        and each is not event
+        and each.start <= event.start
+        and event.end <= each.end
+        for each in outer
+    )

@@ -1,0 +1,51 @@
+"""Forward, backward and what is computed again, whichever function asked for the gradient."""
+
+from conftest import PROGRAMS
+from events import events, inside, named, of
+from ms_profiler.store.format import Category, Kind
+
+#: way -> forward and backward passes in it
+PASSES = {
+    "value_and_grad": (1, 1),
+    "grad": (1, 1),
+    "GradOperation": (1, 1),
+    "vjp": (1, 1),
+    "jvp": (0, 0),  # compiled, whatever the mode
+    "second": (2, 2),
+    "recompute": (1, 2),  # with reentrance a backward pass holds another
+    "recompute function": (1, 2),
+    "jit": (0, 0),
+}
+
+
+def test_gradients_of_every_kind(job):
+    run = job(PROGRAMS / "gradients.py", options={"analyse": "off"}, env={"MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    found = events(run.result)
+    markers = {event.name: event for event in found if event.category == Category.MARKER}
+    assert markers.keys() == PASSES.keys()
+
+    def within(title, name):
+        return [event for event in named(found, name) if inside(event, [markers[title]])]
+
+    for title, passes in PASSES.items():
+        assert (len(within(title, "forward")), len(within(title, "backward"))) == passes, title
+    assert len(within("jit", "jit compiled")) == len(within("jit", "compile compiled")) == 1
+    # one block with reentrance and one without, then one as a function
+    assert (len(within("recompute", "recompute Block")), len(within("recompute function", "recompute Block"))) == (2, 1)
+    again = named(found, "recompute Block")
+    assert all(inside(event, named(found, "backward")) for event in again)
+    assert all(event.category == Category.BACKWARD for event in named(found, "recompute forward"))
+    cells = [event for event in found if event.name == "Net.one.first" and inside(event, again)]
+    assert len(cells) == 1
+
+
+def test_operators_carry_the_names_of_their_primitives(job):
+    run = job(PROGRAMS / "gradients.py", options={"analyse": "off"}, env={"MS_PROFILER_RAISE": "1"})
+    found = events(run.result)
+    operators = of(found, Category.OP)
+    assert operators.keys() >= {"MatMul", "BiasAdd", "ReLU", "Pow"}
+    assert operators["MatMul"] == operators["BiasAdd"] == 2 * operators["ReLU"] - 1, operators
+    modules = [event for event in found if event.category == Category.MODULE]
+    matmuls = [event for event in named(found, "MatMul") if event.kind == Kind.SPAN]
+    assert all(inside(event, modules) for event in matmuls)
