@@ -70,7 +70,7 @@ def eventually(condition, seconds=60):
 def job(tmp_path):
     """Return a function that runs a Python program profiled into a directory of this test."""
 
-    def run(program, *args, options=None, profile=True, env=None, timeout=120, python=sys.executable):
+    def run(program, *args, options=None, profile=True, env=None, timeout=300, python=sys.executable):
         output = tmp_path / "data"
         if profile and not isinstance(options, str):
             options = {"start": True, "output_path": str(output)} | (options or {})
