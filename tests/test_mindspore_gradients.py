@@ -2,7 +2,7 @@
 
 from conftest import PROGRAMS
 from events import events, inside, named, of
-from ms_profiler.store.format import Category, Kind
+from ms_profiler.store.format import Category
 
 #: way -> forward and backward passes in it
 PASSES = {
@@ -18,7 +18,7 @@ PASSES = {
 }
 
 
-def test_gradients_of_every_kind(job):
+def test_gradients_of_every_kind_and_their_operators(job):
     run = job(PROGRAMS / "gradients.py", options={"analyse": "off"}, env={"MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err
     found = events(run.result)
@@ -39,13 +39,10 @@ def test_gradients_of_every_kind(job):
     cells = [event for event in found if event.name == "Net.one.first" and inside(event, again)]
     assert len(cells) == 1
 
-
-def test_operators_carry_the_names_of_their_primitives(job):
-    run = job(PROGRAMS / "gradients.py", options={"analyse": "off"}, env={"MS_PROFILER_RAISE": "1"})
-    found = events(run.result)
+    # operators carry the names of their primitives
     operators = of(found, Category.OP)
     assert operators.keys() >= {"MatMul", "BiasAdd", "ReLU", "Pow"}
-    assert operators["MatMul"] == operators["BiasAdd"] == 2 * operators["ReLU"] - 1, operators
+    # two layers around each ReLU; without reentrance recomputing stops before the last bias, which nothing needs
+    assert operators["MatMul"] == operators["BiasAdd"] + 1 == 2 * operators["ReLU"]
     modules = [event for event in found if event.category == Category.MODULE]
-    matmuls = [event for event in named(found, "MatMul") if event.kind == Kind.SPAN]
-    assert all(inside(event, modules) for event in matmuls)
+    assert all(inside(event, modules) for event in named(found, "MatMul"))

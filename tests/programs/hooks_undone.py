@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-import mindspore
+import mindspore  # noqa: F401 - before us
 
 
 def attributes():

@@ -137,7 +137,7 @@ class Plugin:
             replacement = target.closure(function)
         else:
             assert target.wrapper is not None, target.name
-            replacement = _wrap(function, target.wrapper, isinstance(owner, type) and not static)
+            replacement = wrap(function, target.wrapper, isinstance(owner, type) and not static)
         if static:
             replacement = staticmethod(replacement)
         self._set(owner, attribute, replacement)
@@ -169,10 +169,15 @@ class Plugin:
 _ABSENT = object()
 
 
-def _wrap(original: Any, wrapper: Wrapper, method: bool) -> Any:
+def wrap(original: Any, wrapper: Wrapper, method: bool = False) -> Any:
     """Return what calls `wrapper` around `original`.
 
     In place of a function stands a function: it can be pickled by its name, which what wrapt makes cannot.
+
+    Args:
+        original: any callable.
+        wrapper: called around each call.
+        method: the first argument of a call is the instance.
     """
     if not isinstance(original, FunctionType):
         import wrapt  # 40 ms: only here, once a framework is loaded anyway

@@ -162,7 +162,7 @@ def targets(session: "Session") -> list[Target]:
         names = [
             name
             for name, value in vars(sys.modules.get(module, inspect)).items()
-            if isinstance(value, type) and kind_of(name) and name.startswith(PREFIXES if generated else "")
+            if isinstance(value, type) and name.startswith(PREFIXES if generated else "") and kind_of(name)
         ]
         group = f"{module}.{'*Comm*' if generated else '*'}"
         found += [

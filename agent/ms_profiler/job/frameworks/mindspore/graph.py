@@ -199,6 +199,12 @@ def _run(session: "Session") -> Callable[[Callable[..., Any]], Callable[..., Any
     labels: Labels[int] = Labels(lambda function: recorder.intern(f"jit {title(function)}"))
     known, category = labels.known, int(Category.GRAPH)
 
+    def left(function: Any) -> None:
+        try:
+            session.steps.call_ended(id(function), now())
+        except Exception as reason:  # noqa: BLE001
+            session.failed("marking a call", reason)
+
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(self: Any, *args: Any, **kwargs: Any) -> Any:
             function = _code_owner(self.fn)
@@ -207,17 +213,19 @@ def _run(session: "Session") -> Callable[[Callable[..., Any]], Callable[..., Any
                 label = 0
                 with session.guard("naming a graph"):
                     label = labels.add(function)
-            session.steps.call_began(now())
+            try:  # no guard: it takes a microsecond, and this is done every step
+                session.steps.call_began(now())
+            except Exception as reason:  # noqa: BLE001
+                session.failed("marking a call", reason)
             token = begin(label, category)
             try:
                 result = original(self, *args, **kwargs)
             except BaseException:
                 end(token, RAISED)
+                left(function)
                 raise
-            else:
-                end(token)
-            finally:
-                session.steps.call_ended(id(function), now())
+            end(token)
+            left(function)
             return result
 
         return keep_signature(original, run)

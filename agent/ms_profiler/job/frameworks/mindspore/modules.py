@@ -104,7 +104,8 @@ class Modules:
             except BaseException:
                 end(token, RAISED)
                 if role == NETWORK:
-                    session.steps.call_ended(id(self), now())
+                    with session.guard("marking a step"):
+                        session.steps.call_ended(id(self), now())
                 raise
             end(token)
             if role:

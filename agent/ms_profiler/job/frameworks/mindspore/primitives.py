@@ -14,11 +14,10 @@ are seen with times of their own.
 
 import sys
 from collections.abc import Callable
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
-from ms_profiler.job.frameworks.base import RAISED, Target, keep_signature
+from ms_profiler.job.frameworks.base import RAISED, Target, keep_signature, span
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
@@ -68,42 +67,32 @@ class Dispatch:
 
         return keep_signature(original, _run_op)
 
-    def operator(self, name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Return what makes the replacement of a function or method that runs one operator.
-
-        Args:
-            name: the operator's; without it, that of the first argument, which is the primitive.
-        """
-        session = self.session
+    def pyboost(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of a function that runs one operator: `pyboost_relu(primitive, arguments)`."""
+        session, forked = self.session, base.forked
         begin, end = session.recorder.begin, session.recorder.end
-        forked = base.forked
+        label = 0
 
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            label = 0
-
-            def operator(*args: Any, **kwargs: Any) -> Any:
-                nonlocal label
-                if not label:
-                    with session.guard("naming an operator"):
-                        label = session.recorder.intern(name or args[0].name)
+        def operator(primitive: Any, arguments: Any, *more: Any) -> Any:
+            nonlocal label
+            if not label:
+                with session.guard("naming an operator"):
+                    label = session.recorder.intern(primitive.name)
+            token = begin(label, OP)
+            if not token and forked:
+                forked[0].reopen()
                 token = begin(label, OP)
-                if not token and forked:
-                    forked[0].reopen()
-                    token = begin(label, OP)
-                try:
-                    result = original(*args, **kwargs)
-                except BaseException:
-                    end(token, RAISED)
-                    raise
-                end(token)
-                return result
+            try:
+                # no version passes more; to pass on what is not there would take 0.1 us
+                result = original(primitive, arguments, *more) if more else original(primitive, arguments)
+            except BaseException:
+                end(token, RAISED)
+                raise
+            end(token)
+            return result
 
-            if isinstance(original, FunctionType):
-                return keep_signature(original, operator)
-            operator.__wrapped__ = original  # type: ignore[attr-defined]
-            return operator  # in place of a C function: there is no signature to keep
-
-        return make
+        operator.__wrapped__ = original  # type: ignore[attr-defined]
+        return operator  # in place of a C function: there is no signature to keep
 
 
 def _names(module: str, meant: Callable[[str, Any], bool]) -> list[str]:
@@ -119,9 +108,9 @@ def targets(session: "Session") -> list[Target]:
     for module in PYBOOST:
         names = _names(module, lambda name, _: name.startswith("pyboost_")) or ["pyboost_*"]
         group = f"{module}.pyboost_*"
-        found += [Target(module, name, closure=dispatch.operator(), group=group) for name in names]
+        found += [Target(module, name, closure=dispatch.pyboost, group=group) for name in names]
     names = _names(INNER, lambda name, value: name.startswith("_Pyboost") and isinstance(value, type)) or ["_Pyboost*"]
     for name in names:
-        operator = dispatch.operator(name.removeprefix("_Pyboost").removesuffix("Prim"))
-        found.append(Target(INNER, f"{name}.__call__", closure=operator, group=f"{INNER}.*"))
+        record = span(session, name.removeprefix("_Pyboost").removesuffix("Prim"), OP)
+        found.append(Target(INNER, f"{name}.__call__", record, group=f"{INNER}.*"))
     return found

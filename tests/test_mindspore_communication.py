@@ -1,0 +1,145 @@
+"""Collectives: which, over which group, how many bytes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import PROGRAMS, environment
+from events import events, named, of
+from ms_profiler.job.frameworks.mindspore import communication
+from ms_profiler.store.format import Category, Kind
+
+WORLD = "mccl_world_group"
+SMALL, WIDE = 2 * 3 * 4, 4 * 3 * 4
+#: what allreduce.py calls, in order: (kind, group, bytes of the input)
+REAL = [
+    ("AllReduce", WORLD, SMALL),
+    ("AllGather", WORLD, SMALL),
+    ("Broadcast", WORLD, SMALL),
+    ("AllReduce", "pair", SMALL),
+    ("AllReduce", WORLD, 4 * 2),
+    ("AllReduce", WORLD, 4 * 4),
+]
+REPLACED = [
+    ("ReduceScatter", WORLD, WIDE),
+    ("Reduce", WORLD, SMALL),
+    ("Scatter", WORLD, WIDE),
+    ("Gather", WORLD, SMALL),
+    ("Barrier", WORLD, 0),
+    ("Send", WORLD, SMALL),
+    ("Receive", WORLD, 0),
+    ("AllReduce", WORLD, SMALL),
+    ("AllReduce", WORLD, SMALL),
+    ("AllGather", WORLD, SMALL),
+    ("ReduceScatter", WORLD, WIDE),
+    ("Send", WORLD, SMALL),
+    ("Receive", WORLD, 0),
+    ("AllGather", WORLD, SMALL),
+    ("AllGather", WORLD, SMALL),
+    ("ReduceScatter", WORLD, 2 * SMALL),
+    ("ReduceScatter", WORLD, WIDE),
+    ("Broadcast", WORLD, SMALL),
+    ("Reduce", WORLD, SMALL),
+    ("Scatter", WORLD, 2 * SMALL),
+    ("Gather", WORLD, SMALL),
+    ("AllToAll", WORLD, 2 * SMALL),
+    ("AllToAll", WORLD, WIDE),
+    ("Receive", WORLD, SMALL),
+    ("BatchSendReceive", WORLD, SMALL),
+    ("Barrier", WORLD, 0),
+    ("AllReduce", "pair", SMALL),
+]
+
+
+def msrun(directory, options=None):
+    """Run allreduce.py on two workers; return what worker 0 printed, without lines of ours and of MindSpore's log."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    tools = Path(sys.executable).parent
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    command = [tools / "msrun", "--worker_num=2", "--local_worker_num=2", f"--master_port={port}", "--join=True"]
+    with subprocess.Popen(
+        [*command, f"--log_dir={directory / 'log'}", PROGRAMS / "allreduce.py"],
+        env=environment(options, PATH=path, MS_PROFILER_RAISE="1"),
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as launcher:
+        try:
+            out, _ = launcher.communicate(timeout=150)
+        finally:
+            try:
+                os.killpg(launcher.pid, signal.SIGKILL)  # workers that outlived it
+            except ProcessLookupError:
+                pass
+    assert launcher.returncode == 0, out
+    lines = (directory / "log" / "worker_0.log").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith(("ms-profiler: ", "["))]
+
+
+def test_collectives_of_all_families_on_two_ranks(tmp_path):
+    for name in ("bare", "profiled"):
+        (tmp_path / name).mkdir()
+    bare = msrun(tmp_path / "bare")
+    output = tmp_path / "data"
+    out = msrun(tmp_path / "profiled", {"start": True, "output_path": str(output), "analyse": "off"})
+    assert out == bare and len(bare) == 10
+    results = sorted(output.glob("*_ascend_ms"))
+    assert len(results) == 2
+    for result in results:
+        found = events(result)
+        spans = [event for event in found if event.category == Category.COMMUNICATION and "@" in event.name]
+        expected = [(f"{kind}@{group}", size) for kind, group, size in REAL + REPLACED]
+        assert [(span.name, span.arg) for span in spans] == expected
+        groups = [event for event in found if event.name.startswith("group ")]
+        assert [(event.kind, event.name, event.arg) for event in groups] == [
+            (Kind.INSTANT, f"group {WORLD} ranks 0,1", 2),
+            (Kind.INSTANT, "group pair ranks 0,1", 2),
+        ]
+        assert len(named(found, "wait for communication")) == 1
+        assert of(found, Category.OPTIMIZER) == {"SGD": 4}
+
+
+@pytest.mark.parametrize(
+    ("primitive", "kind"),
+    [
+        ("AllReduce", "AllReduce"),
+        ("AllGatherV", "AllGather"),
+        ("ReduceScatter", "ReduceScatter"),
+        ("Reduce", "Reduce"),
+        ("InnerCommAllToAllV", "AllToAll"),
+        ("AlltoAllVC", "AllToAll"),
+        ("DistCommGatherIntoTensor", "Gather"),
+        ("DistCommScatterTensor", "Scatter"),
+        ("DistCommBatchIsendIrecv", "BatchSendReceive"),
+        ("InnerCommIrecv", "Receive"),
+        ("NeighborExchange", ""),
+    ],
+)
+def test_primitives_by_what_they_do(primitive, kind):
+    assert communication.kind_of(primitive) == kind
+
+
+def test_long_lists_of_ranks_become_ranges():
+    assert communication.ranges([0, 2, 1]) == "0,2,1"
+    assert communication.ranges([*range(4000), 5000, *range(6000, 6002)]) == "0-3999,5000,6000-6001"
+
+
+class Tensor:
+    shape, itemsize = (2, 3), 4
+
+    def asnumpy(self):
+        raise AssertionError("a value was read")
+
+
+def test_bytes_come_from_shape_and_type_alone():
+    assert communication.size(Tensor()) == 24
+    assert communication.size([Tensor(), (Tensor(), 7), None]) == 48
+    assert communication.size(7) == 0

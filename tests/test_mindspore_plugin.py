@@ -1,0 +1,152 @@
+"""Hooks as a whole: what is not there is missing and nothing else, and what stands in for a function is one."""
+
+import collections
+import gc
+import json
+import pickle
+import sys
+import types
+import weakref
+
+import pytest
+from conftest import PROGRAMS
+from events import events, of, steps
+from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.mindspore import plugin
+from ms_profiler.job.recorder.python import PythonRecorder
+from ms_profiler.job.session import Guard
+from ms_profiler.store.format import Category, StepSource
+
+
+class Session:
+    """As much of a session as hooks need to be declared."""
+
+    owner = False
+    options = types.SimpleNamespace(activities=())
+
+    def __init__(self):
+        self.recorder = PythonRecorder()
+        self.failures = []
+
+    def failed(self, what, reason):
+        self.failures.append((what, reason))
+
+    def guard(self, what):
+        return Guard(self, what)
+
+
+@pytest.fixture
+def modules():
+    """A framework of two modules with a function of the same name each, and one that holds copies."""
+    made = {name: types.ModuleType(name) for name in ("unframework", "unframework.a", "unframework.b", "unframework.c")}
+    for name in ("a", "b"):
+        code = f"def work(x, *, y=1):\n    '''Work.'''\n    return ('{name}', x, y)\n"
+        code += "class Thing:\n    @staticmethod\n    def static(x):\n        return x\n    def method(self, x):\n"
+        code += "        return (self, x)\n"
+        exec(compile(code, name, "exec"), vars(made[f"unframework.{name}"]))
+    made["unframework.c"].work = made["unframework.b"].work
+    made["unframework"].work = made["unframework.a"].work
+    sys.modules.update(made)
+    yield made
+    for name in made:
+        sys.modules.pop(name, None)
+
+
+def declared(log):
+    def wrapper(wrapped, instance, args, kwargs):
+        log.append((instance, args, kwargs))
+        return wrapped(*args, **kwargs)
+
+    targets = [
+        base.Target("unframework.a", "work", wrapper, copies=True),
+        base.Target("unframework.b", "work", wrapper, copies=True),
+        base.Target("unframework.a", "Thing.static", wrapper),
+        base.Target("unframework.a", "Thing.method", wrapper),
+        base.Target("unframework.a", "gone", wrapper, group="unframework.some"),
+        base.Target("unframework.b", "Thing.method", wrapper, group="unframework.some"),
+        base.Target("unframework.a", "Thing.gone", wrapper),
+        base.Target("unframework.gone", "work", wrapper),
+    ]
+    return lambda session: targets
+
+
+def test_functions_stand_in_for_functions_and_copies_for_copies(modules):
+    before = {name: dict(vars(module)) for name, module in modules.items()}
+    log = []
+    hooks = base.Plugin("unframework", [declared(log)])
+    hooks.apply(Session())
+    a, b = modules["unframework.a"], modules["unframework.b"]
+    assert modules["unframework"].work is a.work is not b.work is modules["unframework.c"].work
+    assert modules["unframework"].work(1, y=2) == ("a", 1, 2) and modules["unframework.c"].work(3) == ("b", 3, 1)
+    thing = a.Thing()
+    assert thing.method(4) == (thing, 4) and a.Thing.static(5) == thing.static(5) == 5
+    assert log == [
+        (None, (1,), {"y": 2}),
+        (None, (3,), {}),
+        (thing, (4,), {}),
+        (None, (5,), {}),
+        (None, (5,), {}),
+    ]
+    for function in (a.work, a.Thing.method, a.Thing.static):
+        assert type(function) is types.FunctionType and function.__wrapped__
+    a.work.__module__ = "unframework.a"  # what exec leaves unset
+    assert pickle.loads(pickle.dumps(a.work)) is a.work
+    assert hooks.state == {
+        "unframework.a.work": "applied",
+        "unframework.b.work": "applied",
+        "unframework.a.Thing.static": "applied",
+        "unframework.a.Thing.method": "applied",
+        "unframework.some": "applied",
+        "unframework.a.Thing.gone": "missing: unframework.a.Thing has no gone",
+        "unframework.gone.work": "missing: module unframework.gone is not loaded",
+    }
+    hooks.undo()
+    for name, module in modules.items():
+        assert all(vars(module)[key] is value for key, value in before[name].items())
+
+
+def test_hooks_hold_no_module_beyond_its_life(modules):
+    hooks = base.Plugin("unframework", [declared([])])
+    hooks.apply(Session())
+    del sys.modules["unframework.a"]
+    reference = weakref.ref(modules.pop("unframework.a"))
+    gc.collect()
+    assert reference() is None
+    hooks.undo()  # of what is left
+
+
+def test_what_another_version_lacks_is_missing_and_not_an_error(monkeypatch):
+    context = types.ModuleType("mindspore.context")
+    context.GRAPH_MODE, context._get_mode = 0, lambda: 1
+    monkeypatch.setitem(sys.modules, "mindspore.context", context)
+    assert not [name for name in sys.modules if name.startswith("mindspore.") and name != "mindspore.context"]
+    hooks, session = plugin.MindSpore(), Session()
+    hooks.apply(session)
+    assert session.failures == []
+    assert len(hooks.state) > 60
+    assert {text.partition(":")[0] for text in hooks.state.values()} == {"missing"}
+
+
+def test_optimizers_of_all_families_make_one_step_together(job):
+    run = job(PROGRAMS / "optimizers.py", options={"analyse": "off"}, env={"MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    found = events(run.result)
+    assert of(found, Category.OPTIMIZER) == {"Adam": 12, "Momentum": 4, "AdamW": 4, "SGD": 4}
+    assert [step.category for step in steps(found)] == [StepSource.OPTIMIZER_CYCLE] * 4
+
+
+def test_the_scripts_own_profiler_finds_what_it_finds_without_us(job, tmp_path):
+    def contents(directory):
+        (path,) = directory.glob("*/ASCEND_PROFILER_OUTPUT/trace_view.json")
+        return collections.Counter(event["name"] for event in json.loads(path.read_text()))
+
+    def losses(run):
+        return [line for line in run.out.splitlines() if "0x" in line]
+
+    program, environment = PROGRAMS / "own_profiler.py", {"MS_PROFILER_RAISE": "1"}
+    bare = job(program, str(tmp_path / "bare"), profile=False)
+    run = job(program, str(tmp_path / "beside"), options={"analyse": "off"}, env=environment)
+    assert (bare.code, run.code) == (0, 0), run.err
+    assert losses(run) == losses(bare) and len(losses(run)) == 9
+    assert contents(tmp_path / "beside") == contents(tmp_path / "bare")
+    assert len(steps(events(run.result))) == 9
