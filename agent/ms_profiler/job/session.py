@@ -393,6 +393,3 @@ class Session:
         self.process.ended_ns = self.recorder.now()
         self.process.state = "ended"
         self._save()
-
-
-Hook = Callable[[Session], list[base.Target]]
