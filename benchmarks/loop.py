@@ -13,7 +13,7 @@ import time
 import pairs
 
 BLOCK = 128
-ROUNDS = 40
+ROUNDS = 80
 
 
 def main() -> None:
@@ -35,10 +35,10 @@ def main() -> None:
         print(pairs.machine())
     ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
     ms.set_device("CPU")
-    net = nn.SequentialCell(nn.Dense(128, 128), nn.Dense(128, 128))
+    net = nn.SequentialCell(nn.Dense(96, 96), nn.Dense(96, 96))
     train = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.01))
     train.set_train()
-    batches = np.ones((64, 64, 128), np.float32)
+    batches = np.ones((64, 16, 96), np.float32)
     data = ds.NumpySlicesDataset({"x": batches, "y": batches}, shuffle=False)
     iterator = data.create_tuple_iterator(num_epochs=-1)
     (plugin,) = session.current()._plugins

@@ -24,6 +24,8 @@ from ms_profiler.store.format import Category, Kind, StepSource
 RAISE = "MS_PROFILER_RAISE"
 #: Steps between two looks at what recording costs.
 BUDGET_INTERVAL = 16
+#: A number of steps that no job reaches.
+NEVER = 1 << 62
 #: Part of the free space that a run may take, whatever `max_disk` says.
 FREE_SHARE = 10
 
@@ -136,9 +138,9 @@ class Session:
         #: bytes on disk from which fine-grained records, and from which all but steps, are refused
         self.limits = (0, 0)
         self._budget_mark = (0, 0)
-        self._budget_count = 0
+        self._budget_due = BUDGET_INTERVAL
         self._fine = settings.overhead_budget > 0  # fine-grained records are on, and may have to go
-        self._at_step: list[Callable[[int], bool]] = []
+        self._at_step: list[Callable[[int], tuple[int, bool]]] = []
         self._at_end: list[Callable[[], None]] = []
 
     # -- beginning
@@ -277,10 +279,11 @@ class Session:
         """Return a context that lets no error of ours out of the block."""
         return Guard(self, what)
 
-    def at_step(self, call: Callable[[int], bool]) -> None:
+    def at_step(self, call: Callable[[int], tuple[int, bool]]) -> None:
         """Have a source called between steps, on the stepping thread, with the number of steps so far.
 
-        It returns whether it did something that took time: no step is to pay for that.
+        It returns the number of steps from which on it is to be called again (it may be called before), and whether it
+        did something that took time: no step is to pay for that.
         """
         self._at_step.append(call)
 
@@ -293,15 +296,18 @@ class Session:
         self._save()
 
     def _stepped(self, count: int) -> bool:
-        took_time = False
+        took_time, due = False, NEVER
         for call in self._at_step:
-            try:  # no guard: it takes a microsecond, and this is done every step
-                took_time |= call(count)
-            except Exception as reason:  # noqa: BLE001
-                self.failed("a step boundary", reason)
-        if self._fine and count - self._budget_count >= BUDGET_INTERVAL:
-            self._budget_count = count
-            self._check_budget(count)
+            with self.guard("a step boundary"):
+                wanted, took = call(count)
+                due = min(due, wanted)
+                took_time |= took
+        if self._fine:
+            if count >= self._budget_due:
+                self._budget_due = count + BUDGET_INTERVAL
+                self._check_budget(count)
+            due = min(due, self._budget_due)
+        self.steps.due = due
         return took_time
 
     def _check_budget(self, count: int) -> None:

@@ -4,6 +4,7 @@
 the compile span begins. It ends with the executor's `compile`. A call that finds its graph records no compile span.
 """
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -24,98 +25,103 @@ class Running:
     """A compilation that has not ended.
 
     Attributes:
+        key: the cell or executor whose `compile` runs.
+        thread: that runs it.
         subject: the cell or function.
         executor: of a function; None for a cell.
         token: of the compile span.
         now: what it is compiled for.
     """
 
+    key: Any
+    thread: int
     subject: Any
     executor: Any
     token: int
     now: Signature
 
 
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        #: cells and executors whose `compile` runs; those that turned out to compile something as `Running`
-        self.stack: list[Any] = []
-
-
 class Compilation:
-    """Record compile spans and recompilations; one stack per thread, because a compilation may start another."""
+    """Record compile spans and recompilations."""
 
     def __init__(self, session: "Session") -> None:
         self.session = session
-        self._local = _Stack()
+        #: of all threads, innermost last; usually empty, which is all that a call that compiles nothing looks at
+        self._running: list[Running] = []
         self._history = History()
         #: class -> the object of it that was compiled last
         self._latest: dict[type, weakref.ref[Any]] = {}
 
     def cell(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `_CellGraphExecutor.compile`, which every step calls."""
-        local, ended = self._local, self._ended
+        running, ended = self._running, self._ended
 
         def compile(self: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
-            stack = local.stack
-            stack.append(obj)
             try:
                 result = original(self, obj, *args, **kwargs)
             except BaseException:
-                ended(stack.pop(), RAISED)
+                ended(obj, RAISED)
                 raise
-            last = stack.pop()
-            if last is not obj:
-                ended(last, 0)
+            if running:
+                ended(obj, 0)
             return result
 
         return keep_signature(original, compile)
 
     def function(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `_JitExecutor.compile`, which every call calls."""
-        local, ended = self._local, self._ended
+        running, ended = self._running, self._ended
 
         def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
-            stack = local.stack
-            stack.append(self)
             try:
                 result = original(self, *args, **kwargs)
             except BaseException:
-                ended(stack.pop(), RAISED)
+                ended(self, RAISED)
                 raise
-            last = stack.pop()
-            if last is not self:
-                ended(last, 0)
+            if running:
+                ended(self, 0)
             return result
 
         return keep_signature(original, compile)
 
-    def _ended(self, running: Any, flags: int) -> None:
-        if not isinstance(running, Running):
-            return
-        if not flags:
-            with self.session.guard("noting why a graph was compiled again"):
-                self._explain(running, running.now)
-        self.session.recorder.end(running.token, flags)
+    def _ended(self, key: Any, flags: int) -> None:
+        """Note that `compile` of this cell or executor ended on this thread, whether or not it compiled something."""
+        thread = threading.get_ident()
+        for index in range(len(self._running) - 1, -1, -1):
+            running = self._running[index]
+            if running.key is key and running.thread == thread:
+                del self._running[index]
+                if not flags:
+                    with self.session.guard("noting why a graph was compiled again"):
+                        self._explain(running, running.now)
+                self.session.recorder.end(running.token, flags)
+                return
 
-    def starts(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Wrap `_check_recompile(obj, compile_args, kwargs, full_function_name, ...)`."""
-        result = wrapped(*args, **kwargs)
-        stack = self._local.stack
-        if not stack:
+    def checks(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of `_check_recompile(obj, compile_args, kwargs, full_function_name, ...)`."""
+
+        def _check_recompile(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            with self.session.guard("noting a compilation"):
+                # whose method this is: a function's executor is not among the arguments
+                caller = sys._getframe(1).f_locals.get("self")
+                if caller is not None:
+                    obj, arguments, named, full_name = args[:4]
+                    executor = caller if hasattr(caller, "fn") else None
+                    self._starts(obj, executor, (*arguments, *named.values()), full_name)
             return result
-        with self.session.guard("noting a compilation"):
-            last = stack[-1]
-            executor = last if hasattr(last, "fn") and not hasattr(last, "construct") else None
-            subject = last if executor is None else executor.fn
-            obj, arguments, named, full_name = args[:4]
-            phase = getattr(obj, "phase", "") if hasattr(obj, "create_time") else ""
-            gradient = executor is not None and f".{_first_line(subject)}.grad" in full_name
-            now = signature((*arguments, *named.values()), str(phase), gradient)
-            recorder = self.session.recorder
-            token = recorder.begin(recorder.intern(f"compile {title(subject)}"), Category.COMPILE)
-            stack[-1] = Running(subject, executor, token, now)
-        return result
+
+        return keep_signature(original, _check_recompile)
+
+    def _starts(self, obj: Any, executor: Any, arguments: tuple[Any, ...], full_name: str) -> None:
+        subject = obj if executor is None else executor.fn
+        phase = getattr(obj, "phase", "") if hasattr(obj, "create_time") else ""
+        gradient = executor is not None and f".{_first_line(subject)}.grad" in full_name
+        now = signature(arguments, str(phase), gradient)
+        recorder = self.session.recorder
+        token = recorder.begin(recorder.intern(f"compile {title(subject)}"), Category.COMPILE)
+        key = obj if executor is None else executor
+        self._running.append(Running(key, threading.get_ident(), subject, executor, token, now))
 
     def _explain(self, running: Running, now: Signature) -> None:
         subject, executor = running.subject, running.executor
@@ -240,6 +246,6 @@ def targets(session: "Session") -> list[Target]:
     return [
         Target(module, "_CellGraphExecutor.compile", closure=compilation.cell),
         Target(module, "_JitExecutor.compile", closure=compilation.function),
-        Target(module, "_check_recompile", compilation.starts),
+        Target(module, "_check_recompile", closure=compilation.checks),
         Target(module, "_JitExecutor.__call__", closure=_run(session)),
     ]

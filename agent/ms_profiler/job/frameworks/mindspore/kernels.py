@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import Target
+from ms_profiler.job.frameworks.base import Target, loaded
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Kind
 
@@ -39,8 +39,8 @@ class KernelStream:
         self._windows = 0
         self._running = ""
         self._yielded = 0
-        self._steps = FIRST_STEPS
-        self._left = FIRST_STEPS
+        self._steps = FIRST_STEPS  # a window
+        self._began = 0  # number of steps before the window
         self._bytes = 0
 
     def start(self) -> None:
@@ -56,7 +56,7 @@ class KernelStream:
         self._recorder.step_profiling_enable(True)
         self._recorder.enable_op_time()
         self._running = folder
-        self._left = self._steps
+        self._began = session.steps.count
 
     def stop(self) -> None:
         """End the window: MindSpore writes its files."""
@@ -64,7 +64,7 @@ class KernelStream:
             return
         recorder = self.session.recorder
         begun = recorder.now()
-        sys.modules["mindspore.graph.api"]._pynative_executor.sync()
+        self._wait()
         self._recorder.stop()
         folder, self._running = self._running, ""
         kernels = self._take(folder)
@@ -73,17 +73,17 @@ class KernelStream:
         recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), kernels)
         self._windows += 1
 
-    def stepped(self, count: int) -> bool:
+    def stepped(self, count: int) -> tuple[int, bool]:
         """Begin, end or empty a window between two steps, as schedule and number of kernels ask for."""
         was = self._running
         schedule = self.session.steps.schedule
         wanted = schedule is None or schedule.records(count)
-        self._left -= 1
-        if not wanted or self._left <= 0:
+        if not wanted or count - self._began >= self._steps:
             self.stop()
         if wanted:
             self.start()
-        return was != self._running
+        due = self._began + self._steps if self._running and schedule is None else count + 1
+        return due, was != self._running
 
     def yield_to(
         self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -107,6 +107,12 @@ class KernelStream:
                 self.start()
         return result
 
+    @staticmethod
+    def _wait() -> None:
+        """Wait for everything that is queued, past the hook on waits: this one is not the job's."""
+        executor = sys.modules[loaded("mindspore.graph.api", "mindspore.common.api")]._pynative_executor
+        getattr(executor, "_executor", executor).sync()
+
     def _mark(self, name: str) -> tuple[int, int, int, int, int, int, int]:
         recorder = self.session.recorder
         now = recorder.now()
@@ -123,7 +129,7 @@ class KernelStream:
                 with open(path, "rb") as stream:
                     kernels = stream.read().count(b",") // 2
         self._bytes += size
-        steps = self._steps - max(self._left, 0)
+        steps = self.session.steps.count - self._began
         if kernels and steps > 0:
             self._steps = max(self.session.options.op_flush * steps // kernels, 1)
         return kernels

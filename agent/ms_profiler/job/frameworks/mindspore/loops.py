@@ -49,13 +49,13 @@ class Loops:
 
     def step_ended(self, kind: str) -> Wrapper:
         """Return the wrapper of what calls the callbacks at the end of a step: the last thing a step does."""
-        session = self.session
+        session, now, framework_loop = self.session, self.session.recorder.now, StepSource.FRAMEWORK_LOOP
 
         def wrapper(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             result = wrapped(*args, **kwargs)
             if self.running and self.running[0] == kind:
                 with session.guard("marking a step"):
-                    session.steps.ended(StepSource.FRAMEWORK_LOOP, session.recorder.now())
+                    session.steps.ended(framework_loop, now())
             return result
 
         return wrapper

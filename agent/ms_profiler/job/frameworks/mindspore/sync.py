@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TENSOR = "mindspore.common.tensor"
 #: methods of a tensor that need its value on the host
-READS = ("asnumpy", "item", "tolist", "__float__", "__int__", "__bool__", "__index__", "__repr__")
+READS = ("item", "tolist", "__float__", "__int__", "__bool__", "__index__", "__repr__")
 #: (module, function or method, name of the span, copies)
 WAITS = (
     ("mindspore.runtime.stream", "synchronize", "runtime.synchronize", True),
@@ -38,6 +38,32 @@ class Waits:
     def __init__(self, session: "Session") -> None:
         self.session = session
         self._inside = _Inside()
+
+    def innermost(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Return what makes the replacement of a method without arguments that waits, and calls no other that does."""
+        recorder, inside, forked = self.session.recorder, self._inside, base.forked
+        label, category = recorder.intern(name), int(Category.SYNC)
+        begin, end = recorder.begin, recorder.end
+
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def wait(self: Any) -> Any:
+                if inside.value:
+                    return original(self)
+                token = begin(label, category)
+                if not token and forked:
+                    forked[0].reopen()
+                    token = begin(label, category)
+                try:
+                    result = original(self)
+                except BaseException:
+                    end(token, RAISED)
+                    raise
+                end(token)
+                return result
+
+            return keep_signature(original, wait)
+
+        return make
 
     def named(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Return what makes the replacement of a function or method that waits."""
@@ -74,6 +100,7 @@ def targets(session: "Session") -> list[Target]:
     waits = Waits(session)
     executor = loaded("mindspore.graph.api", "mindspore.common.api")
     return [
+        Target(TENSOR, "Tensor.asnumpy", closure=waits.innermost("Tensor.asnumpy")),  # done every step
         *(Target(TENSOR, f"Tensor.{name}", closure=waits.named(f"Tensor.{name}")) for name in READS),
         *(Target(module, path, closure=waits.named(name), copies=copies) for module, path, name, copies in WAITS),
         Target(executor, "_PyNativeExecutor.sync", closure=waits.named("pynative sync")),
