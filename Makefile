@@ -7,7 +7,7 @@ PIP    := $(PY) -m pip --disable-pip-version-check -q
 NATIVE := $(wildcard native/*.c native/*.h native/*.py native/CMakeLists.txt) $(wildcard sitecustomize/*) pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format check-python wheel wheel-test sanitize bench clean
+.PHONY: help demo test test-slow lint format check-python wheel wheel-test test-versions sanitize bench clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -40,6 +40,10 @@ wheel: $(VENV)/.tests ## Build the abi3 wheel with a manylinux tag, into wheelho
 wheel-test: wheel ## Install the wheel where there is no compiler, on every CPython found, and record with it.
 	native/wheel_test.sh wheelhouse
 
+# VERSIONS='2.9.0 2.8.0' for some, WRITE=README.md for the table there, KEEP=1 keeps the environments, of 3 GB each.
+test-versions: wheel ## Train with every MindSpore 2 on PyPI, profiled and not, in an environment for each: an hour.
+	$(PY) tests/versions.py $(VERSIONS) $(if $(KEEP),--keep) $(if $(WRITE),--write $(WRITE))
+
 sanitize: ## Run the recorder under ASan, UBSan and TSan.
 	native/sanitize.sh
 
@@ -50,7 +54,7 @@ bench: $(VENV)/.frameworks ## Print what profiling costs, as ratios.
 	$(PY) benchmarks/process.py
 
 clean: ## Remove what was built, .venv included.
-	rm -rf $(VENV) build dist wheelhouse .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-versions build dist wheelhouse .pytest_cache .mypy_cache .ruff_cache
 
 check-python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 10) <= v <= (3, 12) or sys.exit( \

@@ -41,7 +41,7 @@ def main() -> None:
     batches = np.ones((64, 16, 96), np.float32)
     data = ds.NumpySlicesDataset({"x": batches, "y": batches}, shuffle=False)
     iterator = data.create_tuple_iterator(num_epochs=-1)
-    (plugin,) = session.current()._plugins
+    (plugin,) = session.current().hooks.plugins
 
     def block() -> float:
         """Return the median time of a step: a burst of somebody else's work is not to decide."""

@@ -1,12 +1,9 @@
-import random
-
-import polars as pl
 import pytest
 from ms_profiler.analysis import measures
-from ms_profiler.analysis.metrics import binding
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.job.frameworks.mindspore import own_gradients
 from ms_profiler.store.format import Category
 from store_builder import BACKWARD, FORWARD, UPDATE, StoreBuilder
 
@@ -116,7 +113,8 @@ def test_gradients_tell_where_the_backward_pass_is_in_the_queue(run):
     run.span("Momentum", Category.OPTIMIZER, 400, 900)
     found = run.bind(
         ("ReLU", 150),
-        ("Ones", 240),  # may be of the forward pass still
+        ("Zeros", 230),  # may be of the forward pass still
+        ("Ones", 240),  # what the backward pass begins with
         ("ReluGrad", 250),
         ("MatMul", 350),
         ("BiasAddGrad", 450),  # runs while the host is at the optimizer
@@ -127,7 +125,8 @@ def test_gradients_tell_where_the_backward_pass_is_in_the_queue(run):
     )
     assert {name: what[2] for (name, _), what in found.items()} == {
         "ReLU": "forward",
-        "Ones": "unknown",
+        "Zeros": "unknown",
+        "Ones": "backward",
         "ReluGrad": "backward",
         "MatMul": "backward",
         "BiasAddGrad": "backward",
@@ -161,76 +160,6 @@ def test_kernels_of_a_later_window_were_queued_in_it(tmp_path):
     assert table["bound"].to_list() == [Bound.MODULE, Bound.MODULE]
 
 
-def queue(rows, *columns):
-    kinds = {"step": pl.UInt32, "key": pl.UInt32, "lane": pl.UInt32, "start_ns": pl.Int64, "row": pl.UInt32}
-    return pl.DataFrame(rows, schema={name: kinds.get(name, pl.Boolean) for name in columns}, orient="row")
-
-
-def launched(kernels, operators):
-    """Kernels are (step, key, start) or (step, key, start, backward), operators (step, key, start), from row 100 on."""
-    return binding.launches(
-        queue(
-            [(step, key, 0, start, bool(rest)) for step, key, start, *rest in kernels],
-            "step",
-            "key",
-            "lane",
-            "start_ns",
-            "backward",
-        ),
-        queue([(*operator, 100 + row) for row, operator in enumerate(operators)], "step", "key", "start_ns", "row"),
-    ).to_list()
-
-
-@pytest.mark.parametrize(
-    ("kernels", "operators", "expected"),
-    [
-        ([(0, 1, 20), (0, 1, 40)], [(0, 1, 10), (0, 1, 30)], [100, 101]),
-        # the host ran ahead
-        ([(0, 1, 50), (0, 2, 60), (0, 1, 70)], [(0, 1, 10), (0, 2, 20), (0, 1, 30)], [100, 101, 102]),
-        # as many before the backward pass, more after it
-        ([(0, 1, 20), (0, 9, 30, True), (0, 1, 40)], [(0, 1, 10)], [100, None, None]),
-        # as many, all after it: what follows the backward pass has spans, too
-        ([(0, 9, 10, True), (0, 1, 40)], [(0, 1, 35)], [None, 100]),
-        # not as many: which is which is not known
-        ([(0, 1, 20), (0, 1, 30), (0, 2, 40)], [(0, 1, 10), (0, 2, 35)], [None, None, 101]),
-        # as many, and one starts before its span
-        ([(0, 1, 20), (0, 1, 22), (0, 2, 40)], [(0, 1, 10), (0, 1, 25), (0, 2, 35)], [None, None, 102]),
-        # each step for itself; outside of steps nothing
-        (
-            [(0, 1, 20), (1, 1, 120), (1, 1, 130), (None, 1, 200)],
-            [(0, 1, 10), (1, 1, 110), (None, 1, 190)],
-            [100, None, None, None],
-        ),
-        # the order of the queue would be another
-        ([(0, 1, 20), (0, 2, 30)], [(0, 1, 15), (0, 2, 10)], [None, None]),
-        ([], [(0, 1, 10)], []),
-        ([(0, 1, 10)], [], [None]),
-        ([(0, None, 10)], [(0, 1, 5)], [None]),
-    ],
-)
-def test_kernels_find_the_span_that_queued_them(kernels, operators, expected):
-    assert launched(kernels, operators) == expected
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_queue_at_random_is_found_again_or_not_known(seed):
-    generator = random.Random(seed)
-    operators, kernels, truth = [], [], []
-    now = ran = 0
-    for _ in range(300):
-        now += generator.randrange(1, 20)
-        step, key = now // 500, generator.randrange(4)
-        operators.append((step, key, now))
-        if key == 3 and generator.random() < 0.5:
-            continue  # this one starts no kernel
-        ran = max(ran + 1, now + generator.randrange(30))
-        kernels.append((ran // 500, key, ran))
-        truth.append(99 + len(operators))
-    found = launched(kernels, operators)
-    assert all(row in (None, true) for row, true in zip(found, truth, strict=True))
-    assert sum(row is not None for row in found) > len(found) // 5
-
-
 def test_functions_are_known_by_the_primitives_they_call(run):
     run.span("Net", Category.MODULE, 0, 500)
     run.span("mul_", Category.OP, 10, 20)
@@ -238,3 +167,86 @@ def test_functions_are_known_by_the_primitives_they_call(run):
     run.span("AllReduce@world", Category.COMMUNICATION, 50, 60)
     found = run.bind(("Mul", 100), ("SumExt", 120), ("AllReduce", 140))
     assert [what[4] for what in found.values()] == ["mul_", "sum", "AllReduce@world"]
+
+
+@pytest.fixture
+def trained(run):
+    """One step of a network of two layers; the backward pass is from 200 to 400."""
+    run.span("forward", Category.FORWARD, 0, 150)
+    run.span("Net", Category.MODULE, 5, 140)
+    for name, start in (("Net.a", 10), ("Net.b", 60)):
+        run.span(name, Category.MODULE, start, start + 40)
+        for place, primitive in enumerate(("MatMul", "BiasAdd", "ReLU")):
+            run.span(primitive, Category.OP, start + 5 + 10 * place, start + 7 + 10 * place)
+    run.span("backward", Category.BACKWARD, 200, 400)
+    run.span("Momentum", Category.OPTIMIZER, 500, 900)
+    layers = [("MatMul", "Default/BiasAdd-op0", "ReLU"), ("MatMul", "Default/BiasAdd-op1", "ReLU")]
+    forward = [(name, 20 + 20 * place) for place, name in enumerate([*layers[0], *layers[1]])]
+    gradients = ["ReluGrad", "Default/BiasAddGrad-op0", "MatMul", "MatMul"]
+
+    def bind(*backward, after=()):
+        found = run.bind(*forward, *((name, 210 + 5 * place) for place, name in enumerate(backward)), *after)
+        return {key: what for key, what in found.items() if key[1] >= 200}
+
+    bind.gradients = gradients
+    return bind
+
+
+def test_backward_kernels_are_bound_by_order(trained):
+    found = trained("Ones", *trained.gradients, "Add", *trained.gradients[:-1])
+    assert [what[:3] for what in found.values()] == [
+        ("phase", None, "backward"),  # of no operator
+        *[("order", "Net.b", "backward")] * 4,
+        ("order", "Net", "backward"),  # of one layer or the other
+        *[("order", "Net.a", "backward")] * 3,
+    ]
+
+
+def test_backward_passes_that_contradict_themselves_are_bound_to_their_phase(trained):
+    found = trained("Ones", *["ReluGrad"] * 3, "Mul")
+    assert {what[:3] for what in found.values()} == {("phase", None, "backward")}
+
+
+def test_what_the_script_computes_in_a_backward_pass_is_not_bound_by_its_type(run):
+    run.span("Net", Category.MODULE, 0, 100)
+    for name, primitive, start in (("Net.a", "ReLU", 10), ("Net.b", "Mul", 40), ("Net.c", "Tanh", 70)):
+        run.span(name, Category.MODULE, start, start + 20)
+        run.span(primitive, Category.OP, start + 5, start + 10)
+    run.span(own_gradients.NAMES[1], Category.BACKWARD, 200, 300)
+    found = run.bind(("ReLU", 20), ("Mul", 50), ("Tanh", 80), ("TanhGrad", 210), ("Mul", 220), ("ReluGrad", 230))
+    assert [what[:2] for key, what in found.items() if key[1] > 200] == [
+        ("order", "Net.c"),
+        ("order", "Net"),
+        ("order", "Net.a"),
+    ]
+
+
+def test_gradients_of_gradients_are_bound_to_their_phase(run):
+    run.span("forward", Category.FORWARD, 0, 250)
+    run.span("Net", Category.MODULE, 10, 40)
+    run.span("ReLU", Category.OP, 15, 20)
+    run.span("backward", Category.BACKWARD, 100, 150)
+    run.span("Loss", Category.MODULE, 200, 240)
+    run.span("Tanh", Category.OP, 210, 220)
+    run.span("backward", Category.BACKWARD, 300, 400)
+    found = run.bind(("ReLU", 30), ("ReluGrad", 110), ("Tanh", 225), ("TanhGrad", 310), ("Mul", 320))
+    assert [what[:2] for what in found.values()] == [
+        ("module", "Net"),
+        ("order", "Net"),
+        ("module", "Loss"),
+        ("phase", None),
+        ("phase", None),
+    ]
+
+
+def test_gradient_kernels_that_the_script_calls_are_of_the_forward_pass(run):
+    run.span("Net", Category.MODULE, 0, 100)
+    run.span("ReluGrad", Category.OP, 10, 20)
+    run.span("backward", Category.BACKWARD, 200, 300)
+    assert run.bind(("ReluGrad", 30))["ReluGrad", 30][:3] == ("module", "Net", "forward")
+
+
+def test_kernels_of_an_optimizer_are_bound_to_it(trained):
+    updates = [("Default/ApplyMomentum-op0", 600), ("Default/Mul-op0", 610), ("Default/ApplyMomentum-op1", 620)]
+    found = trained("ReluGrad", after=updates)
+    assert [what[:3] for key, what in found.items() if key[1] >= 600] == [("module", "Momentum", "optimizer")] * 3

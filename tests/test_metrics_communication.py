@@ -11,6 +11,7 @@ from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, folder_of
 
 WORLD = "hccl_world_group"
+KERNEL_NAMES = pl.DataFrame(schema=tables.KERNEL_NAMES)
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_calls_have_bytes_and_stand_in_a_step(store):
     recording = readers_store.read(str(store.write()))
     used = metrics_steps.choose(recording)
     none = pl.DataFrame(schema=tables.KERNELS)
-    table = communication.calls(recording.spans, recording.names, used, none)
+    table = communication.calls(recording, used, none, KERNEL_NAMES, recording.names)
     assert table.select("operation", "group", "number", "bytes", "step").rows() == [
         ("AllReduce", WORLD, 0, 4_000_000, 0),
         ("Send", "pair", 0, 1_000_000, 0),
@@ -139,3 +140,95 @@ def test_run_that_exchanged_nothing_has_no_such_file(tmp_path):
     assert not written & {layout.COMMUNICATION, layout.COMMUNICATION_MATRIX}
     events = json.loads((folder_of(path) / layout.TRACE_VIEW).read_text())
     assert "Communication" not in {event["args"].get("name") for event in events if event["name"] == "process_name"}
+
+
+def graphs(tmp_path, noted):
+    """Two steps in graph mode, each with an AllReduce of one name over 4,8 and one over 8, and what was noted of it."""
+    store = StoreBuilder(tmp_path, rank=1, world_size=2)
+    process = store.process()
+    thread = process.thread()
+    kernels = []
+    for number in range(2):
+        start = number * 10 * MS
+        thread.span("graph Net", Category.GRAPH, start + MS, start + 9 * MS)
+        kernels.append(("Default/AllReduce-op0", start + 2 * MS, MS, "input_1:[4, 8];input_2:NoShape;"))
+        kernels.append(("Default/AllReduce-op0", start + 5 * MS, 2 * MS, "input_1:[8];input_2:NoShape;"))
+        thread.step(number, start, start + 10 * MS)
+    for text, size in noted:
+        thread.instant(text, Category.COMMUNICATION, 0, size)
+    thread.window(0, -MS, 25 * MS, kernels)
+    process.anchor(40 * MS)
+    return store
+
+
+def test_kernel_of_a_graph_is_an_exchange(tmp_path):
+    name = "Default/AllReduce-op0"
+    noted = [(f"exchange AllReduce@world of 4,8 by {name}", 128), (f"exchange AllReduce@world of 8 by {name}", 16)]
+    content, matrix = files(graphs(tmp_path, noted))
+    for number, kinds in enumerate(content.values()):
+        calls = list(kinds["collective"].items())
+        assert [call.rpartition("__")[2].partition("_")[2] for call, _ in calls[:2]] == [
+            f"{2 * number}_1@world",
+            f"{2 * number + 1}_1@world",
+        ]
+        links = [call["Communication Bandwidth Info"]["TCP"] for _, call in calls]
+        assert [(link["Transit Size(MB)"], link["Transit Time(ms)"]) for link in links] == [
+            (128e-6, 1),
+            (16e-6, 2),
+            (144e-6, 3),
+        ]
+    assert matrix["step1"]["collective"]["allreduce-total@world"]["1-1"]["Transit Size(MB)"] == 144e-6
+
+
+def test_kernel_that_several_graphs_mean_differently_is_none(tmp_path):
+    name = "Default/AllReduce-op0"
+    noted = [
+        (f"exchange AllReduce@world of 4,8 by {name}", 128),
+        (f"exchange AllReduce@pair of 4,8 by {name}", 128),
+        (f"exchange AllReduce@world of 8 by {name}", 16),
+        ("exchange AllReduce@world of 8 by Default/AllReduce-op1", 16),
+    ]
+    content, _ = files(graphs(tmp_path, noted))
+    sizes = [
+        call["Communication Bandwidth Info"]["TCP"]["Transit Size(MB)"]
+        for kinds in content.values()
+        for name, call in kinds["collective"].items()
+        if name.startswith("hcom")
+    ]
+    assert sizes == [16e-6] * 2
+
+
+def test_communication_is_what_exchanged_and_not_what_queued_it(tmp_path):
+    store = StoreBuilder(tmp_path)
+    process = store.process()
+    thread = process.thread()
+    # a reducer of 6 ms on the host, in which a call of 3 ms queues a kernel of 1 ms and one of 1 ms has none
+    thread.span("DistributedGradReducer", Category.COMMUNICATION, MS, 7 * MS)
+    thread.span("AllReduce@world", Category.COMMUNICATION, 2 * MS, 5 * MS, arg=8)
+    thread.span("Broadcast@world", Category.COMMUNICATION, 5 * MS, 6 * MS, arg=8)
+    thread.step(0, 0, 10 * MS)
+    thread.window(0, -MS, 12 * MS, [("Default/AllReduce-op0", 3 * MS, MS, "")])
+    process.anchor(40 * MS)
+    content, _ = files(store)
+    assert content["step0"]["collective"]["Total Op Info"]["Communication Time Info"]["Elapse Time(ms)"] == 2
+    header, row = (folder_of(store.path) / layout.STEP_TRACE_TIME).read_text().splitlines()
+    assert dict(zip(header.split(","), row.split(","), strict=True))["Communication"] == "2000.000"
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_rank_is_the_one_the_framework_gave(tmp_path, known):
+    store = StoreBuilder(tmp_path, rank=0, rank_known=known, world_size=4, options={"ranks": "0"})
+    thread = store.process().thread()
+    thread.step(0, 0, MS)
+    engine.analyse([store.write()])
+    summary = json.loads((store.path / layout.SUMMARY).read_text())
+    missing = {item["what"] for item in summary["not_collected"]}
+    assert missing == (set() if known else {"the rank", "the choice of ranks"})
+    assert [path.name for path in store.path.glob("profiler_info_*")] == ["profiler_info_0.json"]
+    thread.instant("rank 3 of 4", Category.COMMUNICATION, 0, 3)
+    engine.analyse([store.write()])
+    summary = json.loads((store.path / layout.SUMMARY).read_text())
+    assert (summary["rank"], summary["world_size"]) == (3, 4)
+    assert "the rank" not in {item["what"] for item in summary["not_collected"]}
+    # the name another analysis gave it is gone: it would be taken for one more rank
+    assert [path.name for path in store.path.glob("profiler_info_*")] == ["profiler_info_3.json"]

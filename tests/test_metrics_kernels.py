@@ -44,6 +44,9 @@ def test_sums_by_type_name_and_module():
     assert modules["ratio"].to_list() == pytest.approx([0.42, 0.05])
     assert kernels.by_part(sums()) == {"forward": 0.00042, "backward": 0.00005}
     assert kernels.bound(sums()) == {"module": 4, "primitive": 0, "phase": 1, "nothing": 0}
+    assert kernels.by_order(sums()) == 0
+    inferred = sums().with_columns(bound=pl.lit(int(Bound.ORDER), pl.UInt8))
+    assert kernels.bound(inferred)["module"] == kernels.by_order(inferred) == 5
     assert kernels.top(kernels.by_type(sums(), NAMES), 1) == [
         {
             "name": "Add",

@@ -1,16 +1,10 @@
 """Collectives: which, over which group, how many bytes."""
 
-import os
-import signal
-import socket
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
-from conftest import PROGRAMS, environment
+from conftest import PROGRAMS
 from events import events, named, of
-from ms_profiler.job.frameworks.mindspore import communication
+from launches import msrun
+from ms_profiler.job.frameworks.mindspore import communication, ranks
 from ms_profiler.store.format import Category, Kind
 
 WORLD = "mccl_world_group"
@@ -55,47 +49,24 @@ REPLACED = [
 ]
 
 
-def msrun(directory, options=None):
-    """Run allreduce.py on two workers; return what worker 0 printed, without lines of ours and of MindSpore's log."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    tools = Path(sys.executable).parent
-    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
-    command = [tools / "msrun", "--worker_num=2", "--local_worker_num=2", f"--master_port={port}", "--join=True"]
-    with subprocess.Popen(
-        [*command, f"--log_dir={directory / 'log'}", PROGRAMS / "allreduce.py"],
-        env=environment(options, PATH=path, MS_PROFILER_RAISE="1"),
-        cwd=directory,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as launcher:
-        try:
-            out, _ = launcher.communicate(timeout=150)
-        finally:
-            try:
-                os.killpg(launcher.pid, signal.SIGKILL)  # workers that outlived it
-            except ProcessLookupError:
-                pass
-    assert launcher.returncode == 0, out
-    lines = (directory / "log" / "worker_0.log").read_text().splitlines()
-    return [line for line in lines if line and not line.startswith(("ms-profiler: ", "["))]
+def run(directory, options=None):
+    """Run allreduce.py on two workers; return what worker 0 printed, without lines of ours."""
+    directory.mkdir()
+    lines, _ = msrun(directory, PROGRAMS / "allreduce.py", options=options)
+    return [line for line in lines if not line.startswith("ms-profiler: ")]
 
 
 def test_collectives_of_all_families_on_two_ranks(tmp_path):
-    for name in ("bare", "profiled"):
-        (tmp_path / name).mkdir()
-    bare = msrun(tmp_path / "bare")
+    bare = run(tmp_path / "bare")
     output = tmp_path / "data"
-    out = msrun(tmp_path / "profiled", {"start": True, "output_path": str(output), "analyse": "off"})
+    out = run(tmp_path / "profiled", {"start": True, "output_path": str(output), "analyse": "off"})
     assert out == bare and len(bare) == 10
     results = sorted(output.glob("*_ascend_ms"))
     assert len(results) == 2
     for result in results:
         found = events(result)
-        spans = [event for event in found if event.category == Category.COMMUNICATION and "@" in event.name]
+        calls = [event for event in found if event.category == Category.COMMUNICATION and "@" in event.name]
+        spans = [event for event in calls if event.kind == Kind.SPAN]
         expected = [(f"{kind}@{group}", size) for kind, group, size in REAL + REPLACED]
         assert [(span.name, span.arg) for span in spans] == expected
         groups = [event for event in found if event.name.startswith("group ")]
@@ -103,6 +74,14 @@ def test_collectives_of_all_families_on_two_ranks(tmp_path):
             (Kind.INSTANT, f"group {WORLD} ranks 0,1", 2),
             (Kind.INSTANT, "group pair ranks 0,1", 2),
         ]
+        # the gradients of the four steps are reduced in a graph: what it exchanges is read when it is compiled
+        exchanges = {event.name: event.arg for event in found if event.name.startswith("exchange ")}
+        assert exchanges == {
+            f"exchange AllReduce@{WORLD} of 3,3 by Default/AllReduce-op0": 3 * 3 * 4,
+            f"exchange AllReduce@{WORLD} of 3 by Default/AllReduce-op1": 3 * 4,
+        }
+        (rank,) = (event for event in found if event.name.startswith("rank "))
+        assert rank.name == f"rank {rank.arg} of 2"
         assert len(named(found, "wait for communication")) == 1
         assert of(found, Category.OPTIMIZER) == {"SGD": 4}
 
@@ -128,8 +107,8 @@ def test_primitives_by_what_they_do(primitive, kind):
 
 
 def test_long_lists_of_ranks_become_ranges():
-    assert communication.ranges([0, 2, 1]) == "0,2,1"
-    assert communication.ranges([*range(4000), 5000, *range(6000, 6002)]) == "0-3999,5000,6000-6001"
+    assert ranks.ranges([0, 2, 1]) == "0,2,1"
+    assert ranks.ranges([*range(4000), 5000, *range(6000, 6002)]) == "0-3999,5000,6000-6001"
 
 
 class Tensor:

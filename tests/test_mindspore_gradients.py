@@ -15,6 +15,7 @@ PASSES = {
     "recompute": (1, 2),  # with reentrance a backward pass holds another
     "recompute function": (1, 2),
     "jit": (0, 0),
+    "hook": (1, 0),  # the script has a part in it
 }
 
 
@@ -28,8 +29,10 @@ def test_gradients_of_every_kind_and_their_operators(job):
     def within(title, name):
         return [event for event in named(found, name) if inside(event, [markers[title]])]
 
+    with_script = "backward with the script's gradients"
     for title, passes in PASSES.items():
         assert (len(within(title, "forward")), len(within(title, "backward"))) == passes, title
+    assert len(named(found, with_script)) == len(within("hook", with_script)) == 1
     assert len(within("jit", "jit compiled")) == len(within("jit", "compile compiled")) == 1
     # one block with reentrance and one without, then one as a function
     assert (len(within("recompute", "recompute Block")), len(within("recompute function", "recompute Block"))) == (2, 1)

@@ -3,7 +3,8 @@
 import pytest
 from conftest import PROGRAMS
 from events import events, named, steps
-from ms_profiler.job.steps import Leader, Steps
+from ms_profiler.job.boundaries import Leader
+from ms_profiler.job.steps import Steps
 from ms_profiler.store.format import Category, StepSource
 
 

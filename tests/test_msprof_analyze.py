@@ -8,15 +8,56 @@ import json
 import re
 import subprocess
 import sys
-import zipfile
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
+from conftest import PROGRAMS, environment
+from launches import msrun
 from ms_profiler.analysis import engine
 from ms_profiler.store.format import Category
-from store_builder import MS, ThreadBuilder, compiled, write_training
+from store_builder import MS, ThreadBuilder, compiled, folder_of, write_training
+from test_trace_view import bounds, lanes, nanoseconds
+from workbook import sheets
 
 COMMAND = Path(sys.prefix) / "tools" / "bin" / "msprof-analyze"
+#: What it warns about whatever a processor's results hold: files, lanes and columns that only a device can fill.
+NO_DEVICE = (
+    "operator_memory.csv does not exist",
+    "memory_record.csv does not exist",
+    "Can't find any memory event",
+    "Can't find any flow event",
+    "Can not find ai core frequency",
+    "not contain aic_mte2_time",
+    "Skip AICorePerformanceChecker",
+)
+#: What it warns about without regard to the results.
+ALWAYS = ("Do not run this tool as root", "OverallSummaryAnalyzer don't rely on any dataset")
+#: What it warns about when no ranks exchanged anything.
+ALONE = (
+    "does not have valid communication data",
+    "comm_group_parallel_info not in",
+    "communication.json does not exist",
+    "Please ensure communication.json",
+    "Can't find any communication op",
+)
+WORLD = "mccl_world_group"
+
+
+def run(*words, expected=()):
+    """Run the command; return what it printed, after looking for errors and for warnings other than the expected."""
+    done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, text=True, check=False, timeout=300)
+    told = done.stdout + done.stderr
+    assert done.returncode == 0 and "ERROR" not in told and "Traceback" not in told, told
+    known = (*ALWAYS, *NO_DEVICE, *expected)
+    warnings = [line for line in told.splitlines() if "[WARNING]" in line]
+    assert not [line for line in warnings if not any(text in line for text in known)]
+    return told
+
+
+def table(path):
+    with open(path, newline="") as stream:
+        return list(csv.DictReader(stream))
 
 
 @pytest.fixture
@@ -31,28 +72,21 @@ def results(tmp_path):
     return paths
 
 
-def run(*words):
-    done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
 def test_cluster_accepts_both_ranks(results, tmp_path):
-    run("cluster", "-d", results[0].parent, "-m", "all", "-o", tmp_path / "out")
+    run("cluster", "-d", results[0].parent, "-m", "all", "-o", tmp_path / "out", expected=ALONE)
     (file,) = (tmp_path / "out").rglob("cluster_step_trace_time.csv")
-    with open(file, newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = table(file)
     assert sorted({row["Index"] for row in rows}) == ["0", "1"]
     assert len(rows) == 20 + 19
     assert {float(row["Computing"]) for row in rows} == {6500.0}
 
 
 def test_compare_accepts_two_results(results, tmp_path):
-    told = run("compare", "-d", results[0], "-bp", results[1], "-o", tmp_path / "out")
+    no_kernels = ("kernel_details.csv does not exist", "Can't find any valid kernels")
+    told = run("compare", "-d", results[0], "-bp", results[1], "-o", tmp_path / "out", expected=ALONE + no_kernels)
     assert list((tmp_path / "out").glob("*.xlsx"))
     # 20 steps of 6.5 ms computing and 3.5 ms free, and 100 ms of compiling, against one step less
     assert "0.130s" in told and "0.300s" in told and "0.290s" in told
-    assert "Can't find any torch op" not in told
 
 
 @pytest.fixture
@@ -73,21 +107,10 @@ def kernels(tmp_path):
     return paths
 
 
-def sheets(folder):
-    """Return the number of rows of every sheet of the one workbook below a folder."""
-    (file,) = folder.rglob("*.xlsx")
-    with zipfile.ZipFile(file) as book:
-        names = re.findall(r'<sheet name="([^"]+)"', book.read("xl/workbook.xml").decode())
-        rows = [book.read(f"xl/worksheets/sheet{number}.xml").count(b"<row ") for number in range(1, len(names) + 1)]
-    return dict(zip(names, rows, strict=True))
-
-
 def test_cluster_reads_kernels_and_communication_of_both_ranks(kernels, tmp_path):
-    told = run("cluster", "-d", kernels[0].parent, "-m", "all", "-o", tmp_path / "out")
-    assert "ERROR" not in told
+    run("cluster", "-d", kernels[0].parent, "-m", "all", "-o", tmp_path / "out")
     (file,) = (tmp_path / "out").rglob("cluster_step_trace_time.csv")
-    with open(file, newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = table(file)
     assert len(rows) == 40
     times = ("Computing", "Communication", "Overlapped", "Free", "Stage", "Preparing")
     assert {tuple(float(row[name]) for name in times) for row in rows} == {(5500, 500, 0, 4000, 10000, 2000)}
@@ -101,14 +124,273 @@ def test_cluster_reads_kernels_and_communication_of_both_ranks(kernels, tmp_path
 
 def test_compare_has_kernels_operators_and_communication(kernels, tmp_path):
     told = run("compare", "-d", kernels[0], "-bp", kernels[1], "-o", tmp_path / "out")
-    assert "ERROR" not in told
     # 20 steps of 5.5 ms computing and 0.5 ms communication that nothing hides
     assert "0.110s" in told and "0.010s" in told
     found = sheets(tmp_path / "out")
     assert {"OverallMetrics", "KernelCompare", "CommunicationCompare", "OperatorCompare"} <= set(found)
-    assert found["KernelCompare"] > 4 and found["CommunicationCompare"] > 2 and found["OperatorCompare"] > 20
+    assert len(found["KernelCompare"]) > 4 and len(found["OperatorCompare"]) > 20
+    assert found["CommunicationCompare"][2][:5] == [1, "allreduce", None, 20, 10_000]
 
 
 def test_advisor_accepts_kernels(kernels, tmp_path):
-    told = run("advisor", "all", "-d", kernels[0], "-pt", "mindspore", "-o", tmp_path / "out")
-    assert "ERROR" not in told and "110.0ms" in told
+    assert "110.0ms" in run("advisor", "all", "-d", kernels[0], "-pt", "mindspore", "-o", tmp_path / "out")
+
+
+# -- real jobs
+
+
+@pytest.fixture(scope="module", params=["graph", "pynative"])
+def distributed(request, tmp_path_factory):
+    """The results of a data-parallel job of two workers, by rank."""
+    directory = tmp_path_factory.mktemp(request.param)
+    options = {"start": True, "output_path": str(directory / "data")}
+    logs = msrun(directory, PROGRAMS / "data_parallel.py", request.param, 6, options=options)
+    assert [sum(line.startswith(f"rank {rank} of 2") for line in log) for rank, log in enumerate(logs)] == [1, 1]
+    paths = sorted(
+        (directory / "data").glob("*_ascend_ms"),
+        key=lambda path: json.loads((path / "summary.json").read_text())["rank"],
+    )
+    for rank, path in enumerate(paths):
+        assert [file.name for file in path.glob("profiler_info_*")] == [f"profiler_info_{rank}.json"]
+    assert len(paths) == 2
+    return paths
+
+
+def communication(path):
+    """Return {(step, name): (ms, MB)} of one rank's collectives, and the same of their sums by step."""
+    content = json.loads((folder_of(path) / "communication.json").read_text())
+    calls, totals = {}, {}
+    for step, kinds in content.items():
+        assert kinds["p2p"] == {}
+        for name, call in kinds["collective"].items():
+            link = call["Communication Bandwidth Info"]["TCP"]
+            values = call["Communication Time Info"]["Elapse Time(ms)"], link["Transit Size(MB)"]
+            if name == "Total Op Info":
+                totals[step] = values
+            else:
+                calls[step, name] = values
+    return calls, totals
+
+
+@pytest.mark.slow
+def test_each_rank_of_a_job_is_complete(distributed):
+    names = [{file.name for file in folder_of(path).iterdir()} for path in distributed]
+    assert (
+        names[0]
+        == names[1]
+        > {
+            "trace_view.json",
+            "step_trace_time.csv",
+            "kernel_details.csv",
+            "op_statistic.csv",
+            "api_statistic.csv",
+            "communication.json",
+            "communication_matrix.json",
+        }
+    )
+    for path in distributed:
+        calls, totals = communication(path)
+        # two layers: 64 x 128 and 128 weights, 128 x 10 and 10, as float32
+        sizes = defaultdict(list)
+        for (step, name), (_, megabytes) in calls.items():
+            assert name.startswith("hcom_allReduce__") and name.endswith(f"@{WORLD}")
+            sizes[step].append(round(megabytes * 1e6))
+        assert len(sizes) == 6 and {tuple(sorted(step)) for step in sizes.values()} == {(40, 512, 5120, 32768)}
+        # what was exchanged is what took the time
+        for row in table(folder_of(path) / "step_trace_time.csv"):
+            elapsed, megabytes = totals[f"step{row['Step']}"]
+            assert float(row["Communication"]) == pytest.approx(elapsed * 1000, abs=0.01)
+            assert megabytes == 0.03844
+    left, right = (communication(path)[0] for path in distributed)
+    assert {key: size for key, (_, size) in left.items()} == {key: size for key, (_, size) in right.items()}
+    for rank, path in enumerate(distributed):
+        matrix = json.loads((folder_of(path) / "communication_matrix.json").read_text())
+        assert len(matrix) == 6
+        for kinds in matrix.values():
+            (link,) = kinds["collective"][f"allreduce-total@{WORLD}"]
+            assert link == f"{rank}-{rank}"
+
+
+@pytest.mark.slow
+def test_timeline_is_whole_and_agrees_with_the_steps(distributed):
+    for path in distributed:
+        check_timeline(path)
+
+
+def check_timeline(path):
+    """Check flows, nesting and overlap lanes of a timeline, and return its events."""
+    events = json.loads((folder_of(path) / "trace_view.json").read_text())
+    assert {event["ph"] for event in events} <= {"X", "M", "C", "s", "f"}
+    processes, threads = lanes(events)
+    shown, ends = defaultdict(list), {"s": {}, "f": {}}
+    for event in events:
+        if event["ph"] == "X":
+            shown[event["pid"], event["tid"]].append(bounds(event))
+        elif event["ph"] in "sf":
+            assert event["id"] not in ends[event["ph"]]
+            ends[event["ph"]][event["id"]] = (event["pid"], event["tid"], nanoseconds(event["ts"]))
+    assert ends["s"].keys() == ends["f"].keys()
+    starts = {(*lane, start) for lane, slices in shown.items() for start, _ in slices}
+    assert {*ends["s"].values(), *ends["f"].values()} <= starts
+    for number, (*_, begin) in ends["s"].items():
+        assert begin <= ends["f"][number][2]
+    for lane, slices in shown.items():
+        assert lane in threads
+        # slices of a lane nest, or readers would drop or cut them
+        around = []
+        for start, end in sorted(slices, key=lambda part: (part[0], -part[1])):
+            while around and around[-1] <= start:
+                around.pop()
+            assert not around or end <= around[-1]
+            around.append(end)
+    steps = steps_of(events)
+    rows = {int(row["Step"]): row for row in table(folder_of(path) / "step_trace_time.csv")}
+    assert steps.keys() == rows.keys()
+    overlap = {name: shown[lane] for lane, name in threads.items() if processes[lane[0]] == "Overlap Analysis"}
+    for number, (begin, finish) in steps.items():
+        row = {name: nanoseconds(value) for name, value in rows[number].items() if name != "Step"}
+        # a nanosecond is between steps that touch
+        assert row["Stage"] - (finish - begin) in (0, 1)
+        finish = begin + row["Stage"]
+        assert row["Computing"] + row["Communication(Not Overlapped)"] + row["Free"] == row["Stage"]
+        assert row["Communication(Not Overlapped)"] + row["Overlapped"] == row["Communication"]
+        for name, slices in overlap.items():
+            inside = [(start, end) for start, end in slices if begin <= start < finish]
+            assert all(end <= finish for _, end in inside)
+            assert sum(end - start for start, end in inside) == row[name], (number, name)
+    return events
+
+
+def steps_of(events):
+    """Return {number: (begin, end)} of the steps of a timeline."""
+    marks = [event for event in events if event["name"].startswith("ProfilerStep#")]
+    return {int(event["name"].partition("#")[2]): bounds(event) for event in marks}
+
+
+def totals(path):
+    """Return the milliseconds that other tools make of a result: first to last step, and what lies in that."""
+    rows = table(folder_of(path) / "step_trace_time.csv")
+    steps = steps_of(json.loads((folder_of(path) / "trace_view.json").read_text())).values()
+    found = {"E2E Time": (max(end for _, end in steps) - min(start for start, _ in steps)) / 1e6}
+    for name, column in (("Computing", "Computing"), ("Uncovered Communication", "Communication(Not Overlapped)")):
+        found[f"{name} Time"] = sum(float(row[column]) for row in rows) / 1000
+    # what was between two steps is free, too
+    return found | {"Free Time": 2 * found["E2E Time"] - sum(found.values())}
+
+
+@pytest.mark.slow
+def test_cluster_repeats_the_figures_of_a_job(distributed, tmp_path):
+    run("cluster", "-d", distributed[0].parent, "-m", "all", "-o", tmp_path)
+    (folder,) = tmp_path.iterdir()
+    groups = json.loads((folder / "communication_group.json").read_text())
+    assert groups["collective"] == [[0, 1]]
+    found = {(int(row["Index"]), int(row["Step"])): row for row in table(folder / "cluster_step_trace_time.csv")}
+    assert len(found) == len(table(folder / "cluster_step_trace_time.csv")) == 12
+    exchanged = json.loads((folder / "cluster_communication.json").read_text())["(0, 1)"]
+    matrix = json.loads((folder / "cluster_communication_matrix.json").read_text())["(0, 1)"]
+    for rank, path in enumerate(distributed):
+        for row in table(folder_of(path) / "step_trace_time.csv"):
+            theirs = found[rank, int(row["Step"])]
+            assert {name: float(theirs[name]) for name in row} == {name: float(value) for name, value in row.items()}
+        own = json.loads((folder_of(path) / "communication.json").read_text())
+        for step, kinds in own.items():
+            for name, call in kinds["collective"].items():
+                if name != "Total Op Info":
+                    assert exchanged[step][name][str(rank)] == call
+        own = json.loads((folder_of(path) / "communication_matrix.json").read_text())
+        for step, kinds in own.items():
+            for name, links in kinds["collective"].items():
+                assert links[f"{rank}-{rank}"].items() <= matrix[step][name][f"{rank}-{rank}"].items()
+
+
+def calls_of(path):
+    """Return the names of the operators and graphs that the host called."""
+    events = json.loads((folder_of(path) / "trace_view.json").read_text())
+    names = [event["name"] for event in events if event.get("cat") == "cpu_op"]
+    return [name for name in names if not name.startswith("ProfilerStep#")]
+
+
+def check_comparison(base, other, out):
+    """Check that a comparison's sheets hold what the files of the results say; return the sheets."""
+    found = sheets(out)
+    metrics = {str(row[0]).strip(): row for row in found["OverallMetrics"][2:]}
+    for first, path in ((1, base), (4, other)):
+        for name, total in totals(path).items():
+            if total:
+                assert metrics[name][first] == pytest.approx(total, abs=0.02), name
+    for total_at, path in ((3, base), (8, other)):
+        ours, theirs = defaultdict(lambda: [0.0, 0]), defaultdict(lambda: [0.0, 0])
+        for row in found["KernelCompare"][2:]:
+            if row[total_at + 4]:
+                theirs[row[1]][0] += row[total_at]
+                theirs[row[1]][1] += row[total_at + 4]
+        for row in table(folder_of(path) / "op_statistic.csv"):
+            ours[row["OP Type"]] = [float(row["Total Time(us)"]), int(row["Count"])]
+        assert ours.keys() == theirs.keys()
+        for name, (total, count) in ours.items():
+            assert theirs[name][1] == count and theirs[name][0] == pytest.approx(total, abs=0.01 * count), name
+    return found
+
+
+@pytest.mark.slow
+def test_compare_repeats_the_figures_of_a_job(distributed, tmp_path):
+    own, base = distributed
+    run("compare", "-d", own, "-bp", base, "-o", tmp_path / "all")
+    found = check_comparison(base, own, tmp_path / "all")
+    (row,) = found["CommunicationCompare"][2:]
+    for first, path in ((1, base), (8, own)):
+        calls, _ = communication(path)
+        assert row[first] == "allreduce" and row[first + 2] == len(calls) == 24
+        assert row[first + 3] == pytest.approx(sum(elapsed for elapsed, _ in calls.values()) * 1000, abs=0.1)
+    # a row an outermost call of an operator or graph, whose steps are none; a row a name
+    assert 6 <= len(found["OperatorCompare"]) - 2 <= len(calls_of(own)) == len(calls_of(base))
+    assert {row[1]: row[5] for row in found["ApiCompare"][2:]} == Counter(calls_of(base))
+    # one step of it
+    run("compare", "-d", own, "-bp", base, "--base_step", 4, "--comparison_step", 4, "-o", tmp_path / "step")
+    found = sheets(tmp_path / "step")
+    (row,) = found["CommunicationCompare"][2:]
+    assert row[3] == row[10] == 4
+    details = table(folder_of(base) / "kernel_details.csv")
+    assert sum(row[7] for row in found["KernelCompare"][2:]) == sum(row["Step ID"] == "4" for row in details)
+    assert 0 < len(found["OperatorCompare"]) - 2 < len(calls_of(own)) / 5 + 1
+
+
+@pytest.mark.slow
+def test_advisor_repeats_the_figures_of_a_job(distributed, tmp_path):
+    for number, path in enumerate(distributed):
+        told = run("advisor", "all", "-d", path, "-pt", "mindspore", "-o", tmp_path / str(number))
+        check_advice(path, told)
+
+
+def check_advice(path, told):
+    """Check that the advisor names the figures of a result."""
+    found = [float(text) for text in re.findall(r"(\d+(?:\.\d+)?)ms", told)]
+    for name, total in totals(path).items():
+        assert any(figure == pytest.approx(total, abs=0.02) for figure in found), (name, total, told)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["graph", "pynative"])
+def test_job_of_one_process_is_accepted(mode, tmp_path):
+    """A job that exchanges nothing, run twice: nothing is missing but what says so."""
+    options = {"start": True, "output_path": str(tmp_path / "data")}
+    for _ in range(2):
+        command = [sys.executable, PROGRAMS / "networks.py", "mlp", mode, "8"]
+        subprocess.run(command, env=environment(options), check=True, timeout=300, cwd=tmp_path, capture_output=True)
+    base, other = sorted((tmp_path / "data").glob("*_ascend_ms"), key=lambda path: path.stat().st_mtime)
+    for path in (base, other):
+        events = check_timeline(path)
+        flows = [event for event in events if event["ph"] == "s"]
+        assert bool(flows) == (mode == "pynative")
+    run("cluster", "-d", base.parent, "-m", "all", "-o", tmp_path / "cluster", expected=ALONE)
+    (file,) = (tmp_path / "cluster").rglob("cluster_step_trace_time.csv")
+    # one rank, twice: the newest counts
+    assert [
+        {name: float(value) for name, value in row.items() if name not in ("Type", "Index")} for row in table(file)
+    ] == [
+        {name: float(value) for name, value in row.items()} for row in table(folder_of(other) / "step_trace_time.csv")
+    ]
+    run("compare", "-d", other, "-bp", base, "-o", tmp_path / "compare", expected=ALONE)
+    check_comparison(base, other, tmp_path / "compare")
+    told = run("advisor", "all", "-d", other, "-pt", "mindspore", "-o", tmp_path / "advisor", expected=ALONE)
+    check_advice(other, told)

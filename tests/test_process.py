@@ -14,6 +14,9 @@ from ms_profiler.job import bootstrap, process
 AGENT = Path(__file__).parent.parent / "agent"
 
 
+WORKER = {"MS_ROLE": "MS_WORKER", "MS_WORKER_NUM": "16"}
+
+
 def place(environ):
     """Return rank, world size, local rank and device."""
     found = process.identity(environ)
@@ -26,7 +29,13 @@ def place(environ):
         ({}, (0, 1, 0, 0)),
         ({"DEVICE_ID": "5"}, (0, 1, 0, 5)),
         # msrun
-        ({"RANK_ID": "9", "RANK_SIZE": "16", "DEVICE_ID": "1", "MS_ROLE": "MS_WORKER"}, (9, 16, 1, 1)),
+        (WORKER | {"RANK_ID": "9", "RANK_SIZE": "16", "DEVICE_ID": "1", "MS_NODE_ID": "9"}, (9, 16, 1, 1)),
+        # a worker started by hand: only the number of its node counts
+        (WORKER | {"RANK_ID": "7", "MS_NODE_ID": "9"}, (9, 16, 9, 9)),
+        # msrun on several nodes without --node_rank: on the node of the scheduler, on another one
+        (WORKER | {"RANK_ID": "0", "RANK_SIZE": "16", "DEVICE_ID": "1"}, (1, 16, 1, 1)),
+        (WORKER | {"RANK_SIZE": "16", "DEVICE_ID": "3"}, (3, 16, 3, 3)),
+        (WORKER | {"RANK_ID": "5", "DEVICE_ID": "1"}, (5, 16, 1, 1)),
         ({"RANK_ID": "3", "MS_WORKER_NUM": "4"}, (3, 4, 3, 3)),
         # a rank table and a shell: no size
         ({"RANK_ID": "3"}, (3, 4, 3, 3)),
@@ -46,6 +55,24 @@ def place(environ):
 )
 def test_the_place_in_the_job(environ, expected):
     assert place(environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("environ", "known"),
+    [
+        ({}, True),
+        ({"RANK_ID": "3"}, True),
+        (WORKER | {"MS_NODE_ID": "3"}, True),
+        (WORKER | {"RANK_ID": "0", "DEVICE_ID": "3"}, False),
+        (WORKER | {"DEVICE_ID": "3"}, False),
+    ],
+)
+def test_a_rank_that_is_given_out_later_is_not_known(environ, known):
+    found = process.identity(environ)
+    assert found.known is known
+    # nobody can say whether it is among those asked for
+    assert found.selected("9") is not known
+    assert found.selected("all")
 
 
 def test_a_job_of_one_process_is_named_after_it():

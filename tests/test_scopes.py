@@ -50,7 +50,7 @@ def test_names_tell_primitive_module_and_part(name, primitive, module, kind, par
     ("primitive", "phase"),
     [
         ("ReluGrad", Category.BACKWARD),
-        ("Conv2DBackpropInput", Category.BACKWARD),
+        ("Conv2DBackpropFilter", Category.BACKWARD),
         ("GatherDGradV2", Category.BACKWARD),
         ("StopGradient", None),
         ("ApplyMomentum", Category.OPTIMIZER),

@@ -1,8 +1,9 @@
 import threading
 
 import pytest
+from ms_profiler.job.boundaries import PENDING, cycle_length
 from ms_profiler.job.schedule import Schedule
-from ms_profiler.job.steps import PENDING, Steps, cycle_length
+from ms_profiler.job.steps import Steps
 from ms_profiler.store.format import Flag, Kind, StepSource
 
 

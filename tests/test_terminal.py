@@ -123,3 +123,9 @@ def test_lost_window_is_told(kernels):
 def test_module_spans_come_before_kernels(kernels, summary):
     kernels["modules"] = summary["modules"]
     assert "Modules, by their kernels" not in shown(kernels)
+
+
+def test_whole_names_where_there_is_no_terminal(summary, capsys):
+    summary["modules"][0]["name"] = name = "a_very_long_module_name." * 4
+    terminal.show(summary, "/data/result")
+    assert name in capsys.readouterr().out

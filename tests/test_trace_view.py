@@ -84,6 +84,7 @@ def test_lanes_have_names(tmp_path):
     assert threads[host, 4242] == "MainThread 4242"
     overlap = {name for (pid, _), name in threads.items() if processes[pid] == "Overlap Analysis"}
     assert overlap == {"Computing", "Communication", "Communication(Not Overlapped)", "Free"}
+    assert threads[host, 0] == "Steps"
 
 
 def test_every_event_stands_in_a_named_lane(tmp_path):
@@ -97,9 +98,11 @@ def test_every_event_stands_in_a_named_lane(tmp_path):
             assert (event["pid"], event["tid"]) in threads
 
 
-def test_only_operators_are_cpu_op_and_args_tell_step_and_category(tmp_path):
+def test_only_calls_and_steps_are_cpu_op_and_args_tell_step_and_category(tmp_path):
     events = events_of(training(tmp_path, steps=3))
-    operators = [event for event in events if event.get("cat") == "cpu_op"]
+    calls = [event for event in events if event.get("cat") == "cpu_op"]
+    assert [event["name"] for event in calls[:3]] == ["ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"]
+    operators = calls[3:]
     assert [event["name"] for event in operators] == ["MatMul"] * 3
     assert [event["args"] for event in operators] == [{"category": "op", "step": number} for number in range(3)]
     data = [event["args"] for event in events if event["name"] == "next"]
@@ -112,7 +115,7 @@ def test_steps_are_events_and_spans_outside_have_none(tmp_path):
     events = events_of(store)
     steps = {event["name"]: bounds(event) for event in events if event["name"].startswith("ProfilerStep#")}
     assert steps == {
-        "ProfilerStep#0": (WALL_NS + 50 * MS, WALL_NS + 160 * MS),
+        "ProfilerStep#0": (WALL_NS + 50 * MS, WALL_NS + 160 * MS - 1),
         "ProfilerStep#1": (WALL_NS + 160 * MS, WALL_NS + 170 * MS),
     }
     (early,) = (event for event in events if event["name"] == "early")
@@ -163,7 +166,7 @@ def test_instants_and_counters(store):
 def test_names_survive(store, name):
     thread = store.process().thread()
     thread.span(name, Category.OP, 0, MS)
-    events = [event for event in events_of(store) if event.get("cat") == "cpu_op"]
+    _, *events = [event for event in events_of(store) if event.get("cat") == "cpu_op"]
     assert [event["name"] for event in events] == [name]
 
 
@@ -190,7 +193,7 @@ def test_operators_are_in_the_lane_of_their_thread_and_kernels_in_their_own(tmp_
     processes, threads = lanes(events)
     assert (processes[2], processes[3], processes[12]) == ("CPU OP", "Scope Layer", "CPU OP fork 5000")
     assert threads[2, 0] == "Thread 0" and threads[12, 3] == "Thread 3"
-    (operator,) = (event for event in events if event.get("cat") == "cpu_op")
+    (operator,) = (event for event in events if event.get("cat") == "cpu_op" and event["name"] == "MatMul")
     assert (operator["pid"], operator["tid"]) == (11, 5000)
     order = {event["pid"]: event["args"]["sort_index"] for event in events if event["name"] == "process_sort_index"}
     assert (order[1], order[2], order[3]) == (1, 2, 12)

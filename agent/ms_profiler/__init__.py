@@ -7,12 +7,58 @@ The public names are resolved when they are first used: importing the package im
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ms_profiler.api.analyse import analyse
+    from ms_profiler.api.choices import AicoreMetrics, ExportType, HostSystem, ProfilerActivity, ProfilerLevel
+    from ms_profiler.api.dynamic_profiler_monitor import DynamicProfilerMonitor
+    from ms_profiler.api.experimental_config import _ExperimentalConfig
+    from ms_profiler.api.install import install
+    from ms_profiler.api.mstx import mstx
+    from ms_profiler.api.profile import profile
+    from ms_profiler.api.profiler import ProfileOption, Profiler
+    from ms_profiler.api.schedule import ProfilerAction, schedule
+    from ms_profiler.api.trace_handler import tensorboard_trace_handler
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "analyse"]
+__all__ = [
+    "AicoreMetrics",
+    "DynamicProfilerMonitor",
+    "ExportType",
+    "HostSystem",
+    "ProfileOption",
+    "Profiler",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "ProfilerLevel",
+    "_ExperimentalConfig",
+    "__version__",
+    "analyse",
+    "install",
+    "mstx",
+    "profile",
+    "schedule",
+    "tensorboard_trace_handler",
+]
 
-#: public name -> the module that defines it
-_MODULES = {"analyse": "ms_profiler.api.analyse"}
+#: public name -> the module of `ms_profiler.api` that defines it
+_MODULES = {
+    "AicoreMetrics": "choices",
+    "DynamicProfilerMonitor": "dynamic_profiler_monitor",
+    "ExportType": "choices",
+    "HostSystem": "choices",
+    "ProfileOption": "profiler",
+    "Profiler": "profiler",
+    "ProfilerAction": "schedule",
+    "ProfilerActivity": "choices",
+    "ProfilerLevel": "choices",
+    "_ExperimentalConfig": "experimental_config",
+    "_ForgivingProfile": "redirect",
+    "_ForgivingProfiler": "redirect",
+    "analyse": "analyse",
+    "install": "install",
+    "mstx": "mstx",
+    "profile": "profile",
+    "schedule": "schedule",
+    "tensorboard_trace_handler": "trace_handler",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -20,7 +66,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    value: object = getattr(importlib.import_module(_MODULES[name]), name)
+    value: object = getattr(importlib.import_module(f"ms_profiler.api.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -3,6 +3,7 @@
 MsProfilerError
 |-- OptionError       an option has a value that cannot be used
 |-- UsageError        a command was called in a way it cannot serve
+|-- StateError        a profiler was told to do what it cannot do now
 |-- StoreError        a directory holds nothing that can be read
 `-- DependencyError   a package that this command needs is not installed
 """
@@ -38,6 +39,12 @@ class UsageError(MsProfilerError):
     """A command was called in a way it cannot serve."""
 
     remedy = "Run `ms-profiler --help`."
+
+
+class StateError(MsProfilerError, RuntimeError):
+    """A profiler was told to do what it cannot do now; a RuntimeError, as MindSpore's public profiler documents say."""
+
+    remedy = "Call start() before stop(), and each of them once."
 
 
 class StoreError(MsProfilerError):

@@ -120,8 +120,9 @@ class Options:
     data_process: bool = _option(
         False,
         Bool(),
-        "Inner operators of the dataset pipeline; waits for data are recorded in any case. Off under a `schedule`.",
-        inert="the dataset engine measures its operators only beside a device",
+        "Inner operators of dataset pipelines, one pipeline at a time: queues and processor time, by MindSpore's own "
+        "sampler, which takes 50 ms of a processor a second. Waits for data are recorded in any case. Off under a "
+        "`schedule`.",
     )
     parallel_strategy: bool = _option(False, Bool(), "The parallel strategy of the graph.", inert=ASCEND)
     l2_cache: bool = _option(False, Bool(), "Hits and misses of the L2 cache.", inert=ASCEND)
@@ -194,8 +195,9 @@ class Options:
     dynamic: str | None = _option(
         None,
         Text("a path", absent=True),
-        "File that is watched for changes of these options; absent: none.",
-        inert="this version watches no file",
+        "JSON file, made if need be, that names the steps to record: `start_step` and `stop_step`, counted from 1, the "
+        "other keys of MindSpore's `DynamicProfilerMonitor` and any of these options. It may change while the job runs "
+        "and is looked at between steps; then nothing else is recorded. Absent: none.",
     )
     control: bool = _option(
         False, Bool(), "Listen to `ms-profiler` commands while the job runs.", inert="this version listens to none"
@@ -255,6 +257,35 @@ def parse(text: str | None) -> Parsed:
         return Parsed(
             None, [f"MS_PROFILER_OPTIONS is {_shown(content)}, not an object like {example}: profiling is off"]
         )
+    options, messages = _take(content)
+    if options.start:
+        options = _consistent(options, "aicore_metrics" in content, messages)
+    elif "start" in options.given:
+        messages = []  # switched off on purpose: what else is wrong does not matter
+    if len(messages) > MOST_MESSAGES:
+        messages[MOST_MESSAGES:] = [f"MS_PROFILER_OPTIONS: {len(messages) - MOST_MESSAGES} more such lines left out"]
+    return Parsed(options if options.start else None, messages, options.takeover)
+
+
+def resolve(content: dict[str, Any]) -> tuple[Options, list[str]]:
+    """Resolve what a script passes to the profiler by name; return the options and a line for each that is wrong.
+
+    Args:
+        content: values as the variable would hold them; those that an option has anyway count as not given.
+    """
+    given = {key: value for key, value in content.items() if not _is_default(key, value)}
+    options, messages = _take(given | {"start": True})
+    return _consistent(options, "aicore_metrics" in given, messages), messages
+
+
+def _is_default(key: str, value: Any) -> bool:
+    option = OPTIONS.get(key) or _ALIASES.get(key)
+    if option is None:
+        return False
+    return bool((list(option.default) if isinstance(option.default, tuple) else option.default) == value)
+
+
+def _take(content: dict[str, Any]) -> tuple[Options, list[str]]:
     messages: list[str] = []
     values: dict[str, Any] = {}
     for key, value in content.items():
@@ -263,14 +294,7 @@ def parse(text: str | None) -> Parsed:
             messages.append(_unknown(key))
         elif key not in option.aliases or option.name not in content:
             _resolve(option, key, value, values, messages)
-    options = Options(**values, given=frozenset(values))
-    if options.start:
-        options = _consistent(options, "aicore_metrics" in content, messages)
-    elif "start" in values:
-        messages = []  # switched off on purpose: what else is wrong does not matter
-    if len(messages) > MOST_MESSAGES:
-        messages[MOST_MESSAGES:] = [f"MS_PROFILER_OPTIONS: {len(messages) - MOST_MESSAGES} more such lines left out"]
-    return Parsed(options if options.start else None, messages, options.takeover)
+    return Options(**values, given=frozenset(values)), messages
 
 
 def _resolve(option: Option, key: str, value: Any, values: dict[str, Any], messages: list[str]) -> None:

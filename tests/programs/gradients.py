@@ -50,6 +50,12 @@ def loss(x):
     return (net(x) ** 2).mean()
 
 
+def hooked(x):
+    y = net.one(x)
+    y.register_hook(lambda gradient: gradient * 2)
+    return net.two(y).mean()
+
+
 def recomputed():
     again.one.recompute()
     again.two.recompute(use_reentrant=False)
@@ -73,6 +79,7 @@ ways = {
     "recompute": recomputed,
     "recompute function": lambda: ms.grad(around, None, around.trainable_params())(x),
     "jit": lambda: compiled(x),
+    "hook": lambda: ms.grad(hooked)(x),
 }
 for title, way in ways.items():
     marker = mstx.range_start(title)

@@ -25,8 +25,8 @@ def differences(before, after):
     return [
         (owner, key)
         for owner, names in before.items()
-        for key in names.keys() | after[owner].keys()
-        if names.get(key) is not after[owner].get(key) and key != "__warningregistry__"
+        for key in names.keys() | after.get(owner, {}).keys()
+        if names.get(key) is not after.get(owner, {}).get(key) and key != "__warningregistry__"
     ]
 
 
@@ -37,7 +37,7 @@ os.environ["MS_PROFILER_OPTIONS"] = json.dumps(options)
 from ms_profiler.job import bootstrap, session  # noqa: E402
 
 bootstrap.activate()
-(plugin,) = session.current()._plugins
+(plugin,) = session.current().hooks.plugins
 print(len(differences(before, attributes())))
 plugin.undo()
 print(differences(before, attributes()))

@@ -1,12 +1,16 @@
-"""Train while the script's own profiler runs for two of nine steps. usage: own_profiler.py DIRECTORY"""
+"""Train fifteen steps, of which a profiler of the script takes two cycles of two. usage: own_profiler.py NAMES
 
+NAMES: whose classes are used, "mindspore.profiler" or "ms_profiler".
+"""
+
+import importlib
 import sys
 
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn
-from mindspore.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
 
+profiling = importlib.import_module(sys.argv[1])
 ms.set_seed(7)
 ms.set_device("CPU")
 net = nn.Dense(3, 3)
@@ -23,12 +27,18 @@ def step():
 
 for _ in range(3):
     step()
-plan = schedule(wait=0, warmup=0, active=2, repeat=1)
-with profile(
-    activities=[ProfilerActivity.CPU], schedule=plan, on_trace_ready=tensorboard_trace_handler(sys.argv[1])
+with profiling.profile(
+    activities=[profiling.ProfilerActivity.CPU],
+    record_shapes=True,
+    schedule=profiling.schedule(wait=1, warmup=1, active=2, repeat=2, skip_first=1),
+    on_trace_ready=profiling.tensorboard_trace_handler("own", worker_name="worker"),
+    experimental_config=profiling._ExperimentalConfig(aic_metrics=profiling.AicoreMetrics.AiCoreNone),
 ) as profiler:
-    for _ in range(3):
+    profiler.add_metadata("who", "me")
+    profiler.add_metadata_json("what", '{"lr": 0.01}')
+    for _ in range(10):
+        profiling.mstx.mark("begin", domain="mine")
         step()
         profiler.step()
-for _ in range(3):
+for _ in range(2):
     step()

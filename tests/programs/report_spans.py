@@ -6,13 +6,15 @@ import sys
 
 from ms_profiler import options
 from ms_profiler.job import process, session
+from ms_profiler.job.recording import Recording
 
 
 def from_session():
     """Use the recorder of a session that no framework opened."""
     chosen = options.parse(os.environ["MS_PROFILER_OPTIONS"]).options
-    run = session.Session(chosen, [], process.identity(os.environ))
-    assert run.open(None, 0)
+    identity = process.identity(os.environ)
+    run = session.Session(identity)
+    assert run.open(Recording(chosen, [], identity), None, 0)
     recorder = run.recorder
     for number in itertools.count():
         recorder.end(recorder.begin(recorder.intern(f"span {number}"), 0))

@@ -12,7 +12,7 @@ import polars as pl
 
 from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.metrics import binding, intervals, kernels, overlap
-from ms_profiler.analysis.metrics.communication import COLLECTIVES
+from ms_profiler.analysis.metrics.communication import COLLECTIVES, called
 from ms_profiler.analysis.metrics.phases import GRAPH_OWNERS
 from ms_profiler.analysis.metrics.scopes import Scope
 from ms_profiler.analysis.metrics.steps import Steps
@@ -74,7 +74,7 @@ def collect(
         recording: the run.
         used: the steps in use.
         compute: when the model was computed, as the phases tell; counts where no kernels were recorded.
-        communicate: when data was exchanged, as spans tell.
+        communicate: when data was exchanged, as the phases tell; counts where no kernels were recorded.
         restricted: keep to the time of the steps in use.
     """
     if not recording.windows:
@@ -99,6 +99,7 @@ class _Intake:
     ) -> None:
         self.recording, self.used, self.within = recording, used, within
         self.compute, self.communicate = compute, communicate
+        self.called = called(recording, used)
         total = sum(map(reader.size, filter(self._touches, recording.windows))) // reader.EXECUTION_BYTES
         self.detailed = kept_steps(used.recorded, total, MOST) if total > MOST else None
         # with an accelerator, what runs on the processor is no step's computation
@@ -222,8 +223,10 @@ class _Intake:
             elsewhere = intervals.subtract(compute, covered)
             computed = runs.filter(~pl.col("exchange")).select(intervals.BOUNDS)
             compute = intervals.union(pl.concat([computed, elsewhere]))
-            exchanged = runs.filter("exchange").select(intervals.BOUNDS)
-            communicate = intervals.union(pl.concat([communicate, exchanged]))
+            # a call that queued a kernel is over when that is; one that did not exchanged the data itself
+            direct = self.called.filter(~pl.col("row").is_in(placed["launch"].drop_nulls().implode()))
+            exchanged = pl.concat([runs.filter("exchange").select(intervals.BOUNDS), direct.select(intervals.BOUNDS)])
+            communicate = intervals.union(pl.concat([exchanged, intervals.subtract(communicate, covered)]))
         states = overlap.states(compute, communicate, self.used, between)
         self.times.append(overlap.sum_up(states))
         self.states.append(self._kept(states))

@@ -8,12 +8,14 @@ from ms_profiler.store.run_info import ProcessInfo, RunInfo
 RUNNING = "running"
 VANISHED = "killed or vanished"
 UNKNOWN = "unknown"
+STOPPED = "stopped"
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def state_of(process: ProcessInfo, run: RunInfo) -> str:
-    """Return how `process` ended: "exit", "exception: NAME", "killed or vanished", "running" or "unknown".
+    """Return how `process` ended: "exit", "exception: NAME", "stopped" (the profiler, not the process),
+    "killed or vanished", "running" or "unknown".
 
     A process that never wrote its end is looked for: the same pid, started at the same clock tick of the same boot.
     It is "unknown" only when this is another host than it ran on, so that nothing can be said.

@@ -16,10 +16,12 @@ from ms_profiler.analysis.metrics import (
     operators,
     overlap,
     phases,
+    pipelines,
     steps,
     verdict,
 )
 from ms_profiler.analysis.metrics.kernels import by_type
+from ms_profiler.analysis.readers import pipelines as pipeline_reader
 from ms_profiler.errors import UsageError
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
@@ -41,6 +43,7 @@ class Measures:
         sums: of `operators.sum_up`, over all spans.
         types: kernels by primitive, see `kernels.by_type`.
         calls: what was exchanged with other ranks, see `communication.calls`.
+        pipelines: dataset pipelines whose operators were watched, the one with the most samples first.
         run_ns: from the first to the last record.
     """
 
@@ -59,6 +62,7 @@ class Measures:
     operators: pl.DataFrame
     modules: pl.DataFrame
     waits: pl.DataFrame
+    pipelines: list[pipelines.Pipeline]
     finding: verdict.Finding
     advice: list[dict[str, Any]]
     completeness: dict[str, Any]
@@ -88,6 +92,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     Raises:
         UsageError: the run has none of these steps.
     """
+    communication.settle_rank(recording)
     used = steps.choose(recording)
     spans = operators.self_times(recording.spans)
     if chosen is not None:
@@ -112,6 +117,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         recording, used, overlap.computing(pieces), overlap.communicating(spans, pieces, used), chosen is not None
     )
     types = by_type(stream.sums, stream.names)
+    watched = pipeline_reader.read(recording)
     measures = Measures(
         recording=recording,
         chosen=chosen,
@@ -124,17 +130,20 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         stream=stream,
         sums=sums,
         types=types,
-        calls=communication.calls(recording.spans, recording.names, used, stream.table),
+        calls=communication.calls(recording, used, stream.table, stream.names, stream.texts),
         operators=operators.by_name(sums, recording.names, Category.OP),
         modules=operators.by_name(sums, recording.names, Category.MODULE),
         waits=dataset.waits(spans, recording.names),
+        pipelines=pipelines.pipelines(watched),
         finding=verdict.finding(shares, used.source, recorded, compile_ns, before_ns, last - first, types),
         advice=[],
-        completeness=completeness.completeness(recording, stream.lost),
+        completeness=completeness.completeness(recording, [*stream.lost, *pipelines.lost(watched, first)]),
         cost=cost.cost(recording, last - first),
         run_ns=last - first,
     )
-    measures.advice = advice.advice(shares, steps.statistics(measures.steady), len(compiled), recorded)
+    measures.advice = advice.advice(
+        shares, steps.statistics(measures.steady), len(compiled), recorded, measures.pipelines
+    )
     return measures
 
 

@@ -2,13 +2,10 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 
 from ms_profiler.errors import MsProfilerError, UsageError
-
-#: The first directory of the path, the script's or the current one, must not provide modules to the analysis.
-_PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from ms_profiler.cli import main; sys.exit(main())"
+from ms_profiler.job import analyser
 
 
 def analyse(
@@ -31,19 +28,56 @@ def analyse(
         UsageError: a parameter has a wrong value.
         MsProfilerError: the analysis failed; what it said is on stderr.
     """
-    command = [sys.executable, "-c", _PROGRAM, _root(), "analyse", os.fspath(profiler_path)]
+    run(profiler_path, max_process_number, pretty, step_list, data_simplification)
+
+
+def run(
+    profiler_path: str,
+    max_process_number: int | None = None,
+    pretty: bool = False,
+    step_list: Sequence[int] | None = None,
+    data_simplification: bool = True,
+    wait: bool = True,
+) -> None:
+    """Analyse as `analyse` does; without `wait`, in a process that outlives this one.
+
+    Raises:
+        UsageError: a parameter has a wrong value.
+        MsProfilerError: the analysis failed; what it said is on stderr.
+    """
+    words = ["analyse", os.fspath(profiler_path)]
     if max_process_number is not None:
         if isinstance(max_process_number, bool) or not isinstance(max_process_number, int) or max_process_number < 1:
             raise UsageError(f"max_process_number is {max_process_number!r}.", "It must be 1 or more.")
-        command += ["--max-process-number", str(max_process_number)]
+        words += ["--max-process-number", str(max_process_number)]
     if step_list is not None:
-        command += ["--step-list", ",".join(map(str, _consecutive(step_list)))]
+        words += ["--step-list", ",".join(map(str, _consecutive(step_list)))]
     if pretty:
-        command.append("--pretty")
-    command += ["--data-simplification", "true" if data_simplification else "false"]
-    done = subprocess.run(command, env=_environment(), stdin=subprocess.DEVNULL, check=False)
+        words.append("--pretty")
+    words += ["--data-simplification", "true" if data_simplification else "false"]
+    # stdout is the script's: what reads it must not find our lines there
+    if not wait:
+        with open(os.devnull, "wb") as nowhere:
+            analyser.detach(words, nowhere.fileno(), nowhere.fileno())
+        return
+    done = subprocess.run(
+        analyser.command(*words),
+        env=analyser.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=_stderr(),
+        check=False,
+    )
     if done.returncode != 0:
         raise MsProfilerError(f"The analysis of {profiler_path} failed with exit code {done.returncode}.")
+
+
+def _stderr() -> int:
+    """Return where the lines of the analysis go: to stderr, unless the script has closed that."""
+    try:
+        os.fstat(2)
+    except OSError:
+        return subprocess.DEVNULL
+    return 2
 
 
 def _consecutive(steps: Sequence[int]) -> list[int]:
@@ -54,13 +88,3 @@ def _consecutive(steps: Sequence[int]) -> list[int]:
     if chosen != list(range(chosen[0], chosen[0] + len(chosen))):
         raise UsageError(f"step_list is {chosen!r}.", "Its numbers must follow each other.")
     return chosen
-
-
-def _root() -> str:
-    """Return the directory that holds the package."""
-    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment without what would make the analysis profile itself."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("MS_PROFILER_")}

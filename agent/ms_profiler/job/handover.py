@@ -10,66 +10,89 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from ms_profiler.job import process
+from ms_profiler.job import analyser, process
+from ms_profiler.job.recorder.base import Recorder
+from ms_profiler.job.recording import Recording
 from ms_profiler.log import PREFIX
 from ms_profiler.store import layout, run_info
-
-if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
 
 EXTRA = "pip install 'ms-profiler[analysis]'"
 #: What the analysis needs that the job does not.
 NEEDED = "polars"
 
 
-def finish(session: "Session") -> None:
-    """Analyse, or say what to run; called at exit by the process that owns the result directory."""
-    result = session.result
-    later = f"ms-profiler analyse {result}"
-    mode = session.options.analyse
+def finish(recording: Recording, recorder: Recorder) -> None:
+    """Analyse, or say what to run; called at exit by the process that owns the result directory.
+
+    Args:
+        recording: the one that has just ended.
+        recorder: keeps the process until the analysis has ended.
+    """
+    result = recording.result
+    later, look = f"ms-profiler analyse {result}", f"ms-profiler summary {result}"
+    mode = recording.options.analyse
     if mode == "off":
-        session.say(f"recorded to {result} ; to analyse: {later}")
+        recording.say(f"recorded to {result} ; to analyse: {later}")
         return
     if importlib.util.find_spec(NEEDED) is None:
-        session.say(f"recorded to {result} ; to analyse: {EXTRA} && {later}")
+        recording.say(f"recorded to {result} ; to analyse: {EXTRA} && {later}")
         return
     if not sys.executable:
-        session.say(f"recorded to {result} ; this interpreter does not know its own path, to analyse: {later}")
+        recording.say(f"recorded to {result} ; this interpreter does not know its own path, to analyse: {later}")
         return
-    with _last_of_launch(session) as results:
+    with _last_of_launch(recording) as results:
         if not results:
-            session.say(f"recorded to {result} ; analysed when the last rank ends, then: ms-profiler summary {result}")
+            recording.say(
+                f"recorded to {result} ; analysed when the last rank ends, then: ms-profiler summary {result}"
+            )
         elif mode == "async":
-            _start(session, results, detach=True)
-            session.say(f"recorded to {result} ; analysed in the background, then: ms-profiler summary {result}")
+            _start(recording, results, detach=True)
+            recording.say(f"recorded to {result} ; analysed in the background, then: {look}")
         else:
-            late = f"the analysis did not end within exit_timeout, {session.options.exit_timeout:g} s; run: {later}"
+            late = f"the analysis did not end within exit_timeout, {recording.options.exit_timeout:g} s; run: {later}"
             failed = f"the analysis failed, see {_log_path(result)} ; to try again: {later}"
-            session.recorder.exit_wait(
-                _start(session, results), session.options.exit_timeout, _line(session, late), _line(session, failed)
+            recorder.exit_wait(
+                _start(recording, results),
+                recording.options.exit_timeout,
+                _line(recording, late),
+                _line(recording, failed),
             )
 
 
-def _start(session: "Session", results: list[str], detach: bool = False) -> int:
-    """Start the analysis of `results`, this session's own first; return its process id.
+def during(recording: Recording) -> None:
+    """Have a result analysed that ended while the job goes on, or leave it, as its option `analyse` says.
 
-    Its one line goes where ours go, unless nobody is to see it. posix_spawn, because it stands in nobody's way:
-    multiprocessing children would import the job's main module.
+    Args:
+        recording: the one that has just ended.
     """
-    own = session.result
+    result, mode = recording.result, recording.options.analyse
+    later, look = f"ms-profiler analyse {result}", f"ms-profiler summary {result}"
+    if mode == "off" or not sys.executable or importlib.util.find_spec(NEEDED) is None:
+        recording.say(f"recorded to {result} ; to analyse: {later}")
+    elif mode == "async":
+        _start(recording, [result], detach=True)
+        recording.say(f"recorded to {result} ; analysed in the background, then: {look}")
+    else:
+        _, status = os.waitpid(_start(recording, [result]), 0)
+        if status:
+            recording.say(f"the analysis failed, see {_log_path(result)} ; to try again: {later}")
+
+
+def _start(recording: Recording, results: list[str], detach: bool = False) -> int:
+    """Start the analysis of `results`, this recording's own first; return its process id, 0 when detached.
+
+    Its one line goes where ours go, unless nobody is to see it.
+    """
+    own = recording.result
     log = _log(own)
-    speaks = session.speaks and not detach and _is_open(2)
-    command = [sys.executable, "-c", _PROGRAM, _root(), "analyse", "--announce", own]
-    command += [result for result in results if result != own]
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_DUP2, 2 if speaks else log, 1),
-        (os.POSIX_SPAWN_DUP2, log, 2),
-    ]
+    speaks = recording.speaks and not detach and _is_open(2)
+    words = ["analyse", "--announce", own, *(result for result in results if result != own)]
     try:
-        return os.posix_spawn(sys.executable, command, _environment(), file_actions=actions, setsid=detach)
+        if not detach:
+            return analyser.spawn(words, 2 if speaks else log, log)
+        analyser.detach(words, log, log)
+        return 0
     finally:
         os.close(log)
 
@@ -82,22 +105,8 @@ def _is_open(descriptor: int) -> bool:
     return True
 
 
-def _line(session: "Session", message: str) -> str:
-    return f"{PREFIX}{message}\n" if session.speaks else ""
-
-
-def _root() -> str:
-    """Return the directory that holds the package."""
-    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-#: The current directory must not provide modules: a job with a file named polars.py beside it is not rare enough.
-_PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from ms_profiler.cli import main; sys.exit(main())"
-
-
-def _environment() -> dict[str, str]:
-    """Return the job's environment without what would make the analysis profile itself."""
-    return {key: value for key, value in os.environ.items() if key not in (process.VARIABLE, process.PARENT_VARIABLE)}
+def _line(recording: Recording, message: str) -> str:
+    return f"{PREFIX}{message}\n" if recording.speaks else ""
 
 
 def _log_path(result: str) -> str:
@@ -110,19 +119,19 @@ def _log(result: str) -> int:
 
 
 @contextmanager
-def _last_of_launch(session: "Session") -> Iterator[list[str]]:
+def _last_of_launch(recording: Recording) -> Iterator[list[str]]:
     """Yield the results to analyse: all of this launch on this host if this process ends last, else none."""
-    if session.identity.world_size <= 1 or not session.info.job:
-        yield [session.result]
+    if recording.identity.world_size <= 1 or not recording.info.job:
+        yield [recording.result]
         return
-    parent = os.path.dirname(session.result)
-    lock = os.path.join(parent, f".ms_profiler_{session.info.job}.lock")
+    parent = os.path.dirname(recording.result)
+    lock = os.path.join(parent, f".ms_profiler_{recording.info.job}.lock")
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, layout.FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        done = os.path.join(session.result, layout.FRAMEWORK, "ended")
+        done = os.path.join(recording.result, layout.FRAMEWORK, "ended")
         os.close(os.open(done, os.O_WRONLY | os.O_CREAT, layout.FILE_MODE))
-        results, running = _siblings(session, parent)
+        results, running = _siblings(recording, parent)
         if not running:
             os.unlink(lock)
     finally:
@@ -130,18 +139,18 @@ def _last_of_launch(session: "Session") -> Iterator[list[str]]:
     yield [] if running else results
 
 
-def _siblings(session: "Session", parent: str) -> tuple[list[str], bool]:
+def _siblings(recording: Recording, parent: str) -> tuple[list[str], bool]:
     """Return the results of this launch on this host, and whether any of their jobs still runs."""
     results, running = [], False
     for name in sorted(os.listdir(parent)):
         result = os.path.join(parent, name)
-        if not name.endswith(layout.SUFFIX) or not name.startswith(session.info.host):
+        if not name.endswith(layout.SUFFIX) or not name.startswith(recording.info.host):
             continue
         try:
             info = run_info.read_run(layout.run_info_path(result))
         except (OSError, ValueError):
             continue
-        if info.job != session.info.job or info.host != session.info.host:
+        if info.job != recording.info.job or info.host != recording.info.host:
             continue
         results.append(result)
         ended = os.path.exists(os.path.join(result, layout.FRAMEWORK, "ended"))

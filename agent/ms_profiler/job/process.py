@@ -47,13 +47,14 @@ class Identity(NamedTuple):
     """The place of a process in its job.
 
     Attributes:
-        rank: number among all processes of the job.
+        rank: number among all processes of the job; where it is not known yet, mostly that among those of this host.
         local_rank: number among those of this host.
         world_size: how many there are.
         device_id: the accelerator it was given.
         role: MindSpore's MS_ROLE, empty outside of a distributed job.
         job: the same for all ranks of one launch on one host, and for no other launch; fit for a file's name.
         ranked: whether a launcher gave it its rank.
+        known: whether the rank is known: the launcher gave it, or there is only one.
     """
 
     rank: int
@@ -63,6 +64,11 @@ class Identity(NamedTuple):
     role: str
     job: str
     ranked: bool
+    known: bool = True
+
+    def selected(self, spec: str) -> bool:
+        """Return whether the resolved option `ranks` selects this process; it does where the rank is not known."""
+        return not self.known or selected(spec, self.rank, self.world_size)
 
 
 class Parent(NamedTuple):
@@ -85,11 +91,25 @@ def identity(environ: Mapping[str, str]) -> Identity:
         role=environ.get("MS_ROLE", ""),
         job=_job(environ, world, variable),
         ranked=bool(variable),
+        known=bool(variable) or world == 1,
     )
 
 
 def _rank(environ: Mapping[str, str]) -> tuple[int, int, int, str]:
-    """Return rank, world size, local rank, and the variable that gave the rank."""
+    """Return rank, world size, local rank, and the variable that gave the rank, empty where none did.
+
+    A worker of MindSpore's dynamic cluster has the rank MS_NODE_ID, whatever RANK_ID says: msrun sets both. Without a
+    --node_rank it sets neither, and on the node of the scheduler leaves RANK_ID=0 from starting that; the ranks are
+    then given out when the cluster is complete (measured with MindSpore 2.10).
+    """
+    if environ.get("MS_ROLE") == "MS_WORKER":
+        node, workers = _number(environ, ("MS_NODE_ID",)), _number(environ, ("MS_WORKER_NUM",)) or 1
+        place = _number(environ, ("LOCAL_RANK", "DEVICE_ID"))
+        if node is not None:
+            return node, max(workers, node + 1), node if place is None else place, "MS_NODE_ID"
+        if workers > 1:
+            # until then what is likeliest to tell the processes apart
+            return _number(environ, ("RANK_ID",)) or place or 0, workers, place or 0, ""
     for name, sizes, locals_ in _LAUNCHERS:
         rank, size = _number(environ, (name,)), _number(environ, sizes)
         if rank is None or (name == "SLURM_PROCID" and size is None):

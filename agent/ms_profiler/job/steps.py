@@ -9,8 +9,9 @@ nested evaluation ran in between: then it begins with the wait for its first bat
 """
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 
+from ms_profiler.job.boundaries import PENDING, Leader, Track, cycle_length
 from ms_profiler.job.recorder.base import Recorder
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.store.format import Flag, Kind, StepSource
@@ -18,8 +19,6 @@ from ms_profiler.store.format import Flag, Kind, StepSource
 #: Members of enumerations that are needed at every step: to look one up takes 2 us where caches are cold.
 STEP, FRAMEWORK_LOOP, DATASET = int(Kind.STEP), StepSource.FRAMEWORK_LOOP, StepSource.DATASET
 NETWORK_CALL = StepSource.NETWORK_CALL
-#: Boundaries kept while undecided. A cycle of optimizers or accumulated batches longer than this is not recognised.
-PENDING = 64
 
 WHY = {
     StepSource.SCRIPT: "the script calls step()",
@@ -30,68 +29,6 @@ WHY = {
     StepSource.NETWORK_CALL: "each outermost call of the network is a step: no optimizer and no dataset told better",
     StepSource.WHOLE_RUN: "nothing in the job told one step from the next",
 }
-
-
-def cycle_length(calls: Sequence[Hashable], known: int) -> int:
-    """Return the period of a sequence of optimizer calls, 0 when it cannot be told yet.
-
-    Args:
-        calls: which optimizer each call was of, in order.
-        known: how many optimizers the job made; with one there is nothing to wait for.
-
-    A period counts once it was seen twice and every known optimizer has been called.
-    """
-    if known <= 1 and calls:
-        return 1
-    if len(set(calls)) < known:
-        return 0
-    for period in range(known, len(calls) // 2 + 1):
-        if all(calls[index] == calls[index - period] for index in range(period, len(calls))):
-            return period
-    return 0
-
-
-class Track:
-    """Boundaries of one source."""
-
-    __slots__ = ("pending", "start")
-
-    def __init__(self) -> None:
-        self.start: int | None = None
-        self.pending: list[tuple[int, int]] = []
-
-    def end(self, end_ns: int) -> tuple[int, int] | None:
-        """Close the step that is open and open the next; None when none was."""
-        start, self.start = self.start, end_ns
-        return None if start is None else (start, end_ns)
-
-
-class Leader:
-    """Tell whose calls are the steps when several networks are called in turn: the one that is called again first.
-
-    Another takes its place after `TAKEOVER` calls between two of its own: another part of the job has begun.
-    """
-
-    TAKEOVER = 4
-
-    def __init__(self) -> None:
-        self._leader: Hashable = None
-        self._others: dict[Hashable, list[int]] = {}
-
-    def called(self, which: Hashable, end_ns: int) -> list[int]:
-        """Return the ends of steps that the end of this call tells of, oldest first."""
-        if which != self._leader:
-            if len(self._others) > PENDING:
-                self._others.clear()
-            ends = self._others.setdefault(which, [])
-            ends.append(end_ns)
-            if len(ends) < (2 if self._leader is None else self.TAKEOVER):
-                return []
-            self._leader = which
-        else:
-            ends = [end_ns]
-        self._others = {}
-        return ends
 
 
 class Steps:
@@ -130,18 +67,30 @@ class Steps:
         self._thread: int | None = None
         self._loops = 0  # framework loops that are running: while one is, only it counts
         self._suspended = 0
+        self._kept = False  # somebody wants what the schedule leaves out
         self._optimizers = 0
         self._calls: list[Hashable] = []
         self._cycle = 0
         self._depth = 0  # calls of networks that have not returned
         self._leader = Leader()
         if schedule is not None:
-            recorder.pause(not schedule.records(0))
+            recorder.pause(not self.recording)
 
     @property
     def recording(self) -> bool:
-        """Return whether the schedule records what happens now."""
-        return self.schedule is None or self.schedule.records(self.count)
+        """Return whether what happens now is recorded: the schedule says so, or somebody needs it all the same."""
+        return self._kept or self.schedule is None or self.schedule.records(self.count)
+
+    def keep_recording(self, kept: bool) -> None:
+        """Record what the schedule leaves out as well, or no longer."""
+        self._kept = kept
+        if self.schedule is not None:
+            self.recorder.pause(not self.recording)
+
+    @property
+    def running(self) -> int | None:
+        """Return when the step that runs now began; None when none does, or nothing tells yet where steps end."""
+        return self._chosen.start
 
     def began(self, at_ns: int) -> None:
         """Note that work on a step begins, where no earlier boundary says so."""
@@ -149,6 +98,35 @@ class Steps:
             return  # the usual case, and a hot path
         if self._listens():
             self._open(at_ns)
+
+    def script_began(self, at_ns: int, decides: bool = False, again: bool = False) -> None:
+        """Note that the script says that a step begins.
+
+        Args:
+            at_ns: when.
+            decides: it will say where steps end, so nobody else is listened to.
+            again: although one runs, of which nothing but work of ours has been done so far.
+        """
+        if not self._listens():
+            return
+        track = self._tracks[StepSource.SCRIPT]
+        if again or track.start is None:
+            track.start = at_ns
+        if decides and self.source != StepSource.SCRIPT:
+            self._decide(StepSource.SCRIPT)
+
+    def script_ended(self) -> None:
+        """Note that the script says no more about steps: whoever speaks next is believed."""
+        if self.source == StepSource.SCRIPT:
+            self.source = None
+            self._chosen = Track()
+            self._settle()
+            self._calls.clear()
+            self._cycle = 0
+            for track in self._tracks.values():
+                track.pending.clear()
+            self._forget()
+        self._tracks[StepSource.SCRIPT].start = None
 
     def batch_began(self, at_ns: int) -> None:
         """Note that the wait for a batch begins."""
@@ -287,7 +265,7 @@ class Steps:
 
     def _open(self, at_ns: int) -> None:
         for source, track in self._tracks.items():
-            if track.start is None and source not in (DATASET, NETWORK_CALL):
+            if track.start is None and source not in (StepSource.SCRIPT, DATASET, NETWORK_CALL):
                 track.start = at_ns
 
     def _settle_cycle(self, known: int) -> None:
@@ -365,4 +343,4 @@ class Steps:
         self._record(STEP, source, flags, self._name, start_ns, end_ns, self.count)
         self.count += 1
         if self.schedule is not None:
-            self.recorder.pause(not self.schedule.records(self.count))
+            self.recorder.pause(not self.recording)

@@ -9,6 +9,7 @@
                 process_info.json
                 000000.seg ...     segments, see native/file_format.h
                 kernels/000000/    one per window of the kernel stream, as the framework wrote it
+                pipelines/000000/  one per window of a dataset pipeline, likewise
         logs/
 
 Directories are 0750, files 0640, as MindSpore's own profiler makes them.
@@ -41,6 +42,7 @@ OPERATOR_DETAILS: Final = "operator_details.csv"
 COMMUNICATION: Final = "communication.json"
 COMMUNICATION_MATRIX: Final = "communication_matrix.json"
 KERNELS: Final = "kernels"
+PIPELINES: Final = "pipelines"
 
 _SEGMENT = re.compile(r"^\d{6,}\.seg$")
 _WINDOW = re.compile(r"^\d{6,}$")
@@ -57,6 +59,16 @@ def result_name(host: str, pid: int, wall_seconds: float) -> str:
 def profiler_info(rank: int) -> str:
     """Return the name of the file other tools take the rank from."""
     return f"profiler_info_{rank}.json"
+
+
+def pipeline_raw(rank: int) -> str:
+    """Return the name of the table of the samples of a dataset pipeline."""
+    return f"minddata_pipeline_raw_{rank}.csv"
+
+
+def pipeline_summary(rank: int, form: str) -> str:
+    """Return the name of the summary of a dataset pipeline; `form` is "csv" or "json"."""
+    return f"minddata_pipeline_summary_{rank}.{form}"
 
 
 def framework_dir(result: str) -> str:
@@ -108,6 +120,11 @@ def kernels_dir(folder: str) -> str:
 def window_dir(folder: str, index: int) -> str:
     """Return the folder of what one drain of the kernel stream left, counted from 0."""
     return os.path.join(folder, KERNELS, f"{index:06d}")
+
+
+def pipeline_dir(folder: str, index: int) -> str:
+    """Return the folder of what one window of a dataset pipeline left, counted from 0."""
+    return os.path.join(folder, PIPELINES, f"{index:06d}")
 
 
 def windows(folder: str) -> list[tuple[int, str]]:

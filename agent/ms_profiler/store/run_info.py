@@ -37,6 +37,8 @@ class RunInfo:
     #: the lines about bad options, as printed
     messages: list[str] = field(default_factory=list)
     rank: int = 0
+    #: false where the framework gives out the ranks after the start; `rank` then is what was likeliest
+    rank_known: bool = True
     local_rank: int = 0
     world_size: int = 1
     device_id: int = 0
@@ -51,6 +53,11 @@ class RunInfo:
     not_collected: list[dict[str, str]] = field(default_factory=list)
     #: {"source": StepSource name in lower case, "why": ...}; empty until decided
     steps: dict[str, str] = field(default_factory=dict)
+    #: {"start_ns", "end_ns": what of the store is this run's, where it shares it; "shift": added to numbers of steps;
+    #: "step", "step_ns": number and begin of the step that ran at `end_ns`}; empty when all of the store is
+    window: dict[str, int] = field(default_factory=dict)
+    #: what the script gave the result to carry, by key
+    metadata: dict[str, Any] = field(default_factory=dict)
     #: {"span_ns": cost of one recorded span, "idle_ns": cost of one hook that records nothing, "start_ns": start-up}
     cost: dict[str, float] = field(default_factory=dict)
 
@@ -72,7 +79,7 @@ class ProcessInfo:
     recorder_reason: str = ""
     #: "running" | "ended"
     state: str = "running"
-    #: "exit" | "exception: NAME" | "" while running
+    #: "exit" | "exception: NAME" | "stopped" (the profiler, not the process) | "" while running
     end: str = ""
     ended_ns: int = 0
     records: int = 0

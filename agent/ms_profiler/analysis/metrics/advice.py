@@ -1,10 +1,12 @@
 """What to try, each with the numbers that speak for it; nothing without them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from ms_profiler.analysis.metrics.phases import NAMES
+from ms_profiler.analysis.metrics.pipelines import Pipeline
 from ms_profiler.store.format import Category
 
 #: phases that take this part of a step are worth a word
@@ -22,7 +24,13 @@ _ACTIONS = {
 }
 
 
-def advice(shares: pl.DataFrame, statistics: dict[str, Any], compiled_steps: int, steps: int) -> list[dict[str, Any]]:
+def advice(
+    shares: pl.DataFrame,
+    statistics: dict[str, Any],
+    compiled_steps: int,
+    steps: int,
+    pipelines: Sequence[Pipeline] = (),
+) -> list[dict[str, Any]]:
     """Return `what`, `evidence` and `action` of each thing worth trying, most time first.
 
     Args:
@@ -30,14 +38,14 @@ def advice(shares: pl.DataFrame, statistics: dict[str, Any], compiled_steps: int
         statistics: of the steady steps.
         compiled_steps: recorded steps in which something was compiled.
         steps: recorded steps.
+        pipelines: dataset pipelines, the most important one first.
     """
     steady = dict(shares.select("phase", "steady_share").iter_rows())
     found = [
         (
             steady[NAMES[category]],
             NAMES[category],
-            f"{steady[NAMES[category]] * 100:.1f} % of the steady steps",
-            _ACTIONS[category],
+            *_reason(category, f"{steady[NAMES[category]] * 100:.1f} % of the steady steps", pipelines),
         )
         for category, worth in WORTH.items()
         if steady.get(NAMES[category], 0.0) >= worth
@@ -64,3 +72,11 @@ def advice(shares: pl.DataFrame, statistics: dict[str, Any], compiled_steps: int
         )
     found.sort(key=lambda item: -item[0])
     return [{"what": what, "evidence": evidence, "action": action} for _, what, evidence, action in found]
+
+
+def _reason(category: Category, evidence: str, pipelines: Sequence[Pipeline]) -> tuple[str, str]:
+    """Return evidence and action for a phase; for data, what the pipeline's queues say where they say something."""
+    finding = pipelines[0].slowest() if category == Category.DATA and pipelines else None
+    if finding is None or finding.slow is None:
+        return evidence, _ACTIONS[category]
+    return f"{evidence}; {finding.evidence}", finding.action

@@ -4,6 +4,10 @@ In a compiled graph the name of a kernel says it, see `metrics.scopes`. Elsewher
 worker runs them later: the span that contains the start of a kernel says only where the host had come to by then. But
 the queue is first in, first out. So a kernel was queued no earlier than any before it in its lane, and no later than
 any behind it; what is known of some bounds the others. It belongs to the innermost module around all of that time.
+
+The kernels of a backward pass stand in no module: autograd runs operators again in reverse order, on its own. That
+order bounds which operators they can be the gradients of, see `metrics.gradients`; they belong to the innermost module
+around all of those. This is what "bound by order" means: an inference, where the others are facts.
 """
 
 from enum import IntEnum
@@ -12,8 +16,9 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import intervals, launches
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
+from ms_profiler.analysis.metrics.passes import RECOMPUTE, Passes
 from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.scopes import Part, Scope
 from ms_profiler.analysis.metrics.steps import Steps
@@ -28,6 +33,7 @@ class Bound(IntEnum):
     PHASE = 1  # a phase of the step: the primitive is known, the module is not
     PRIMITIVE = 2
     MODULE = 3
+    ORDER = 4  # a module, by the order of the backward pass
 
 
 _PARTS: Final = {
@@ -35,8 +41,8 @@ _PARTS: Final = {
     Category.BACKWARD: Part.BACKWARD,
     Category.OPTIMIZER: Part.OPTIMIZER,
 }
-#: how names of spans begin in which a part of the forward pass is computed once more
-RECOMPUTE: Final = "recompute "
+#: what a backward pass begins with, unless it is given a gradient to begin with
+SEED: Final = "Ones"
 #: the columns of `tables.KERNELS` that `Hosts.bind` adds
 ADDED: Final = ("step", "host", "launch", "module", "bound", "part")
 
@@ -55,6 +61,7 @@ class Hosts:
         self.steps = steps
         self._spans = spans
         self._keys = {name: row for row, name in enumerate(dict.fromkeys(map(_key, names)))}
+        self._by_phase = {int(category): intervals.union(_of(own, category)) for category in _PARTS}
         launchers = _of(own, Category.OP, Category.COMMUNICATION)
         keys = pl.Series([self._keys[_key(name)] for name in names], dtype=pl.UInt32)
         self._launchers = launchers.select(
@@ -62,14 +69,16 @@ class Hosts:
             "start_ns",
             keys.gather(launchers["name"]).alias("key"),
             intervals.locate(launchers["start_ns"], steps.table).alias("step"),
+            self._begun(launchers["start_ns"]).alias("segment"),
         )
         self._all = _Line(own)
-        self._modules = _Line(_of(own, Category.MODULE))
+        self._modules = _Line(_of(own, Category.MODULE, Category.OPTIMIZER))
         self._primitives = _Line(_of(own, Category.OP, Category.GRAPH))
         self._phases = _Line(_of(own, *_PARTS))
         recomputed = [name.startswith(RECOMPUTE) for name in names]
         self._recomputed = pl.Series(recomputed, dtype=pl.Boolean)
-        self._by_phase = {int(category): intervals.union(_of(own, category)) for category in _PARTS}
+        self._passes = Passes(own, names, steps)
+        self._called = set(keys.gather(launchers["name"].unique()))
 
     def bind(self, kernels: pl.DataFrame, scopes: list[Scope], texts: dict[str, int]) -> pl.DataFrame:
         """Add the columns of `ADDED`.
@@ -86,6 +95,7 @@ class Hosts:
         launch = self._launch(kernels, step, scopes)
         after, before = self._queued(kernels.with_columns(times), launch, scopes)
         module, phase = self._modules.around(after, before), self._phases.around(after, before)
+        ordered = self._ordered(kernels.with_columns(phase=phase, after=after, before=before), launch, scopes)
         named = pl.DataFrame(
             [
                 pl.Series("scope", [None if item.module is None else texts[item.module] for item in scopes], pl.UInt32),
@@ -98,6 +108,7 @@ class Hosts:
             launch,
             self._all.at(times).alias("host"),
             self._spans["name"].gather(module).alias("around"),
+            self._spans["name"].gather(ordered).alias("order"),
             self._spans["category"].gather(phase).alias("phase"),
             again=self._recomputed.gather(self._spans["name"].gather(phase)).fill_null(False),
             called=launch.is_not_null() | self._primitives.at(times).is_not_null(),
@@ -109,9 +120,11 @@ class Hosts:
             "step",
             "host",
             "launch",
-            pl.coalesce("scope", pl.when(~pl.col("expanded")).then("around")).alias("module"),
+            pl.coalesce("scope", pl.when(~pl.col("expanded")).then("around"), "order").alias("module"),
             pl.when(pl.col("scope").is_not_null() | (pl.col("around").is_not_null() & ~pl.col("expanded")))
             .then(int(Bound.MODULE))
+            .when(pl.col("order").is_not_null())
+            .then(int(Bound.ORDER))
             .when(pl.col("expanded") | pl.col("called"))
             .then(int(Bound.PRIMITIVE))
             .when("inside")
@@ -135,16 +148,64 @@ class Hosts:
     def _launch(self, kernels: pl.DataFrame, step: pl.Series, scopes: list[Scope]) -> pl.Series:
         """Return the row of the span that queued each kernel, null where not known."""
         keys = [self._keys.get(_key(COLLECTIVES.get(scope.type, scope.type))) for scope in scopes]
-        backward = pl.Series("backward", [scope.phase == Category.BACKWARD for scope in scopes], dtype=pl.Boolean)
+        only = pl.Series([self._only_in(scope) == Category.BACKWARD for scope in scopes], dtype=pl.Boolean)
+        # a backward pass has come in the queue when a kernel has that can only be of it
+        begun = self._begun(kernels["start_ns"]).zip_with(
+            only.gather(kernels["kernel"]), self._begun(kernels["window_ns"])
+        )
+        order = kernels["start_ns"].arg_sort()
         queue = kernels.select(
             step,
             pl.Series("key", keys, dtype=pl.UInt32).gather(kernels["kernel"]),
             "lane",
             "start_ns",
-            backward.gather(kernels["kernel"]),
+            segment=begun.gather(order).cum_max().gather(order.arg_sort()),
         )
         present = self._launchers.filter(pl.col("step").is_in(step.unique().drop_nulls().implode()))
-        return launches(queue, present).alias("launch")
+        return launches.match(queue, present).alias("launch")
+
+    def _begun(self, times: pl.Series) -> pl.Series:
+        """Return how many backward passes had begun at each time."""
+        return self._by_phase[Category.BACKWARD]["start_ns"].search_sorted(times, side="right").cast(pl.UInt32)
+
+    def _only_in(self, scope: Scope) -> int | None:
+        """Return the phase in which alone a primitive occurs; null for what is called from Python, too."""
+        return None if self._keys.get(_key(scope.type)) in self._called else scope.phase
+
+    def _seeds(self, kernels: pl.DataFrame, launch: pl.Series, phases: pl.Series, scopes: list[Scope]) -> pl.Series:
+        """Return when the backward pass began that each kernel is the first one of, null for the others.
+
+        It is the last one of its kind before the first kernel that can only be of that pass: what the forward pass left
+        in the queue may come before it.
+        """
+        spans = self._by_phase[Category.BACKWARD]
+        seed = pl.Series([scope.type == SEED for scope in scopes], dtype=pl.Boolean).gather(kernels["kernel"])
+        place = intervals.locate(kernels["start_ns"], spans)
+        found = kernels.select(
+            pl.int_range(pl.len()).alias("row"),
+            place.alias("pass"),
+            seed=seed & launch.is_null(),
+            sure=(phases == int(Category.BACKWARD)).fill_null(False),
+        )
+        early = pl.col("sure").cum_sum().over("pass") == 0
+        seeds = found.filter("seed", early, pl.col("pass").is_not_null()).group_by("pass").agg(pl.col("row").last())
+        began = pl.repeat(None, kernels.height, dtype=pl.Int64, eager=True)
+        return began.scatter(seeds["row"], spans["start_ns"].gather(seeds["pass"])).alias("seeds")
+
+    def _ordered(self, kernels: pl.DataFrame, launch: pl.Series, scopes: list[Scope]) -> pl.Series:
+        """Return the row of the module to which the order of its backward pass binds each kernel, null for the others.
+
+        Args:
+            kernels: and when they can have been queued, `after` and `before`, and the row of their `phase`.
+            launch: of the spans that queued them.
+            scopes: by row of the kernel names.
+        """
+        named = pl.Series([scope.module is not None for scope in scopes], dtype=pl.Boolean)
+        own = launch.is_null() & ~named.gather(kernels["kernel"]) & kernels["phase"].is_in(self._passes.rows.implode())
+        backward = kernels["phase"].zip_with(own.fill_null(False), pl.Series([None], dtype=pl.UInt32))
+        times = self._passes.owned(kernels.with_columns(backward=backward), scopes)
+        ordered = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
+        return ordered.scatter(times["place"], self._modules.around(times["after"], times["before"]))
 
     def _queued(self, kernels: pl.DataFrame, launch: pl.Series, scopes: list[Scope]) -> tuple[pl.Series, pl.Series]:
         """Return the earliest and the latest time at which each kernel can have been queued.
@@ -154,8 +215,15 @@ class Hosts:
         latest(i) = the earliest of what is known of the kernels from i on, their own starts included.
         """
         queued = self._spans["start_ns"].gather(launch)
-        phases = pl.Series([scope.phase for scope in scopes], dtype=pl.UInt8).gather(kernels["kernel"])
-        after, before = [pl.col("window_ns"), queued], [pl.col("start_ns"), queued]
+        phases = pl.Series(map(self._only_in, scopes), dtype=pl.UInt8).gather(kernels["kernel"])
+        seeds = self._seeds(kernels, launch, phases, scopes)
+        # a pass begins with its seed: what is queued before that was queued before the pass
+        after: list[pl.Expr | pl.Series] = [pl.col("window_ns"), queued, seeds]
+        before = [
+            pl.col("start_ns"),
+            queued,
+            kernels.select(seeds.alias("began"), "lane").select(pl.col("began").shift(-1).over("lane")).to_series(),
+        ]
         for category, spans in self._by_phase.items():
             row = spans["start_ns"].search_sorted(kernels["start_ns"], side="right").cast(pl.Int64) - 1
             row = row.zip_with((phases == category).fill_null(False) & (row >= 0), pl.Series([None], dtype=pl.Int64))
@@ -198,48 +266,6 @@ class _Line:
         """Return `row`, `start_ns` and `outer` (row of the span around it) of each span, by row."""
         nested = nest(self._spans)
         return nested.select("row", "start_ns", nested["row"].gather(nested["parent"]).alias("outer")).sort("row")
-
-
-def launches(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
-    """Return for each kernel the span that queued it; null where that is not known.
-
-    Not every span starts a kernel, and not every kernel has a span: those of a backward pass have none. They are
-    matched in order where there are as many kernels of one key in a step as spans; if not in all of it, then before the
-    first kernel that can only be of a backward pass. No match may have a kernel start before its span, or change the
-    order of a lane.
-
-    Args:
-        kernels: `step`, `key`, `lane`, `start_ns`, `backward` (it can only be of a backward pass).
-        operators: `step`, `key`, `start_ns` and `row`.
-    """
-    keys = ["step", "key"]
-    order = kernels.with_row_index("kernel")
-    runs = order.drop_nulls("step").sort("start_ns", "kernel")
-    runs = runs.with_columns(ahead=~pl.col("backward").cum_max().over("step")).drop_nulls("key")
-    spans = operators.sort("start_ns", "row").select(
-        *keys, "row", pl.col("start_ns").alias("queued_ns"), number=pl.int_range(pl.len()).over(keys)
-    )
-    counts = (
-        runs.group_by(keys)
-        .agg(pl.len().alias("all"), pl.col("ahead").sum())
-        .join(spans.group_by(keys).agg(pl.len().alias("spans")), on=keys)
-        .filter((pl.col("ahead") == pl.col("spans")) | (pl.col("all") == pl.col("spans")))
-        .select(*keys, everywhere=pl.col("ahead") != pl.col("spans"))
-    )
-    matched = (
-        runs.join(counts, on=keys)
-        .filter(pl.col("ahead") | pl.col("everywhere"))
-        .sort("start_ns", "kernel")
-        .with_columns(number=pl.int_range(pl.len()).over(keys))
-        .join(spans, on=[*keys, "number"])
-        .filter((pl.col("queued_ns") <= pl.col("start_ns")).all().over(keys))
-        .sort("lane", "start_ns", "kernel")
-    )
-    earlier = pl.col("queued_ns").cum_max().shift(1).over("lane")
-    later = pl.col("queued_ns").cum_min(reverse=True).shift(-1).over("lane")
-    in_order = ~((pl.col("queued_ns") < earlier) | (pl.col("queued_ns") > later)).fill_null(False)
-    kept = matched.filter(in_order).select("kernel", "row")
-    return order.join(kept, on="kernel", how="left", maintain_order="left")["row"].cast(pl.UInt32)
 
 
 def _of(spans: pl.DataFrame, *categories: Category) -> pl.DataFrame:

@@ -5,12 +5,17 @@ from typing import Final
 
 import polars as pl
 
+from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
 #: between the operation and its group in the name of a span
 _GROUP: Final = "@"
+#: what the job calls waiting for a call that it queued
+WAIT: Final = "wait for communication"
+_RANK: Final = re.compile(r"rank (?P<rank>\d+) of (?P<size>\d+)")
+_EXCHANGE: Final = re.compile(r"exchange (?P<call>.+) of (?P<shapes>[-\d,;]*) by (?P<kernel>.+)", re.DOTALL)
 _RANKS: Final = re.compile(r"group (?P<group>.*) ranks (?P<ranks>\d+(-\d+)?(,\d+(-\d+)?)*)")
 #: primitives whose kernels exchange data instead of computing: what they do
 COLLECTIVES: Final = {
@@ -35,46 +40,143 @@ COLLECTIVES: Final = {
 }
 
 
-def calls(spans: pl.DataFrame, names: pl.Series, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls in the steps whose bytes are known, by start.
+def calls(
+    recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, kernel_names: pl.DataFrame, texts: pl.Series
+) -> pl.DataFrame:
+    """Return the exchanges in the steps whose bytes are known, by start: calls of the script, and kernels of graphs.
 
     The host mostly queues a call: where the kernel is known that did it, the time is that of the kernel.
 
     Args:
-        spans: `tables.SPANS`; a call is named `OPERATION@GROUP` and carries its bytes.
-        names: texts by row.
+        recording: its spans named `OPERATION@GROUP` carry the bytes; what its graphs exchange is noted in its instants.
         steps: the steps in use.
         kernels: `tables.KERNELS`.
+        kernel_names: `tables.KERNEL_NAMES`.
+        texts: of shapes.
 
     Returns:
         `operation`, `group`, `number` (of the call among those of its group), `bytes`, `start_ns`, `end_ns`, `step`
         (row of `steps.table`).
     """
-    chosen = spans.with_row_index("row").filter(
-        pl.col("category") == Category.COMMUNICATION, pl.col("process") == steps.process, pl.col("arg") > 0
-    )
-    parts = names.gather(chosen["name"]).str.split_exact(_GROUP, 1).struct.rename_fields(["operation", "group"])
-    queued = kernels.select(pl.col("launch").alias("row"), pl.col("start_ns").alias("ran_ns"), "duration_ns")
-    table = (
-        chosen.select("row", "start_ns", "end_ns", pl.col("arg").alias("bytes"))
-        .with_columns(
-            *parts.struct.unnest().get_columns(), intervals.locate(chosen["start_ns"], steps.table).alias("step")
+    own = kernels.filter(pl.col("process") == steps.process)
+    called = _called(recording, steps, own)
+    compiled = _compiled(recording, own.filter(pl.col("launch").is_null()), kernel_names, texts)
+    table = pl.concat([called, compiled])
+    parts = table["call"].str.split_exact(_GROUP, 1).struct.rename_fields(["operation", "group"])
+    return (
+        table.with_columns(
+            *parts.struct.unnest().get_columns(), intervals.locate(table["called_ns"], steps.table).alias("step")
         )
         .filter(pl.col("group").is_not_null())
         .sort("start_ns", "end_ns", "operation")
         .with_columns(pl.int_range(pl.len()).over("group").alias("number"))
         .filter(pl.col("step").is_not_null())
+        .select("operation", "group", "number", "bytes", "start_ns", "end_ns", "step")
+    )
+
+
+def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
+    """Return the calls of the script that exchange something, or wait for that.
+
+    Args:
+        recording: its spans.
+        steps: the steps in use.
+
+    Returns:
+        `row` (of the spans), `call` (`OPERATION@GROUP`, or what waits), `bytes`, `start_ns`, `end_ns`, by row.
+    """
+    chosen = recording.spans.with_row_index("row").filter(
+        pl.col("category") == Category.COMMUNICATION, pl.col("process") == steps.process
+    )
+    table = chosen.select(
+        "row",
+        recording.names.gather(chosen["name"]).alias("call"),
+        pl.col("arg").cast(pl.Int64).alias("bytes"),
+        "start_ns",
+        "end_ns",
+    )
+    return table.filter(pl.col("call").str.contains(_GROUP, literal=True) | (pl.col("call") == WAIT))
+
+
+def _called(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls of the script: `call`, `bytes`, `called_ns`, `start_ns`, `end_ns`."""
+    queued = kernels.select(pl.col("launch").alias("row"), pl.col("start_ns").alias("ran_ns"), "duration_ns")
+    return (
+        called(recording, steps)
+        .filter(pl.col("bytes") > 0)
         .join(queued.drop_nulls("row"), on="row", how="left", maintain_order="left")
+        .select(
+            "call",
+            "bytes",
+            pl.col("start_ns").alias("called_ns"),
+            pl.coalesce("ran_ns", "start_ns").alias("start_ns"),
+            pl.coalesce(pl.col("ran_ns") + pl.col("duration_ns"), "end_ns").alias("end_ns"),
+        )
     )
-    return table.select(
-        "operation",
-        "group",
-        "number",
+
+
+def _compiled(
+    recording: tables.Recording, kernels: pl.DataFrame, kernel_names: pl.DataFrame, texts: pl.Series
+) -> pl.DataFrame:
+    """Return the exchanges of graphs, as of `_called`: kernels of which one graph or all graphs say the same.
+
+    Several graphs may have a kernel of one name; then those count whose inputs have the kernel's shapes.
+    """
+    noted = _noted(recording)
+    named = noted.group_by("full_name").agg(pl.struct("call", "bytes").unique())
+    shaped = noted.group_by("full_name", "shapes").agg(pl.struct("call", "bytes").unique())
+    shapes = texts.gather(kernels["shapes"]).str.strip_chars_end(";").rename("shapes")
+    rows = kernels.with_columns(kernel_names["full_name"].gather(kernels["kernel"]), shapes)
+    sure = [
+        pl.when(pl.col(column).list.len() == 1).then(pl.col(column).list.first()) for column in ("call", "call_shaped")
+    ]
+    found = (
+        rows.join(named, on="full_name", how="inner", maintain_order="left")
+        .join(shaped, on=["full_name", "shapes"], how="left", suffix="_shaped", maintain_order="left")
+        .with_columns(pl.coalesce(sure).alias("exchange"))
+        .drop("call", "call_shaped")
+        .unnest("exchange")
+    )
+    return found.filter(pl.col("bytes") > 0).select(
+        "call",
         "bytes",
-        pl.coalesce("ran_ns", "start_ns").alias("start_ns"),
-        pl.coalesce(pl.col("ran_ns") + pl.col("duration_ns"), "end_ns").alias("end_ns"),
-        "step",
+        pl.col("start_ns").alias("called_ns"),
+        "start_ns",
+        (pl.col("start_ns") + pl.col("duration_ns")).alias("end_ns"),
     )
+
+
+def _noted(recording: tables.Recording) -> pl.DataFrame:
+    """Return what compiled graphs exchange: `full_name` of the kernel, `shapes` of its inputs, `call`, `bytes`."""
+    marks = recording.instants.filter(pl.col("category") == Category.COMMUNICATION).unique(["name", "arg"])
+    found = [
+        (match["kernel"], match["shapes"].rstrip(";"), match["call"], size)
+        for text, size in zip(recording.names.gather(marks["name"]), marks["arg"], strict=True)
+        if (match := _EXCHANGE.fullmatch(text))
+    ]
+    schema = {"full_name": pl.String, "shapes": pl.String, "call": pl.String, "bytes": pl.Int64}
+    return pl.DataFrame(found, schema=schema, orient="row")
+
+
+def settle_rank(recording: tables.Recording) -> None:
+    """Put the rank that the framework gave the process into the run's record, or say there that it is not known.
+
+    Args:
+        recording: its instants tell `rank NUMBER of SIZE`, of the session's own process first.
+    """
+    info = recording.info
+    own = recording.instants.filter(pl.col("category") == Category.COMMUNICATION, pl.col("process") == info.pid)
+    for text in recording.names.gather(own["name"].unique(maintain_order=True)):
+        if match := _RANK.fullmatch(text):
+            info.rank, info.world_size = int(match["rank"]), int(match["size"])
+            break
+    else:
+        if not info.rank_known:
+            why = f"the framework gives it out, and the run did not come to that; {info.rank} stands in its place"
+            info.not_collected.append({"what": "the rank", "why": why})
+    if not info.rank_known and info.options.get("ranks", "all") != "all":
+        why = "it was not known at the start which rank this is, so that every one was recorded"
+        info.not_collected.append({"what": "the choice of ranks", "why": why})
 
 
 def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:

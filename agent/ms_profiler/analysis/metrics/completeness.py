@@ -13,7 +13,7 @@ def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dic
 
     Args:
         recording: the run.
-        lost: windows of the kernel stream that could not be read, see `analysis.kernels`.
+        lost: windows of the kernel stream and of dataset pipelines that could not be read.
     """
     counts, processes = recording.counts, recording.processes
     return {

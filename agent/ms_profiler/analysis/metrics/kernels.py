@@ -86,8 +86,14 @@ def by_part(sums: pl.DataFrame) -> dict[str, float]:
 
 def bound(sums: pl.DataFrame) -> dict[str, int]:
     """Return how many kernels were bound to a module, to a primitive, to a phase only, and to nothing."""
-    counts = dict(sums.group_by("bound").agg(pl.col("count").sum()).iter_rows())
-    return {kind.name.lower(): int(counts.get(kind, 0)) for kind in sorted(Bound, reverse=True)}
+    to = pl.col("bound").replace({int(Bound.ORDER): int(Bound.MODULE)})
+    counts = dict(sums.group_by(to).agg(pl.col("count").sum()).iter_rows())
+    return {kind.name.lower(): int(counts.get(kind, 0)) for kind in sorted(Bound, reverse=True) if kind != Bound.ORDER}
+
+
+def by_order(sums: pl.DataFrame) -> int:
+    """Return how many kernels were bound to a module by the order of a backward pass."""
+    return int(sums.filter(pl.col("bound") == int(Bound.ORDER))["count"].sum())
 
 
 def top(table: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:

@@ -38,7 +38,8 @@ _MODULE: Final = re.compile(r"(\w+)-([A-Za-z_]\w*)")
 _OPTIMIZER: Final = "optimizer"
 #: primitives that occur in one phase only
 _PHASES: Final = {
-    Category.BACKWARD: re.compile(r"\w*(Grad(?!ient)|Backprop)\w*"),
+    # not BackpropInput, which transposed convolutions are computed with
+    Category.BACKWARD: re.compile(r"\w*(Grad(?!ient)|BackpropFilter)\w*"),
     Category.OPTIMIZER: re.compile(r"(Sparse|Fused)*(Apply|Adam|Ftrl|Lamb|Lars|Momentum|RMSProp|SGD)\w*"),
 }
 

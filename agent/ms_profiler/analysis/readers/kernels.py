@@ -48,7 +48,8 @@ def windows(recording: tables.Recording) -> list[tables.Window]:
     drains = _drains(recording)
     for process, first_ns, last_ns in recording.processes.select("process", "first_ns", "last_ns").iter_rows():
         folder = layout.process_dir(recording.directory, process)
-        there = {index for index, _ in layout.windows(folder)}
+        # a store that is shared has windows of other runs too, whose marks are not among our instants
+        there = set() if recording.info.window else {index for index, _ in layout.windows(folder)}
         indices = sorted(there | {index for owner, index in starts if owner == process})
         for place, index in enumerate(indices):
             after = [starts[key] for other in indices[place + 1 :] if (key := (process, other)) in starts]

@@ -14,12 +14,14 @@ import polars as pl
 
 from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.clock import Clock
+from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.nesting import nest
 from ms_profiler.analysis.readers import kernels, slots
+from ms_profiler.analysis.readers.window import Window
 from ms_profiler.errors import StoreError
 from ms_profiler.store import format as fmt
 from ms_profiler.store import layout, reader, run_info
-from ms_profiler.store.format import Flag, Kind
+from ms_profiler.store.format import Category, Flag, Kind
 from ms_profiler.store.reader import Anchor, ProcessStore, ReadCounts
 
 #: told how many slots have been read so far
@@ -56,7 +58,8 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     clock = Clock.from_anchors(anchors, fallback if info.started_ns else None)
     texts = {"": 0, _LOST_NAME: _LOST_NAME_ROW}
     coarse = sum(_most_slots(store) for store in stores) > MOST_SLOTS
-    parts = [_Process(store, clock, texts, counts, coarse).read(info, progress) for store in stores]
+    window = Window.of(info)
+    parts = [_Process(store, clock, texts, counts, coarse, window).read(info, progress) for store in stores]
     recording = tables.Recording(
         directory=directory,
         info=info,
@@ -73,8 +76,24 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         fine=sum(part.fine for part in parts),
         again=(lambda: (batch for part in parts for batch in part.again())) if coarse else None,
     )
+    _leave_out(recording)
     recording.windows = kernels.windows(recording)
     return recording
+
+
+def _leave_out(recording: tables.Recording) -> None:
+    """Take away what the schedule leaves out: it is there when a script's own profiler wanted it."""
+    left_out = recording.steps.filter(~pl.col("recorded")).sort("start_ns")
+    if left_out.is_empty():
+        return
+    own = pl.col("category").is_in([Category.IMPORT, Category.PROFILER])
+    inside = intervals.locate(recording.spans["start_ns"], left_out).is_not_null()
+    if recording.spans.filter(inside, ~own).height:
+        recording.spans = nest(recording.spans.filter(~inside | own).select(tables.UNNESTED.names())).select(
+            tables.SPANS.names()
+        )
+    moments = recording.instants
+    recording.instants = moments.filter(intervals.locate(moments["time_ns"], left_out).is_null())
 
 
 def _read_run(directory: str, counts: ReadCounts) -> tuple[run_info.RunInfo, bool]:
@@ -105,6 +124,7 @@ class _Process:
 
     Attributes:
         coarse: leave fine-grained spans out of `spans`.
+        window: what of the store is this run's.
         fine: how many of them there are.
     """
 
@@ -113,6 +133,7 @@ class _Process:
     texts: dict[str, int]
     counts: ReadCounts
     coarse: bool
+    window: Window
     row: dict[str, object] = field(default_factory=dict)
     threads: pl.DataFrame = field(default_factory=pl.DataFrame)
     spans: pl.DataFrame = field(default_factory=pl.DataFrame)
@@ -132,7 +153,7 @@ class _Process:
         self._ids = self._global_ids()
         for batch in slots.batches(self.store, self.counts):
             heads = batch.filter(pl.col("kind") == Kind.THREAD)
-            events = self._usable(batch, heads.height)
+            events = self.window.cut(self._usable(batch, heads.height))
             self.counts.slots += events.height + heads.filter(pl.col("start_ns") > 0).height
             records += events.height
             extent = events.select(pl.col("start_ns").min(), pl.col("end_ns").max(), last=pl.col("start_ns").max())
@@ -149,20 +170,20 @@ class _Process:
             by_kind["threads"].append(heads)
             if progress is not None:
                 progress(self.counts.slots)
-        times = [int(moment) for moment in seen if moment]
+        times = [self.window.clamp(int(moment)) for moment in seen if moment]
         self._last = max(times, default=0)
         first_ns, last_ns = self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last)
         self._fill_row(info, first_ns, last_ns, records)
         self.spans = self._to_spans(_stack(by_kind["spans"]), self.counts)
         self._fill_moments(_stack(by_kind["moments"]))
-        self._fill_steps(_stack(by_kind["steps"]))
+        self._fill_steps(self.window.steps(_stack(by_kind["steps"]), _stack(by_kind["spans"])))
         self._fill_threads(_stack(by_kind["threads"]))
         return self
 
     def again(self) -> Iterator[pl.DataFrame]:
         """Yield all spans of this process once more, as `tables.UNNESTED`; what is damaged has been counted."""
         for batch in slots.batches(self.store, ReadCounts()):
-            yield self._to_spans(_spans_of(_forwards(batch)), ReadCounts())
+            yield self._to_spans(_spans_of(self.window.cut(_forwards(batch))), ReadCounts())
 
     def _usable(self, batch: pl.DataFrame, heads: int) -> pl.DataFrame:
         """Return the events of a batch, and count the slots that are of no use."""
@@ -200,13 +221,20 @@ class _Process:
             "name": store.info.name,
             "recorder": store.info.recorder,
             "recorder_reason": store.info.recorder_reason,
-            "state": liveness.state_of(store.info, info) if store.has_info else liveness.VANISHED,
+            "state": self._state(info),
             "first_ns": first_ns,
             "last_ns": last_ns,
             "records": records,
             "dropped": max(store.dropped, store.info.dropped),
             "dropped_limit": max(store.dropped_limit, store.info.dropped_limit),
         }
+
+    def _state(self, info: run_info.RunInfo) -> str:
+        if not self.store.has_info:
+            return liveness.VANISHED
+        if self.window.end_ns and self.store.info.state != "ended":
+            return liveness.STOPPED  # another run goes on in the same store
+        return liveness.state_of(self.store.info, info)
 
     def _to_spans(self, chosen: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
         unfinished = pl.col("kind") == Kind.OPEN

@@ -1,5 +1,6 @@
 """The summary for a person at a terminal, from `summary.json` alone."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console, Group
@@ -9,9 +10,12 @@ from rich.text import Text
 
 from ms_profiler.store import layout
 
+#: least width where the output goes into a file, which has none: whole names are worth more there than short lines
+_FILE_WIDTH = 160
 #: width of a bar that stands for 100 %
 _BAR = 30
 _ROWS = 8
+_PIPELINES = 3
 
 
 def show(summary: dict[str, Any], directory: str, console: Console | None = None) -> None:
@@ -23,6 +27,8 @@ def show(summary: dict[str, Any], directory: str, console: Console | None = None
         console: where to print; standard output by default, plain when that is no terminal.
     """
     out = console or Console(highlight=False)
+    if console is None and not out.is_terminal:
+        out.width = max(out.width, _FILE_WIDTH)
     with out.capture() as captured:
         _print(summary, directory, out)
     # tables are padded to the width of the terminal, which is of no use in a file
@@ -39,6 +45,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
         ("Modules", _names(summary["modules"])),
         ("Modules, by their kernels", None if summary["modules"] else _modules(summary["kernels"])),
         ("Data", _dataset(summary["dataset"])),
+        *_pipelines(summary.get("dataset_pipelines", [])),
     ]
     for title, table in sections:
         if table is not None:
@@ -83,7 +90,9 @@ def _operators_title(summary: dict[str, Any]) -> str:
     if not kernels or not kernels["count"]:
         return "Operators"
     text = f"Operators, by {kernels['count']:,} kernels of {_ms(kernels['total_ms'])}"
-    return f"{text}, {kernels['module_share'] * 100:.0f} % of them bound to a module"
+    text += f", {kernels['module_share'] * 100:.0f} % of them bound to a module"
+    share = kernels["bound_by_order"] / kernels["count"] * 100
+    return f"{text}, {share:.0f} % by order" if share else text
 
 
 def _phases(summary: dict[str, Any]) -> Table | None:
@@ -130,6 +139,34 @@ def _dataset(rows: list[dict[str, Any]]) -> Table | None:
             _ms(row["max_us"] / 1000),
         )
     return table
+
+
+def _pipelines(rows: list[dict[str, Any]]) -> Iterator[tuple[str, Table]]:
+    for row in [row for row in rows if row["samples"]][:_PIPELINES]:
+        table = _table("operator", "workers", "queue", "full", "empty", "processor")
+        for operator in row["operators"]:
+            table.add_row(
+                Text(operator["name"]),
+                _or_dash(operator["workers"], "{}"),
+                "-"
+                if operator["queue_average"] is None
+                else f"{operator['queue_average']} of {operator['queue_length']}",
+                _or_dash(operator["queue_percent"], "{:.0f} %"),
+                _or_dash(operator["empty_percent"], "{:.0f} %"),
+                _or_dash(operator["cpu_percent"], "{:.0f} %"),
+            )
+        found = row["bottleneck"]
+        if found is None:
+            what = "too few samples to tell which operator is slow"
+        elif found["operator"] is None:
+            what = f"not the bottleneck: {found['evidence']}"
+        else:
+            what = f"bottleneck {found['evidence']}"
+        yield f"Dataset pipeline {row['number']}, {row['samples']} samples; {what}", table
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
 
 
 def _table(first: str, *others: str) -> Table:

@@ -8,7 +8,7 @@ because readers add them up.
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
 from ms_profiler.analysis.measures import Measures
@@ -68,6 +68,11 @@ def by_call(measures: Measures) -> Iterator[dict[str, Any]]:
         }
 
 
+def added(numbers: Iterable[float]) -> float:
+    """Return the sum of megabytes or milliseconds: exact, since bytes and nanoseconds are millionths of them."""
+    return round(sum(numbers), 6)
+
+
 def bandwidth(megabytes: float, milliseconds: float) -> float:
     """Return gigabytes a second, 0 for no time."""
     return round(megabytes / milliseconds, 4) if milliseconds else 0.0
@@ -90,9 +95,9 @@ def _bandwidths(calls: list[dict[str, Any]]) -> dict[str, Any]:
     for call in calls:
         entry = sizes.setdefault(str(call["mb"]), [0, 0.0])
         entry[0] += 1
-        entry[1] += call["ms"]
+        entry[1] = added((entry[1], call["ms"]))
     links = {link: _link(0, 0, {}) for link in _LINKS}
-    links[TRANSPORT] = _link(sum(call["mb"] for call in calls), sum(call["ms"] for call in calls), sizes)
+    links[TRANSPORT] = _link(added(call["mb"] for call in calls), added(call["ms"] for call in calls), sizes)
     return links
 
 
@@ -115,6 +120,6 @@ def _add_total(kind: dict[str, Any]) -> None:
         link = entry["Communication Bandwidth Info"][TRANSPORT]
         calls.append({"mb": link["Transit Size(MB)"], "ms": link["Transit Time(ms)"]})
     kind[TOTAL] = {
-        "Communication Time Info": _times(sum(call["ms"] for call in calls)),
+        "Communication Time Info": _times(added(call["ms"] for call in calls)),
         "Communication Bandwidth Info": _bandwidths(calls),
     }

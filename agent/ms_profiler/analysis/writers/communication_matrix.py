@@ -71,7 +71,8 @@ def _links(calls: _Calls, groups: dict[str, list[int]], rank: int) -> dict[str, 
 
 
 def _moved(calls: list[dict[str, Any]]) -> dict[str, Any]:
-    megabytes, milliseconds = sum(call["mb"] for call in calls), sum(call["ms"] for call in calls)
+    megabytes = communication.added(call["mb"] for call in calls)
+    milliseconds = communication.added(call["ms"] for call in calls)
     return {
         "Transport Type": _LOCAL,
         "Transit Size(MB)": megabytes,

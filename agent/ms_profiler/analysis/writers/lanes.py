@@ -16,6 +16,9 @@ SCOPES: Final = 3
 COMMUNICATION: Final = 4
 PROCESS_STRIDE: Final = 10
 OVERLAP: Final = 100_000
+#: lane of the steps in the process of the host, above its threads, none of which has this id: a step may begin or end
+#: inside of what a thread does, and what crosses in one lane is not drawn
+STEPS: Final = 0
 #: order of the scopes among the processes; all others are in the order of their pids
 SCOPES_ORDER: Final = 12
 #: order of the overlap lanes, which is their tid
@@ -90,23 +93,19 @@ class Lanes:
         )
         return cls(threads, kernels, depths, measures.calls["group"].unique(maintain_order=True).to_list())
 
-    def place(self, process: int, thread: int) -> tuple[int, int]:
-        """Return pid and tid of a thread's own lane."""
-        row = self.threads.filter(pl.col("process") == process, pl.col("thread") == thread).select("pid", "tid")
-        return row.row(0) if row.height else (HOST, thread)
-
     def metadata(self) -> list[dict[str, Any]]:
         """Return the `M` events: names, labels and order of processes and threads."""
         events: list[dict[str, Any]] = []
         for pid, lane in self.threads.select("pid", "lane").unique(maintain_order=True).iter_rows():
             events += _process(pid, lane)
+        events += _thread(HOST, STEPS, "Steps", 0)
         seen: set[tuple[int, int]] = set()
         for row in self.threads.iter_rows(named=True):
             key = (row["pid"], row["tid"])
             if key not in seen:
                 seen.add(key)
                 name = f"{row['thread_name'] or 'Thread'} {row['tid']}"
-                events += _thread(*key, name, row["thread"])
+                events += _thread(*key, name, row["thread"] + 1)
         for pid, title in self.kernels.select("pid", "title").unique(maintain_order=True).iter_rows():
             events += _process(pid, title)
         for pid, tid in self.kernels.select("pid", "tid").iter_rows():

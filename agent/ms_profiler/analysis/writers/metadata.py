@@ -1,4 +1,7 @@
-"""profiler_metadata.json: what describes the run and is no measurement; text values under one key of ours."""
+"""profiler_metadata.json: what describes the run and is no measurement.
+
+What the script gave it to carry, and text values under one key of ours.
+"""
 
 import json
 from typing import BinaryIO
@@ -21,6 +24,7 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the file."""
     info = measures.recording.info
     content = {
+        **info.metadata,
         "ms_profiler": {
             "version": info.product_version,
             "host": info.host,
@@ -31,6 +35,6 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
             "job": info.job,
             "python": info.python,
             **{f"framework_{key}": value for key, value in sorted(info.framework.items())},
-        }
+        },
     }
     stream.write(json.dumps(content, indent=4).encode() + b"\n")

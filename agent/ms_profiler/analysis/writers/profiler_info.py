@@ -4,10 +4,14 @@ Keys are those of MindSpore's public profiler documents; what only a device's dr
 """
 
 import json
-from typing import BinaryIO
+import os
+import re
+from typing import BinaryIO, Final
 
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.store import layout
+
+_NAME: Final = re.compile(r"profiler_info_\d+\.json")
 
 
 def path(measures: Measures) -> str:
@@ -21,8 +25,11 @@ def applies(measures: Measures) -> bool:
 
 
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
-    """Write the file."""
-    info = measures.recording.info
+    """Write the file, and remove one under another rank: the framework may have given it out since."""
+    directory, info = measures.recording.directory, measures.recording.info
+    for name in os.listdir(directory):
+        if _NAME.fullmatch(name) and name != path(measures):
+            os.unlink(os.path.join(directory, name))
     mindspore = info.framework.get("name") == "mindspore"
     content = {
         "profiler_parameters": {"is_set_schedule": bool(info.options.get("schedule")), **info.options},

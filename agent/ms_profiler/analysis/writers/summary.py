@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import intervals, kernels, operators, steps
+from ms_profiler.analysis.metrics import intervals, kernels, operators, pipelines, steps
 from ms_profiler.analysis.metrics.steps import milliseconds
 from ms_profiler.store import layout
 from ms_profiler.store.format import CATEGORY_FINE, StepSource
@@ -68,6 +68,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "kernels": _kernels(measures),
         "modules": operators.top(measures.modules),
         "dataset": _dataset(measures),
+        "dataset_pipelines": [_pipeline(pipeline) for pipeline in measures.pipelines],
         "compile": _compile(measures),
         "advice": measures.advice,
         "hooks": _hooks(info.hooks),
@@ -160,6 +161,45 @@ def _dataset(measures: Measures) -> list[dict[str, Any]]:
     ]
 
 
+def _pipeline(pipeline: pipelines.Pipeline) -> dict[str, Any]:
+    finding = pipeline.slowest()
+    return {
+        "pid": pipeline.process,
+        "number": pipeline.number,
+        "windows": pipeline.windows,
+        "observed_s": round(pipeline.observed_ns / 1e9, 6),
+        "samples": pipeline.samples,
+        "interval_ms": pipeline.interval_ms,
+        "batches": len(pipeline.waits_ms),
+        "wait_ms": _average(pipeline.waits_ms),
+        "period_ms": _average(pipeline.periods_ms),
+        "operators": [
+            {
+                "name": pipelines.label(operator),
+                "inputs": list(operator.children),
+                "workers": operator.workers,
+                "queue_length": operator.length,
+                "queue_average": None if (mean := pipelines.average(operator)) is None else round(mean, 2),
+                "queue_percent": pipelines.share(operator),
+                "empty_percent": pipelines.empty(operator),
+                "cpu_percent": pipelines.percent(operator),
+            }
+            for operator in pipeline.operators
+        ],
+        "bottleneck": None
+        if finding is None
+        else {
+            "operator": None if finding.slow is None else pipelines.label(finding.slow),
+            "evidence": finding.evidence,
+            "action": finding.action,
+        },
+    }
+
+
+def _average(values: list[int]) -> float | None:
+    return round(sum(values) / len(values), 3) if values else None
+
+
 def _compile(measures: Measures) -> dict[str, Any]:
     numbers = measures.steps.table["number"]
     return {
@@ -200,6 +240,7 @@ def _kernels(measures: Measures) -> dict[str, Any] | None:
         "bound": bound,
         "bound_share": _share(1 - bound["nothing"] / stream.count) if stream.count else None,
         "module_share": _share(bound["module"] / stream.count) if stream.count else None,
+        "bound_by_order": kernels.by_order(stream.sums),
         "by_type": kernels.top(measures.types),
         "by_name": kernels.top(kernels.by_name(stream.sums, stream.names)),
         "by_module": kernels.top(kernels.by_module(stream.sums, stream.texts)),
@@ -236,6 +277,8 @@ def _sources(measures: Measures) -> dict[str, str]:
         sources["modules"] = "module spans"
     if measures.waits.height:
         sources["dataset"] = "host spans"
+    if measures.pipelines:
+        sources["dataset_pipelines"] = "MindSpore's dataset profiler"
     if measures.sums.height:
         sources["api_statistic"] = "host spans"
     if measures.calls.height:

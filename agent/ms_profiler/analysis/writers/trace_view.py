@@ -3,8 +3,9 @@
 A bare JSON list of events as in MindSpore's public profiler documents: `X` (duration), `M` (metadata), `C` (counter),
 `s` and `f` (ends of a flow). `ts` and `dur` are strings in microseconds since the epoch with three decimals, cut from
 integer nanoseconds. An instant is an `X` without duration: MindStudio Insight does not read the kind meant for it. Only
-what the host calls of an operator carries the category `cpu_op`, from which msprof-analyze counts operators; the
-kernels it launches are in the lane `CPU OP`, with a flow where the launch is known.
+what the host calls of operators and compiled graphs, and the steps, carry the category `cpu_op`, among which
+msprof-analyze looks for calls and for a step by its number. The kernels that are launched are in the lane `CPU OP`,
+with a flow where the launch is known.
 
 Rows are built by Polars, 1.5 million a second; formatting them one by one in Python makes 0.5 million.
 """
@@ -20,9 +21,10 @@ import polars as pl
 
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, overlap, scopes
+from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.writers.communication import by_call
-from ms_profiler.analysis.writers.lanes import COMMUNICATION, OVERLAP, OVERLAP_LANES, SCOPES, Lanes
+from ms_profiler.analysis.writers.lanes import COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS, Lanes
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag
 
@@ -31,6 +33,8 @@ _CHUNK: Final = 100_000
 _FRACTIONS: Final = pl.Series([f".{number:03d}" for number in range(1000)])
 _THREAD: Final = ["process", "thread"]
 _LANE: Final = ["process", "lane"]
+#: what is a call that launches kernels
+_CALLS: Final = (Category.OP, Category.GRAPH)
 #: name and category of a flow inside the framework
 _FLOW: Final = '"name":"mindspore_to_self","cat":"async_mindspore","bp":"e"'
 
@@ -121,17 +125,18 @@ class _Rows:
         return self.step_texts.gather(intervals.locate(times, self.steps).fill_null(self.steps.height))
 
     def _steps(self) -> pl.Series:
-        steps = self.measures.steps
-        pid, tid = self.lanes.place(steps.process, steps.thread)
-        table = steps.recorded
+        table = self.measures.steps.recorded
+        # msprof-analyze takes a step that begins where the last one ends for a part of it: a nanosecond is between them
+        touches = table["end_ns"] == table["start_ns"].shift(-1)
+        lengths = table["duration_ns"] - touches.fill_null(False).cast(pl.Int64)
         return _text(
             pl.lit('{"ph":"X","name":"ProfilerStep#'),
             table["number"].cast(pl.String),
-            pl.lit(f'","pid":{pid},"tid":{tid},"ts":"'),
+            pl.lit(f'","pid":{HOST},"tid":{STEPS},"ts":"'),
             *_microseconds(table["start_ns"]),
             pl.lit('","dur":"'),
-            *_microseconds(table["duration_ns"]),
-            pl.lit('","cat":"","args":{}}'),
+            *_microseconds(lengths.clip(lower_bound=0)),
+            pl.lit('","cat":"cpu_op","args":{}}'),
         )
 
     def _overlap(self) -> pl.Series:
@@ -180,6 +185,7 @@ class _Rows:
                 types.gather(placed["kernel"]),
                 self._step_of(placed["start_ns"]),
                 _argument("module", texts.gather(placed["module"])),
+                _BOUNDS.gather(placed["bound"]),
                 _argument("shapes", texts.gather(placed["shapes"])),
                 _PARTS.gather(placed["part"]),
                 pl.lit("}}"),
@@ -260,7 +266,7 @@ def _microseconds(nanoseconds: pl.Series) -> tuple[pl.Series, pl.Series]:
 def _category_text(number: int) -> str:
     known = number in Category.__members__.values()
     name = Category(number).name.lower() if known else Category.OTHER.name.lower()
-    return f'","cat":"{"cpu_op" if number == Category.OP else ""}","args":{{"category":"{name}"'
+    return f'","cat":"{"cpu_op" if number in _CALLS else ""}","args":{{"category":"{name}"'
 
 
 _CATEGORIES: Final = pl.Series([_category_text(number) for number in range(256)])
@@ -270,4 +276,5 @@ _MARKS: Final = pl.Series(
         for marks in range(8)
     ]
 )
+_BOUNDS: Final = pl.Series([',"bound":"by order"' if bound == Bound.ORDER else "" for bound in sorted(Bound)])
 _PARTS: Final = pl.Series([f',"part":"{part.name.lower()}"' if part else "" for part in Part])

@@ -72,18 +72,28 @@ class Plugin:
     def apply(self, session: "Session") -> None:
         """Wrap every target that is there; never raise."""
         self.state.clear()
+        self._apply_quickly(session, self._concerns)
+
+    def add(self, session: "Session", concern: Callable[["Session"], list[Target]]) -> None:
+        """Wrap the targets of one concern as well; never raise."""
+        self._apply_quickly(session, (concern,))
+
+    def redirect(self, session: "Session") -> None:
+        """Let ours stand in for the framework's own profiler, if it has one."""
+
+    def _apply_quickly(self, session: "Session", concerns: Iterable[Callable[["Session"], list[Target]]]) -> None:
         # what is made here stays; looking through all of a framework's objects for garbage would take 100 ms
         collecting = gc.isenabled()
         gc.disable()
         try:
-            self._apply_all(session)
+            self._apply_all(session, concerns)
         finally:
             if collecting:
                 gc.enable()
 
-    def _apply_all(self, session: "Session") -> None:
+    def _apply_all(self, session: "Session", concerns: Iterable[Callable[["Session"], list[Target]]]) -> None:
         copies: dict[str, list[tuple[Any, Any]]] = {}
-        for concern in self._concerns:
+        for concern in concerns:
             for target in self._declared(concern, session):
                 try:
                     original, replacement = self._apply(target)

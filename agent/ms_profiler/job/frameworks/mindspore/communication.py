@@ -4,18 +4,20 @@ MindSpore has them as primitives, `ops.AllReduce` and so on, and as functions in
 `ops.communication` and `mint.distributed`. All of them end in a primitive of its own, and that is recorded, as
 `AllReduce@group`: the functions themselves may be captured into a graph, which a function of ours in their place
 would change. Bytes are those of the input, from shape and type; no value is read. Times are those of the host, which
-in most cases only queues the work. What a compiled graph communicates is among its kernels.
+in most cases only queues the work. For what a compiled graph communicates see `exchanges`.
 """
 
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import RAISED, Target, keep_signature
-from ms_profiler.store.format import Category, Kind
+from ms_profiler.job.frameworks.mindspore import ranks
+from ms_profiler.job.frameworks.mindspore.ranks import MANAGEMENT
+from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
@@ -25,7 +27,6 @@ PRIMITIVES = "mindspore.ops.operations.comm_ops"
 GENERATED = "mindspore.ops.auto_generate.gen_ops_prim"
 PREFIXES = ("InnerComm", "DistComm")
 HANDLES = ("mindspore.communication.comm_func", "mindspore.ops.function.comm_func")
-MANAGEMENT = "mindspore.communication.management"
 
 #: begin of a primitive's name, without the prefixes above -> what it does; the first that fits counts
 KINDS = {
@@ -49,8 +50,6 @@ KINDS = {
 }
 #: parameters that are the input, the first that is there; in others results arrive
 INPUTS = ("input", "input_list", "scatter_list")
-#: Characters of a list of ranks; a longer one is written as ranges.
-RANKS_MOST = 4000
 
 
 def kind_of(primitive: str) -> str:
@@ -70,28 +69,13 @@ def size(value: Any) -> int:
     return 0
 
 
-def ranges(ranks: Iterable[int]) -> str:
-    """Return ranks as text: "0,1,2", or "0-2" where that would be too long."""
-    listed = list(ranks)
-    text = ",".join(map(str, listed))
-    if len(text) <= RANKS_MOST:
-        return text
-    parts: list[list[int]] = []
-    for rank in listed:
-        if parts and rank == parts[-1][1] + 1:
-            parts[-1][1] = rank
-        else:
-            parts.append([rank, rank])
-    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in parts)
-
-
 class Collectives:
     """Record collectives, and once for each group who is in it."""
 
     def __init__(self, session: "Session") -> None:
         self.session = session
         self._labels: dict[tuple[str, str], int] = {}
-        self._groups: set[str] = set()
+        self._notes = ranks.notes(session)
 
     def primitive(self, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Return what makes the replacement of `__call__` of a primitive that does `kind`.
@@ -139,19 +123,9 @@ class Collectives:
         label = self._labels.get((kind, group))
         if label is None:
             label = self._labels[kind, group] = self.session.recorder.intern(f"{kind}@{group}")
-            if group not in self._groups:
-                self._note(group)
+            self._notes.group(group)
+            self._notes.rank()
         return label
-
-    def _note(self, group: str) -> None:
-        try:
-            ranks = sys.modules[MANAGEMENT].get_process_group_ranks(group)
-        except Exception:  # noqa: BLE001 - MindSpore cannot tell, and says so in many ways
-            return
-        self._groups.add(group)
-        recorder = self.session.recorder
-        now, label = recorder.now(), recorder.intern(f"group {group} ranks {ranges(ranks)}")
-        recorder.record(Kind.INSTANT, Category.COMMUNICATION, 0, label, now, now, len(ranks))
 
 
 def targets(session: "Session") -> list[Target]:

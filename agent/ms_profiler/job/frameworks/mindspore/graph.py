@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import RAISED, Labels, Target, keep_signature, loaded
+from ms_profiler.job.frameworks.mindspore import exchanges
 from ms_profiler.job.frameworks.mindspore.recompile import History, Signature, signature
 from ms_profiler.store.format import Category
 
@@ -49,6 +50,7 @@ class Compilation:
         #: of all threads, innermost last; usually empty, which is all that a call that compiles nothing looks at
         self._running: list[Running] = []
         self._history = History()
+        self._graphs = exchanges.Graphs(session)
         #: class -> the object of it that was compiled last
         self._latest: dict[type, weakref.ref[Any]] = {}
 
@@ -63,7 +65,7 @@ class Compilation:
                 ended(obj, RAISED)
                 raise
             if running:
-                ended(obj, 0)
+                ended(obj, 0, self, result)
             return result
 
         return keep_signature(original, compile)
@@ -79,13 +81,20 @@ class Compilation:
                 ended(self, RAISED)
                 raise
             if running:
-                ended(self, 0)
+                ended(self, 0, self, result)
             return result
 
         return keep_signature(original, compile)
 
-    def _ended(self, key: Any, flags: int) -> None:
-        """Note that `compile` of this cell or executor ended on this thread, whether or not it compiled something."""
+    def _ended(self, key: Any, flags: int, executor: Any = None, result: Any = None) -> None:
+        """Note that `compile` of this cell or executor ended on this thread, whether or not it compiled something.
+
+        Args:
+            key: cell or executor.
+            flags: of the span.
+            executor: whose `compile` it was.
+            result: of that: MindSpore's name for the graph, and for a cell whether it was compiled.
+        """
         thread = threading.get_ident()
         for index in range(len(self._running) - 1, -1, -1):
             running = self._running[index]
@@ -95,6 +104,10 @@ class Compilation:
                     with self.session.guard("noting why a graph was compiled again"):
                         self._explain(running, running.now)
                 self.session.recorder.end(running.token, flags)
+                if not flags:
+                    with self.session.guard("reading what a graph exchanges"):
+                        phase = result[0] if isinstance(result, tuple) else result
+                        self._graphs.compiled(executor._graph_executor, phase)
                 return
 
     def checks(self, original: Callable[..., Any]) -> Callable[..., Any]:

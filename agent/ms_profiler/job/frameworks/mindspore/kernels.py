@@ -35,7 +35,7 @@ class KernelStream:
     def __init__(self, session: "Session", recorder: Any) -> None:
         self.session = session
         self._recorder = recorder
-        self._folder = layout.process_dir(session.result, os.getpid())
+        self._folder = ""  # of the process, in the store that the window goes to
         self._windows = 0
         self._running = ""
         self._yielded = 0
@@ -45,9 +45,13 @@ class KernelStream:
 
     def start(self) -> None:
         """Begin a window, unless one is running, the script's own profiler is, or the disk has had its share."""
-        if self._running or self._yielded or not self._affordable():
+        session, home = self.session, self.session.home
+        if self._running or self._yielded or home is None or not session.wants("CPU") or not self._affordable():
             return
-        session = self.session
+        if not session.steps.recording:
+            return
+        if home.folder != self._folder:
+            self._folder, self._windows, self._bytes = home.folder, 0, 0
         folder = layout.window_dir(self._folder, self._windows)
         os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
         os.mkdir(folder, layout.DIRECTORY_MODE)
@@ -76,13 +80,13 @@ class KernelStream:
     def stepped(self, count: int) -> tuple[int, bool]:
         """Begin, end or empty a window between two steps, as schedule and number of kernels ask for."""
         was = self._running
-        schedule = self.session.steps.schedule
-        wanted = schedule is None or schedule.records(count)
+        scheduled = self.session.steps.schedule is not None
+        wanted = self.session.steps.recording
         if not wanted or count - self._began >= self._steps:
             self.stop()
         if wanted:
             self.start()
-        due = self._began + self._steps if self._running and schedule is None else count + 1
+        due = self._began + self._steps if self._running and not scheduled else count + 1
         return due, was != self._running
 
     def yield_to(
@@ -102,10 +106,13 @@ class KernelStream:
         result = wrapped(*args, **kwargs)
         with self.session.guard("going on after the script's own profiler"):
             self._yielded = max(self._yielded - 1, 0)
-            schedule = self.session.steps.schedule
-            if schedule is None or schedule.records(self.session.steps.count):
-                self.start()
+            self.start()
         return result
+
+    @property
+    def _flush(self) -> int:
+        home = self.session.home
+        return home.options.op_flush if home is not None else 0
 
     @staticmethod
     def _wait() -> None:
@@ -131,7 +138,7 @@ class KernelStream:
         self._bytes += size
         steps = self.session.steps.count - self._began
         if kernels and steps > 0:
-            self._steps = max(self.session.options.op_flush * steps // kernels, 1)
+            self._steps = max(self._flush * steps // kernels, 1)
         return kernels
 
     def _affordable(self) -> bool:
@@ -148,7 +155,7 @@ def targets(session: "Session") -> list[Target]:
     """Start the stream, and declare what it makes way for."""
     from ms_profiler.job.frameworks.mindspore import takeover
 
-    if not session.owner or "CPU" not in session.options.activities or takeover.kept:
+    if not session.owner or takeover.kept:
         return []
     recorder = sys.modules["mindspore._c_expression"].Profiler.get_instance("CPU")
     if recorder is None:
@@ -156,9 +163,8 @@ def targets(session: "Session") -> list[Target]:
         return []
     stream = KernelStream(session, recorder)
     session.at_step(stream.stepped)
+    session.at_start(stream.start)
     session.at_end(stream.stop)
-    if session.steps.schedule is None or session.steps.schedule.records(0):
-        stream.start()
     return [
         Target(OWN_PROFILER, "CpuProfiler.start", stream.yield_to),
         Target(OWN_PROFILER, "CpuProfiler.stop", stream.resume),

@@ -1,6 +1,7 @@
 """The plugin: which concerns there are, and what MindSpore says about itself."""
 
 import sys
+from typing import TYPE_CHECKING
 
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.mindspore import (
@@ -13,11 +14,17 @@ from ms_profiler.job.frameworks.mindspore import (
     modules,
     mstx,
     optimizers,
+    own_profiler,
+    pipeline,
     primitives,
     pynative,
+    ranks,
     sync,
     takeover,
 )
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
 
 
 class MindSpore(base.Plugin):
@@ -33,12 +40,19 @@ class MindSpore(base.Plugin):
             pynative,
             primitives,
             communication,
+            ranks,
             data,
+            pipeline,
             checkpoint,
             sync,
             mstx,
+            own_profiler,
         )
         super().__init__("mindspore", [concern.targets for concern in concerns])
+
+    def redirect(self, session: "Session") -> None:
+        """Let ours stand in for MindSpore's own profiler classes."""
+        self.add(session, own_profiler.targets)
 
     @property
     def yielded(self) -> str:

@@ -9,16 +9,18 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import Target, loaded, span
-from ms_profiler.job.frameworks.mindspore import recompute
+from ms_profiler.job.frameworks.base import Target, span
+from ms_profiler.job.frameworks.mindspore import own_gradients, recompute
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
 GRADIENTS = "mindspore.ops.composite.base"
-#: The forward pass, innermost function first: where there is the first one, the second calls it.
+#: The forward pass by version, the innermost function first: where there is the first one, the second calls it.
 FORWARDS = ("_pynative_func_grad_forward", "_pynative_forward_run")
+#: The same before it was a function: both classes have a method of their own. It takes the function first, too.
+CLASSES = ("GradOperation", "_Grad")
 
 
 def targets(session: "Session") -> list[Target]:
@@ -42,10 +44,11 @@ def targets(session: "Session") -> list[Target]:
                 steps.call_ended(id(args[0]) if args else 0, now())
 
     there = vars(sys.modules.get(GRADIENTS, recompute))
-    name = next((name for name in FORWARDS if name in there), FORWARDS[0])
-    executor = loaded("mindspore.graph.api", "mindspore.common.api")
+    name = next((name for name in FORWARDS if name in there), "")
+    methods = [f"{kind}.{FORWARDS[1]}" for kind in CLASSES if hasattr(there.get(kind), FORWARDS[1])]
+    paths = [name] if name else methods or [FORWARDS[0]]
     return [
-        Target(GRADIENTS, name, forward, copies=True),
-        Target(executor, "_PyNativeExecutor.grad", span(session, "backward", Category.BACKWARD)),
+        *(Target(GRADIENTS, path, forward, copies=bool(name)) for path in paths),
+        *own_gradients.targets(session),
         *recompute.targets(session),
     ]

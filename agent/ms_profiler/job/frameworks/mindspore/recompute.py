@@ -3,6 +3,7 @@
 In graph mode it is compiled into the graph, where its kernels carry "recompute" in their scope.
 """
 
+import sys
 import threading
 from collections.abc import Callable
 from types import FunctionType, MethodType
@@ -73,7 +74,18 @@ def targets(session: "Session") -> list[Target]:
             return wrapped(*args, **kwargs)
         return record(wrapped, instance.recompute_fn, args, kwargs)
 
-    return [
-        Target(MODULE, "_RecomputeCell.bprop", cell),
-        Target(MODULE, "_RecomputeHandle.recompute", handle),
-    ]
+    def state(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        # what computes is a closure that is made anew for each block, and only its state knows it
+        if not args:
+            return wrapped(*args, **kwargs)
+        function = args[0]
+
+        def again(*inputs: Any) -> Any:
+            return record(function, function, inputs, {})
+
+        return wrapped(again, *args[1:], **kwargs)
+
+    without_reentrance = Target(MODULE, "_RecomputeHandle.recompute", handle)
+    if hasattr(sys.modules.get(MODULE), "_RecomputeState"):  # until MindSpore 2.9
+        without_reentrance = Target(MODULE, "_RecomputeState.__init__", state)
+    return [Target(MODULE, "_RecomputeCell.bprop", cell), without_reentrance]

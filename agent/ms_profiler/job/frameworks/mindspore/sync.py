@@ -3,6 +3,7 @@
 One read may call another; only the outermost is recorded.
 """
 
+import inspect
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -40,12 +41,18 @@ class Waits:
         self._inside = _Inside()
 
     def innermost(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Return what makes the replacement of a method without arguments that waits, and calls no other that does."""
+        """Return what makes the replacement of a method without arguments that waits, and calls no other that does.
+
+        In a version where it takes any, it is replaced as the others are.
+        """
         recorder, inside, forked = self.session.recorder, self._inside, base.forked
         label, category = recorder.intern(name), int(Category.SYNC)
         begin, end = recorder.begin, recorder.end
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            if not _takes_nothing(original):
+                return self.named(name)(original)
+
             def wait(self: Any) -> Any:
                 if inside.value:
                     return original(self)
@@ -93,6 +100,12 @@ class Waits:
             return keep_signature(original, wait)
 
         return make
+
+
+def _takes_nothing(method: Callable[..., Any]) -> bool:
+    code = getattr(method, "__code__", None)
+    several = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+    return code is not None and (code.co_argcount, code.co_kwonlyargcount, code.co_flags & several) == (1, 0, 0)
 
 
 def targets(session: "Session") -> list[Target]:

@@ -63,7 +63,7 @@ def _decide(parsed: options.Parsed, value: str, counts: bool, devices: str) -> t
     if chosen is None or not counts or "--multiprocessing-fork" in sys.orig_argv:
         return "", ""
     identity = process.identity(os.environ)
-    if not process.selected(chosen.ranks, identity.rank, identity.world_size):
+    if not identity.selected(chosen.ranks):
         return "", ""
     if has_npu(devices) and not usable_backend():
         return "an NPU is here, and only MindSpore's own profiler can record it", _in_its_words(chosen)

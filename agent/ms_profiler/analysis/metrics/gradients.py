@@ -1,0 +1,279 @@
+"""Which kernels of a forward pass the kernels of a backward pass can be the gradients of, by their order alone.
+
+Autograd runs its nodes in the reverse order of their creation: with MindSpore 2.10's own numbers of its nodes, each one
+ran after all that were created after it, in every network looked at. So the owners of the kernels of a backward pass,
+read in order, go backwards through the forward pass, and what the types of some say about theirs bounds the others'.
+
+A type says something where only some operators launch such a kernel: `ReluGrad` comes from a `ReLU`, once; the kernels
+of a matrix product are at most two of one gradient; a `Mul` does not come from what has kernels of its own as its
+gradient. With candidates c_1, c_2, ... from the last one to the first, of which c_i launches at most m_i such kernels,
+kernel j of n, counted from 0, has
+
+    an owner not after  the first c_i with m_1 + ... + m_i > j
+    an owner not before the last c_i with m_i + m_i+1 + ... >= n - j.
+
+Where every candidate has launched all it can, that is one operator; where some were not differentiated it is a range.
+Operators of unknown types are candidates for everything, as often as need be. A pass that contradicts itself is given
+up. Which operator launches what was measured, operator by operator, with the kernels of MindSpore 2.10 for CPU.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics.scopes import Part, Scope
+
+#: what is read of each kernel: `backward` is the pass it is of, null in the forward pass
+KERNELS: Final = pl.Schema({"kernel": pl.UInt32, "backward": pl.UInt32})
+#: per kernel of a backward pass: the rows between which its owner is, and whether that may have had no kernel itself
+OWNERS: Final = pl.Schema(
+    {
+        "row": pl.Int64,
+        "backward": pl.UInt32,
+        "first": pl.Int64,
+        "last": pl.Int64,
+        "end": pl.Int64,  # row of the first kernel of the backward pass
+        "unseen": pl.Boolean,
+    }
+)
+
+#: more than any pass has kernels; the sum over a batch's candidates stays below `_GROUP`
+_UNLIMITED: Final = 1 << 20
+#: between the keys of two groups
+_GROUP: Final = 1 << 40
+#: a row beyond all
+_NONE: Final = 1 << 39
+#: rounds of narrowing, as the bounds of one family narrow those of another; more changed nothing in any network
+_ROUNDS: Final = 2
+
+#: a kernel that computes the gradient of one operator, named after it
+_GRADIENT: Final = re.compile(r"_*(\w+?)(?:Grad(?!ient)|Backward|Backprop(?:Input|Filter))(?:V\d+|Ext|With\w+)?")
+_VARIANT: Final = re.compile(r"(?:v\d+|ext|with(?:argmax|indices|mask))$")
+_MATMUL: Final = "matmul"
+_ELEMENTWISE: Final = "elementwise"
+_PRODUCTS: Final = frozenset({"matmul", "batchmatmul"})
+#: how many kernels of a family one operator launches at most, where not one
+_SEVERAL: Final = {"SmoothL1LossGrad": 2, "Expand/_SoftmaxBackward/Mul": 2}
+#: gradients that are expanded to several kernels, of which it is known how many
+_COUNTED: Final = frozenset({"softmax"})
+#: operators that are computed with the kernel of another's gradient
+_ALIASES: Final = {"conv2dbackpropinput": "conv2d", "conv3dbackpropinput": "conv3d"}
+
+
+def _keys(*lines: str) -> frozenset[str]:
+    return frozenset(name.lower() for line in lines for name in line.split())
+
+
+#: operators without a gradient, or whose gradients are kernels named after them, products or sums
+_OWN_KERNELS: Final = _PRODUCTS | _keys(
+    "AdaptiveAvgPool2D AdaptiveMaxPool2D AvgPool AvgPool3D BatchNorm BiasAdd Conv2D Conv3D Dropout Elu GatherD",
+    "GroupNorm HSigmoid HSwish LayerNorm LogSoftmax LSTM MaxPool MaxPool3D PReLU ReLU ReLU6 ResizeBilinear",
+    "ResizeNearestNeighbor Rsqrt Sigmoid SmoothL1Loss Softmax Sqrt Tanh",
+    "Argmax Argmin ArgMaxWithValue Equal FillScalar Floor Greater GreaterEqual IsFinite IsInf IsNan Less LessEqual",
+    "LogicalAnd LogicalNot LogicalOr LogicalXor NotEqual OneHot Ones OnesLike Randn Range Zeros ZerosLike",
+)
+#: operators whose gradients are of several elementwise kernels, of sums and copies
+_COMPOSED: Final = _keys(
+    "Abs Add Cast Concat Cos Div Erf Erfinv Exp Gather GeLU Lerp Log MaskedFill MaxDim Maximum MinDim Minimum Mul Neg",
+    "Pow RealDiv Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReverseV2 Select Sign Sin Slice",
+    "Softplus Square Stack Sub Tile Transpose Unstack",
+)
+#: kernels that gradients are composed of, and that what only looks at a tensor in another way has none of
+_ELEMENTS: Final = _keys(
+    "Cast Cos Div Equal Exp Greater GreaterEqual Less LessEqual Log LogicalAnd MaskedFill Mul Neg NotEqual Pow RealDiv",
+    "Select Sign Sin Square Sub Tile",
+)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the name of a kernel says about its place in both passes.
+
+    Attributes:
+        family: of the kernels with the same candidates, in a backward pass; None where it may come from anything.
+        stem: key of the operator that the family is named after, where it is.
+        key: of its own type, in a forward pass.
+        expanded: it is one of several kernels for one gradient.
+    """
+
+    family: str | None
+    stem: str | None
+    key: str
+    expanded: bool = False
+
+    @classmethod
+    def of(cls, scope: Scope) -> "Roles":
+        """Read the name of a kernel."""
+        key = _key(scope.type)
+        key = _ALIASES.get(key, key)
+        if scope.expanded:
+            matched = _GRADIENT.fullmatch(scope.path.partition("/")[2])
+            if matched:
+                return cls(f"{scope.path}/{scope.type}", _key(matched[1]), key, expanded=True)
+            return cls(None, None, key)
+        if scope.part == Part.BACKWARD:
+            return cls(None, None, key)  # of a compiled function, which runs in any order
+        if key in _PRODUCTS:
+            return cls(_MATMUL, None, key)
+        if matched := _GRADIENT.fullmatch(scope.type):
+            return cls(scope.type, _key(matched[1]), key)
+        return cls(_ELEMENTWISE if key in _ELEMENTS else None, None, key)
+
+    def launches(self, other: "Roles") -> int:
+        """Return how many kernels of `other`'s family one operator with this kernel launches for its gradient."""
+        if other.family is None:
+            return 0
+        if self.key not in _OWN_KERNELS and self.key not in _COMPOSED:
+            return _UNLIMITED
+        if other.family == _ELEMENTWISE:
+            return 0 if self.key in _OWN_KERNELS else _UNLIMITED
+        if other.family == _MATMUL:
+            return 2 if self.key in _PRODUCTS else 0
+        if self.key != other.stem:
+            return 0
+        if other.expanded and other.stem not in _COUNTED:
+            return _UNLIMITED
+        return _SEVERAL.get(other.family, 1)
+
+
+def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
+    """Return between which kernels of the forward pass the owner of each kernel of a backward pass is.
+
+    Args:
+        kernels: as `KERNELS`, of one lane, in its order.
+        begins: `backward`; `begin`, the first row that can be of the forward pass that belongs to it; `scripted`: the
+            script computes gradients itself, so that products and elementwise kernels may come from anywhere.
+        scopes: by row of the kernel names.
+
+    Returns:
+        `OWNERS`, in the order of the kernels, of the passes that could be resolved.
+    """
+    rows = kernels.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+    gradients = rows.drop_nulls("backward")
+    regions = (
+        gradients.with_columns(before=pl.col("row").shift(1))
+        .group_by("backward", maintain_order=True)
+        .agg(pl.col("row").first().alias("end"), (pl.col("before").first() + 1).alias("after"))
+        .join(begins, on="backward", maintain_order="left")
+        .select("backward", pl.max_horizontal("begin", "after", 0).alias("begin"), "end", "scripted")
+        .filter(pl.col("begin") < pl.col("end"))
+        .with_row_index("region")
+    )
+    if regions.is_empty():
+        return pl.DataFrame(schema=OWNERS)
+    roles = {name: Roles.of(scopes[name]) for name in rows["kernel"].unique()}
+    families = {role.family: role for role in roles.values() if role.family}
+    candidates = _Candidates(rows, regions, roles, families)
+    numbers = {family: number for number, family in enumerate(families)}
+    family = pl.DataFrame(
+        [(name, numbers[role.family], role.stem is not None) for name, role in roles.items() if role.family],
+        schema={"kernel": pl.UInt32, "family": pl.Int64, "certain": pl.Boolean},
+        orient="row",
+    )
+    number = pl.col("region") * len(families) + pl.col("family")
+    table = (
+        gradients.join(regions, on="backward", maintain_order="left")
+        .join(family, on="kernel", how="left", maintain_order="left")
+        .with_columns(group=pl.when(pl.col("certain") | ~pl.col("scripted")).then(number))
+    )
+    table = candidates.count(table.with_columns(candidates.known(table["group"])))
+    for _ in range(_ROUNDS):
+        table = candidates.narrow(_ordered(table))
+    table = _ordered(table)
+    sound = (pl.col("first") <= pl.col("last")).all().over("backward")
+    return table.filter(sound).select("row", "backward", "first", "last", "end", unseen=pl.col("group").is_null())
+
+
+class _Candidates:
+    """The kernels of forward passes, by region and family: whose operator may have launched one of that family.
+
+    Args:
+        rows: `row`, `kernel`, `backward`.
+        regions: `region`, `begin` and `end` (rows of the forward pass), apart from each other and in order.
+        roles: by row of the kernel names.
+        families: one role of each.
+    """
+
+    def __init__(
+        self, rows: pl.DataFrame, regions: pl.DataFrame, roles: dict[int, Roles], families: dict[str, Roles]
+    ) -> None:
+        links = [
+            (name, number, most)
+            for name, role in roles.items()
+            for number, other in enumerate(families.values())
+            if (most := role.launches(other))
+        ]
+        schema = {"kernel": pl.UInt32, "family": pl.Int64, "most": pl.Int64}
+        region = regions["begin"].search_sorted(rows["row"], side="right").cast(pl.Int64) - 1
+        found = (
+            rows.with_columns(region)
+            .filter((region >= 0) & (rows["row"] < regions["end"].gather(region.clip(lower_bound=0))))
+            .join(pl.DataFrame(links, schema=schema, orient="row"), on="kernel", maintain_order="left")
+            .select("row", "most", group=pl.col("begin") * len(families) + pl.col("family"))
+            .sort("group", "row")
+            .with_columns(since=pl.col("most").cum_sum().over("group"), total=pl.col("most").sum().over("group"))
+        )
+        self._rows, self._groups = found["row"], found["group"]
+        self._totals = found.group_by("group").agg(pl.col("total").first())
+        self._places = found["group"] * _GROUP + found["row"]
+        self._since = found["group"] * _GROUP + found["since"]
+        falling = found.with_columns(until=pl.col("total") - pl.col("since") + pl.col("most")).sort(
+            "group", "row", descending=[False, True]
+        )
+        self._falling_rows, self._until = falling["row"], falling["group"] * _GROUP + falling["until"]
+
+    def known(self, groups: pl.Series) -> pl.Series:
+        """Return the groups, null where they have no candidate: what may launch such a kernel has none itself."""
+        return groups.zip_with(groups.is_in(self._totals["group"].implode()), pl.Series([None], dtype=pl.Int64))
+
+    def count(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Add `first` and `last`: what the numbers of kernels and of candidates say.
+
+        Args:
+            table: kernels of backward passes, in order: `group`, `begin` and `end`.
+        """
+        counted = table.join(self._totals, on="group", how="left", maintain_order="left").with_columns(
+            number=pl.int_range(pl.len()).over("group"), n=pl.len().over("group")
+        )
+        base = counted["group"] * _GROUP
+        enough = counted["n"] <= counted["total"]
+        first = _at(self._rows, self._since.search_sorted(base + counted["n"] - counted["number"] - 1, side="right"))
+        last = _at(self._falling_rows, self._until.search_sorted(base + counted["number"], side="right"))
+        free = counted["group"].is_null()
+        return counted.with_columns(
+            first=pl.when(free).then("begin").when(enough).then(first).otherwise(_NONE),
+            last=pl.when(free).then(pl.col("end") - 1).when(enough).then(last).otherwise(-1),
+        )
+
+    def narrow(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Move `first` and `last` to candidates."""
+        base = table["group"] * _GROUP
+        at = self._places.search_sorted(base + table["first"].clip(upper_bound=_NONE), side="left")
+        before = self._places.search_sorted(base + table["last"].clip(lower_bound=-1), side="right").cast(pl.Int64) - 1
+        first = _at(self._rows, at).zip_with(_at(self._groups, at) == table["group"], pl.Series([_NONE]))
+        last = _at(self._rows, before).zip_with(
+            (before >= 0) & (_at(self._groups, before) == table["group"]), pl.Series([-1])
+        )
+        free = table["group"].is_null()
+        return table.with_columns(first=table["first"].zip_with(free, first), last=table["last"].zip_with(free, last))
+
+
+def _ordered(table: pl.DataFrame) -> pl.DataFrame:
+    """Let owners go backwards: none after that of a kernel before, none before that of a kernel behind."""
+    return table.with_columns(
+        pl.col("last").cum_min().over("backward"), pl.col("first").cum_max(reverse=True).over("backward")
+    )
+
+
+def _at(values: pl.Series, places: pl.Series) -> pl.Series:
+    """Return the values at places; any of them, where a place is beyond the last."""
+    if values.is_empty():
+        return pl.repeat(None, len(places), dtype=pl.Int64, eager=True)
+    return values.gather(places.cast(pl.Int64).clip(0, max(len(values) - 1, 0)))
+
+
+def _key(name: str) -> str:
+    """Return what the variants of an operator are known by: `GatherDGradV2`, `MaxPoolWithIndices`."""
+    return _VARIANT.sub("", name.replace("_", "").lower())

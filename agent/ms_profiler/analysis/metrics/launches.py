@@ -1,0 +1,75 @@
+"""Which span queued a kernel: both are in the order of the queue, but neither has all of the other's."""
+
+from typing import Final
+
+import polars as pl
+
+#: what one tries to match at once, from the widest stretch of the queue to the narrowest
+_STEP: Final = ["step", "key"]
+_SEGMENT: Final = ["step", "segment", "key"]
+_GAP: Final = ["gap", "key"]
+
+
+def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
+    """Return for each kernel the span that queued it; null where that is not known.
+
+    Not every span starts a kernel, and not every kernel has a span: those of a backward pass have none. They are
+    matched in order where there are as many kernels of one key in a step as spans; if not in all of it, then in a
+    segment of it. Between two neighbours matched so, the same is done for the keys that are left. No match may have a
+    kernel start before its span, or change the order of a lane.
+
+    Args:
+        kernels: `step`, `segment` (which only goes up: a backward pass begins another), `key`, `lane`, `start_ns`.
+        operators: `step`, `segment`, `key`, `start_ns` and `row`.
+    """
+    order = kernels.with_row_index("kernel")
+    runs = order.drop_nulls(["step", "key"]).sort("start_ns", "kernel")
+    spans = operators.sort("start_ns", "row").select(*_SEGMENT, "row", pl.col("start_ns").alias("queued_ns"))
+    whole = _as_many(runs, spans, _STEP)
+    rest = runs.join(whole, on=_STEP, how="anti")
+    parts = rest.join(_as_many(rest, spans, _SEGMENT), on=_SEGMENT)
+    kept = _in_order(pl.concat([_pair(runs.join(whole, on=_STEP), spans, _STEP), _pair(parts, spans, _SEGMENT)]))
+    if runs["lane"].n_unique() == 1 and not kept.is_empty():
+        kept = _in_order(pl.concat([kept, _between(runs, spans, kept)]))
+    return order.join(kept, on="kernel", how="left", maintain_order="left")["row"].cast(pl.UInt32)
+
+
+def _between(runs: pl.DataFrame, spans: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+    """Match what is left between two neighbours of one segment: what was queued between them ran between them."""
+    fences = kept.sort("kernel")
+    places = fences.join(runs.select("kernel", "step", "segment"), on="kernel", maintain_order="left")
+    inside = places.select("step", "segment", gap=pl.int_range(pl.len())).filter(
+        pl.col("step") == pl.col("step").shift(1), pl.col("segment") == pl.col("segment").shift(1)
+    )
+    sides = []
+    for table, place, known in ((runs, "kernel", "kernel"), (spans, "queued_ns", "row")):
+        gap = fences[place].search_sorted(table[place], side="left").cast(pl.Int64)
+        rest = table.with_columns(gap=gap).join(kept, on=known, how="anti")
+        sides.append(rest.join(inside, on=["gap", "step", "segment"], how="semi"))
+    return _pair(sides[0].join(_as_many(sides[0], sides[1], _GAP), on=_GAP), sides[1], _GAP)
+
+
+def _as_many(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Return the keys of which there are as many kernels as spans."""
+    counts = [table.group_by(keys).len() for table in (runs, spans)]
+    return counts[0].join(counts[1], on=[*keys, "len"]).drop("len")
+
+
+def _pair(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Return the n-th kernel and the n-th span of the same keys, unless one of them starts before its span."""
+    number = pl.int_range(pl.len()).over(keys).alias("number")
+    return (
+        runs.sort("start_ns", "kernel")
+        .with_columns(number)
+        .join(spans.select(*keys, "row", "queued_ns", number), on=[*keys, "number"])
+        .filter((pl.col("queued_ns") <= pl.col("start_ns")).all().over(keys))
+        .select("kernel", "lane", "start_ns", "row", "queued_ns")
+    )
+
+
+def _in_order(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Leave out the pairs that change the order of their lane."""
+    earlier = pl.col("queued_ns").cum_max().shift(1).over("lane")
+    later = pl.col("queued_ns").cum_min(reverse=True).shift(-1).over("lane")
+    crossed = (pl.col("queued_ns") < earlier) | (pl.col("queued_ns") > later)
+    return pairs.sort("lane", "start_ns", "kernel").filter(~crossed.fill_null(False))

@@ -1,0 +1,112 @@
+"""The backward passes of the stepping thread, and when what they compute the gradients of was queued."""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import gradients, intervals
+from ms_profiler.analysis.metrics.scopes import Scope
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.store.format import Category
+
+#: how names of spans begin in which a part of the forward pass is computed once more
+RECOMPUTE: Final = "recompute "
+#: what backward passes are called in which functions of the script may run
+SCRIPTED: Final = "backward with the script's gradients"
+#: what is asked for of each kernel, see `Passes.owned`
+QUEUED: Final = ("kernel", "lane", "window_ns", "after", "before", "backward")
+
+
+class Passes:
+    """The backward passes of a run.
+
+    Args:
+        spans: of the stepping thread, with their `row`.
+        names: texts by row.
+        steps: the steps in use.
+    """
+
+    def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> None:
+        again = pl.Series([name.startswith(RECOMPUTE) for name in names], dtype=pl.Boolean)
+        found = spans.filter((pl.col("category") == int(Category.BACKWARD)) & ~again.gather(spans["name"])).sort(
+            "start_ns"
+        )
+        step = intervals.locate(found["start_ns"], steps.table)
+        forward = spans.filter(pl.col("category") == int(Category.FORWARD))
+        # gradients of gradients: the forward pass of the outer one holds the inner one
+        inner = intervals.locate(found["start_ns"], intervals.union(forward)).is_not_null()
+        nested = found.select(inner.alias("inner"), step.alias("step")).select(
+            pl.col("inner").cast(pl.UInt32).cum_sum().over("step") - pl.col("inner").cast(pl.UInt32) > 0
+        )
+        self._table = found.select(
+            pl.col("row").cast(pl.UInt32).alias("backward"),
+            "start_ns",
+            pl.max_horizontal(steps.table["start_ns"].gather(step), _forward(found, forward, spans)).alias("since_ns"),
+            simple=~nested.to_series(),
+            scripted=(names == SCRIPTED).gather(found["name"]),
+        )
+
+    @property
+    def rows(self) -> pl.Series:
+        """Return the rows of their spans."""
+        return self._table["backward"]
+
+    def owned(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
+        """Return between which times the owners of kernels of backward passes were queued, as far as it is known.
+
+        Args:
+            kernels: `QUEUED`, by lane: when its window began, between which times it was queued itself, and the span
+                of the backward pass it is of, null in a forward pass.
+            scopes: by row of the kernel names.
+
+        Returns:
+            `place` (row of `kernels`), `after`, `before`.
+        """
+        placed = kernels.select(QUEUED).with_row_index("place")
+        found = [pl.DataFrame(schema={"place": pl.UInt32, "after": pl.Int64, "before": pl.Int64})]
+        found += [self._lane(lane, scopes) for lane in placed.partition_by("lane", maintain_order=True)]
+        return pl.concat(found)
+
+    def _lane(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
+        """Return the same for the kernels of one lane."""
+        passes = (
+            kernels.group_by("backward")
+            .agg(pl.col("window_ns").first())
+            .join(self._table.filter("simple"), on="backward")
+        )
+        # what is known of the queue is monotonic
+        windows = kernels["window_ns"].search_sorted(passes["window_ns"], side="left")
+        since = kernels["before"].search_sorted(passes["since_ns"].fill_null(0), side="left")
+        begins = passes.select(
+            "backward", "scripted", "start_ns", begin=pl.max_horizontal(windows, since).cast(pl.Int64)
+        )
+        owners = gradients.owners(kernels, begins.drop("start_ns"), scopes).join(
+            begins, on="backward", how="left", maintain_order="left"
+        )
+        # what had no kernel itself may have been queued before the first one that had, or after the last one
+        earlier = kernels["after"].gather((owners["begin"] - 1).clip(lower_bound=0))
+        first = (pl.col("first") == pl.col("begin")) & pl.col("unseen")
+        last = (pl.col("last") == pl.col("end") - 1) & pl.col("unseen")
+        times = owners.select(
+            kernels["place"].gather(owners["row"]),
+            "backward",
+            after=pl.when(first).then(earlier).otherwise(kernels["after"].gather(owners["first"])),
+            before=pl.when(last).then("start_ns").otherwise(kernels["before"].gather(owners["last"])),
+        )
+        return times.select(
+            "place",
+            pl.col("after").cum_max(reverse=True).over("backward"),
+            pl.col("before").cum_min().over("backward"),
+        )
+
+
+def _forward(passes: pl.DataFrame, forward: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
+    """Return when the forward pass began of which each backward pass computes the gradient, null where not known.
+
+    It is the last one before, unless nothing ran in it: then the script had run the network before it asked for
+    gradients.
+    """
+    ran = spans.filter(pl.col("category").is_in([int(Category.MODULE), int(Category.OP)]))["start_ns"].sort()
+    inside = ran.search_sorted(forward["start_ns"]) < ran.search_sorted(forward["end_ns"])
+    known = forward.select("start_ns", began=pl.when(inside).then("start_ns"))
+    return passes.select("start_ns").join_asof(known.sort("start_ns"), on="start_ns")["began"]

@@ -1,0 +1,70 @@
+"""What MindSpore's analyser remarks on the operators of a dataset pipeline, by its rules and thresholds."""
+
+from typing import Final
+
+from ms_profiler.analysis.metrics.pipelines import BUSY, HALF, LAZY, Pipeline, empty, label, name, per_worker, share
+from ms_profiler.analysis.readers.pipelines import Operator
+
+#: operators that run in their consumer's thread, or in one of their own: no workers to choose
+_SINGLE: Final = ("Barrier", "Concat", "EpochCtrl", "Rename", "Repeat", "Shuffle", "Skip", "Take", "Zip")
+#: what gives batches to a device, by release
+_DEVICE: Final = ("DeviceQueue", "DataQueue")
+#: percent of the samples in which a device finds its queue empty from which that is remarked on
+_STARVED: Final = 60.0
+#: by how many percent an input queue is fuller than the output queue
+_DIFFERENCE: Final = 50.0
+
+
+def processors(pipeline: Pipeline) -> list[str]:
+    """Return remarks on workers that are busy, or that are many and idle."""
+    remarks = []
+    for operator in _chosen(pipeline):
+        used, workers = per_worker(operator), operator.workers or 0
+        if used is None:
+            continue
+        if used > BUSY:
+            remarks.append(
+                f"{label(operator)} uses {used}% of a processor per worker: num_parallel_workers>{workers} may help."
+            )
+        elif used < LAZY and workers > 1:
+            remarks.append(
+                f"{label(operator)} uses {used}% of a processor per worker: num_parallel_workers={workers} may be more "
+                "than it needs."
+            )
+    return remarks
+
+
+def queues(pipeline: Pipeline) -> list[str]:
+    """Return remarks on sources that are slow, queues that starve a device, and operators that fall behind."""
+    remarks = []
+    for operator in _chosen(pipeline):
+        if name(operator) == "Batch":
+            continue
+        before = next(iter(pipeline.inputs(operator)), None)
+        behind = share(operator)
+        if before is None:
+            if behind is not None and behind <= HALF:
+                remarks.append(
+                    f"The queue of the source {label(operator)} is {behind}% full: "
+                    f"num_parallel_workers>{operator.workers} may speed up its input."
+                )
+        elif name(operator) in _DEVICE:
+            starved = empty(before)
+            if starved is not None and starved > _STARVED:
+                remarks.append(
+                    f"The input queue of {label(operator)} is empty in {starved}% of the samples: the device waits for "
+                    "data then."
+                )
+        else:
+            ahead = share(before)
+            if ahead is not None and behind is not None and ahead - behind > _DIFFERENCE:
+                remarks.append(
+                    f"The input queue of {label(operator)} is {ahead}% full and its output queue {behind}%: "
+                    f"{label(before)} gives more than it can take. Where it uses little of a processor, raise "
+                    "prefetch_size or num_parallel_workers."
+                )
+    return remarks
+
+
+def _chosen(pipeline: Pipeline) -> list[Operator]:
+    return [operator for operator in pipeline.operators if name(operator) not in _SINGLE]

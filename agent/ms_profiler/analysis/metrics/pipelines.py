@@ -1,0 +1,241 @@
+"""What the operators of each dataset pipeline do: how full their queues are, how busy their workers, which one is slow.
+
+A queue that is full waits for the operator behind it, one that is empty for the operator before it. So the slow
+operator has a full queue before it, unless it is a source, and an empty one behind it.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ms_profiler.analysis.readers.pipelines import Operator, Window
+
+#: percent of a queue from which it counts as full, and up to which as empty
+HALF: Final = 50.0
+#: samples from which queues say something
+ENOUGH: Final = 3
+#: percent of a processor for each worker: from the first on workers are busy, up to the second they mostly wait
+BUSY: Final = 75.0
+LAZY: Final = 20.0
+#: percent of a processor that several workers use together when only one of them can run at a time
+ALONE: Final = (60.0, 130.0)
+
+_LOST: Final = "operators of a dataset pipeline: the process ended before MindSpore wrote them"
+_UNREAD: Final = "operators of a dataset pipeline: what MindSpore wrote of them cannot be read"
+
+
+@dataclass
+class Pipeline:
+    """All windows of one pipeline.
+
+    Attributes:
+        process: pid.
+        number: the process's number of the dataset.
+        interval_ms: time from one sample to the next.
+        operators: by number, with the samples of all windows.
+        windows: how many there are.
+        observed_ns: how long they are together.
+        waits_ms: how long each batch was waited for.
+        pushes_ms: how long each took into the queue of a device.
+        periods_ms: from each batch to the next one.
+    """
+
+    process: int
+    number: int
+    interval_ms: int
+    operators: list[Operator]
+    windows: int = 0
+    observed_ns: int = 0
+    waits_ms: list[int] = field(default_factory=list)
+    pushes_ms: list[int] = field(default_factory=list)
+    periods_ms: list[int] = field(default_factory=list)
+
+    @property
+    def samples(self) -> int:
+        """Return how many samples there are of the queues."""
+        return max((len(operator.sizes) for operator in self.operators), default=0)
+
+    def inputs(self, operator: Operator) -> list[Operator]:
+        """Return the nearest operators before this one that have a queue."""
+        return [found for found, _ in self._before(operator)]
+
+    def _before(self, operator: Operator) -> Iterator[tuple[Operator, bool]]:
+        """Yield them, and whether they are drained one after the other."""
+        in_turn = operator.kind == "ConcatOp"
+        for child in (self.operators[number] for number in operator.children):
+            if child.length is not None:
+                yield child, in_turn
+            else:
+                yield from ((found, in_turn or below) for found, below in self._before(child))
+
+    def slowest(self) -> "Finding | None":
+        """Return what the queues say of the pipeline; None where they say nothing."""
+        if self.samples < ENOUGH:
+            return None
+        operator = self.operators[0]
+        if operator.length is None:
+            heads = self.inputs(operator)
+            if len(heads) != 1:
+                return None
+            operator = heads[0]
+        behind = share(operator)
+        if behind is None:
+            return None
+        if behind >= HALF:
+            return Finding(None, operator, None, behind)
+        while True:
+            before = list(self._before(operator))
+            shares = [found for found in (share(item) for item, _ in before) if found is not None]
+            if len(shares) < len(before) or any(in_turn for _, in_turn in before):
+                return None  # of inputs that are read one after the other, empty ones are also those that are done
+            if not shares or min(shares) >= HALF:
+                return Finding(operator, operator, min(shares, default=None), behind)
+            behind = min(shares)
+            operator = before[shares.index(behind)][0]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Which operator holds a pipeline up.
+
+    Attributes:
+        slow: the operator; None where batches are ready before they are asked for.
+        last: whose output queue was looked at.
+        before: percent to which its input queue is full; None for a source.
+        behind: percent to which its output queue is full.
+    """
+
+    slow: Operator | None
+    last: Operator
+    before: float | None
+    behind: float
+
+    @property
+    def evidence(self) -> str:
+        """Return the numbers that speak for it."""
+        if self.slow is None:
+            return f"the output queue of {label(self.last)} is {self.behind:g} % full"
+        parts = [f"its output queue is {self.behind:g} % full"]
+        if self.before is not None:
+            parts.insert(0, f"its input queue is {self.before:g} % full")
+        used = percent(self.slow)
+        if used is not None:
+            workers = self.slow.workers
+            who = f"its {workers} workers use" if workers and workers > 1 else "its worker uses"
+            parts.append(f"{who} {used:g} % of a processor")
+        return f"{label(self.slow)}: {', '.join(parts)}"
+
+    @property
+    def action(self) -> str:
+        """Return what to try."""
+        if self.slow is None:
+            return "The pipeline keeps ahead of the training; making it faster would change nothing."
+        slow, workers = label(self.slow), self.slow.workers or 0
+        used, each = percent(self.slow), per_worker(self.slow)
+        if used is not None and workers > 1 and ALONE[0] <= used <= ALONE[1] and self.slow.kind in _PYTHON:
+            return (
+                f"The {workers} workers of {slow} use about one processor together, as Python functions under the "
+                "interpreter's lock do: set python_multiprocessing=True, or use operators of MindSpore instead."
+            )
+        if each is not None and each > BUSY:
+            return f"Give {slow} more workers than {workers} (num_parallel_workers), or do less in it."
+        if each is not None and each < LAZY:
+            return (
+                f"The workers of {slow} mostly wait, for files, locks or sleeps: find out for what; more of them than "
+                f"{workers} (num_parallel_workers) wait for more of it at once."
+            )
+        return f"Give {slow} more workers than {workers} (num_parallel_workers), or move work out of it."
+
+
+#: operators that may call Python functions
+_PYTHON: Final = ("MapOp", "BatchOp", "GeneratorOp", "FilterOp")
+
+
+def pipelines(windows: Iterable[Window]) -> list[Pipeline]:
+    """Return the pipelines that could be read, the one with the most samples first.
+
+    Args:
+        windows: of `readers.pipelines.read`.
+    """
+    found: dict[tuple[Any, ...], Pipeline] = {}
+    for window in windows:
+        if window.interval_ms is None:
+            continue
+        shape = tuple((item.kind, item.workers, item.children, item.length) for item in window.operators)
+        key = (window.process, window.pipeline, shape)
+        pipeline = found.get(key)
+        if pipeline is None:
+            empty = [Operator(item.op_id, *form) for item, form in zip(window.operators, shape, strict=True)]
+            pipeline = found[key] = Pipeline(window.process, window.pipeline, window.interval_ms, empty)
+        for operator, item in zip(pipeline.operators, window.operators, strict=True):
+            operator.sizes += item.sizes
+            operator.percents += item.percents
+        pipeline.windows += 1
+        pipeline.observed_ns += window.end_ns - window.start_ns
+        pipeline.waits_ms += window.waits_ms
+        pipeline.pushes_ms += window.pushes_ms
+        pipeline.periods_ms += window.periods_ms
+    return sorted(found.values(), key=lambda pipeline: (-pipeline.samples, -pipeline.observed_ns))
+
+
+def lost(windows: Iterable[Window], first_ns: int) -> list[dict[str, Any]]:
+    """Return the windows of which nothing could be read, as `summary.json` has them.
+
+    Args:
+        windows: of `readers.pipelines.read`.
+        first_ns: first record of the run.
+    """
+    return [
+        {
+            "pid": window.process,
+            "what": _UNREAD if window.ended else _LOST,
+            "from_s": round((window.start_ns - first_ns) / 1e9, 6),
+            "to_s": round((window.end_ns - first_ns) / 1e9, 6),
+            "records": 0,
+        }
+        for window in windows
+        if window.interval_ms is None
+    ]
+
+
+def label(operator: Operator) -> str:
+    """Return name and number, "Map(id=1)"."""
+    return f"{name(operator)}(id={operator.op_id})"
+
+
+def name(operator: Operator) -> str:
+    """Return the type without "Op"."""
+    return operator.kind.removesuffix("Op")
+
+
+def average(operator: Operator) -> float | None:
+    """Return the mean number of items in the output queue; None without one or without samples."""
+    if operator.length is None or not operator.sizes:
+        return None
+    return sum(operator.sizes) / len(operator.sizes)
+
+
+def share(operator: Operator) -> float | None:
+    """Return to how many percent the output queue is full on average, two decimals: 100 * average / length."""
+    mean = average(operator)
+    if mean is None or not operator.length:
+        return None
+    return round(100 * round(mean, 2) / operator.length, 2)
+
+
+def empty(operator: Operator) -> float | None:
+    """Return in how many percent of the samples the output queue was empty, two decimals."""
+    if operator.length is None or not operator.sizes:
+        return None
+    return round(100 * operator.sizes.count(0) / len(operator.sizes), 2)
+
+
+def percent(operator: Operator) -> float | None:
+    """Return the mean processor time of all workers together, in percent of one processor, two decimals."""
+    return round(sum(operator.percents) / len(operator.percents), 2) if operator.percents else None
+
+
+def per_worker(operator: Operator) -> float | None:
+    """Return `percent` for each worker, two decimals."""
+    used = percent(operator)
+    return None if used is None or not operator.workers else round(used / operator.workers, 2)

@@ -1,0 +1,100 @@
+"""What of a store belongs to a run that shares it with others.
+
+A script may start the profiler while the variable's recording is on: both then have the same segments, and each is cut
+to its own time. Times here are CLOCK_MONOTONIC_RAW nanoseconds, as in the segments.
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ms_profiler.store.format import Kind
+from ms_profiler.store.run_info import RunInfo
+
+#: A step that the window cuts is kept when it has as many spans as this part of a usual one: a script starts the
+#: profiler in the middle of what the framework's loop calls a step, and stops it right before its end.
+PART = 0.5
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of time of a store.
+
+    Attributes:
+        start_ns: events that begin before are another run's; 0 where all of the store is this one's.
+        end_ns: so are those that begin from here on; 0 where it has no end.
+        shift: added to the numbers of steps.
+        step: number of the step that ran at the end, without `shift`.
+        step_ns: when that began; 0 where none did.
+        source: what told of it, a `store.format.StepSource`.
+    """
+
+    start_ns: int = 0
+    end_ns: int = 0
+    shift: int = 0
+    step: int = 0
+    step_ns: int = 0
+    source: int = 0
+
+    @classmethod
+    def of(cls, info: RunInfo) -> "Window":
+        """Return the window that the run's record tells of."""
+        known = {name: int(info.window.get(name, 0)) for name in cls.__dataclass_fields__}
+        return cls(**known)
+
+    def cut(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Keep the events of this run, and end with it those that went on.
+
+        Args:
+            events: rows of `slots.SLOTS`; steps are left as they are.
+        """
+        if not self.start_ns:
+            return events
+        step = pl.col("kind") == Kind.STEP
+        kept = events.filter(step | (pl.col("start_ns") >= self.start_ns))
+        if self.end_ns:
+            kept = kept.filter(step | (pl.col("start_ns") < self.end_ns)).with_columns(
+                end_ns=pl.when(step).then("end_ns").otherwise(pl.min_horizontal("end_ns", pl.lit(self.end_ns)))
+            )
+        return kept
+
+    def clamp(self, time_ns: int) -> int:
+        """Return the nearest time of this run."""
+        time_ns = max(time_ns, self.start_ns)
+        return min(time_ns, self.end_ns) if self.end_ns else time_ns
+
+    def steps(self, steps: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+        """Return the steps of this run, cut to its time, with its own numbers.
+
+        Args:
+            steps: rows of `slots.SLOTS`, of kind STEP.
+            spans: of this run, with `start_ns`.
+        """
+        if not self.start_ns:
+            return steps
+        end_ns = self.end_ns or 1 << 62
+        if self.step_ns and steps.filter(pl.col("arg") == self.step).is_empty():
+            # it had not ended when the run did; the thread that starts the profiler is the first to write
+            thread = steps["thread"][0] if steps.height else 1
+            last = (self.step_ns, end_ns + 1, self.step, 0, int(Kind.STEP), self.source, 0, thread)
+            steps = pl.concat([steps, pl.DataFrame([last], schema=steps.schema, orient="row")])
+        cut = steps.filter(pl.col("end_ns") > self.start_ns, pl.col("start_ns") < end_ns).with_columns(
+            start_ns=pl.max_horizontal("start_ns", pl.lit(self.start_ns)),
+            end_ns=pl.min_horizontal("end_ns", pl.lit(end_ns)),
+            whole=(pl.col("start_ns") >= self.start_ns) & (pl.col("end_ns") <= end_ns),
+        )
+        starts = spans["start_ns"].sort()
+        cut = cut.with_columns(
+            spans=(starts.search_sorted(cut["end_ns"]) - starts.search_sorted(cut["start_ns"])).cast(pl.Int64)
+        )
+        usual = cut.filter("whole")["spans"].median()
+        least = max(PART * float(str(usual or 0)), 1)
+        # what the schedule of another run leaves out was recorded for this one
+        return (
+            cut.filter(pl.col("whole") | (pl.col("spans") >= least))
+            .with_columns(
+                arg=(pl.col("arg").cast(pl.Int64) + self.shift).cast(pl.UInt64, strict=False),
+                flags=pl.lit(0, pl.UInt8),
+            )
+            .select(steps.columns)
+        )

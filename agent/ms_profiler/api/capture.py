@@ -1,0 +1,230 @@
+"""One profiler of a script: its options, its schedule, and the results it takes, one after the other."""
+
+import atexit
+import json
+import os
+import shutil
+import warnings
+import weakref
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from ms_profiler import log, options
+from ms_profiler.api import analyse as analysis
+from ms_profiler.api.schedule import ProfilerAction
+from ms_profiler.api.trace_handler import TraceHandler
+from ms_profiler.api.transitions import DEEDS, WARNINGS
+from ms_profiler.errors import MsProfilerError, StateError
+from ms_profiler.job import session as sessions
+from ms_profiler.job.recording import Recording
+from ms_profiler.store.format import StepSource
+
+#: Bytes of metadata that a result carries at most, as in MindSpore's public profiler documents.
+METADATA_MOST = 100 * 1024 * 1024
+
+
+class Capture:
+    """Take results.
+
+    Args:
+        values: options by name, members of enumerations among the values.
+        schedule: maps the number of a step to an action; None records from start to stop.
+        on_trace_ready: called with `owner` after each cycle; None analyses.
+        owner: what the script holds.
+        forgives: warn where the documents raise, because the script ran before with a warning.
+    """
+
+    def __init__(
+        self,
+        values: dict[str, Any],
+        schedule: Callable[[int], Any] | None,
+        on_trace_ready: Callable[[Any], Any] | None,
+        owner: Any,
+        forgives: bool,
+    ) -> None:
+        self._forgives = forgives
+        self._schedule = schedule
+        self._on_trace_ready = on_trace_ready
+        self._owner = weakref.ref(owner)
+        self._worker = ""
+        values = {name: _plain(value) for name, value in values.items() if value is not None}
+        if isinstance(on_trace_ready, TraceHandler):
+            values["output_path"] = on_trace_ready.dir_name or "./data"
+            self._worker = on_trace_ready.worker_name
+        self.options, self._messages = options.resolve(values)
+        for message in self._messages:
+            warnings.warn(message, stacklevel=4)
+        self._session = sessions.for_script()
+        self._recording: Recording | None = None
+        self._running = False  # the recording records
+        self._metadata: dict[str, Any] = {}
+        self._metadata_bytes = 0
+        self.started = False
+        self.stopped = False  # once at least
+        self.step = 0
+        self.action = self._action_of(0)
+        #: result directories taken so far
+        self.results: list[str] = []
+
+    # -- what a script asks for
+
+    def start(self) -> None:
+        """Begin, with the action of the step that runs now."""
+        if self.started:
+            self.refuse("The profiler has already started.", "Stop it before you start it again.")
+            return
+        if self.stopped and self.options.data_process:
+            self.refuse(
+                "The data pipeline cannot be measured a second time.", "Leave data_process out, or start once only."
+            )
+            return
+        self.started = True
+        atexit.register(_stop_at_exit, weakref.ref(self))
+        self._session.steps.script_began(self._session.recorder.now(), decides=self._schedule is not None)
+        self._pass(ProfilerAction.NONE, self.action)
+
+    def stop(self) -> None:
+        """End, and hand over what was recorded."""
+        if not self.started:
+            self.refuse("The profiler has not been started.", "Call start() first.")
+            return
+        self.started, self.stopped = False, True
+        self._pass(self.action, None)
+        self._session.steps.script_ended()
+
+    def next_step(self) -> None:
+        """End a step and begin the next."""
+        if not self.started:
+            self.refuse("step() was called while the profiler is stopped.", "Call start() first.")
+            return
+        self._session.steps.ended(StepSource.SCRIPT, self._session.recorder.now())
+        self.step += 1
+        before, self.action = self.action, self._action_of(self.step)
+        if (before, self.action) in DEEDS:
+            self._pass(before, self.action)
+            # no step is to pay for what was just done
+            self._session.steps.script_began(self._session.recorder.now(), again=True)
+
+    def refuse(self, message: str, remedy: str) -> None:
+        """Raise, or warn where the script did not fail before.
+
+        Raises:
+            StateError: unless this profiler forgives.
+        """
+        if not self._forgives:
+            raise StateError(message, remedy)
+        warnings.warn(f"{message} {remedy}", stacklevel=4)
+
+    def add_metadata(self, key: str, value: str, is_json: bool) -> None:
+        """Keep a text, or a JSON value, for every result from now on."""
+        if not isinstance(key, str) or not isinstance(value, str):
+            warnings.warn(f"metadata {key!r} is left out: key and value must be text", stacklevel=4)
+            return
+        content: Any = value
+        if is_json:
+            try:
+                content = json.loads(value)
+            except ValueError:
+                warnings.warn(f"metadata {key!r} is left out: its value is not JSON", stacklevel=4)
+                return
+        size = len(key) + len(value)
+        if self._metadata_bytes + size >= METADATA_MOST:
+            warnings.warn(f"metadata {key!r} is left out: a result carries less than 100 MB of it", stacklevel=4)
+            return
+        if key in self._metadata:
+            warnings.warn(f"metadata {key!r} was there already and is replaced", stacklevel=4)
+        self._metadata_bytes += size
+        self._metadata[key] = content
+        if self._recording is not None:
+            self._recording.info.metadata[key] = content
+
+    def analyse(self, async_mode: bool = False, **how: Any) -> None:
+        """Analyse the result taken last.
+
+        Args:
+            async_mode: do not wait for it.
+            how: as for `ms_profiler.analyse`.
+
+        Raises:
+            StateError: there is none yet.
+            MsProfilerError: the analysis failed.
+        """
+        if not self.results:
+            self.refuse("There is nothing to analyse yet.", "Call stop() before analyse().")
+            return
+        try:
+            analysis.run(self.results[-1], wait=not async_mode, **how)
+        except MsProfilerError as error:
+            if not self._forgives:
+                raise
+            log.line(str(error))
+
+    # -- the deeds of the table
+
+    def _pass(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
+        warning = WARNINGS.get((before, after)) if self._schedule is not None else None
+        if warning:
+            warnings.warn(warning, stacklevel=5)
+        for deed in DEEDS.get((before, after), ()):
+            getattr(self, f"_{deed}")()
+
+    def _make(self) -> None:
+        """Make the directory of the next result."""
+        recording = Recording(self.options, list(self._messages), self._session.identity)
+        recording.info.metadata.update(self._metadata)
+        as_dict = getattr(self._schedule, "to_dict", None)
+        if as_dict is not None:
+            recording.info.options["schedule"] = as_dict()
+        if recording.make("", self._worker):
+            self._recording = recording
+
+    def _begin(self) -> None:
+        if self._recording is not None:
+            number = self.step if self._schedule is not None else None
+            self._running = self._session.start(self._recording, number)
+
+    def _end(self) -> None:
+        recording, self._recording = self._recording, None
+        if recording is not None and self._running:
+            self._session.stop(recording)
+            self.results.append(recording.result)
+        self._running = False
+
+    def _discard(self) -> None:
+        """Remove a directory that nothing was recorded into."""
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            shutil.rmtree(recording.result, ignore_errors=True)
+
+    def _ready(self) -> None:
+        if not self.results:
+            return
+        owner = self._owner()
+        if self._on_trace_ready is None:
+            self.analyse(async_mode=self.options.analyse == "async")
+        elif owner is not None:
+            self._on_trace_ready(owner)
+
+    def _action_of(self, step: int) -> ProfilerAction:
+        if self._schedule is None:
+            return ProfilerAction.RECORD
+        action = self._schedule(step)
+        # MindSpore's own enumeration has the same values
+        return ProfilerAction(action.value if isinstance(action, Enum) else action)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as the variable would hold it."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _stop_at_exit(reference: "weakref.ref[Capture]") -> None:
+    capture = reference()
+    if capture is not None and capture.started:
+        with capture._session.guard("stopping the script's profiler"):
+            capture.stop()

@@ -1,0 +1,51 @@
+"""The enumerations of MindSpore's public profiler documents; their values are how the variable writes them."""
+
+from enum import Enum
+
+
+class ProfilerActivity(Enum):
+    """What is recorded: the framework on the CPU, the NPU, the GPU."""
+
+    CPU = "CPU"
+    NPU = "NPU"
+    GPU = "GPU"
+
+
+class ProfilerLevel(Enum):
+    """How much a device records."""
+
+    LevelNone = "LevelNone"
+    Level0 = "Level0"
+    Level1 = "Level1"
+    Level2 = "Level2"
+
+
+class AicoreMetrics(Enum):
+    """Which counters an AI core keeps."""
+
+    AiCoreNone = "None"
+    PipeUtilization = "PipeUtilization"
+    ArithmeticUtilization = "ArithmeticUtilization"
+    Memory = "Memory"
+    MemoryL0 = "MemoryL0"
+    MemoryUB = "MemoryUB"
+    ResourceConflictRatio = "ResourceConflictRatio"
+    L2Cache = "L2Cache"
+    MemoryAccess = "MemoryAccess"
+
+
+class ExportType(Enum):
+    """What a result is written as."""
+
+    Db = "db"
+    Text = "text"
+
+
+class HostSystem(Enum):
+    """What is recorded of the host."""
+
+    CPU = "cpu"
+    MEM = "mem"
+    DISK = "disk"
+    NETWORK = "network"
+    OSRT = "osrt"

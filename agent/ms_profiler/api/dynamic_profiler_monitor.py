@@ -1,0 +1,125 @@
+"""`DynamicProfilerMonitor`, as in MindSpore's public profiler documents."""
+
+import atexit
+import os
+import sys
+import warnings
+from typing import Any
+
+from ms_profiler import log
+from ms_profiler.errors import UsageError
+from ms_profiler.job import session as sessions
+from ms_profiler.job.control.dynamic import Dynamic
+from ms_profiler.job.control.dynamic_file import NAME, DynamicFile
+from ms_profiler.store.format import StepSource
+
+#: class -> the same as one of MindSpore's callbacks
+_callbacks: dict[type, type] = {}
+
+
+class DynamicProfilerMonitor:
+    """Record the steps that `<cfg_path>/profiler_config.json` asks for while the job runs.
+
+    A callback for MindSpore's `Model`, or called with `step` at the end of each step of a loop. The file is looked at
+    between steps; no process watches it. Steps count from 1, and those of a result have the same numbers.
+
+    Args:
+        cfg_path: directory of the file, which rank 0 makes with defaults when it is not there.
+        output_path: directory that receives a directory `rank{rank}_start{start_step}_stop{stop_step}` for each
+            recording, unless the file's `prof_path` names another.
+        poll_interval: seconds between two looks at the file.
+        kwargs: taken for the interface's sake; they do nothing.
+
+    Raises:
+        UsageError: there is no `cfg_path`.
+    """
+
+    def __new__(
+        cls,
+        cfg_path: str | None = None,
+        output_path: str = "./dyn_profile_data",
+        poll_interval: int = 2,
+        **kwargs: Any,
+    ) -> "DynamicProfilerMonitor":
+        """Return an instance that MindSpore, where it is imported, knows as a callback."""
+        train = sys.modules.get("mindspore.train")
+        base = getattr(train, "Callback", None)
+        if base is None or issubclass(cls, base):
+            return object.__new__(cls)
+        if cls not in _callbacks:
+            _callbacks[cls] = type(cls.__name__, (cls, base), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+        return object.__new__(_callbacks[cls])
+
+    def __init__(
+        self,
+        cfg_path: str | None = None,
+        output_path: str = "./dyn_profile_data",
+        poll_interval: int = 2,
+        **kwargs: Any,
+    ) -> None:
+        if cfg_path is None:
+            raise UsageError("cfg_path is None.", f"Pass the directory that holds {NAME}, or is to hold it.")
+        if isinstance(poll_interval, bool) or not isinstance(poll_interval, int) or poll_interval < 1:
+            warnings.warn(f"poll_interval is {poll_interval!r}, but must be 1 or more; using 2", stacklevel=2)
+            poll_interval = 2
+        self._session = sessions.for_script()
+        file = DynamicFile(os.path.abspath(os.path.join(cfg_path, NAME)), {}, poll_interval)
+        if self._session.identity.rank == 0:
+            try:
+                file.create()
+            except OSError as reason:
+                log.line(f"cannot write {file.path}: {reason.strerror}; nothing is recorded until it is there")
+        self._dynamic = Dynamic(self._session, file, os.path.abspath(output_path or "./dyn_profile_data"), os.getcwd())
+        self._steps = 0  # that `step` has ended
+        self._decides = False  # `step` tells the session where steps end
+        atexit.register(self._dynamic.close)
+        self._dynamic.begins(1)
+
+    def step_begin(self, run_context: Any) -> None:
+        """Start before a step of MindSpore's `Model` that the file asks for.
+
+        Args:
+            run_context: what `Model` passes.
+        """
+        self._dynamic.begins(_number(run_context))
+
+    def step_end(self, run_context: Any) -> None:
+        """Stop after the last step that the file asks for.
+
+        Args:
+            run_context: what `Model` passes.
+        """
+        self._dynamic.ended(_number(run_context))
+
+    def step(self) -> None:
+        """End a step of the script's own loop and begin the next."""
+        session = self._session
+        steps, now = session.steps, session.recorder.now
+        self._steps += 1
+        if self._dynamic.recording:
+            steps.script_began(now(), decides=not self._decides)
+            self._decides = True
+            steps.ended(StepSource.SCRIPT, now())
+        if self._dynamic.ended(self._steps):
+            self._decides = False
+            steps.script_ended()
+        if self._dynamic.begins(self._steps + 1):
+            self._decides = True
+            steps.script_began(now(), decides=True, again=True)
+
+    def on_train_end(self, run_context: Any) -> None:
+        """Stop when `Model` has trained, if a recording is still running.
+
+        Args:
+            run_context: what `Model` passes.
+        """
+        self._dynamic.close()
+
+    @property
+    def results(self) -> list[str]:
+        """Return the result directories taken so far, one for each time the file asked for steps."""
+        return list(self._dynamic.results)
+
+
+def _number(run_context: Any) -> int:
+    return int(run_context.original_args().cur_step_num)

@@ -1,0 +1,63 @@
+"""`mstx`: markers of a script, on every platform."""
+
+from typing import Any, ClassVar
+
+from ms_profiler.job import session
+from ms_profiler.store.format import Category, Kind
+
+DEFAULT_DOMAIN = "default"
+
+
+class mstx:  # noqa: N801 - the documents' name
+    """Mark moments and ranges; where nothing is recorded, nothing happens."""
+
+    _ranges: ClassVar[dict[int, tuple[str, int]]] = {}
+    _next = 0
+
+    @staticmethod
+    def mark(message: str, stream: Any = None, domain: str = DEFAULT_DOMAIN) -> None:
+        """Mark a moment.
+
+        Args:
+            message: its text.
+            stream: of a device, taken for the interface's sake.
+            domain: what it belongs to.
+        """
+        current = session.current()
+        if current is not None and current.recordings:
+            current.recorder.instant(current.recorder.intern(_text(message, domain)), Category.MARKER)
+
+    @classmethod
+    def range_start(cls, message: str, stream: Any = None, domain: str = DEFAULT_DOMAIN) -> int:
+        """Begin a range, which may end on another thread; return its number, 0 where nothing is recorded.
+
+        Args:
+            message: its text.
+            stream: of a device, taken for the interface's sake.
+            domain: what it belongs to.
+        """
+        current = session.current()
+        if current is None or not current.recordings:
+            return 0
+        cls._next += 1
+        number = cls._next
+        cls._ranges[number] = _text(message, domain), current.recorder.now()
+        return number
+
+    @classmethod
+    def range_end(cls, range_id: int, domain: str = DEFAULT_DOMAIN) -> None:
+        """End the range of that number.
+
+        Args:
+            range_id: what `range_start` returned.
+            domain: what it belongs to.
+        """
+        current, found = session.current(), cls._ranges.pop(range_id, None)
+        if current is None or found is None:
+            return
+        recorder = current.recorder
+        recorder.record(Kind.SPAN, Category.MARKER, 0, recorder.intern(found[0]), found[1], recorder.now(), 0)
+
+
+def _text(message: Any, domain: str) -> str:
+    return str(message) if domain == DEFAULT_DOMAIN else f"{domain}: {message}"

@@ -1,0 +1,144 @@
+"""`profile`, as in MindSpore's public profiler documents."""
+
+import html
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ms_profiler.api.capture import Capture
+from ms_profiler.api.experimental_config import NAMES
+from ms_profiler.store import layout
+
+
+class profile:  # noqa: N801 - the documents' name
+    """Profile what runs between `start` and `stop`, on any platform.
+
+    Every parameter but these is explained in the table of options under the same name. With the variable
+    MS_PROFILER_OPTIONS set, its own result goes on beside this one.
+
+    Args:
+        start_profile: start at once.
+        schedule: a `schedule`, which tells what is done during each step; `step` ends a step.
+        on_trace_ready: called with this object after each cycle, or after `stop` without a schedule. By default the
+            result is analysed; `tensorboard_trace_handler` does that as well and says where it goes.
+        experimental_config: an `_ExperimentalConfig` with further options.
+
+    Results go to "./data" unless `tensorboard_trace_handler` says otherwise.
+    """
+
+    _forgives = False
+
+    def __init__(
+        self,
+        activities: list[Any] | None = None,
+        with_stack: bool = False,
+        profile_memory: bool = False,
+        data_process: bool = False,
+        parallel_strategy: bool = False,
+        start_profile: bool = True,
+        hbm_ddr: bool = False,
+        pcie: bool = False,
+        sync_enable: bool = True,
+        record_shapes: bool = False,
+        schedule: Callable[[int], Any] | None = None,
+        on_trace_ready: Callable[[Any], Any] | None = None,
+        experimental_config: Any = None,
+    ) -> None:
+        values = {
+            "activities": activities,
+            "with_stack": with_stack,
+            "profile_memory": profile_memory,
+            "data_process": data_process,
+            "parallel_strategy": parallel_strategy,
+            "hbm_ddr": hbm_ddr,
+            "pcie": pcie,
+            "sync_enable": sync_enable,
+            "record_shapes": record_shapes,
+        }
+        if experimental_config is not None:
+            values |= {name: getattr(experimental_config, name, None) for name in NAMES}
+        self._starts = start_profile
+        self._capture = Capture(values, schedule, on_trace_ready, self, self._forgives)
+        self._has_schedule = schedule is not None
+        if start_profile:
+            self._capture.start()
+
+    def start(self) -> None:
+        """Start recording.
+
+        Raises:
+            RuntimeError: it has started already, or was told to do so by itself (`start_profile`); a script that used
+                MindSpore's class before gets a warning.
+        """
+        if self._starts and self._capture.started:
+            self._capture.refuse(
+                "The profiler has already started: start_profile is True.",
+                "Pass start_profile=False to start it later.",
+            )
+            return
+        self._capture.start()
+
+    def stop(self) -> None:
+        """Stop recording, and analyse or call `on_trace_ready`.
+
+        Raises:
+            RuntimeError: it is not running; a warning as in `start`.
+        """
+        self._capture.stop()
+
+    def step(self) -> None:
+        """End a step and begin the next.
+
+        Raises:
+            RuntimeError: there is no schedule, or the profiler is not running; a warning as in `start`.
+        """
+        if not self._has_schedule and not self._forgives:
+            self._capture.refuse("step() needs a schedule.", "Pass schedule=schedule(wait=..., active=...).")
+        self._capture.next_step()
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Add a text to `profiler_metadata.json`; all of it together stays under 100 MB."""
+        self._capture.add_metadata(key, value, is_json=False)
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Add a JSON value, given as text, to `profiler_metadata.json`."""
+        self._capture.add_metadata(key, value, is_json=True)
+
+    @property
+    def results(self) -> list[str]:
+        """Return the result directories taken so far, one for each cycle."""
+        return list(self._capture.results)
+
+    def __enter__(self) -> "profile":
+        if not self._capture.started:
+            self._capture.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._capture.started:
+            self._capture.stop()
+
+    def __del__(self) -> None:
+        capture = getattr(self, "_capture", None)
+        if capture is not None and capture.started:
+            capture.stop()
+
+    def _repr_html_(self) -> str:
+        """Return the summary of the last result, for a notebook."""
+        if not self._capture.results:
+            return "<p>ms-profiler: nothing recorded yet</p>"
+        result = self._capture.results[-1]
+        try:
+            with open(os.path.join(result, layout.SUMMARY), encoding="utf-8") as stream:
+                summary = json.load(stream)
+        except (OSError, ValueError):
+            return f"<p>ms-profiler: recorded to {html.escape(result)}, not analysed yet</p>"
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{phase['total_ms']:.3f} ms</td><td>{phase['share']:.1%}</td></tr>"
+            for name, phase in summary["phases"].items()
+        )
+        return (
+            f"<p><b>{html.escape(summary['verdict'])}</b></p>"
+            f"<table><tr><th>phase</th><th>time</th><th>share</th></tr>{rows}</table><p>{html.escape(result)}</p>"
+        )

@@ -1,0 +1,212 @@
+"""`Profiler` and `ProfileOption`: the older interface of MindSpore's public profiler documents."""
+
+import csv
+import json
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+from ms_profiler.api.analyse import analyse as analyse_directory
+from ms_profiler.api.capture import Capture
+from ms_profiler.errors import StateError
+from ms_profiler.store import layout
+
+#: Parameters of the first interface that never did anything since.
+DEPRECATED = ("optypes_not_deal", "ascend_job_id")
+
+
+class ProfileOption(Enum):
+    """What `Profiler.profile` can tell; kept for scripts of the first interface."""
+
+    trainable_parameters = 0
+
+
+class Profiler:
+    """Profile what runs between `start` and `stop` or `analyse`, on any platform.
+
+    Args:
+        kwargs: `output_path`, `start_profile`, `schedule`, `on_trace_ready`, and every option of the table of options
+            under its name, old names included. `optypes_not_deal` and `ascend_job_id` are deprecated and do nothing.
+    """
+
+    _forgives = False
+
+    def __init__(self, **kwargs: Any) -> None:
+        for name in DEPRECATED:
+            if kwargs.pop(name, None) is not None:
+                warnings.warn(f"Profiler: {name} is deprecated and does nothing", DeprecationWarning, stacklevel=2)
+        self._starts = bool(kwargs.pop("start_profile", True))
+        schedule: Callable[[int], Any] | None = kwargs.pop("schedule", None)
+        on_trace_ready: Callable[[Any], Any] | None = kwargs.pop("on_trace_ready", None)
+        self._has_schedule = schedule is not None
+        # without a callback, analyse() is the script's to call
+        self._capture = Capture(kwargs, schedule, on_trace_ready or _leave, self, self._forgives)
+        if self._starts:
+            self._capture.start()
+
+    def start(self) -> None:
+        """Start recording.
+
+        Raises:
+            RuntimeError: it has started already, or was told to do so by itself (`start_profile`), or the data
+                pipeline was measured and stopped; a script that used MindSpore's class before gets a warning.
+        """
+        if self._starts:
+            self._capture.refuse(
+                "start() was called, but start_profile is True.", "Pass start_profile=False to start it later."
+            )
+            if self._capture.started:
+                return
+        self._capture.start()
+
+    def stop(self) -> None:
+        """Stop recording; `analyse` then analyses.
+
+        Raises:
+            RuntimeError: it is not running; a warning as in `start`.
+        """
+        self._capture.stop()
+
+    def step(self) -> None:
+        """End a step and begin the next.
+
+        Raises:
+            RuntimeError: there is no schedule, or the profiler is not running; a warning as in `start`.
+        """
+        if not self._has_schedule:
+            self._capture.refuse("step() needs a schedule.", "Pass schedule=schedule(wait=..., active=...).")
+        self._capture.next_step()
+
+    def analyse(
+        self,
+        offline_path: str | None = None,
+        pretty: bool = False,
+        step_list: Sequence[int] | None = None,
+        mode: str = "sync",
+    ) -> None:
+        """Stop recording if need be, and analyse.
+
+        Args:
+            offline_path: analyse this directory instead of what was recorded here.
+            pretty: indent JSON files.
+            step_list: the steps to analyse, consecutive numbers; by default all.
+            mode: "sync" waits, "async" does not.
+        """
+        if offline_path is not None:
+            self.offline_analyse(offline_path, pretty, step_list)
+            return
+        if mode not in ("sync", "async"):
+            warnings.warn(f"mode is {mode!r}, but must be 'sync' or 'async'; using 'sync'", stacklevel=2)
+        if self._capture.started:
+            self._capture.stop()
+        self._capture.analyse(async_mode=mode == "async", pretty=pretty, step_list=step_list)
+
+    @classmethod
+    def offline_analyse(
+        cls,
+        path: str,
+        pretty: bool = False,
+        step_list: Sequence[int] | None = None,
+        data_simplification: bool = True,
+    ) -> None:
+        """Analyse what was recorded before, as `ms_profiler.analyse` does."""
+        analyse_directory(path, pretty=pretty, step_list=step_list, data_simplification=data_simplification)
+
+    def op_analyse(self, op_name: str | list[str], device_id: int | None = None) -> str:
+        """Return what the kernels of operators took, of the result taken last, as JSON.
+
+        Args:
+            op_name: the type of an operator, or several.
+            device_id: taken for the interface's sake; a result holds one device.
+
+        Returns:
+            `{op_name: [{"op_side": "cpu", "input_shape", "op_occurrences", "op_total_time(us)", "op_avg_time(us)"}],
+            "device_id": ...}`, one entry for each distinct set of input shapes (shapes need `record_shapes`).
+
+        Raises:
+            TypeError: a parameter is of another type.
+            RuntimeError: nothing was recorded, or no such operator ran.
+        """
+        if not isinstance(op_name, (str, list)) or not op_name:
+            raise TypeError(f"op_name is {op_name!r}, but must be the type of an operator, or several.")
+        if device_id is not None and (isinstance(device_id, bool) or not isinstance(device_id, int)):
+            raise TypeError(f"device_id is {device_id!r}, but must be a number.")
+        if self._capture.started:
+            self._capture.stop()
+        if not self._capture.results:
+            raise StateError("There is nothing to analyse yet.", "Record something first.")
+        result = self._capture.results[-1]
+        if not os.path.exists(os.path.join(result, layout.SUMMARY)):
+            self._capture.analyse()
+        found: dict[str, Any] = {}
+        for name in [op_name] if isinstance(op_name, str) else op_name:
+            found[name] = _occurrences(os.path.join(layout.output_dir(result), layout.KERNEL_DETAILS), name)
+        found["device_id"] = 0 if device_id is None else device_id
+        return json.dumps(found)
+
+    @staticmethod
+    def profile(network: Any, profile_option: Any = None) -> dict[str, int]:
+        """Return how many trainable parameters a network has.
+
+        Args:
+            network: a `Cell`.
+            profile_option: deprecated, does nothing.
+        """
+        return {"trainable_parameters": len(network.trainable_params())}
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Add a text to `profiler_metadata.json`; all of it together stays under 100 MB."""
+        self._capture.add_metadata(key, value, is_json=False)
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Add a JSON value, given as text, to `profiler_metadata.json`."""
+        self._capture.add_metadata(key, value, is_json=True)
+
+    @property
+    def results(self) -> list[str]:
+        """Return the result directories taken so far, one for each start or cycle."""
+        return list(self._capture.results)
+
+    def __enter__(self) -> "Profiler":
+        if not self._capture.started:
+            self._capture.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._capture.started:
+            self._capture.stop()
+
+    def __del__(self) -> None:
+        capture = getattr(self, "_capture", None)
+        if capture is not None and capture.started:
+            capture.stop()
+
+
+def _leave(_: Any) -> None:
+    """Leave a result for `analyse`."""
+
+
+def _occurrences(path: str, name: str) -> list[dict[str, Any]]:
+    """Return the kernels of one type by their input shapes, most of the time first."""
+    times: dict[str, list[float]] = {}
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            for row in csv.DictReader(stream):
+                if row["Type"] == name:
+                    times.setdefault((row.get("Input Shapes") or "").strip('"'), []).append(float(row["Duration(us)"]))
+    except FileNotFoundError:
+        pass
+    if not times:
+        raise StateError(f"No kernel of {name} was recorded.", "Check the name; kernel_details.csv has all of them.")
+    return [
+        {
+            "op_side": "cpu",
+            "input_shape": shapes,
+            "op_occurrences": len(durations),
+            "op_total_time(us)": round(sum(durations), 4),
+            "op_avg_time(us)": round(sum(durations) / len(durations), 4),
+        }
+        for shapes, durations in sorted(times.items(), key=lambda item: -sum(item[1]))
+    ]

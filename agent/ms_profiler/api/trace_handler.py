@@ -1,0 +1,57 @@
+"""`tensorboard_trace_handler`, as in MindSpore's public profiler documents."""
+
+import warnings
+from typing import Any
+
+#: Longest name of a worker: a file's name holds 255 characters, process id and time take the rest.
+WORKER_MOST = 225
+
+
+class TraceHandler:
+    """Say where results go, and analyse each when its cycle has ended.
+
+    Args:
+        dir_name: directory that receives the results; empty for "./data".
+        worker_name: begin of their names; empty for the name of the host.
+        analyse_flag: analyse.
+        async_mode: do not wait for the analysis.
+    """
+
+    def __init__(self, dir_name: str, worker_name: str, analyse_flag: bool, async_mode: bool) -> None:
+        self.dir_name = dir_name
+        self.worker_name = worker_name
+        self.analyse_flag = analyse_flag
+        self.async_mode = async_mode
+
+    def __call__(self, profiler: Any) -> None:
+        """Analyse what `profiler` took last."""
+        if self.analyse_flag:
+            profiler._capture.analyse(async_mode=self.async_mode)
+
+
+def tensorboard_trace_handler(
+    dir_name: str | None = None, worker_name: str | None = None, analyse_flag: bool = True, async_mode: bool = False
+) -> TraceHandler:
+    """Return what to give to `profile` as `on_trace_ready`.
+
+    Args:
+        dir_name: directory that receives the results, "./data" by default.
+        worker_name: begin of their names, the name of the host by default; "_{pid}" follows.
+        analyse_flag: analyse each result.
+        async_mode: do not wait for the analysis.
+    """
+    for name, value in (("analyse_flag", analyse_flag), ("async_mode", async_mode)):
+        if not isinstance(value, bool):
+            warnings.warn(f"{name} is {value!r}, but must be True or False; using the default", stacklevel=2)
+    worker = worker_name or ""
+    if not isinstance(worker, str) or len(worker) > WORKER_MOST or "/" in worker or "\0" in worker:
+        warnings.warn(
+            f"worker_name {worker!r:.40} cannot be part of a file's name; using the name of the host", stacklevel=2
+        )
+        worker = ""
+    return TraceHandler(
+        str(dir_name or ""),
+        worker,
+        analyse_flag if isinstance(analyse_flag, bool) else True,
+        async_mode if isinstance(async_mode, bool) else False,
+    )

@@ -1,0 +1,1 @@
+"""Recording that is asked for while the job runs."""

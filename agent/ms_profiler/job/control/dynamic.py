@@ -1,0 +1,145 @@
+"""Dynamic profiling: record the steps that a file asks for while the job runs.
+
+Looked at between steps, in the job's own thread: no process and no thread of ours watches.
+"""
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ms_profiler import log
+from ms_profiler.job import handover
+from ms_profiler.job.control.dynamic_file import NAME, DynamicFile, Plan
+from ms_profiler.job.recording import Recording
+from ms_profiler.options import Options
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+#: Seconds between two looks at the file of the option.
+INTERVAL = 1.0
+
+
+class Dynamic:
+    """Start and stop recording as a file says.
+
+    Args:
+        session: that records.
+        file: what is asked for.
+        output_path: directory that receives the results, unless the file names another.
+        base: directory that relative paths start from.
+    """
+
+    def __init__(self, session: "Session", file: DynamicFile, output_path: str, base: str) -> None:
+        self._session = session
+        self._file = file
+        self._output_path = output_path
+        self._base = base
+        self._plan: Plan | None = None
+        self._recording: Recording | None = None
+        self._stop = 0  # last step of what is recorded
+        #: result directories taken so far
+        self.results: list[str] = []
+
+    def between(self, count: int) -> bool:
+        """Look whether to start or stop between two steps; return whether that took time.
+
+        Args:
+            count: steps so far.
+        """
+        stopped = self.ended(count)
+        return self.begins(count + 1) or stopped
+
+    @property
+    def recording(self) -> bool:
+        """Return whether steps are being recorded that the file asked for."""
+        return self._recording is not None
+
+    def begins(self, step: int) -> bool:
+        """Note that a step begins; return whether that started a recording.
+
+        Args:
+            step: its number; the first of the job is 1.
+        """
+        if self._recording is not None:
+            return False
+        with self._session.guard("dynamic profiling"):
+            try:
+                self._plan = self._file.look() or self._plan
+            except ValueError as reason:
+                self._plan = None
+                self._say(f"dynamic profiling: {reason}")
+            plan = self._plan
+            if plan is None or not plan.wanted or step < plan.start:
+                return False
+            self._plan = None  # asked for once
+            if step > plan.stop:
+                self._say(
+                    f"dynamic profiling: start_step is {plan.start} and stop_step {plan.stop}, but step {step} begins; "
+                    f"give {self._file.path} steps to come"
+                )
+                return False
+            return self._start(plan, step)
+        return False
+
+    def ended(self, step: int) -> bool:
+        """Note that a step ended; return whether that stopped a recording."""
+        if self._recording is None or step < self._stop:
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Stop recording, if steps are being recorded, and have them analysed."""
+        recording, self._recording = self._recording, None
+        if recording is None:
+            return
+        with self._session.guard("dynamic profiling"):
+            self._session.stop(recording)
+            self.results.append(recording.result)
+            handover.during(recording)
+
+    def _start(self, plan: Plan, step: int) -> bool:
+        identity = self._session.identity
+        path = os.path.join(plan.path or self._output_path, f"rank{identity.rank}_start{plan.start}_stop{plan.stop}")
+        for message in plan.messages:
+            self._say(message)
+        recording = Recording(replace(plan.options, output_path=path), list(plan.messages), identity)
+        if not recording.make(self._base) or not self._session.start(recording, step):
+            return False
+        if step > plan.start:
+            late = f"step {plan.start} was over when {self._file.path} was read"
+            recording.not_collected(f"steps {plan.start} to {step - 1}", late)
+            recording.save()
+        self._recording, self._stop = recording, plan.stop
+        recording.say(f"recording steps {step} to {plan.stop} to {recording.result}")
+        return True
+
+    def _say(self, message: str) -> None:
+        if self._session.identity.rank == 0:
+            log.line(message)
+
+
+def watch(session: "Session", settings: Options, base: str) -> Dynamic | None:
+    """Return what records as the file of the option `dynamic` says; None, after a line, when that file cannot be.
+
+    Args:
+        session: that records.
+        settings: the variable's; they hold where the file says nothing else.
+        base: directory that relative paths start from.
+    """
+    path = os.path.abspath(os.path.join(base, os.path.expanduser(settings.dynamic or "")))
+    if os.path.isdir(path):
+        path = os.path.join(path, NAME)
+    values = settings.as_dict()
+    given = {name: values[name] for name in settings.given if name not in ("dynamic", "schedule", "analyse")}
+    file = DynamicFile(path, given, INTERVAL)
+    if session.identity.rank == 0:
+        try:
+            file.create()
+        except OSError as reason:
+            log.line(f"dynamic is {path!r}, which cannot be written ({reason.strerror}); this run is not profiled")
+            return None
+        if not settings.quiet:
+            log.line(f"nothing is recorded until {path} holds the start_step and stop_step of steps to come")
+    return Dynamic(session, file, settings.output_path, base)

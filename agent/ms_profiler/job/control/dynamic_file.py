@@ -1,0 +1,161 @@
+"""The JSON file of dynamic profiling: which steps are wanted next, and with which options.
+
+MindSpore's public documents of `DynamicProfilerMonitor` list its keys; every option of ours may stand in it as well.
+Where that interface takes numbers, they mean something else than in the variable.
+"""
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ms_profiler import options
+from ms_profiler.store import layout
+
+NAME: Final = "profiler_config.json"
+#: What the interface means by the numbers of these keys.
+NUMBERS: Final[dict[str, dict[int, Any]]] = {
+    "aic_metrics": {
+        -1: "None",
+        0: "PipeUtilization",
+        1: "ArithmeticUtilization",
+        2: "Memory",
+        3: "MemoryL0",
+        4: "MemoryUB",
+        5: "ResourceConflictRatio",
+        6: "L2Cache",
+        7: "MemoryAccess",
+    },
+    "activities": {0: ["CPU", "NPU"], 1: ["CPU"], 2: ["NPU"]},
+    "export_type": {0: ["text"], 1: ["db"], 2: ["text", "db"]},
+}
+#: What a file holds that nobody has written yet.
+DEFAULTS: Final[dict[str, Any]] = {
+    "start_step": -1,
+    "stop_step": -1,
+    "aic_metrics": "AiCoreNone",
+    "profiler_level": "Level0",
+    "activities": ["CPU", "NPU"],
+    "export_type": ["text"],
+    "profile_memory": False,
+    "mstx": False,
+    "parallel_strategy": False,
+    "with_stack": False,
+    "data_simplification": True,
+    "l2_cache": False,
+    "analyse": True,
+    "analyse_mode": -1,
+    "record_shapes": False,
+    "prof_path": "./",
+    "mstx_domain_include": [],
+    "mstx_domain_exclude": [],
+    "host_sys": [],
+    "sys_io": False,
+    "sys_interconnection": False,
+}
+#: Keys that are not options of the same name.
+OWN: Final = ("start_step", "stop_step", "analyse", "analyse_mode", "prof_path", "is_valid")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a file asks for.
+
+    Attributes:
+        start: first step to record; the first of the job is 1; -1 for nothing.
+        stop: last step to record.
+        path: directory that receives the result; empty for the one known from elsewhere.
+        options: the options, resolved.
+        messages: a line for each value that is wrong.
+    """
+
+    start: int
+    stop: int
+    path: str
+    options: options.Options
+    messages: list[str]
+
+    @property
+    def wanted(self) -> bool:
+        """Return whether any steps are asked for."""
+        return self.start > 0
+
+
+class DynamicFile:
+    """Read a file when it has changed.
+
+    Args:
+        path: the file.
+        given: options that hold where the file does not name them.
+        interval: seconds between two looks at it, at least; the file may lie on a slow file system.
+    """
+
+    def __init__(self, path: str, given: dict[str, Any], interval: float) -> None:
+        self.path = path
+        self._given = given
+        self._interval = interval
+        self._next = 0.0
+        self._seen: tuple[int, int, int] | None = None
+
+    def create(self) -> None:
+        """Write the defaults unless the file is there.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        os.makedirs(os.path.dirname(self.path), layout.DIRECTORY_MODE, exist_ok=True)
+        try:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, layout.FILE_MODE)
+        except FileExistsError:
+            return
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            json.dump(DEFAULTS, stream, indent=4)
+
+    def look(self) -> Plan | None:
+        """Return what the file asks for, if it has changed since the last look.
+
+        Raises:
+            ValueError: it does not hold what it should; said once for each state of the file.
+        """
+        now = time.monotonic()
+        if now < self._next:
+            return None
+        self._next = now + self._interval
+        try:
+            found = os.stat(self.path)
+            seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if seen == self._seen:
+                return None
+            self._seen = seen
+            with open(self.path, encoding="utf-8") as stream:
+                content = json.load(stream)
+        except OSError:
+            return None  # not there yet, or being replaced
+        except (ValueError, RecursionError) as reason:
+            raise ValueError(f"{self.path} is not JSON ({reason}); correct it and it is read again") from None
+        if not isinstance(content, dict):
+            raise ValueError(f'{self.path} must hold an object like {{"start_step": 10, "stop_step": 12}}')
+        return self._plan(content)
+
+    def _plan(self, content: dict[str, Any]) -> Plan:
+        start, stop = content.get("start_step", -1), content.get("stop_step", -1)
+        for key, value in (("start_step", start), ("stop_step", stop)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ValueError(f"{key} in {self.path} is {value!r}, but must be the number of a step, or -1")
+        if start > stop:
+            raise ValueError(f"start_step {start} in {self.path} is after stop_step {stop}; nothing is recorded")
+        values = dict(self._given)
+        for key, value in content.items():
+            if key not in OWN:
+                values[key] = NUMBERS.get(key, {}).get(value, value) if type(value) is int else value
+        if values.get("aic_metrics") == "AiCoreNone":
+            values["aic_metrics"] = "None"
+        if not content.get("analyse", True):
+            values["analyse"] = "off"
+        else:
+            # whoever waits for an analysis within the loop has asked for it
+            values["analyse"] = "sync" if content.get("analyse_mode", -1) == 0 else "async"
+        resolved, messages = options.resolve(values)
+        path = str(content.get("prof_path", "./"))
+        return Plan(start, stop, "" if path == "./" else path, resolved, messages)

@@ -1,0 +1,69 @@
+"""Threads of a native library in this process: whether they are at work, as Linux tells."""
+
+import os
+import time
+from typing import Final
+
+#: Seconds between two looks that tell whether a thread is at work, and most that is waited until it is not.
+LOOK: Final = 0.02
+PATIENCE: Final = 1.0
+#: Nanoseconds of processor time that threads may use between two looks; what counts as work takes millions.
+IDLE: Final = 1_000_000
+
+
+def numbers() -> list[str]:
+    """Return the thread ids of this process."""
+    return os.listdir("/proc/self/task")
+
+
+class NativeThreads:
+    """Tell whether some threads sleep.
+
+    One look is not enough: a thread that waits for the interpreter's lock, which whoever looks holds, sleeps too.
+
+    Args:
+        ids: thread ids; those that are gone sleep.
+    """
+
+    def __init__(self, ids: list[str]) -> None:
+        self.ids = ids
+        self._seen: tuple[float, int] | None = None  # when all slept, and the processor time they had used, in ns
+
+    def forget(self) -> None:
+        """Begin anew: what was seen before does not count."""
+        self._seen = None
+
+    def still(self) -> bool:
+        """Tell whether they sleep by this look and the one before, which others could run in between."""
+        now = time.monotonic()
+        if self._seen is not None and now - self._seen[0] < LOOK:
+            return False
+        used = 0
+        for thread in self.ids:
+            asleep, nanoseconds = _look(thread)
+            if not asleep:
+                self._seen = None
+                return False
+            used += nanoseconds
+        before, self._seen = self._seen, (now, used)
+        return before is not None and used - before[1] < IDLE
+
+    def settle(self) -> bool:
+        """Wait until they sleep; return whether they do."""
+        deadline = time.monotonic() + PATIENCE
+        while not self.still():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOOK)
+        return True
+
+
+def _look(thread: str) -> tuple[bool, int]:
+    """Return whether a thread sleeps, and the processor time it has used, in ns."""
+    try:
+        with open(f"/proc/self/task/{thread}/stat", "rb") as stream:
+            state = stream.read().rpartition(b") ")[2][:1]
+        with open(f"/proc/self/task/{thread}/schedstat", "rb") as stream:
+            return state == b"S", int(stream.read().split()[0])
+    except (OSError, IndexError, ValueError):
+        return True, 0

@@ -1,0 +1,41 @@
+"""MindSpore's own profiler classes, so that what a script asks of them is recorded by our session.
+
+Two profilers in one process lose both recordings. A script that calls MindSpore's gets ours instead, which feeds the
+session of the variable and takes a result of its own; on an NPU that only MindSpore can record, nothing is replaced.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import ms_profiler
+from ms_profiler.job.frameworks.base import Target
+from ms_profiler.job.frameworks.mindspore import takeover
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+PROFILER = "mindspore.profiler.profiler"
+#: module, name there, name of ours; each is imported by value elsewhere
+NAMES = (
+    (PROFILER, "Profile", "_ForgivingProfile"),
+    ("mindspore.profiler", "profile", "_ForgivingProfile"),
+    (PROFILER, "Profiler", "_ForgivingProfiler"),
+    (PROFILER, "tensorboard_trace_handler", "tensorboard_trace_handler"),
+    (PROFILER, "analyse", "analyse"),
+    ("mindspore.profiler.dynamic_profiler", "DynamicProfilerMonitor", "DynamicProfilerMonitor"),
+)
+
+
+def targets(session: "Session") -> list[Target]:
+    """Declare what stands in for MindSpore's classes; nothing unless the session is to stand in for them."""
+    if takeover.kept or not session.hooks.redirects:
+        return []
+
+    def instead(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def replace(_: Callable[..., Any]) -> Callable[..., Any]:
+            replacement: Callable[..., Any] = getattr(ms_profiler, name)
+            return replacement
+
+        return replace
+
+    return [Target(module, path, closure=instead(name), copies=True) for module, path, name in NAMES]

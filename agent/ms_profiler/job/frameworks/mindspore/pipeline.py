@@ -1,0 +1,379 @@
+"""The operators inside dataset pipelines, as MindSpore's own C++ dataset profiler samples them: queues and processors.
+
+That profiler watches one pipeline, the first that is built after it was set up, with a thread of its own that takes
+50 ms of a processor for each sample, by default every second. It keeps 300 bytes a batch until it is saved. So it runs
+for windows with growing pauses, see `sampling_plan`, and what it saves stays in the store as it is.
+
+Left on, it would warn on stderr of every pipeline after the first; so it is on only while one pipeline is built, and
+while that one lives. It is never set up anew before that one is gone: its thread would read what was freed.
+"""
+
+import atexit
+import os
+import sys
+import threading
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from ms_profiler.job.frameworks.base import Labels, Target, keep_signature
+from ms_profiler.job.frameworks.mindspore.native_threads import NativeThreads, numbers
+from ms_profiler.job.frameworks.mindspore.sampling_plan import SamplingPlan
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category, Kind
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+ENGINE: Final = "mindspore._c_dataengine"
+ITERATORS: Final = "mindspore.dataset.engine.iterators"
+#: Windows of a run: three files each.
+WINDOWS: Final = 200
+#: Seconds that a pipeline waits while another thread builds one.
+PATIENCE: Final = 1.0
+#: What the profiler reads for each sample. Where it cannot, it ends the pipeline with an error.
+SOURCES: Final = ("/proc/stat", "/proc/meminfo", "/proc/self/stat", "/proc/self/smaps")
+
+SUBJECT: Final = "operators of dataset pipelines"
+
+
+class State(Enum):
+    """What the dataset profiler is doing."""
+
+    OFF = "no pipeline is watched"
+    ON = "samples are taken"
+    HALTED = "stopped; its samples are not saved yet"
+    PARKED = "stopped, nothing to save"
+
+
+class PipelineStream:
+    """Collect samples of one pipeline at a time, window by window.
+
+    Args:
+        session: whose store and steps count.
+        manager: MindSpore's dataset profiler.
+        set_up: its method `init`, past the hook on it.
+    """
+
+    def __init__(self, session: "Session", manager: Any, set_up: Callable[[Any], None]) -> None:
+        self.session = session
+        self._manager = manager
+        self._set_up = set_up
+        self._lock = threading.RLock()
+        self._built = threading.Condition(self._lock)
+        self._state = State.OFF
+        self._watched: Any = 0  # id of the iterator whose pipeline it is; 0: none
+        self._batches: Callable[[], int] = lambda: 0  # that it has given so far
+        self._threads = NativeThreads([])  # that its creation started
+        self._builder: int | None = None  # thread that is building a pipeline to be watched
+        self._disturbed = False  # while one was built, another was
+        self._others = 0  # pipelines that are being built and not to be watched
+        self._given_up = ""
+        self._folder = ""  # of the process, in the store that the window goes to
+        self._windows = 0
+        self._window = 0  # number of the one that runs or ran last
+        self._bytes = 0
+        self._pipelines: Labels[int] = Labels(lambda _: self._count_pipeline())
+        self._count = 0
+        self._pipeline = 0
+        self._plan = SamplingPlan()
+        atexit.register(self._exit)
+
+    # -- hooks
+
+    def create(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Wrap the creation of an iterator, which builds a pipeline."""
+        armed, before = False, set[str]()
+        with self.session.guard("watching a dataset pipeline"):
+            armed = self._arm(args[0] if args else kwargs.get("dataset"))
+            before = set(numbers()) if armed else before
+        if not armed:
+            return self._beside(wrapped, args, kwargs)
+        try:
+            result = wrapped(*args, **kwargs)
+        except BaseException:
+            # whatever of the pipeline stands may live on in the traceback: this profiler is not to be set up again
+            with self.session.guard("leaving a dataset pipeline"):
+                self._abandon("a pipeline could not be built")
+            raise
+        with self.session.guard("watching a dataset pipeline"):
+            self._watch(instance, [thread for thread in numbers() if thread not in before])
+        return result
+
+    def _beside(self, wrapped: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Build a pipeline that is not to be watched: until it stands, the profiler stays off."""
+        if self.session.forked:
+            return wrapped(*args, **kwargs)
+        with self._lock:
+            self._others += 1
+        try:
+            return wrapped(*args, **kwargs)
+        finally:
+            with self._lock:
+                self._others -= 1
+
+    def close(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Wrap what ends the pipeline of an iterator, or puts another in its place: all its threads are joined."""
+        watched = self._watched == id(instance) and not self.session.forked
+        if watched:
+            with self.session.guard("leaving a dataset pipeline"), self._lock:
+                self._halt()
+                self._watched = -1  # not to be started again; nor is there another yet
+        result = wrapped(*args, **kwargs)
+        if watched:
+            with self.session.guard("saving what a dataset pipeline did"), self._lock:
+                if self._state is State.HALTED:
+                    self._save()
+                self._state, self._watched, self._threads = State.OFF, 0, NativeThreads([])
+                self._batches = lambda: 0
+        return result
+
+    def yield_to(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what stands in for `init` of the dataset profiler, for others that use it."""
+
+        def init(manager: Any) -> Any:
+            watched = self._watched
+            with self.session.guard("making way for the script's own dataset profiler"):
+                self._give_up("the script uses MindSpore's dataset profiler itself")
+            # where one is watched it is set up, and cannot be again while that pipeline lives
+            return None if watched else original(manager)
+
+        return keep_signature(original, init)
+
+    # -- sources of the session
+
+    def begin(self) -> None:
+        """Go on with the pipeline that is watched, if any."""
+        with self._lock:
+            if self._state is State.PARKED and self._wanted() and self._threads.settle():
+                self._restart()
+
+    def end(self) -> None:
+        """Save what there is, whether or not the pipeline goes on."""
+        with self._lock:
+            self._halt()
+            if self._state is State.HALTED:
+                self._save_settled()
+            elif not self._windows and not self._given_up:
+                self._not_collected(SUBJECT, "no pipeline of mindspore.dataset was built")
+
+    def stepped(self, count: int) -> tuple[int, bool]:
+        """Begin or end a window between two steps, about once a second."""
+        if self._state is State.OFF:
+            return sys.maxsize, False
+        with self._lock:
+            took = self._turn()
+        return self._plan.next_look(count), took
+
+    def _turn(self) -> bool:
+        if self._state is State.ON and (not self._wanted() or self._plan.over(self._batches())):
+            self._halt()
+        begin = self._state is not State.ON and not self._plan.paused and self._wanted()
+        if not (begin or self._state is State.HALTED) or not self._threads.still():
+            return False
+        if self._state is State.HALTED:
+            self._save()
+        if begin:
+            self._restart()
+        return True
+
+    # -- one pipeline
+
+    def _arm(self, dataset: Any) -> bool:
+        """Set the profiler up for the pipeline that is built next; return whether to."""
+        if self.session.forked:
+            if self._state is State.ON:  # the child has a copy of it, and nobody who takes samples
+                self._state = State.PARKED
+                self._manager.stop()
+            return False
+        with self._lock:
+            own = threading.get_ident()
+            self._built.wait_for(lambda: self._builder in (None, own), PATIENCE)
+            if self._builder is not None:
+                # one is built inside or beside another, and no telling which would be watched
+                if not self._disturbed:
+                    self._disturbed = True
+                    self._manager.stop()
+                return False
+            if self._watched:
+                self._halt()  # it would warn of a second pipeline; the next step goes on with the first
+                if self._wanted():
+                    why = "MindSpore's dataset profiler watches one"
+                    self._not_collected(f"{SUBJECT} that are built while another one lives", why)
+                return False
+            if self._others or not self._wanted() or not self._possible():
+                return False
+            fresh = self._count
+            self._pipeline = self._number(dataset)
+            if self._pipeline < fresh and self._plan.paused:
+                self._state = State.PARKED
+            self._set_up(self._manager)
+            self._manager.start()
+            self._builder = own
+            return True
+
+    def _watch(self, iterator: Any, threads: list[str]) -> None:
+        """Take it that the profiler watches this iterator's pipeline, if it came to that."""
+        with self._lock:
+            self._watched, self._threads = id(iterator), NativeThreads(threads)
+            self._batches = _counter(iterator)
+            self._plan.restart()
+            if self._disturbed:
+                self._abandon("two pipelines were built at once")
+            elif not threads:
+                self._abandon("MindSpore's dataset profiler did not start")
+            elif self._state is State.PARKED:
+                self._manager.stop()
+                self._threads.forget()
+            else:
+                self._begin_window()
+            self._builder = None
+            self._built.notify_all()
+            self.session.steps.due = 0
+
+    def _abandon(self, why: str) -> None:
+        """Leave the pipeline that is being built, and watch no other: what of it is alive is not known."""
+        with self._lock:
+            if not self._disturbed:
+                self._manager.stop()
+            self._state = State.PARKED
+            self._give_up(why)
+            self._builder = None
+            self._built.notify_all()
+
+    def _begin_window(self) -> None:
+        home = self.session.home
+        assert home is not None
+        if home.folder != self._folder:
+            self._folder, self._windows, self._bytes = home.folder, 0, 0
+        self._window, self._windows = self._windows, self._windows + 1
+        self._state = State.ON
+        self._plan.begin(self._batches())
+        self._mark("dataset window")
+
+    def _restart(self) -> None:
+        if self._watched > 0 and not self._others:
+            self._manager.start()
+            self._begin_window()
+
+    def _halt(self) -> None:
+        """End the window; a sample that is being taken goes on."""
+        if self._state is not State.ON:
+            return
+        self._manager.stop()
+        self._state = State.HALTED
+        self._threads.forget()
+        self._mark("dataset window end")
+        self._plan.end()
+
+    def _save(self) -> None:
+        folder = layout.pipeline_dir(self._folder, self._window)
+        self._state = State.PARKED
+        os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
+        os.mkdir(folder, layout.DIRECTORY_MODE)
+        self._manager.save(folder)
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            os.chmod(path, layout.FILE_MODE)
+            self._bytes += os.stat(path).st_size
+
+    def _save_settled(self) -> None:
+        if self._threads.settle():
+            self._save()
+        else:
+            self._state = State.PARKED
+            self._not_collected(f"{SUBJECT} in their last window", "a sample of it was still being taken")
+
+    def _give_up(self, why: str) -> None:
+        """Watch no pipeline any more."""
+        with self._lock:
+            self._halt()
+            if self._state is State.HALTED:
+                self._save_settled()
+            if not self._given_up:
+                self._not_collected(f"{SUBJECT} from here on" if self._windows else SUBJECT, why)
+            self._given_up = why
+
+    def _exit(self) -> None:
+        """Let go before the interpreter does: what the end of an iterator would call is gone by then."""
+        with self.session.guard("leaving a dataset pipeline"):
+            if not self.session.forked:
+                self.end()
+        self._watched, self._given_up = 0, self._given_up or "the process ends"
+
+    # -- whether to
+
+    def _wanted(self) -> bool:
+        """Tell whether a recording asks for pipelines and there is room for more."""
+        session = self.session
+        if self._given_up or not session.owner or not session.steps.recording:
+            return False
+        if not any(recording.options.data_process for recording in session.recordings):
+            return False
+        most = session.limits[0] // 10
+        if self._windows >= WINDOWS or (most and self._bytes >= most):
+            self._give_up(f"they took {self._bytes / 1e6:.0f} MB in {self._windows} windows")
+            return False
+        return True
+
+    def _possible(self) -> bool:
+        """Tell whether the next pipeline can be watched without doing harm."""
+        config = sys.modules["mindspore.dataset.core.config"]
+        if config.get_enable_autotune():
+            self._not_collected(SUBJECT, "AutoTune of datasets is on, and uses the same profiler")
+        elif os.environ.get("MS_INDEPENDENT_DATASET", "").lower() == "true":
+            self._not_collected(SUBJECT, "MS_INDEPENDENT_DATASET moves them to another process")
+        elif config.get_debug_mode():
+            self._not_collected(SUBJECT, "the debug mode of datasets runs them without queues")
+        elif unreadable := [path for path in SOURCES if not os.access(path, os.R_OK)]:
+            self._not_collected(SUBJECT, f"{unreadable[0]} cannot be read")
+        else:
+            return True
+        return False
+
+    def _not_collected(self, what: str, why: str) -> None:
+        for recording in self.session.recordings:
+            if recording.options.data_process:
+                recording.not_collected(what, why)
+
+    def _count_pipeline(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+    def _number(self, dataset: Any) -> int:
+        """Return the number of a dataset: the same one each time that an iterator over it is made."""
+        while type(dataset).__name__ == "ProjectDataset":  # made anew for each iterator over some columns
+            (dataset,) = dataset.children
+        number = self._pipelines.known.get(id(dataset))
+        return self._pipelines.add(dataset) if number is None else number
+
+    def _mark(self, name: str) -> None:
+        recorder = self.session.recorder
+        now = recorder.now()
+        arg = self._pipeline << 32 | self._window
+        recorder.record(Kind.INSTANT, Category.PROFILER, 0, recorder.intern(name), now, now, arg)
+
+
+def _counter(iterator: Any) -> Callable[[], int]:
+    """Return a function that tells how many batches an iterator has given, and does not keep it alive."""
+    values = vars(iterator)
+    return lambda: int(values.get("_Iterator__index", 0))
+
+
+def targets(session: "Session") -> list[Target]:
+    """Declare what tells that pipelines are built and end."""
+    from ms_profiler.job.frameworks.mindspore import takeover
+
+    engine: Any = sys.modules.get(ENGINE)
+    if not session.owner or takeover.kept or not hasattr(engine, "ProfilingManager"):
+        return []
+    stream = PipelineStream(session, engine.GlobalContext.profiling_manager(), engine.ProfilingManager.init)
+    session.at_step(stream.stepped)
+    session.at_start(stream.begin)
+    session.at_end(stream.end)
+    return [
+        Target(ITERATORS, "Iterator.__init__", stream.create),
+        Target(ITERATORS, "Iterator.stop", stream.close),
+        Target(ITERATORS, "Iterator._reset", stream.close),
+        Target(ENGINE, "ProfilingManager.init", closure=stream.yield_to),
+    ]

@@ -1,0 +1,56 @@
+"""When windows of samples begin and end: each short, and rarer the longer a run takes."""
+
+import time
+from typing import Final
+
+#: Seconds of recording before a pause, and the first pause; each later one is twice as long.
+WINDOW: Final = 20.0
+PAUSE: Final = 2.0
+#: Batches after which a window ends before its time: MindSpore keeps 300 bytes for each.
+BATCHES: Final = 20_000
+
+
+class SamplingPlan:
+    """Divide the time of a run into windows and pauses."""
+
+    def __init__(self) -> None:
+        self.pause = PAUSE
+        self._began = (0.0, 0)  # when the window did, and after how many batches
+        self._spent = 0.0  # seconds recorded since the last pause
+        self._resume = 0.0
+        self._called = (0.0, 0)  # when, and after how many steps
+
+    @property
+    def paused(self) -> bool:
+        """Tell whether no window is to begin yet."""
+        return time.monotonic() < self._resume
+
+    def begin(self, batches: int) -> None:
+        """Note the begin of a window, after so many batches."""
+        self._began = (time.monotonic(), batches)
+
+    def over(self, batches: int) -> bool:
+        """Tell whether the window has lasted long enough, after so many batches."""
+        since, before = self._began
+        return time.monotonic() - since >= WINDOW or batches - before >= BATCHES
+
+    def end(self) -> None:
+        """Note the end of a window, after which a pause may be due."""
+        now = time.monotonic()
+        self._spent += now - self._began[0]
+        if self._spent >= WINDOW:
+            self._spent = 0.0
+            self._resume = now + self.pause
+            self.pause *= 2
+
+    def restart(self) -> None:
+        """Forget how fast steps were."""
+        self._called = (0.0, 0)
+
+    def next_look(self, steps: int) -> int:
+        """Return the number of steps in about a second from now, when there are so many."""
+        now = time.monotonic()
+        then, before = self._called
+        self._called = (now, steps)
+        stride = int((steps - before) / (now - then)) if then and now > then else 1
+        return steps + min(max(stride, 1), BATCHES // 10)

@@ -1,0 +1,82 @@
+"""Which frameworks are hooked in this process."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from ms_profiler.job.frameworks import PLUGINS, base, import_hook
+from ms_profiler.job.steps import WHY
+from ms_profiler.store.format import Category, Kind
+
+if TYPE_CHECKING:
+    from ms_profiler.job.recording import Recording
+    from ms_profiler.job.session import Session
+
+
+class Hooks:
+    """Hook frameworks, each once, and say what became of that.
+
+    Args:
+        session: that what is hooked records into.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self.plugins: list[base.Plugin] = []
+        self._awaited: set[str] = set()
+        #: what scripts call on a framework's own profiler is for this session
+        self.redirects = False
+
+    def add(self, name: str, start_ns: int = 0, end_ns: int = 0) -> bool:
+        """Hook a framework that is imported; return whether it was not hooked before.
+
+        Args:
+            name: its top-level module.
+            start_ns: when its import began; 0 when that was not seen.
+            end_ns: when its import ended.
+        """
+        if any(plugin.framework == name for plugin in self.plugins):
+            return False
+        recorder = self._session.recorder
+        if start_ns:
+            label = recorder.intern(f"import {name}")
+            recorder.record(Kind.SPAN, Category.IMPORT, 0, label, start_ns, end_ns, 0)
+        plugin = PLUGINS[name]()
+        plugin.apply(self._session)
+        self.plugins.append(plugin)
+        return True
+
+    def add_all(self) -> None:
+        """Hook every framework that is imported, and the others when they will be."""
+        for name in PLUGINS:
+            if name in sys.modules:
+                self.add(name)
+            elif name not in self._awaited:
+                self._awaited.add(name)
+                import_hook.watch(name, after=self._session.add_framework)
+
+    def redirect(self) -> None:
+        """Let ours stand in for the frameworks' own profilers from here on."""
+        if not self.redirects:
+            self.redirects = True
+            for plugin in self.plugins:
+                plugin.redirect(self._session)
+
+    def describe(self, recording: "Recording", ended: bool = False) -> None:
+        """Write into its record which frameworks there are and what of them is hooked.
+
+        Args:
+            recording: whose record.
+            ended: as well what only the end can tell: mode, device.
+        """
+        info = recording.info
+        for plugin in self.plugins:
+            version = getattr(sys.modules.get(plugin.framework), "__version__", "")
+            info.hooks.update(plugin.state)
+            info.framework.update({"name": plugin.framework, "version": str(version)})
+            if ended:
+                info.framework.update(plugin.describe())
+            if plugin.yielded:
+                recording.not_collected("device records", f"{plugin.yielded}; its result is beside this one")
+        source = self._session.steps.source
+        if source is not None:
+            info.steps = {"source": source.name.lower(), "why": WHY[source]}

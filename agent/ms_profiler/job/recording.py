@@ -1,0 +1,174 @@
+"""One result directory: what was asked for, since when it is recorded, and how that ended.
+
+The variable asks for one that lasts as long as the process. A script that calls the profiler asks for one at each of
+its starts, which may lie inside the variable's: then both share one store, and each is analysed for its own window.
+"""
+
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from ms_profiler import log, options
+from ms_profiler.job import process
+from ms_profiler.store import layout, run_info
+from ms_profiler.store.format import StepSource
+
+if TYPE_CHECKING:
+    from ms_profiler.job.steps import Steps
+
+#: Part of the free space that a run may take, whatever `max_disk` says.
+FREE_SHARE = 10
+
+
+class Recording:
+    """One result directory in the making.
+
+    Args:
+        settings: the resolved options.
+        messages: the lines already printed about them.
+        identity: rank and device of this process.
+    """
+
+    def __init__(self, settings: options.Options, messages: list[str], identity: process.Identity) -> None:
+        self.options = settings
+        self.identity = identity
+        self.result = ""
+        #: what a script gave it to carry, key to text or JSON value
+        self.metadata: dict[str, object] = {}
+        self.info = run_info.RunInfo(
+            product_version=process.product_version(),
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            boot_id=process.boot_id(),
+            process_start=process.process_start(),
+            options=settings.as_dict(),
+            messages=messages,
+            rank=identity.rank,
+            rank_known=identity.known,
+            local_rank=identity.local_rank,
+            world_size=identity.world_size,
+            device_id=identity.device_id,
+            job=identity.job,
+            python=".".join(map(str, sys.version_info[:3])),
+        )
+
+    def make(self, base: str, name: str = "") -> bool:
+        """Make the directory; return whether there is one, after a line where it is not the one asked for.
+
+        Args:
+            base: directory that a relative `output_path` starts from.
+            name: what stands for the host in its name.
+        """
+        path, message = process.choose_output(self.options.output_path, base)
+        if message:
+            log.line(message)
+            self.info.messages.append(message)
+        if path is None:
+            return False
+        try:
+            self.result = _make(path, name or self.info.host)
+        except OSError as reason:
+            log.line(f"cannot make a result directory in {path}: {reason}. This run is not profiled.")
+            return False
+        return True
+
+    def begin(self, now_ns: int) -> None:
+        """Note when recording begins, and what was asked for that this machine cannot give.
+
+        Args:
+            now_ns: CLOCK_MONOTONIC_RAW.
+        """
+        self.info.started_ns = now_ns
+        self.info.started_wall = process.wall_time()
+        for option, why in options.unavailable_on_cpu(self.options):
+            self.not_collected(option, why)
+
+    def cut(self, now_ns: int, steps: "Steps") -> None:
+        """Note that the job goes on without this recording.
+
+        Args:
+            now_ns: CLOCK_MONOTONIC_RAW.
+            steps: tells of the step that is cut.
+        """
+        window = {"start_ns": self.info.started_ns, "shift": 0} | self.info.window | {"end_ns": now_ns}
+        begun, source = steps.running, steps.source
+        # what a script calls a step has ended when it says so
+        if begun is not None and source not in (None, StepSource.SCRIPT):
+            window |= {"step": steps.count, "step_ns": begun, "source": int(source)}
+        self.info.window = window
+
+    @property
+    def folder(self) -> str:
+        """Return what this process records into, where the store is this recording's own."""
+        return layout.process_dir(self.result, os.getpid())
+
+    def limits(self) -> tuple[int, int]:
+        """Return the bytes from which fine-grained records, and from which all but steps, are refused."""
+        free = os.statvfs(self.result)
+        most = min(self.options.max_disk, free.f_bavail * free.f_frsize // FREE_SHARE)
+        return most // 2, most
+
+    @property
+    def speaks(self) -> bool:
+        """Return whether this process prints lines at its start and end."""
+        return self.identity.rank == 0 and not self.options.quiet
+
+    def say(self, message: str) -> None:
+        """Print a line that only rank 0 prints and `quiet` keeps for the record."""
+        if self.speaks:
+            log.line(message)
+        elif self.options.quiet:
+            self.info.messages.append(message)
+
+    def not_collected(self, what: str, why: str) -> None:
+        """Note something that the result will not hold, and why."""
+        entry = {"what": what, "why": why}
+        if entry not in self.info.not_collected:
+            self.info.not_collected.append(entry)
+
+    def save(self) -> None:
+        """Write the run's record."""
+        run_info.write(layout.run_info_path(self.result), self.info)
+
+    def link(self, folder: str) -> None:
+        """Take a store that another recording has in `folder` as this one's too, as far as it is written.
+
+        By hard links where that can be: a file that another recording still writes to goes on in both, and what lies
+        outside this one's window is left out by its analysis.
+        """
+        for directory, _, names in os.walk(folder):
+            target = os.path.join(self.folder, os.path.relpath(directory, folder))
+            os.makedirs(target, layout.DIRECTORY_MODE, exist_ok=True)
+            for name in names:
+                if name != layout.PROCESS_INFO and not name.endswith(".tmp"):
+                    _link(os.path.join(directory, name), os.path.join(target, name))
+
+
+def _make(path: str, host: str) -> str:
+    """Make a new result directory in `path`; two of one process may begin in the same millisecond."""
+    wall = process.wall_time()
+    for attempt in range(100):
+        result = os.path.join(path, layout.result_name(host, os.getpid(), wall + attempt / 1000))
+        try:
+            os.mkdir(result, layout.DIRECTORY_MODE)
+        except FileExistsError:
+            continue
+        os.mkdir(layout.framework_dir(result), layout.DIRECTORY_MODE)
+        os.mkdir(os.path.join(result, layout.LOGS), layout.DIRECTORY_MODE)
+        return result
+    raise FileExistsError(f"{result} and the ninety-nine before it exist")
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileNotFoundError:
+        pass  # a spare segment that was not needed
+    except FileExistsError:
+        pass
+    except OSError:  # another file system, or one without hard links
+        import shutil  # 3 ms, and never needed where links can be made
+
+        shutil.copyfile(source, target, follow_symlinks=False)
+        os.chmod(target, layout.FILE_MODE)

@@ -1,0 +1,54 @@
+"""What records beside the hooks, between steps: kernels, the data pipeline, who the ranks are."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+#: A number of steps that no job reaches.
+NEVER = 1 << 62
+
+
+class Sources:
+    """Call sources when recording begins, between steps and when it ends; an error of one is not the others'.
+
+    Args:
+        session: that they record for.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        #: called with the number of steps so far; each returns the number of steps from which on it is to be called
+        #: again (it may be called before), and whether it did something that took time: no step is to pay for that
+        self.step: list[Callable[[int], tuple[int, bool]]] = []
+        #: called when recording begins, or goes on
+        self.start: list[Callable[[], None]] = []
+        #: called before recording ends, or is cut between two results
+        self.end: list[Callable[[], None]] = []
+
+    def started(self) -> None:
+        """Start all of them."""
+        for call in self.start:
+            with self._session.guard("starting a source"):
+                call()
+
+    def stepped(self, count: int) -> tuple[int, bool]:
+        """Call all of them between two steps; return when to call next, and whether any did something that took time.
+
+        Args:
+            count: steps so far.
+        """
+        due, took_time = NEVER, False
+        for call in self.step:
+            with self._session.guard("a step boundary"):
+                wanted, took = call(count)
+                due = min(due, wanted)
+                took_time |= took
+        return due, took_time
+
+    def ended(self) -> None:
+        """End all of them; in a fork child there is nothing to end."""
+        for call in self.end if not self._session.forked else ():
+            with self._session.guard("ending a source"):
+                call()

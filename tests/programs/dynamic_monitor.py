@@ -1,0 +1,60 @@
+"""Train with dynamic profiling; the file changes meanwhile. usage: dynamic_monitor.py model|loop NAMES
+
+NAMES: whose class is used, "mindspore.profiler" or "ms_profiler". Steps 2 to 3 are asked for before, 9 to 12 after the
+sixth step, and then, too late, 5 to 6. The file is looked at once a second, so the seventh step waits for that.
+"""
+
+import importlib
+import json
+import pathlib
+import sys
+import time
+
+import mindspore as ms
+import mindspore.dataset as ds
+import numpy as np
+from mindspore import nn
+
+way, names = sys.argv[1:]
+FILE = pathlib.Path("configured/profiler_config.json")
+
+
+def ask(start, stop, **more):
+    FILE.parent.mkdir(exist_ok=True)
+    FILE.write_text(json.dumps({"start_step": start, "stop_step": stop, **more}))
+
+
+def change(step):
+    """Ask for other steps after some; the next step must find that out."""
+    if step == 6:
+        ask(9, 12, analyse_mode=0, record_shapes=True, aic_metrics=0)
+    elif step == 13:
+        ask(5, 6)
+    else:
+        return
+    time.sleep(1.1)
+
+
+class Change(ms.Callback):
+    def on_train_step_end(self, run_context):
+        change(run_context.original_args().cur_step_num)
+
+
+ms.set_seed(3)
+ms.set_device("CPU")
+ask(2, 3, analyse_mode=0)
+monitor = importlib.import_module(names).DynamicProfilerMonitor("configured", output_path="own", poll_interval=1)
+net = nn.Dense(2, 2)
+optimizer = nn.SGD(net.trainable_params(), 0.01)
+data = np.ones([15, 2, 2], np.float32)
+if way == "model":
+    pipeline = ds.NumpySlicesDataset({"data": data, "label": np.ones([15, 2], np.float32)}, shuffle=False)
+    ms.Model(net, nn.MSELoss(), optimizer).train(1, pipeline.batch(1), callbacks=[Change(), monitor])
+else:
+    gradient = ms.value_and_grad(lambda data: net(data).sum(), None, optimizer.parameters)
+    for step in range(1, 16):
+        _, gradients = gradient(ms.Tensor(data[step - 1]))
+        optimizer(gradients)
+        change(step)
+        monitor.step()
+print(net.weight.asnumpy().tobytes().hex())

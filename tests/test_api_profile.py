@@ -1,0 +1,173 @@
+"""The profiler that scripts call, under MindSpore's names and under ours, with the variable and without it."""
+
+import csv
+import json
+import runpy
+import sys
+
+import jsonschema
+import pytest
+from conftest import PROGRAMS, ROOT
+
+SCHEMA = json.loads((ROOT / "agent/ms_profiler/analysis/report/summary.schema.json").read_text())
+#: `python -c` this runs a script whose calls of MindSpore's profiler are ours, without the variable
+INSTALLED = """
+import runpy, sys, ms_profiler
+ms_profiler.install()
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+WAYS = ("variable", "install")
+
+
+def start(job, way, program, *words, **extra):
+    """Run a program that calls MindSpore's profiler, and let those calls be ours."""
+    if way == "variable":
+        return job(PROGRAMS / program, *words, env={"MS_PROFILER_RAISE": "1"}, **extra)
+    words = (str(PROGRAMS / program), *words)
+    return job(INSTALLED, *words, profile=False, env={"MS_PROFILER_RAISE": "1"}, **extra)
+
+
+def results(folder):
+    return sorted(folder.glob("*_ascend_ms"), key=lambda path: path.name.rsplit("_", 3)[1])
+
+
+def rows(result, name="step_trace_time.csv"):
+    with open(result / "ASCEND_PROFILER_OUTPUT" / name, newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def numbers(result):
+    return [int(row["Step"]) for row in rows(result)]
+
+
+def kernels(result):
+    return len(rows(result, "kernel_details.csv"))
+
+
+def summary(result):
+    content = json.loads((result / "summary.json").read_text())
+    jsonschema.validate(content, SCHEMA)
+    return content
+
+
+@pytest.mark.parametrize("way", ["variable", "none"])
+@pytest.mark.parametrize("names", ["mindspore.profiler", "ms_profiler"])
+def test_cycles_of_a_schedule_get_a_directory_each(job, tmp_path, names, way):
+    if names == "mindspore.profiler" and way == "none":
+        run = start(job, "install", "own_profiler.py", names)
+    else:
+        run = job(PROGRAMS / "own_profiler.py", names, profile=way == "variable", env={"MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    assert len([line for line in run.out.splitlines() if "0x" in line]) == 15
+    own = results(tmp_path / "own")
+    assert [numbers(result) for result in own] == [[3, 4], [7, 8]]
+    for result in own:
+        assert result.name.startswith("worker_")
+        found = summary(result)
+        assert found["steps"]["source"] == "script"
+        assert found["run"]["processes"][0]["state"] == "stopped"
+        assert kernels(result) == found["kernels"]["count"] == 20
+        assert rows(result, "operator_details.csv")
+        metadata = json.loads((result / "profiler_metadata.json").read_text())
+        assert (metadata["who"], metadata["what"]) == ("me", {"lr": 0.01})
+        info = json.loads((result / "profiler_info_0.json").read_text())["profiler_parameters"]
+        assert info["is_set_schedule"] and info["schedule"]["active"] == 2
+        trace = json.loads((result / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
+        assert [event["name"] for event in trace].count("mine: begin") == 2
+    if way == "variable":
+        everything = run.result
+        assert numbers(everything) == list(range(15))
+        assert kernels(everything) == 150
+        times = {int(row["Step"]): row["Computing"] for row in rows(everything)}
+        # the three steps before it that the script's profiler did not count
+        both = [(row["Computing"], times[int(row["Step"]) + 3]) for result in own for row in rows(result)]
+        assert all(mine == its for mine, its in both)
+    else:
+        assert not run.output.exists()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", ["graph", "pynative"])
+def test_a_callback_profiles_steps_of_a_model_loop(job, tmp_path, way, mode):
+    run = start(job, way, "stop_at_step.py", mode)
+    assert run.code == 0, run.err
+    (own,) = results(tmp_path / "own")
+    assert numbers(own) == [3, 4, 5]  # the callback counts from 1
+    assert summary(own)["steps"]["source"] == "framework_loop"
+    if way == "variable":
+        assert numbers(run.result) == list(range(12))
+        assert kernels(own) * 4 == kernels(run.result)
+        assert summary(run.result)["run"]["processes"][0]["state"] == "exit"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_callback_profiles_epochs(job, tmp_path, way):
+    run = start(job, way, "stop_at_epoch.py")
+    assert run.code == 0, run.err
+    (own,) = results(tmp_path / "own")
+    assert len(numbers(own)) == 6
+    if way == "variable":
+        assert len(numbers(run.result)) == 15
+        assert kernels(own) * 5 == kernels(run.result) * 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_loop_profiles_from_step_100_to_step_200(job, tmp_path, way):
+    run = start(job, way, "own_loop.py")
+    assert run.code == 0, run.err
+    (own,) = results(tmp_path / "own")
+    assert numbers(own) == list(range(101, 201))
+    if way == "variable":
+        assert numbers(run.result) == list(range(205))
+
+
+ERRORS = """
+late passed
+stop before start {0}
+step without schedule {0}
+start passed
+start twice {0}
+stop passed
+stop twice {0}
+early passed
+start although started {0}
+stop early passed
+old warned
+old start {0}
+old step {0}
+old stop passed
+wrong value warned
+data passed
+data start passed
+data stop passed
+data start {0}
+"""
+
+
+@pytest.mark.parametrize(("names", "what"), [("ms_profiler", "raised RuntimeError"), ("mindspore.profiler", "warned")])
+def test_errors_are_those_of_the_documents_and_warnings_where_a_script_ran_before(job, names, what):
+    way = "install" if names == "mindspore.profiler" else "variable"
+    run = start(job, way, "own_errors.py", names)
+    assert run.code == 0, run.err
+    assert run.out.split("\n") == ERRORS.lstrip("\n").format(what).split("\n")
+
+
+def test_names_signatures_and_schedules_are_those_of_mindspore(job):
+    run = job(PROGRAMS / "same_interface.py", profile=False)
+    assert run.code == 0, run.err
+    assert run.out == f"{4 * 4 * 3 * 4 * 4 * 40} agree\n"
+
+
+def test_a_notebook_shows_the_summary(tmp_path, monkeypatch):
+    program = """
+    import ms_profiler
+    with ms_profiler.profile() as profiler:
+        sum(range(1000))
+    html = profiler._repr_html_()
+    """
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cell.py").write_text("\n".join(line[4:] for line in program.splitlines()))
+    found = runpy.run_path(str(tmp_path / "cell.py"))
+    assert "<table>" in found["html"] and str(tmp_path) in found["html"]
+    assert "mindspore" not in sys.modules

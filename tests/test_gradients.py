@@ -1,0 +1,149 @@
+import random
+
+import polars as pl
+import pytest
+from ms_profiler.analysis.metrics import gradients
+from ms_profiler.analysis.metrics.scopes import Scope
+
+SOFTMAX = [f"Expand/_SoftmaxBackward/{last}" for last in ("Mul-op0", "ReduceSum-op0", "Sub-op0", "Mul-op1")]
+
+
+def owners(*stretches, begin=0, scripted=False):
+    """Return {row: (first, last)} of backward kernels; stretches are forward, backward, forward, backward, ..."""
+    rows = [(name, None if place % 2 == 0 else place) for place, names in enumerate(stretches) for name in names]
+    names = list(dict.fromkeys(name for name, _ in rows))
+    kernels = pl.DataFrame(
+        [(names.index(name), backward) for name, backward in rows], schema=gradients.KERNELS, orient="row"
+    )
+    begins = pl.DataFrame(
+        [(place, begin, scripted) for place in range(1, len(stretches), 2)],
+        schema={"backward": pl.UInt32, "begin": pl.Int64, "scripted": pl.Boolean},
+        orient="row",
+    )
+    found = gradients.owners(kernels, begins, [Scope.of(name) for name in names])
+    return {row: (first, last) for row, first, last in found.select("row", "first", "last").iter_rows()}
+
+
+DENSE = ["MatMul", "Default/BiasAdd-op0"]
+DENSE_BACK = ["Default/BiasAddGrad-op0", "MatMul", "MatMul"]
+
+
+def test_each_kernel_finds_the_operator_it_is_the_gradient_of():
+    forward = [*DENSE, "ReLU", *DENSE]
+    found = owners(forward, ["Ones", *DENSE_BACK, "ReluGrad", *DENSE_BACK[:2]])
+    #                           bias    products        relu    bias    product of the first layer
+    assert found == {5: (4, 4), 6: (4, 4), 7: (3, 3), 8: (3, 3), 9: (2, 2), 10: (1, 1), 11: (0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "expected"),
+    [
+        # one of two was not differentiated: it may be either
+        (["ReLU", "Tanh", "ReLU"], ["ReluGrad"], [(0, 2)]),
+        # the order decides which
+        (["ReLU", "Tanh", "ReLU"], ["TanhGrad", "ReluGrad"], [(1, 1), (0, 0)]),
+        # what may come from anything lies between its neighbours
+        (["ReLU", "Concat", "Tanh"], ["TanhGrad", "Concat", "ReluGrad"], [(2, 2), (0, 2), (0, 0)]),
+        # elementwise kernels come from nothing that has a gradient kernel of its own
+        (["ReLU", "Mul", "Tanh"], ["TanhGrad", "Mul", "Mul", "ReluGrad"], [(2, 2), (1, 1), (1, 1), (0, 0)]),
+        (["Mul", "ReLU", "AddExt", "Tanh"], ["TanhGrad", "Mul", "ReluGrad"], [(3, 3), (2, 2), (1, 1)]),
+        # an operator of an unknown type may launch anything
+        (["Fancy", "ReLU"], ["ReluGrad"], [(0, 1)]),
+        (["ReLU", "Fancy", "Tanh"], ["TanhGrad", "Mul", "ReluGrad"], [(1, 2), (1, 1), (0, 1)]),
+        # several kernels for one gradient, of which it is known how many
+        (["Softmax", "MatMul", "Softmax"], [*SOFTMAX, "MatMul", *SOFTMAX], [(2, 2)] * 4 + [(1, 1)] + [(0, 0)] * 4),
+        # variants of a name
+        (["GatherD", "Default/MaxPoolWithIndices-op0"], ["MaxPoolGradWithIndices", "GatherDGradV2"], [(1, 1), (0, 0)]),
+        # a transposed convolution is computed with the kernel of a gradient
+        (
+            ["Conv2D", "Conv2DBackpropInput"],
+            ["Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput", "Conv2DBackpropFilter"],
+            [(1, 1), (1, 1), (0, 1), (0, 0)],
+        ),
+        # what a compiled function launches keeps no order
+        (
+            ["ReLU", "Tanh", "Sigmoid"],
+            ["SigmoidGrad", "Gradients/Default/Grad_ReLU/ReluGrad-op0", "Gradients/Default/Grad_Tanh/TanhGrad-op0"],
+            [(2, 2), (0, 2), (0, 2)],
+        ),
+    ],
+)
+def test_types_bound_the_owners(forward, backward, expected):
+    assert list(owners(forward, backward).values()) == expected
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward"),
+    [
+        (["ReLU"], ["ReluGrad", "ReluGrad"]),
+        (["ReLU", "Tanh"], ["ReluGrad", "TanhGrad"]),
+        (["MatMul"], ["MatMul", "MatMul", "MatMul"]),
+        (["ReLU", "Mul", "Tanh"], ["ReluGrad", "Mul"]),
+        ([], ["ReluGrad"]),
+    ],
+)
+def test_a_pass_that_contradicts_itself_says_nothing(forward, backward):
+    assert owners(forward, backward) == {}
+
+
+def test_passes_have_forward_passes_of_their_own():
+    found = owners(
+        ["ReLU"], ["ReluGrad"], ["ReLU"], ["ReluGrad", "ReluGrad"], ["ReLU", "ReLU"], ["ReluGrad", "ReluGrad"]
+    )
+    # the second one contradicts itself
+    assert found == {1: (0, 0), 7: (6, 6), 8: (5, 5)}
+
+
+def test_what_ran_before_the_forward_pass_is_no_owner():
+    assert owners(["ReLU", "ReLU"], ["ReluGrad"], begin=1) == {2: (1, 1)}
+
+
+def test_code_of_the_script_may_launch_products_and_elementwise_kernels():
+    forward, backward = ["ReLU", "MatMul", "Mul", "Tanh"], ["TanhGrad", "Mul", "MatMul", "ReluGrad"]
+    assert list(owners(forward, backward).values()) == [(3, 3), (2, 2), (1, 1), (0, 0)]
+    assert list(owners(forward, backward, scripted=True).values()) == [(3, 3), (0, 3), (0, 3), (0, 0)]
+
+
+#: operator -> kernels of its gradient
+LAUNCHES = {
+    "MatMul": ["MatMul", "MatMul"],
+    "Default/BiasAdd-op0": ["Default/BiasAddGrad-op0"],
+    "ReLU": ["ReluGrad"],
+    "Tanh": ["TanhGrad"],
+    "Mul": ["Mul", "Mul", "ReduceSum"],
+    "ReduceSum": ["Tile"],
+    "AddExt": ["ReduceSum"],
+    "Div": ["Div", "Div", "Neg", "Mul"],
+    "Default/LayerNorm-op0": ["Default/LayerNormGrad-op0", "Add"],
+    "Equal": [],
+}
+
+
+@pytest.mark.parametrize("share", [1.0, 0.7])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_owner_is_always_among_those_found(seed, share):
+    generator = random.Random(seed)
+    stretches, truth = [], {}
+    row = 0
+    for _ in range(20):
+        forward = generator.choices(list(LAUNCHES), k=generator.randrange(1, 60))
+        backward = []
+        for place in reversed(range(len(forward))):
+            kernels = LAUNCHES[forward[place]] if generator.random() < share else []
+            # a product with what needs no gradient has one kernel
+            kernels = kernels[: generator.choice([1, 2])] if forward[place] == "MatMul" else kernels
+            # a view, which has no kernel itself, may have some for its gradient
+            kernels = kernels + (["Concat"] if generator.random() < 0.1 else [])
+            truth |= {row + len(forward) + len(backward) + more: row + place for more in range(len(kernels))}
+            backward += kernels
+        stretches += [forward, backward]
+        row += len(forward) + len(backward)
+    found = owners(*stretches)
+    assert found.keys() == truth.keys()
+    assert all(first <= truth[row] <= last for row, (first, last) in found.items())
+    alone = sum(first == last for first, last in found.values())
+    assert alone > len(found) * (0.3 if share == 1.0 else 0.05)
+
+
+def test_nothing_to_do():
+    assert owners() == {} and owners(["ReLU"]) == {}

@@ -1,0 +1,80 @@
+import random
+
+import polars as pl
+import pytest
+from ms_profiler.analysis.metrics import launches
+
+
+def queue(rows, *columns):
+    kinds = {
+        "step": pl.UInt32,
+        "key": pl.UInt32,
+        "lane": pl.UInt32,
+        "start_ns": pl.Int64,
+        "row": pl.UInt32,
+        "segment": pl.UInt32,
+    }
+    return pl.DataFrame(rows, schema={name: kinds[name] for name in columns}, orient="row")
+
+
+def launched(kernels, operators):
+    """Kernels and operators are (step, key, start) or (step, key, start, segment), operators from row 100 on."""
+    columns = ("step", "key", "start_ns", "segment", "row")
+    kernels, operators = (
+        queue(
+            [(step, key, start, *(rest or [0]), row) for row, (step, key, start, *rest) in enumerate(rows, 100)],
+            *columns,
+        )
+        for rows in (kernels, operators)
+    )
+    return launches.match(kernels.drop("row").with_columns(lane=pl.lit(0, pl.UInt32)), operators).to_list()
+
+
+@pytest.mark.parametrize(
+    ("kernels", "operators", "expected"),
+    [
+        ([(0, 1, 20), (0, 1, 40)], [(0, 1, 10), (0, 1, 30)], [100, 101]),
+        # the host ran ahead
+        ([(0, 1, 50), (0, 2, 60), (0, 1, 70)], [(0, 1, 10), (0, 2, 20), (0, 1, 30)], [100, 101, 102]),
+        # as many before the backward pass, more after it
+        ([(0, 1, 20), (0, 9, 30, 1), (0, 1, 40, 1)], [(0, 1, 10)], [100, None, None]),
+        # as many, all after it: what follows the backward pass has spans, too
+        ([(0, 9, 10, 1), (0, 1, 40, 1)], [(0, 1, 35, 1)], [None, 100]),
+        # not as many: which is which is not known
+        ([(0, 1, 20), (0, 1, 30), (0, 2, 40)], [(0, 1, 10), (0, 2, 35)], [None, None, 101]),
+        # as many, and one starts before its span
+        ([(0, 1, 20), (0, 1, 22), (0, 2, 40)], [(0, 1, 10), (0, 1, 25), (0, 2, 35)], [None, None, 102]),
+        # each step for itself; outside of steps nothing
+        (
+            [(0, 1, 20), (1, 1, 120), (1, 1, 130), (None, 1, 200)],
+            [(0, 1, 10), (1, 1, 110), (None, 1, 190)],
+            [100, None, None, None],
+        ),
+        # the order of the queue would be another
+        ([(0, 1, 20), (0, 2, 30)], [(0, 1, 15), (0, 2, 10)], [None, None]),
+        ([], [(0, 1, 10)], []),
+        ([(0, 1, 10)], [], [None]),
+        ([(0, None, 10)], [(0, 1, 5)], [None]),
+    ],
+)
+def test_kernels_find_the_span_that_queued_them(kernels, operators, expected):
+    assert launched(kernels, operators) == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_queue_at_random_is_found_again_or_not_known(seed):
+    generator = random.Random(seed)
+    operators, kernels, truth = [], [], []
+    now = ran = 0
+    for _ in range(300):
+        now += generator.randrange(1, 20)
+        step, key = now // 500, generator.randrange(4)
+        operators.append((step, key, now))
+        if key == 3 and generator.random() < 0.5:
+            continue  # this one starts no kernel
+        ran = max(ran + 1, now + generator.randrange(30))
+        kernels.append((ran // 500, key, ran))
+        truth.append(99 + len(operators))
+    found = launched(kernels, operators)
+    assert all(row in (None, true) for row, true in zip(found, truth, strict=True))
+    assert sum(row is not None for row in found) > len(found) // 5

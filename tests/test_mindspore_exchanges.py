@@ -1,0 +1,131 @@
+"""What is read from MindSpore's description of a graph, and ranks that are only known when the job runs."""
+
+import json
+import os
+import sys
+
+import pytest
+from conftest import PROGRAMS
+from launches import TOOLS, free_port, launched, printed
+from ms_profiler.job.frameworks.mindspore import exchanges
+from ms_profiler.job.frameworks.mindspore.exchanges import Exchange
+
+FLOAT16, FLOAT32 = 10, 11
+
+
+def varint(number):
+    number %= 1 << 64
+    parts = []
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def field(number, content):
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    content = content.encode() if isinstance(content, str) else content
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def tensor(element, *dimensions):
+    """A TypeProto."""
+    shape = b"".join(field(1, field(1, size)) for size in dimensions)
+    return field(1, 14) + field(2, field(1, element) + field(2, shape))
+
+
+def node(name, kind, inputs, output, full_name="", **attributes):
+    parts = [field(1, field(1, each) + field(2, 0)) for each in inputs]
+    parts += [field(2, name), field(3, kind), field(4, "Default")]
+    parts += [field(5, field(1, key) + field(2, field(1, 13) + field(7, value))) for key, value in attributes.items()]
+    return field(1, b"".join([*parts, field(6, output), field(8, full_name)]))
+
+
+def model(*nodes, parameters=()):
+    graph = b"".join([*nodes, *(field(3, field(1, name) + field(2, kind)) for name, kind in parameters)])
+    return field(1, 3) + field(2, "MindSpore") + field(4, graph)
+
+
+def test_collectives_of_a_graph():
+    several = field(3, field(1, tensor(FLOAT16, 5)) + field(1, tensor(FLOAT16)))
+    description = model(
+        node("1", "MatMul", ["x"], tensor(FLOAT32, 128, 64), "Default/MatMul-op0"),
+        node("2", "AllReduce", ["1"], tensor(FLOAT32, 128, 64), "Default/AllReduce-op0", op="sum", group="world"),
+        node("3", "AllGather", ["x"], tensor(FLOAT16, 6, 3), "Default/AllGather-op0", group="pair"),
+        node("4", "MakeTuple", [], several),
+        node("5", "AllReduce", ["4", "unknown"], several, "Default/AllReduce-op1", group="world"),
+        node("6", "AllReduce", ["y"], tensor(FLOAT32, -1), "Default/AllReduce-op2", group="world"),
+        # neither is a collective
+        node("7", "ReduceSum", ["x"], tensor(FLOAT16, 1), "Default/ReduceSum-op0"),
+        node("8", "Add", ["x"], tensor(FLOAT16, 1), "Default/Add-op0", group="world"),
+        parameters=[("x", tensor(FLOAT16, 3, 3)), ("y", tensor(FLOAT32, -1, 4))],
+    )
+    assert exchanges.exchanges(description) == [
+        Exchange("Default/AllReduce-op0", "AllReduce", "world", "128,64", 128 * 64 * 4),
+        Exchange("Default/AllGather-op0", "AllGather", "pair", "3,3", 18),
+        Exchange("Default/AllReduce-op1", "AllReduce", "world", "5;", 12),
+        Exchange("Default/AllReduce-op2", "AllReduce", "world", "-1,4", 0),
+    ]
+
+
+def test_graph_without_collectives_is_not_looked_through():
+    assert exchanges.exchanges(b"\xff" * 100) == []
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b"\x0a\x05ab", b"\x0b", b"\x80" * 11, b"\x09abc"])
+def test_damaged_description_is_told(damage):
+    with pytest.raises(ValueError, match=r"cut off|wire type"):
+        exchanges.exchanges(field(2, "AllReduce") + damage)
+
+
+def test_kinds_that_are_skipped():
+    message = field(1, 5) + b"\x11" + bytes(8) + b"\x1d" + bytes(4) + field(4, "text")
+    assert list(exchanges.fields(message)) == [
+        (1, (5).to_bytes(8, "little")),
+        (2, bytes(8)),
+        (3, bytes(4)),
+        (4, b"text"),
+    ]
+
+
+#: msrun as it is on a node that is not the scheduler's, which it tells by the addresses of this host
+OTHER_NODE = """
+import sys
+import mindspore.parallel.cluster.process_entity._api as api
+from mindspore.parallel.cluster.run import main
+
+api._is_local_ip = lambda address: False
+sys.argv[0] = "msrun"
+main()
+"""
+
+
+@pytest.mark.slow
+def test_ranks_that_the_launcher_does_not_know(tmp_path):
+    """Two nodes of two workers without --node_rank: what msrun tells them is one rank, or none."""
+    (tmp_path / "other.py").write_text(OTHER_NODE)
+    common = ["--worker_num=4", "--local_worker_num=2", f"--master_port={free_port()}", "--join=True"]
+    program = [PROGRAMS / "data_parallel.py", "graph", "3"]
+    launched(
+        [
+            [TOOLS / "msrun", *common, f"--log_dir={tmp_path / 'node_0'}", *program],
+            [sys.executable, tmp_path / "other.py", *common, f"--log_dir={tmp_path / 'node_1'}", *program],
+        ],
+        tmp_path,
+        {"start": True, "output_path": str(tmp_path / "data"), "ranks": "2"},
+    )
+    told = [
+        line for node in (0, 1) for worker in (0, 1) for line in printed(tmp_path / f"node_{node}/worker_{worker}.log")
+    ]
+    assert sorted(line[:11] for line in told if line.startswith("rank ")) == [f"rank {rank} of 4" for rank in range(4)]
+    ranks = []
+    for path in (tmp_path / "data").glob("*_ascend_ms"):
+        summary = json.loads((path / "summary.json").read_text())
+        assert os.path.exists(path / f"profiler_info_{summary['rank']}.json")
+        assert summary["world_size"] == 4
+        assert [item["what"] for item in summary["not_collected"] if "rank" in item["what"]] == ["the choice of ranks"]
+        content = json.loads((path / "ASCEND_PROFILER_OUTPUT" / "communication.json").read_text())
+        assert len(content) == 3
+        ranks.append(summary["rank"])
+    assert sorted(ranks) == [0, 1, 2, 3]

@@ -1,0 +1,284 @@
+"""Train with every MindSpore that PyPI has for this machine, with and without the profiler, and say what was seen.
+
+    python tests/versions.py [VERSION ...] [--wheel DIRECTORY] [--write FILE] [--keep]
+
+For each CPython found, pip is asked which versions it can install. Each gets an environment of its own, into which our
+wheel goes too, and runs a training loop in both modes: the profiled run has to print and return the same as the other,
+say nothing but its two lines, and record every step. An environment takes 3 GB, so each is removed after its runs.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from conftest import PROGRAMS, ROOT, environment
+
+MINORS = (10, 11, 12, 13, 14, 15)
+MODES = ("graph", "pynative")
+#: Batches of the training loop.
+STEPS = 20
+#: Seconds for one run: a start of MindSpore takes 2, and the first after an installation compiles its sources.
+LIMIT = 300
+PLACE = ROOT / ".venv-versions"
+SCHEMA = ROOT / "agent" / "ms_profiler" / "analysis" / "report" / "summary.schema.json"
+BEGIN = "<!-- versions:begin -->"
+END = "<!-- versions:end -->"
+#: What differs from run to run in a line of a log: times, process ids, addresses.
+VARYING = re.compile(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
+HEADINGS = ("MindSpore", "Python", "Graph mode", "Pynative mode", "Hooks without a target in it")
+
+
+class BrokenError(Exception):
+    """A run did not do what it has to; the message says what."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What became of a run of the training loop.
+
+    Attributes:
+        code: how it ended.
+        out: what it printed.
+        lines: what it printed on stderr, without the lines of ours.
+        ours: those, without the prefix.
+        summary: what the profiler left; None without it.
+    """
+
+    code: int
+    out: str
+    lines: tuple[str, ...] = ()
+    ours: tuple[str, ...] = ()
+    summary: Any = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of one version on one Python.
+
+    Attributes:
+        version: of MindSpore.
+        python: "3.11".
+        modes: what each of MODES did, in words.
+        missing: hooks whose target this version does not have.
+        passed: whether everything was as it has to be.
+    """
+
+    version: str
+    python: str
+    modes: tuple[str, ...]
+    missing: tuple[str, ...]
+    passed: bool
+
+
+def interpreters() -> dict[str, str]:
+    """Return the CPythons found, "3.11" -> path: on PATH, else those of pyenv."""
+    found = {}
+    for minor in MINORS:
+        pyenv = sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
+        for path in (shutil.which(f"python3.{minor}"), *map(str, pyenv)):
+            # a shim of pyenv is there for versions that are not active, and then does not run
+            if path and subprocess.run([path, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0:
+                found[f"3.{minor}"] = path
+                break
+    return found
+
+
+def parsed(listing: str) -> list[str]:
+    """Return the versions that `pip index versions` lists, newest first."""
+    match = re.search(r"^Available versions: (.+)$", listing, re.MULTILINE)
+    return [version for version in match[1].split(", ") if version.startswith("2.")] if match else []
+
+
+def available(python: str) -> list[str]:
+    """Return the versions of MindSpore that this interpreter can install; none where pip finds none."""
+    command = [python, "-m", "pip", "--disable-pip-version-check", "index", "versions", "mindspore"]
+    return parsed(subprocess.run(command, capture_output=True, text=True).stdout)
+
+
+def install(python: str, version: str, wheel: Path, folder: Path) -> str:
+    """Make an environment with this MindSpore and our wheel, and return its interpreter.
+
+    Raises:
+        BrokenError: pip could not.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([python, "-m", "venv", folder], check=True)
+    inside = str(folder / "bin" / "python")
+    # no cache: MindSpore's wheels take 750 MB each; numpy<2: with numpy 2 most of them print pages of warnings
+    pip = [inside, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-cache-dir", "--no-compile"]
+    for what in ([f"{wheel}[analysis]"], [f"mindspore=={version}", "numpy<2"]):
+        done = subprocess.run([*pip, *what], capture_output=True, text=True)
+        if done.returncode:
+            raise BrokenError(f"cannot be installed: {(done.stderr.splitlines() or ['pip failed'])[-1]}")
+    return inside
+
+
+def run(python: str, mode: str, output: Path | None) -> Job:
+    """Run the training loop, profiled where there is a place for the result.
+
+    Raises:
+        BrokenError: it did not end, or left no summary.
+    """
+    options = {"start": True, "output_path": str(output)} if output else None
+    command = [python, str(PROGRAMS / "model_loop.py"), mode]
+    try:
+        done = subprocess.run(command, env=environment(options), capture_output=True, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        raise BrokenError(f"did not end within {LIMIT} s {'with' if output else 'without'} the profiler") from None
+    prefix = "ms-profiler: "
+    lines = done.stderr.splitlines()
+    summary = None
+    if output:
+        results = sorted(output.glob("*_ascend_ms/summary.json"))
+        if len(results) != 1:
+            raise BrokenError(f"{len(results)} summaries; stderr: {done.stderr.strip()[-500:]}")
+        summary = json.loads(results[0].read_text())
+    return Job(
+        done.returncode,
+        done.stdout,
+        tuple(line for line in lines if not line.startswith(prefix)),
+        tuple(line[len(prefix) :] for line in lines if line.startswith(prefix)),
+        summary,
+    )
+
+
+def problems(version: str, mode: str, bare: Job, profiled: Job) -> list[str]:
+    """Return what is not as it has to be, in words."""
+    summary = profiled.summary
+    found = []
+    if bare.code:
+        found.append(f"the script itself ends with {bare.code}: {(bare.lines or ('',))[-1]}")
+    if profiled.code != bare.code:
+        found.append(f"exit code {profiled.code}, not {bare.code}")
+    if profiled.out != bare.out:
+        found.append("another output")
+    before = {VARYING.sub("", line) for line in bare.lines}
+    if more := [line for line in profiled.lines if VARYING.sub("", line) not in before]:
+        found.append(f"new on stderr: {more[0]}")
+    if len(profiled.ours) != 2 or not profiled.ours[0].startswith("recording to "):
+        found.append(f"lines of ours: {' / '.join(profiled.ours) or 'none'}")
+    if summary["messages"] or summary["hooks"]["failed"]:
+        found.append(f"messages {summary['messages']}, hooks that failed {summary['hooks']['failed']}")
+    framework = summary["framework"]
+    if (framework.get("version"), framework.get("mode")) != (version, mode):
+        found.append(f"recorded as {framework.get('version')} in {framework.get('mode')} mode")
+    if summary["steps"]["count"] != STEPS:
+        found.append(f"{summary['steps']['count']} steps, not {STEPS}")
+    if not _kernels(summary) and not _reason(summary):
+        found.append("no kernels, and no reason given")
+    errors = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).iter_errors(summary)
+    return found + [f"summary.json: {error.json_path}: {error.message}" for error in errors]
+
+
+def _kernels(summary: Any) -> int:
+    return int((summary["kernels"] or {}).get("count", 0))
+
+
+def _reason(summary: Any) -> str:
+    return next((each["why"] for each in summary["not_collected"] if each["what"].startswith("kernels")), "")
+
+
+def described(summary: Any) -> str:
+    """Return what a run recorded, for a cell of the table."""
+    kernels = _kernels(summary)
+    counted = f"{kernels} kernels" if kernels else f"no kernels: {_reason(summary)}"
+    return f"{summary['steps']['count']} steps, {counted}"
+
+
+def examine(name: str, python: str, version: str, wheel: Path, keep: bool) -> Seen:
+    """Install one version for one interpreter, run it in both modes, and say what was seen."""
+    folder = PLACE / f"{version}-{name}"
+    modes: list[str] = []
+    missing: set[str] = set()
+    passed = True
+    try:
+        inside = install(python, version, wheel, folder)
+        for mode in MODES:
+            try:
+                bare, profiled = run(inside, mode, None), run(inside, mode, folder / "data" / mode)
+                wrong = problems(version, mode, bare, profiled)
+                missing.update(profiled.summary["hooks"]["missing"])
+                modes.append(f"failed: {'; '.join(wrong)}" if wrong else described(profiled.summary))
+            except BrokenError as reason:
+                wrong = [str(reason)]
+                modes.append(f"failed: {reason}")
+            passed &= not wrong
+    except BrokenError as reason:
+        modes, passed = [f"failed: {reason}"] * len(MODES), False
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    return Seen(version, name, tuple(modes), tuple(sorted(missing)), passed)
+
+
+def order(version: str) -> list[int]:
+    """Return what versions are sorted by: 2.10.0 comes after 2.9.0."""
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
+def table(seen: Iterable[Seen]) -> str:
+    """Return what was seen as a Markdown table, newest version first, equal rows of several Pythons as one."""
+    pythons: dict[tuple[str, ...], list[str]] = {}
+    for each in sorted(seen, key=lambda each: order(each.python)):
+        names = (f"`{name.removeprefix('mindspore.')}`" for name in each.missing)
+        row = (each.version, *each.modes, ", ".join(names) or "none")
+        pythons.setdefault(row, []).append(each.python)
+    newest = sorted(pythons.items(), key=lambda item: order(item[0][0]), reverse=True)
+    rows = [HEADINGS, ["---"] * len(HEADINGS), *([row[0], ", ".join(on), *row[1:]] for row, on in newest)]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
+
+
+def rewritten(document: str, content: str) -> str:
+    """Return a Markdown document with the content between its two marks.
+
+    Raises:
+        ValueError: the marks are not there.
+    """
+    start = document.index(BEGIN) + len(BEGIN)
+    return f"{document[:start]}\n{content}{document[document.index(END, start) :]}"
+
+
+def main() -> int:
+    """Run what is asked for; return 1 when something was not as it has to be, 2 when nothing could be run."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("versions", nargs="*", metavar="VERSION", help="only these versions of MindSpore")
+    parser.add_argument("--wheel", type=Path, default=ROOT / "wheelhouse", help="directory that holds our wheel")
+    parser.add_argument("--write", type=Path, metavar="FILE", help=f"write the table between {BEGIN} and {END}")
+    parser.add_argument("--keep", action="store_true", help=f"leave the environments in {PLACE.name}")
+    asked = parser.parse_args()
+    if asked.write and asked.versions:
+        parser.error("the table of a document holds every version: leave out either the versions or --write")
+    wheels = list(asked.wheel.resolve().glob("ms_profiler-*.whl"))
+    if len(wheels) != 1:
+        parser.error(f"{len(wheels)} wheels of ours in {asked.wheel}: run make wheel")
+    seen = []
+    for name, python in interpreters().items():
+        for version in available(python):
+            if not asked.versions or version in asked.versions:
+                seen.append(examine(name, python, version, wheels[0], asked.keep))
+                print(table(seen[-1:]).splitlines()[-1], flush=True)
+    if not seen:
+        print("pip finds no such MindSpore for any CPython here", file=sys.stderr)
+        return 2
+    if not asked.keep:
+        shutil.rmtree(PLACE, ignore_errors=True)
+    print(f"\n{table(seen)}", end="")
+    if asked.write:
+        text = rewritten(asked.write.read_text(), table(seen))
+        temporary = asked.write.with_name(f"{asked.write.name}.{os.getpid()}.tmp")
+        temporary.write_text(text)
+        temporary.replace(asked.write)
+    return 0 if all(each.passed for each in seen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
