@@ -1,4 +1,5 @@
 import json
+import pathlib
 
 import polars as pl
 import pytest
@@ -232,3 +233,25 @@ def test_rank_is_the_one_the_framework_gave(tmp_path, known):
     assert "the rank" not in {item["what"] for item in summary["not_collected"]}
     # the name another analysis gave it is gone: it would be taken for one more rank
     assert [path.name for path in store.path.glob("profiler_info_*")] == ["profiler_info_3.json"]
+
+
+@pytest.mark.parametrize(
+    ("told", "parts"),
+    [
+        ("parallel mode data_parallel in 2 stages", (1, 2, 4)),
+        ("parallel mode stand_alone in 1 stages", (1, 1, 1)),
+        ("parallel mode semi_auto_parallel in 2 stages", None),
+    ],
+)
+def test_metadata_tells_groups_and_how_the_job_is_cut(store, told, parts):
+    thread = store.processes[0].thread(2, "other")
+    thread.instant(told, Category.COMMUNICATION, 0, 1)
+    path = store.write()
+    engine.analyse([path])
+    metadata = json.loads((pathlib.Path(path) / "profiler_metadata.json").read_text())
+    assert metadata["parallel_group_info"] == {
+        WORLD: {"group_name": WORLD, "group_rank": 5, "global_ranks": list(range(8))},
+        "pair": {"group_name": "pair", "group_rank": 1, "global_ranks": [4, 5]},
+    }
+    names = [f"{kind}_parallel_size" for kind in ("tensor_model", "pipeline_model", "data")]
+    assert metadata.get("distributed_args") == (dict(zip(names, parts, strict=True)) if parts else None)

@@ -174,6 +174,11 @@ def communication(path):
 
 @pytest.mark.slow
 def test_each_rank_of_a_job_is_complete(distributed):
+    for rank, path in enumerate(distributed):
+        metadata = json.loads((path / "profiler_metadata.json").read_text())
+        (group,) = metadata["parallel_group_info"].values()
+        assert (group["group_rank"], group["global_ranks"]) == (rank, [0, 1])
+        assert metadata["distributed_args"]["data_parallel_size"] == 2
     names = [{file.name for file in folder_of(path).iterdir()} for path in distributed]
     assert (
         names[0]

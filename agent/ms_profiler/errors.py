@@ -17,7 +17,7 @@ class MsProfilerError(Exception):
         remedy: what to do, one line; each leaf has a default.
     """
 
-    remedy = "Run `ms-profiler doctor` to see how this machine is set up."
+    remedy = "The lines before this one on stderr say why."
     exit_code = 2
 
     def __init__(self, message: str, remedy: str | None = None) -> None:

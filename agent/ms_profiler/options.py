@@ -109,9 +109,9 @@ class Options:
     profile_memory: bool = _option(
         False,
         Bool(),
-        "Memory of tensors; needs activities CPU and NPU.",
+        "Memory of tensors, each time that the framework's allocator gives or takes; on a CPU that of the host, "
+        "of which MindSpore keeps all records in memory until the end, 40 bytes each. Needs activity CPU.",
         "memory",
-        inert="tensor memory is the device's",
     )
     record_shapes: bool = _option(False, Bool(), "Shapes of operators' inputs; needs activity CPU.")
     with_stack: bool = _option(

@@ -202,6 +202,9 @@ class _Intake:
     def _take(self, executions: pl.DataFrame, between: tuple[int, int], own: bool) -> None:
         """Place and sum up the kernels of one batch."""
         inside = executions.filter(pl.col("start_ns") >= self.within[0], pl.col("start_ns") < self.within[1])
+        # what the schedule leaves out may be there all the same, because a profiler of the script asked for it
+        left_out = self.used.table.filter(~pl.col("recorded"))
+        inside = inside.filter(intervals.locate(inside["start_ns"], left_out).is_null())
         placed = self.hosts.bind(inside, self.scopes, self.texts)
         self.sums = [kernels.add_up([*self.sums, kernels.sum_up(placed)])]
         self.kept.append(self._kept(placed).select(tables.KERNELS.names()))

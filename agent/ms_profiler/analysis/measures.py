@@ -21,6 +21,7 @@ from ms_profiler.analysis.metrics import (
     verdict,
 )
 from ms_profiler.analysis.metrics.kernels import by_type
+from ms_profiler.analysis.readers import memory as memory_reader
 from ms_profiler.analysis.readers import pipelines as pipeline_reader
 from ms_profiler.errors import UsageError
 from ms_profiler.store.format import CATEGORY_FINE, Category
@@ -43,6 +44,7 @@ class Measures:
         sums: of `operators.sum_up`, over all spans.
         types: kernels by primitive, see `kernels.by_type`.
         calls: what was exchanged with other ranks, see `communication.calls`.
+        memory: `tables.MEMORY`, where it was asked for.
         pipelines: dataset pipelines whose operators were watched, the one with the most samples first.
         run_ns: from the first to the last record.
     """
@@ -62,6 +64,7 @@ class Measures:
     operators: pl.DataFrame
     modules: pl.DataFrame
     waits: pl.DataFrame
+    memory: pl.DataFrame
     pipelines: list[pipelines.Pipeline]
     finding: verdict.Finding
     advice: list[dict[str, Any]]
@@ -118,6 +121,10 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     )
     types = by_type(stream.sums, stream.names)
     watched = pipeline_reader.read(recording)
+    memory = memory_reader.read(recording)
+    if chosen is not None:
+        between = _least(used.table["start_ns"]), _most(used.table["end_ns"])
+        memory = memory.filter(pl.col("time_ns").is_between(*between))
     measures = Measures(
         recording=recording,
         chosen=chosen,
@@ -134,6 +141,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         operators=operators.by_name(sums, recording.names, Category.OP),
         modules=operators.by_name(sums, recording.names, Category.MODULE),
         waits=dataset.waits(spans, recording.names),
+        memory=memory,
         pipelines=pipelines.pipelines(watched),
         finding=verdict.finding(shares, used.source, recorded, compile_ns, before_ns, last - first, types),
         advice=[],

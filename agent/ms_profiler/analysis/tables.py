@@ -93,6 +93,17 @@ STEPS = pl.Schema(
     }
 )
 
+#: what the framework's allocator held, each time that it gave or took, by process and time; bytes
+MEMORY = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "time_ns": pl.Int64,
+        "allocated": pl.Int64,
+        "reserved": pl.Int64,  # taken from the system
+        "active": pl.Int64,
+    }
+)
+
 #: one per kernel, by process, lane and start
 KERNELS = pl.Schema(
     {

@@ -223,6 +223,10 @@ class Session:
         """Return whether any recording asks for this activity."""
         return any(activity in recording.options.activities for recording in self.recordings)
 
+    def asks(self, option: str) -> bool:
+        """Return whether any recording asks for what this option turns on."""
+        return any(getattr(recording.options, option) for recording in self.recordings)
+
     def not_collected(self, what: str, why: str) -> None:
         """Note something that the results will not hold, and why."""
         for recording in self.recordings:

@@ -36,12 +36,15 @@ TRACE_VIEW: Final = "trace_view.json"
 STEP_TRACE_TIME: Final = "step_trace_time.csv"
 DATASET: Final = "dataset.csv"
 KERNEL_DETAILS: Final = "kernel_details.csv"
+MEMORY_RECORD: Final = "memory_record.csv"
 OP_STATISTIC: Final = "op_statistic.csv"
 API_STATISTIC: Final = "api_statistic.csv"
 OPERATOR_DETAILS: Final = "operator_details.csv"
 COMMUNICATION: Final = "communication.json"
 COMMUNICATION_MATRIX: Final = "communication_matrix.json"
 KERNELS: Final = "kernels"
+#: begin of the name of MindSpore's file of what its allocator held; the rank follows
+MEMORY_PREFIX: Final = "cpu_ms_memory_record_"
 PIPELINES: Final = "pipelines"
 
 _SEGMENT = re.compile(r"^\d{6,}\.seg$")

@@ -31,6 +31,7 @@ class ReadCounts:
         missing_strings: records whose name was not found; they are kept, under a made-up name.
         empty_files: segments that were made and never written; nothing is lost with them.
         damaged_kernels: kernels whose record cannot be read, or whose time is none of its window's.
+        damaged_memory: records of the framework's allocator that cannot be read.
         damaged_files: (name, reason) of each file that was left out.
     """
 
@@ -42,6 +43,7 @@ class ReadCounts:
     missing_strings: int = 0
     empty_files: int = 0
     damaged_kernels: int = 0
+    damaged_memory: int = 0
     damaged_files: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -52,7 +54,9 @@ class ReadCounts:
     @property
     def damaged(self) -> bool:
         """Tell whether anything that was recorded could not be read."""
-        return bool(self.lost or self.missing_strings or self.damaged_kernels or self.damaged_files)
+        return bool(
+            self.lost or self.missing_strings or self.damaged_kernels or self.damaged_memory or self.damaged_files
+        )
 
     def describe(self) -> str:
         """Return in one line what could not be read; empty when everything could."""
@@ -63,6 +67,7 @@ class ReadCounts:
             "records that end before they start": self.backwards,
             "records without their name": self.missing_strings,
             "kernels that cannot be read": self.damaged_kernels,
+            "records of memory that cannot be read": self.damaged_memory,
         }
         parts = [f"{number} {what}" for what, number in numbers.items() if number]
         return "; ".join([*parts, *(f"{name}: {reason}" for name, reason in self.damaged_files)])

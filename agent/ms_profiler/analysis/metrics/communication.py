@@ -16,6 +16,7 @@ _GROUP: Final = "@"
 WAIT: Final = "wait for communication"
 _RANK: Final = re.compile(r"rank (?P<rank>\d+) of (?P<size>\d+)")
 _EXCHANGE: Final = re.compile(r"exchange (?P<call>.+) of (?P<shapes>[-\d,;]*) by (?P<kernel>.+)", re.DOTALL)
+_PARALLEL: Final = re.compile(r"parallel mode (?P<mode>\w+) in (?P<stages>[1-9]\d*) stages")
 _RANKS: Final = re.compile(r"group (?P<group>.*) ranks (?P<ranks>\d+(-\d+)?(,\d+(-\d+)?)*)")
 #: primitives whose kernels exchange data instead of computing: what they do
 COLLECTIVES: Final = {
@@ -192,6 +193,23 @@ def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
         if match := _RANKS.fullmatch(text):
             found[match["group"]] = [rank for part in match["ranks"].split(",") for rank in _range(part)]
     return found
+
+
+def parallel(instants: pl.DataFrame, names: pl.Series, world_size: int) -> dict[str, int]:
+    """Return how many parts a job is cut into, by the names that Megatron gave its arguments; empty when not known.
+
+    Args:
+        instants: `tables.INSTANTS`; it is told as `parallel mode MODE in NUMBER stages`.
+        names: texts by row.
+        world_size: ranks of the job.
+    """
+    marks = instants.filter(pl.col("category") == Category.COMMUNICATION).sort("time_ns")["name"]
+    told = [match for text in names.gather(marks) if (match := _PARALLEL.fullmatch(text))]
+    if not told or told[-1]["mode"] not in ("data_parallel", "stand_alone"):
+        return {}  # the other modes cut tensors as they see fit
+    stages = int(told[-1]["stages"])
+    parts = world_size // stages if told[-1]["mode"] == "data_parallel" else 1
+    return {"tensor_model_parallel_size": 1, "pipeline_model_parallel_size": stages, "data_parallel_size": parts}
 
 
 def _range(part: str) -> range:

@@ -77,6 +77,25 @@ def size(window: tables.Window) -> int:
         return 0  # reading it will say why
 
 
+def content(folder: str, prefix: str, counts: ReadCounts) -> bytes:
+    """Return the bytes of a file of a window; empty where it is not there or cannot be read.
+
+    Args:
+        folder: of the window.
+        prefix: begin of its name; the rank as the framework knows it follows.
+        counts: is told when it cannot be read.
+    """
+    path = _find(folder, prefix)
+    if path is None:
+        return b""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError as error:
+        counts.damaged_files.append((os.path.basename(path), error.strerror or "cannot be read"))
+        return b""
+
+
 def written(window: tables.Window) -> bool:
     """Tell whether the framework wrote all of a window: the file of the shapes comes last."""
     return _find(window.folder, _SHAPES) is not None
@@ -91,8 +110,7 @@ def read(window: tables.Window, names: dict[str, int], clock: Clock, counts: Rea
         clock: of the recording.
         counts: is told what cannot be read.
     """
-    content = _content(window.folder, _TIMES, counts)
-    rows, lengths, texts, damaged = _lines(content, names)
+    rows, lengths, texts, damaged = _lines(content(window.folder, _TIMES, counts), names)
     table = _numbers(b"".join(texts), sum(lengths))
     if table is None:
         counts.damaged_files.append((_name(window, _TIMES), "its numbers cannot be read"))
@@ -126,8 +144,7 @@ def shapes(window: tables.Window, kernels: pl.DataFrame, names: list[str], texts
         names: kernel names by row.
         texts: rows of the texts known so far; is added to.
     """
-    content = _content(window.folder, _SHAPES, ReadCounts())
-    noted = _noted(content)
+    noted = _noted(content(window.folder, _SHAPES, ReadCounts()))
     short = pl.Series([_short(name) for name in names], dtype=pl.String)
     ends = pl.col("start_ns") + pl.col("duration_ns")
     runs = kernels.select(short.gather(kernels["kernel"]).alias("short"), "start_ns", "duration_ns").with_columns(
@@ -186,18 +203,6 @@ def _name(window: tables.Window, prefix: str) -> str:
     path = _find(window.folder, prefix) or prefix
     parts = (f"process_{window.process}", layout.KERNELS, os.path.basename(window.folder), os.path.basename(path))
     return os.path.join(*parts)
-
-
-def _content(folder: str, prefix: str, counts: ReadCounts) -> bytes:
-    path = _find(folder, prefix)
-    if path is None:
-        return b""
-    try:
-        with open(path, "rb") as stream:
-            return stream.read()
-    except OSError as error:
-        counts.damaged_files.append((os.path.basename(path), error.strerror or "cannot be read"))
-        return b""
 
 
 def _lines(content: bytes, names: dict[str, int]) -> tuple[list[int], list[int], list[bytes], int]:

@@ -51,6 +51,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
         if table is not None:
             out.print(Group(Text(f"\n{title}", style="bold"), Padding(table, (0, 0, 0, 2))))
     for title, lines in (
+        ("Memory of tensors", _memory(summary["memory"])),
         ("Advice", [f"{item['action']} ({item['what']}: {item['evidence']})" for item in summary["advice"]]),
         ("How it ended", [_end(process) for process in summary["run"]["processes"]]),
         ("Not collected", [f"{item['what']}: {item['why']}" for item in summary["not_collected"]]),
@@ -103,6 +104,16 @@ def _phases(summary: dict[str, Any]) -> Table | None:
         share = phase["steady_share"]
         table.add_row(name, _ms(phase["steady_per_step_ms"]), f"{share * 100:5.1f} %", _bar(share))
     return table
+
+
+def _memory(memory: dict[str, Any] | None) -> list[str]:
+    if not memory:
+        return []
+    text = f"at most {memory['peak_mb']:,.2f} MB"
+    if memory["peak_step"] is not None:
+        text += f", in step {memory['peak_step']}; {memory['first_step_end_mb']:,.2f} MB when the first recorded step "
+        text += f"ended, {memory['last_step_end_mb']:,.2f} MB when the last did"
+    return [text]
 
 
 def _names(rows: list[dict[str, Any]]) -> Table | None:
@@ -197,6 +208,7 @@ def _gaps(summary: dict[str, Any]) -> list[str]:
         "backwards": "records end before they start",
         "missing_strings": "records have lost their name",
         "damaged_kernels": "kernels could not be read",
+        "damaged_memory": "records of memory could not be read",
         "unfinished_spans": "spans were still running when their process ended",
     }
     lines = [f"{counts[key]} {text}" for key, text in words.items() if counts[key]]

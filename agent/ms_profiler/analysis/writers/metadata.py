@@ -1,12 +1,14 @@
 """profiler_metadata.json: what describes the run and is no measurement.
 
-What the script gave it to carry, and text values under one key of ours.
+What the script gave it to carry; who is in which group of ranks and how the job is cut over them, under the keys that
+msprof-analyze reads; and text values under one key of ours.
 """
 
 import json
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import communication
 from ms_profiler.store import layout
 
 
@@ -24,6 +26,7 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the file."""
     info = measures.recording.info
     content = {
+        **_parallel(measures),
         **info.metadata,
         "ms_profiler": {
             "version": info.product_version,
@@ -38,3 +41,18 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
         },
     }
     stream.write(json.dumps(content, indent=4).encode() + b"\n")
+
+
+def _parallel(measures: Measures) -> dict[str, Any]:
+    recording = measures.recording
+    rank, size = recording.info.rank, recording.info.world_size
+    groups = communication.ranks(recording.instants, recording.names)
+    known = {
+        "parallel_group_info": {
+            name: {"group_name": name, "group_rank": ranks.index(rank), "global_ranks": ranks}
+            for name, ranks in sorted(groups.items())
+            if rank in ranks
+        },
+        "distributed_args": communication.parallel(recording.instants, recording.names, size),
+    }
+    return {key: value for key, value in known.items() if value}

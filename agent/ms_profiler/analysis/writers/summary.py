@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import intervals, kernels, operators, pipelines, steps
+from ms_profiler.analysis.metrics import intervals, kernels, memory, operators, pipelines, steps
 from ms_profiler.analysis.metrics.steps import milliseconds
 from ms_profiler.store import layout
 from ms_profiler.store.format import CATEGORY_FINE, StepSource
@@ -66,6 +66,7 @@ def summary(measures: Measures) -> dict[str, Any]:
             kernels.as_operators(measures.types) if _kernels_rule(measures) else measures.operators
         ),
         "kernels": _kernels(measures),
+        "memory": _memory(measures),
         "modules": operators.top(measures.modules),
         "dataset": _dataset(measures),
         "dataset_pipelines": [_pipeline(pipeline) for pipeline in measures.pipelines],
@@ -251,6 +252,28 @@ def _kernels(measures: Measures) -> dict[str, Any] | None:
     }
 
 
+def _memory(measures: Measures) -> dict[str, Any] | None:
+    """Return what the framework's allocator held; None where that was not recorded."""
+    if measures.memory.is_empty():
+        return None
+    by_step = memory.by_step(measures.memory, measures.steps)
+    peak = by_step.row(by_step["peak"].arg_max() or 0, named=True) if by_step.height else None
+    most = measures.memory.select(pl.col("allocated", "reserved").max()).row(0)
+    return {
+        "records": measures.memory.height,
+        "peak_mb": _megabytes(most[0]),
+        "reserved_mb": _megabytes(most[1]),
+        "peak_step": None if peak is None else peak["number"],
+        "peak_step_mb": None if peak is None else _megabytes(peak["peak"]),
+        "first_step_end_mb": None if peak is None else _megabytes(by_step["end"][0]),
+        "last_step_end_mb": None if peak is None else _megabytes(by_step["end"][-1]),
+    }
+
+
+def _megabytes(size: int) -> float:
+    return round(size / 2**20, 6)
+
+
 def _steps_with_kernels(measures: Measures) -> int:
     """Return in how many recorded steps kernels were recorded."""
     return len(intervals.locate(measures.steps.recorded["start_ns"], measures.stream.covered).drop_nulls())
@@ -273,6 +296,8 @@ def _sources(measures: Measures) -> dict[str, str]:
         sources["top_operators"] = sources["kernel_details"] = sources["op_statistic"] = KERNEL_STREAM
     elif measures.operators.height:
         sources["top_operators"] = "operator spans"
+    if not measures.memory.is_empty():
+        sources["memory"] = KERNEL_STREAM
     if measures.modules.height:
         sources["modules"] = "module spans"
     if measures.waits.height:

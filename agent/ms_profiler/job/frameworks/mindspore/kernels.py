@@ -42,6 +42,7 @@ class KernelStream:
         self._steps = FIRST_STEPS  # a window
         self._began = 0  # number of steps before the window
         self._bytes = 0
+        self._memory = ""  # the newest file of what the allocator held
 
     def start(self) -> None:
         """Begin a window, unless one is running, the script's own profiler is, or the disk has had its share."""
@@ -51,7 +52,7 @@ class KernelStream:
         if not session.steps.recording:
             return
         if home.folder != self._folder:
-            self._folder, self._windows, self._bytes = home.folder, 0, 0
+            self._folder, self._windows, self._bytes, self._memory = home.folder, 0, 0, ""
         folder = layout.window_dir(self._folder, self._windows)
         os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
         os.mkdir(folder, layout.DIRECTORY_MODE)
@@ -59,6 +60,8 @@ class KernelStream:
         self._recorder.init(folder)
         self._recorder.step_profiling_enable(True)
         self._recorder.enable_op_time()
+        if session.asks("profile_memory"):
+            self._recorder.enable_profile_memory()
         self._running = folder
         self._began = session.steps.count
 
@@ -132,6 +135,12 @@ class KernelStream:
             path = os.path.join(folder, name)
             os.chmod(path, layout.FILE_MODE)
             size += os.stat(path).st_size
+            if name.startswith(layout.MEMORY_PREFIX):
+                # it has everything since the first window, for MindSpore's recorder never forgets that
+                if self._memory:
+                    size -= os.stat(self._memory).st_size
+                    os.unlink(self._memory)
+                self._memory = path
             if name.startswith(TIMES):
                 with open(path, "rb") as stream:
                     kernels = stream.read().count(b",") // 2

@@ -1,5 +1,6 @@
 """Model.train, fit, eval, predict, and the steps of their loops."""
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ class Loops:
             token = begin(name, Category.RUN)
             with session.guard("following Model"):
                 self._enter(kind)
+                self._note_sinking(wrapped, args, kwargs)
             try:
                 result = wrapped(*args, **kwargs)
             except BaseException:
@@ -76,6 +78,28 @@ class Loops:
 
         return wrapper
 
+    def sinks(self) -> Wrapper:
+        """Return the wrapper of the loop in which a device takes many batches at a time."""
+        session = self.session
+
+        def wrapper(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            session.not_collected(
+                "steps inside a data sink", "in graph mode a device takes many batches at once: each step is one sink"
+            )
+            return wrapped(*args, **kwargs)
+
+        return wrapper
+
+    def _note_sinking(self, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Say so where the script asks for data sinking and will not get it."""
+        import inspect  # MindSpore has imported it
+
+        if "dataset_sink_mode" not in inspect.signature(method).parameters:
+            return
+        asked = inspect.signature(method).bind(*args, **kwargs).arguments.get("dataset_sink_mode", False)
+        if asked and sys.modules[MODULE].context.get_context("device_target") == "CPU":
+            self.session.not_collected("data sinking", "the script asks for it, but on a CPU MindSpore trains without")
+
     def _enter(self, kind: str) -> None:
         loop = "eval" if kind == "eval" else "train" if kind in ("train", "fit") else kind
         steps = self.session.steps
@@ -102,6 +126,7 @@ def targets(session: "Session") -> list[Target]:
     return [
         *(Target(MODULE, f"Model.{kind}", loops.run(kind)) for kind in ("train", "fit", "eval", "predict", "build")),
         Target(MODULE, "Model._eval_in_fit", loops.nested()),
+        Target(MODULE, "Model._train_dataset_sink_process", loops.sinks()),
         Target(CALLBACKS, "CallbackManager.on_train_step_end", loops.step_ended("train")),
         Target(CALLBACKS, "CallbackManager.on_eval_step_end", loops.step_ended("eval")),
     ]

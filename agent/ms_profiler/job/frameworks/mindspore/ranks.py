@@ -58,6 +58,17 @@ class Notes:
             self._ranked = True
         return self._ranked
 
+    def layout(self) -> None:
+        """Note every group that was made, and how the job is cut over its ranks, as far as its context tells."""
+        if not self.rank():
+            return
+        helper = sys.modules.get("mindspore.communication._comm_helper")
+        for name in list(helper._get_group_map()) if helper is not None else ():
+            self.group(name)
+        context = sys.modules["mindspore.context"].get_auto_parallel_context
+        stages = int(context("pipeline_stages"))
+        self.add(f"parallel mode {context('parallel_mode')} in {stages} stages", stages)
+
     def _again(self) -> None:
         for text, number in self._known.items():
             self._record(text, number)
@@ -103,9 +114,6 @@ def targets(session: "Session") -> list[Target]:
         # a job that never calls `init` is asked ever less often
         return NEVER if found.rank() else 2 * count + 1, False
 
-    def ends() -> None:
-        found.rank()
-
     session.at_step(stepped)
-    session.at_end(ends)
+    session.at_end(found.layout)
     return []

@@ -1,0 +1,27 @@
+"""Tensor memory by step: where its peak is, and what is held when a step ends."""
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.steps import Steps
+
+
+def by_step(memory: pl.DataFrame, used: Steps) -> pl.DataFrame:
+    """Return for each recorded step the most that was allocated, and what was at its end, bytes.
+
+    Args:
+        memory: `tables.MEMORY`.
+        used: the steps in use.
+
+    Returns:
+        `number`, `peak`, `end`, by number; steps in which nothing was given or taken are not there.
+    """
+    own = memory.filter(pl.col("process") == used.process)
+    row = intervals.locate(own["time_ns"], used.recorded)
+    return (
+        own.select(used.recorded["number"].gather(row).alias("number"), "allocated")
+        .drop_nulls("number")
+        .group_by("number")
+        .agg(pl.col("allocated").max().alias("peak"), pl.col("allocated").last().alias("end"))
+        .sort("number")
+    )

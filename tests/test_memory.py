@@ -1,0 +1,66 @@
+"""Memory of tensors: from MindSpore's recorder, cut to the steps of the run that asked for it."""
+
+import csv
+import json
+
+import polars as pl
+import pytest
+from conftest import PROGRAMS
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.metrics import memory
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.store.format import StepSource
+from test_api_profile import kernels, numbers, results, start, summary
+
+
+def lines(result):
+    path = result / "ASCEND_PROFILER_OUTPUT" / "memory_record.csv"
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize("way", ["variable", "install"])
+@pytest.mark.parametrize("mode", ["graph", "pynative"])
+def test_only_the_directory_that_asked_for_it_has_memory(job, tmp_path, way, mode):
+    run = start(job, way, "own_memory.py", mode)
+    assert run.code == 0, run.err
+    (own,) = results(tmp_path / "own")
+    assert numbers(own) == [3, 4]
+    found, rows = summary(own), lines(own)
+    assert found["memory"]["records"] == len(rows) > 20
+    assert found["memory"]["peak_step"] in (3, 4)
+    times = [float(row["Timestamp(us)"]) for row in rows]
+    trace = json.loads((own / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
+    spans = [event for event in trace if event["name"].startswith("ProfilerStep#")]
+    assert min(times) >= min(float(span["ts"]) for span in spans) - 1
+    assert max(times) <= max(float(span["ts"]) + float(span["dur"]) for span in spans) + 1
+    assert times == sorted(times)
+    # one batch of activations of the hidden layer is held at least: 32 x 128 x 4 bytes
+    assert max(float(row["Total Allocated(MB)"]) for row in rows) >= 32 * 128 * 4 / 2**20
+    assert {(row["Component"], row["Device Type"]) for row in rows} == {("MindSpore", "CPU")}
+    if way == "variable":
+        everything = run.result
+        assert numbers(everything) == list(range(8))
+        assert kernels(everything) > 3 * kernels(own)
+        assert summary(everything)["memory"] is None
+        assert not (everything / "ASCEND_PROFILER_OUTPUT" / "memory_record.csv").exists()
+
+
+def test_windows_add_up_to_one_record(job):
+    run = job(PROGRAMS / "networks.py", "mlp", "pynative", "30", options={"profile_memory": True, "op_flush": 50})
+    assert run.code == 0, run.err
+    windows = list(run.result.glob("FRAMEWORK/process_*/kernels/*"))
+    (kept,) = run.result.glob("FRAMEWORK/process_*/kernels/*/cpu_ms_memory_record_*")
+    assert len(windows) > 10
+    assert len(lines(run.result)) == kept.read_text().count("\n") - 1
+    assert summary(run.result)["completeness"]["damaged_memory"] == 0
+
+
+def test_peak_and_end_of_each_step():
+    rows = [(1, 5, 900), (1, 10, 30), (1, 15, 50), (1, 20, 40), (1, 31, 70), (2, 12, 800), (1, 40, 999)]
+    table = pl.DataFrame(
+        [(process, time, size, 1 << 30, size) for process, time, size in rows], schema=tables.MEMORY, orient="row"
+    )
+    known = [(1, 1, 7, 10, 20, 0, True), (1, 1, 8, 20, 30, 0, False), (1, 1, 9, 30, 40, 0, True)]
+    used = Steps(1, 1, StepSource.SCRIPT, pl.DataFrame(known, schema=tables.STEPS, orient="row"))
+    assert memory.by_step(table, used).rows() == [(7, 50, 50), (9, 70, 70)]
