@@ -2,8 +2,6 @@
 
 import csv
 import json
-import runpy
-import sys
 
 import jsonschema
 import pytest
@@ -159,15 +157,23 @@ def test_names_signatures_and_schedules_are_those_of_mindspore(job):
     assert run.out == f"{4 * 4 * 3 * 4 * 4 * 40} agree\n"
 
 
-def test_a_notebook_shows_the_summary(tmp_path, monkeypatch):
-    program = """
-    import ms_profiler
-    with ms_profiler.profile() as profiler:
-        sum(range(1000))
-    html = profiler._repr_html_()
-    """
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "cell.py").write_text("\n".join(line[4:] for line in program.splitlines()))
-    found = runpy.run_path(str(tmp_path / "cell.py"))
-    assert "<table>" in found["html"] and str(tmp_path) in found["html"]
-    assert "mindspore" not in sys.modules
+NOTEBOOK = """
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+shell = InteractiveShell.instance()
+with capture_output() as shown:
+    shell.run_cell("import ms_profiler, mindspore as ms, numpy as np")
+    shell.run_cell("net = ms.nn.Dense(2, 2)")
+    shell.run_cell("with ms_profiler.profile():\\n    net(ms.Tensor(np.ones([2, 2], np.float32)))")
+(output,) = shown.outputs
+print(output.data["text/html"])
+"""
+
+
+def test_a_cell_of_a_notebook_shows_the_summary(job, tmp_path):
+    run = job(NOTEBOOK, profile=False, env={"IPYTHONDIR": str(tmp_path), "MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    (result,) = (tmp_path / "data").glob("*_ascend_ms")
+    assert summary(result)["verdict"] in run.out
+    assert "<td>forward</td>" in run.out and str(result) in run.out

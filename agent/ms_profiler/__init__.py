@@ -52,6 +52,7 @@ _MODULES = {
     "_ExperimentalConfig": "experimental_config",
     "_ForgivingProfile": "redirect",
     "_ForgivingProfiler": "redirect",
+    "_forgiving_analyse": "redirect",
     "analyse": "analyse",
     "install": "install",
     "mstx": "mstx",

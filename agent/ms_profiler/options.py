@@ -136,13 +136,14 @@ class Options:
         "Counters of the host, read by CANN.",
         inert="CANN's host counters need its tools",
     )
-    mstx: bool = _option(False, Bool(), "Markers of `mindspore.profiler.mstx`.", inert=ASCEND)
-    mstx_domain_include: tuple[str, ...] = _option(
-        (), Texts(), "Only markers of these domains; needs `mstx`.", inert=ASCEND
+    mstx: bool = _option(
+        False,
+        Bool(),
+        "Markers of `mindspore.profiler.mstx` on the device, and of MindSpore's own code.",
+        inert="the script's markers are recorded in any case",
     )
-    mstx_domain_exclude: tuple[str, ...] = _option(
-        (), Texts(), "All markers but those of these domains; needs `mstx`.", inert=ASCEND
-    )
+    mstx_domain_include: tuple[str, ...] = _option((), Texts(), "Only markers of these domains; needs `mstx`.")
+    mstx_domain_exclude: tuple[str, ...] = _option((), Texts(), "All markers but those of these domains; needs `mstx`.")
     sync_enable: bool = _option(True, Bool(), "Wait for each GPU kernel, to time it.", inert="only a GPU has it")
     profile_communication: bool = _option(
         False, Bool(), "Communication between devices.", "hccl", inert=REPLACED.format("profiler_level")

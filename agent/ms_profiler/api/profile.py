@@ -3,6 +3,7 @@
 import html
 import json
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -118,6 +119,9 @@ class profile:  # noqa: N801 - the documents' name
     def __exit__(self, *_: object) -> None:
         if self._capture.started:
             self._capture.stop()
+        notebook = sys.modules.get("IPython")
+        if notebook is not None and notebook.get_ipython() is not None:
+            notebook.display.display(self)  # a `with` has no value that the cell would show
 
     def __del__(self) -> None:
         capture = getattr(self, "_capture", None)

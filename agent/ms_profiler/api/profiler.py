@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
+from ms_profiler import log
 from ms_profiler.api.analyse import analyse as analyse_directory
 from ms_profiler.api.capture import Capture
-from ms_profiler.errors import StateError
+from ms_profiler.errors import MsProfilerError, StateError
 from ms_profiler.store import layout
 
 #: Parameters of the first interface that never did anything since.
@@ -111,8 +112,23 @@ class Profiler:
         step_list: Sequence[int] | None = None,
         data_simplification: bool = True,
     ) -> None:
-        """Analyse what was recorded before, as `ms_profiler.analyse` does."""
-        analyse_directory(path, pretty=pretty, step_list=step_list, data_simplification=data_simplification)
+        """Analyse what was recorded before, as `ms_profiler.analyse` does.
+
+        Args:
+            path: a directory that ends with `_ascend_ms`, or one that holds such directories.
+            pretty: indent JSON files.
+            step_list: the steps to analyse, consecutive numbers; by default all.
+            data_simplification: remove intermediate files afterwards.
+
+        Raises:
+            MsProfilerError: that cannot be done; one line on stderr where a script used MindSpore's class before.
+        """
+        try:
+            analyse_directory(path, pretty=pretty, step_list=step_list, data_simplification=data_simplification)
+        except MsProfilerError as error:
+            if not cls._forgives:
+                raise
+            log.line(str(error))
 
     def op_analyse(self, op_name: str | list[str], device_id: int | None = None) -> str:
         """Return what the kernels of operators took, of the result taken last, as JSON.

@@ -1,7 +1,20 @@
 """What stands in for MindSpore's own classes: a script that ran before with a warning must not fail now."""
 
+from typing import Any
+
+from ms_profiler import log
 from ms_profiler.api import profile as new
 from ms_profiler.api import profiler as old
+from ms_profiler.api.analyse import analyse
+from ms_profiler.errors import MsProfilerError
+
+
+def _forgiving_analyse(profiler_path: str, *args: Any, **kwargs: Any) -> None:
+    """Analyse as `ms_profiler.analyse` does, and say in a line what that would raise."""
+    try:
+        analyse(profiler_path, *args, **kwargs)
+    except MsProfilerError as error:
+        log.line(str(error))
 
 
 class _ForgivingProfile(new.profile):

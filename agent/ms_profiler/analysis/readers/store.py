@@ -14,14 +14,13 @@ import polars as pl
 
 from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.clock import Clock
-from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.nesting import nest
-from ms_profiler.analysis.readers import kernels, slots
+from ms_profiler.analysis.readers import kernels, left_out, slots
 from ms_profiler.analysis.readers.window import Window
 from ms_profiler.errors import StoreError
 from ms_profiler.store import format as fmt
 from ms_profiler.store import layout, reader, run_info
-from ms_profiler.store.format import Category, Flag, Kind
+from ms_profiler.store.format import Flag, Kind
 from ms_profiler.store.reader import Anchor, ProcessStore, ReadCounts
 
 #: told how many slots have been read so far
@@ -76,24 +75,9 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         fine=sum(part.fine for part in parts),
         again=(lambda: (batch for part in parts for batch in part.again())) if coarse else None,
     )
-    _leave_out(recording)
+    left_out.take_away(recording)
     recording.windows = kernels.windows(recording)
     return recording
-
-
-def _leave_out(recording: tables.Recording) -> None:
-    """Take away what the schedule leaves out: it is there when a script's own profiler wanted it."""
-    left_out = recording.steps.filter(~pl.col("recorded")).sort("start_ns")
-    if left_out.is_empty():
-        return
-    own = pl.col("category").is_in([Category.IMPORT, Category.PROFILER])
-    inside = intervals.locate(recording.spans["start_ns"], left_out).is_not_null()
-    if recording.spans.filter(inside, ~own).height:
-        recording.spans = nest(recording.spans.filter(~inside | own).select(tables.UNNESTED.names())).select(
-            tables.SPANS.names()
-        )
-    moments = recording.instants
-    recording.instants = moments.filter(intervals.locate(moments["time_ns"], left_out).is_null())
 
 
 def _read_run(directory: str, counts: ReadCounts) -> tuple[run_info.RunInfo, bool]:

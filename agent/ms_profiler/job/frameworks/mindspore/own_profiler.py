@@ -21,7 +21,7 @@ NAMES = (
     ("mindspore.profiler", "profile", "_ForgivingProfile"),
     (PROFILER, "Profiler", "_ForgivingProfiler"),
     (PROFILER, "tensorboard_trace_handler", "tensorboard_trace_handler"),
-    (PROFILER, "analyse", "analyse"),
+    (PROFILER, "analyse", "_forgiving_analyse"),
     ("mindspore.profiler.dynamic_profiler", "DynamicProfilerMonitor", "DynamicProfilerMonitor"),
 )
 

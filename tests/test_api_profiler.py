@@ -1,0 +1,50 @@
+"""The older interface: `Profiler`, its analysis, and what its deprecated parts do."""
+
+import pytest
+from conftest import PROGRAMS, eventually
+from test_api_profile import start
+
+PRINTED = """\
+['Profiler: ascend_job_id', 'Profiler: optypes_not_deal']
+{'trainable_parameters': 2} {'trainable_parameters': 1}
+3
+False
+{'text': '[1]', 'list': [1]}
+True
+[[3], [3]]
+False
+True
+True
+True
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "way"), [("ms_profiler", "variable"), ("ms_profiler", "none"), ("mindspore.profiler", "install")]
+)
+def test_older_interface(job, tmp_path, names, way):
+    if way == "install":
+        run = start(job, way, "old_interface.py", names)
+    else:
+        run = job(PROGRAMS / "old_interface.py", names, profile=way == "variable", env={"MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    assert run.out == PRINTED
+    (later,) = (tmp_path / "later").glob("*_ascend_ms")
+    eventually((later / "summary.json").exists)
+
+
+WRONG = """
+import mindspore
+import {names} as profiling
+profiling.analyse("nothing/here")
+profiling.Profiler.offline_analyse("nothing/here")
+print("goes on")
+"""
+
+
+def test_a_wrong_directory_ends_no_script_that_ran_before(job):
+    ours = job(WRONG.format(names="ms_profiler"), profile=False)
+    assert ours.code == 1 and "nothing/here" in ours.err
+    theirs = job(WRONG.format(names="mindspore.profiler.profiler"))
+    assert (theirs.code, theirs.out) == (0, "goes on\n")
+    assert theirs.err.count("ms-profiler: The analysis of nothing/here failed") == 2

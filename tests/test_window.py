@@ -1,0 +1,67 @@
+"""What of a store belongs to a run that shares it with others."""
+
+import polars as pl
+import pytest
+from ms_profiler.analysis.readers import slots
+from ms_profiler.analysis.readers.window import Window
+from ms_profiler.store.format import Kind, StepSource
+from ms_profiler.store.run_info import RunInfo
+
+LOOP = int(StepSource.FRAMEWORK_LOOP)
+
+
+def table(rows, kind):
+    """Slots of (start, end, arg)."""
+    filled = [(start, end, arg, 1, int(kind), LOOP, 0, 1) for start, end, arg in rows]
+    return pl.DataFrame(filled, schema=slots.SLOTS, orient="row")
+
+
+def steps(window, marks, spans):
+    """Return (number, start, end) of the steps of a window."""
+    found = window.steps(table(marks, Kind.STEP), pl.DataFrame({"start_ns": spans}))
+    return found.select("arg", "start_ns", "end_ns").rows()
+
+
+MARKS = [(0, 100, 0), (100, 200, 1), (200, 300, 2), (300, 400, 3)]
+EVEN = list(range(5, 400, 10))  # ten spans a step
+
+
+def test_a_run_that_has_the_store_for_itself_keeps_everything():
+    assert Window.of(RunInfo()) == Window()
+    assert steps(Window(), MARKS, EVEN) == [(number, start, end) for start, end, number in MARKS]
+    events = table([(0, 10, 0)], Kind.SPAN)
+    assert Window().cut(events).equals(events)
+
+
+def test_events_belong_to_the_run_in_which_they_began():
+    events = table([(90, 110, 0), (100, 150, 0), (190, 260, 0), (200, 210, 0)], Kind.SPAN)
+    cut = Window(start_ns=100, end_ns=200).cut(events)
+    assert cut.select("start_ns", "end_ns").rows() == [(100, 150), (190, 200)]
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        # a callback starts it right after a step began, and stops it right before one ends
+        (Window(start_ns=104, end_ns=297), [(1, 104, 200), (2, 200, 297)]),
+        # begun near the end of a step, and ended near the begin of another: these are not measured
+        (Window(start_ns=185, end_ns=310), [(2, 200, 300)]),
+        # the script counts from 1
+        (Window(start_ns=100, end_ns=300, shift=1), [(2, 100, 200), (3, 200, 300)]),
+        # the step that ran at the end had not been marked when the run ended
+        (Window(start_ns=300, end_ns=490, step=4, step_ns=400, source=LOOP), [(3, 300, 400)]),
+    ],
+)
+def test_steps_are_cut_and_kept_when_half_of_a_usual_one_is_there(window, expected):
+    assert steps(window, MARKS, EVEN) == expected
+
+
+def test_the_step_that_runs_at_the_end_counts_with_its_spans():
+    window = Window(start_ns=300, end_ns=490, step=4, step_ns=400, source=LOOP)
+    assert steps(window, MARKS, [*EVEN, *range(405, 490, 10)]) == [(3, 300, 400), (4, 400, 490)]
+
+
+def test_what_another_run_left_out_is_a_step_of_this_one():
+    marks = table(MARKS, Kind.STEP).with_columns(flags=pl.lit(1, pl.UInt8))
+    found = Window(start_ns=100, end_ns=300).steps(marks, pl.DataFrame({"start_ns": EVEN}))
+    assert found["flags"].to_list() == [0, 0]
