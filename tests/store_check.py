@@ -77,8 +77,8 @@ def read_store(folder, pid=None, killed=False):
         with open(path, "rb") as stream:
             content = stream.read()
         store.bytes += len(content)
-        if killed and not any(content[:128]):
-            assert not any(content), f"{name}: slots without a header"
+        if killed and not any(content[:8]):  # the magic is written last
+            assert not any(content[128:]), f"{name}: slots without a header"
             store.unborn += 1
             continue
         contents.append((name, content, _check_header(name, content, os.getpid() if pid is None else pid, store)))

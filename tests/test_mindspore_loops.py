@@ -4,6 +4,7 @@ import json
 
 import pytest
 from conftest import PROGRAMS
+from events import events
 
 
 @pytest.mark.parametrize(
@@ -16,3 +17,5 @@ def test_data_sinking_is_said_and_its_steps_are_sinks(job, where, steps, what):
     summary = json.loads((run.result / "summary.json").read_text())
     assert (summary["steps"]["count"], summary["steps"]["source"]) == (steps, "framework_loop")
     assert [note["what"] for note in summary["not_collected"]] == [what]
+    calls = [event.name for event in events(run.result) if event.name == "send dataset"]
+    assert len(calls) == (where == "device")

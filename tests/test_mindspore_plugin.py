@@ -13,6 +13,7 @@ from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.mindspore import plugin
 from ms_profiler.job.guard import Guard
 from ms_profiler.job.recorder.python import PythonRecorder
+from ms_profiler.job.sources import Sources
 from ms_profiler.store.format import Category, StepSource
 
 
@@ -28,7 +29,12 @@ class Session:
     def __init__(self):
         self.recorder = PythonRecorder()
         self.failures = []
-        self.at_start = self.at_step = self.at_end = lambda call: None
+        self.sources = Sources(self)
+        self.at_start, self.at_step, self.at_end = (
+            self.sources.start.append,
+            self.sources.step.append,
+            self.sources.end.append,
+        )
 
     def failed(self, what, reason):
         self.failures.append((what, reason))

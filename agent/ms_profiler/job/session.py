@@ -113,7 +113,7 @@ class Session:
         #: bytes on disk from which fine-grained records, and from which all but steps, are refused
         self.limits = (0, 0)
         self._budget = Budget(self)
-        self._sources = Sources(self)
+        self.sources = Sources(self)
         self._main: Recording | None = None  # the variable's
         self._dynamic: dynamic.Dynamic | None = None  # the variable's
 
@@ -164,7 +164,7 @@ class Session:
             if not self._open_store(recording):
                 return False
         else:
-            self._sources.ended()  # what ran before is not this one's
+            self.sources.ended()  # what ran before is not this one's
         info = recording.info
         recording.begin(self.recorder.now())
         info.cost.update(self._budget.cost)
@@ -174,7 +174,7 @@ class Session:
         self.recordings.append(recording)
         self._settle_pause()
         self.hooks.describe(recording)
-        self._sources.started()
+        self.sources.started()
         self.steps.due = 0
         self.save()
         return True
@@ -254,17 +254,17 @@ class Session:
         It returns the number of steps from which on it is to be called again (it may be called before), and whether it
         did something that took time: no step is to pay for that.
         """
-        self._sources.step.append(call)
+        self.sources.step.append(call)
 
     def at_start(self, call: Callable[[], None]) -> None:
         """Have a source called when recording begins, or goes on; at once, where it has begun."""
-        self._sources.start.append(call)
+        self.sources.start.append(call)
         if self.recordings:
             call()
 
     def at_end(self, call: Callable[[], None]) -> None:
         """Have a source called before recording ends, or is cut between two results."""
-        self._sources.end.append(call)
+        self.sources.end.append(call)
 
     def _settle_pause(self) -> None:
         """Keep the schedule of the variable from pausing what a recording of the script wants."""
@@ -280,7 +280,7 @@ class Session:
         if self._dynamic:
             due, took_time = count + 1, self._dynamic.between(count)
         if self.recordings:
-            wanted, took = self._sources.stepped(count)
+            wanted, took = self.sources.stepped(count)
             due, took_time = min(due, wanted, self._budget.look(count)), took_time or took
         self.steps.due = due
         return took_time
@@ -330,7 +330,7 @@ class Session:
         """
         if recording not in self.recordings:
             return
-        self._sources.ended()
+        self.sources.ended()
         with self.guard("closing a recording"):
             if not self.steps.source:
                 self.steps.close()
@@ -351,7 +351,7 @@ class Session:
         self.recordings = others
         self._settle_pause()
         if home is not None and others:
-            self._sources.started()
+            self.sources.started()
         self.steps.due = 0
 
     def _share(self, recording: Recording, end: str) -> None:

@@ -1,7 +1,7 @@
 """What records beside the hooks, between steps: kernels, the data pipeline, who the ranks are."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
@@ -26,6 +26,24 @@ class Sources:
         self.start: list[Callable[[], None]] = []
         #: called before recording ends, or is cut between two results
         self.end: list[Callable[[], None]] = []
+
+    @property
+    def calls(self) -> list[Callable[..., Any]]:
+        """Return every call of every source."""
+        return [*self.step, *self.start, *self.end]
+
+    def drop(self, calls: list[Callable[..., Any]]) -> None:
+        """End some sources, and call them no more.
+
+        Args:
+            calls: theirs.
+        """
+        for call in [call for call in self.end if call in calls]:
+            with self._session.guard("ending a source"):
+                call()
+        self.step = [call for call in self.step if call not in calls]
+        self.start = [call for call in self.start if call not in calls]
+        self.end = [call for call in self.end if call not in calls]
 
     def started(self) -> None:
         """Start all of them."""

@@ -17,6 +17,7 @@ from ms_profiler.store.format import Flag
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
+    from ms_profiler.job.sources import Sources
 
 #: What is called around each call: wrapper(wrapped, instance, args, kwargs), as wrapt has it
 Wrapper = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -66,6 +67,7 @@ class Plugin:
         self.framework = framework
         self._concerns = tuple(concerns)
         self._undo: list[tuple[Callable[[], Any], str, Any]] = []
+        self._sources: list[tuple[Sources, list[Callable[..., Any]]]] = []
         #: full name of each target -> "applied", "missing: why" or "failed: why"
         self.state: dict[str, str] = {}
 
@@ -93,6 +95,7 @@ class Plugin:
 
     def _apply_all(self, session: "Session", concerns: Iterable[Callable[["Session"], list[Target]]]) -> None:
         copies: dict[str, list[tuple[Any, Any]]] = {}
+        before = session.sources.calls
         for concern in concerns:
             for target in self._declared(concern, session):
                 try:
@@ -109,6 +112,7 @@ class Plugin:
                         copies.setdefault(target.path, []).append((original, replacement))
         if copies:
             self._replace_copies(copies)
+        self._sources.append((session.sources, [call for call in session.sources.calls if call not in before]))
 
     @property
     def yielded(self) -> str:
@@ -120,7 +124,10 @@ class Plugin:
         return {}
 
     def undo(self) -> None:
-        """Put every original back, last one first."""
+        """Put every original back, last one first, and end the sources that came with them."""
+        while self._sources:
+            sources, calls = self._sources.pop()
+            sources.drop(calls)
         while self._undo:
             reference, attribute, original = self._undo.pop()
             owner = reference()

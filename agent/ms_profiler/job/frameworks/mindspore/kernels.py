@@ -52,7 +52,8 @@ class KernelStream:
         if not session.steps.recording:
             return
         if home.folder != self._folder:
-            self._folder, self._windows, self._bytes, self._memory = home.folder, 0, 0, ""
+            self._folder, self._bytes, self._memory = home.folder, 0, ""
+            self._windows = len(layout.windows(home.folder))
         folder = layout.window_dir(self._folder, self._windows)
         os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
         os.mkdir(folder, layout.DIRECTORY_MODE)
