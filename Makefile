@@ -70,7 +70,7 @@ $(VENV)/.installed: $(NATIVE)
 
 # numpy<2: with numpy 2 MindSpore's wheel prints pages of warnings.
 $(VENV)/.frameworks: $(VENV)/.installed
-	$(PIP) install mindspore==2.10.0 'numpy<2'
+	$(PIP) install mindspore==2.10.0 torch==2.13.0 'numpy<2'
 	@touch $@
 
 $(VENV)/.tests: $(VENV)/.frameworks $(VENV)/.tools

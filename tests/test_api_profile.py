@@ -120,6 +120,22 @@ def test_a_loop_profiles_from_step_100_to_step_200(job, tmp_path, way):
         assert numbers(run.result) == list(range(205))
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_profilers_that_overlap_are_each_right(job, tmp_path, way):
+    run = start(job, way, "own_several.py")
+    assert (run.code, run.out) == (0, "passed on: of the job\n"), run.err
+    everything = list(range(15))
+    for folder, expected in (("early", range(2, 7)), ("late", range(4, 10)), ("error", (12, 13)), ("never", (14,))):
+        (own,) = results(tmp_path / folder)
+        assert kernels(own) == 10 * len(expected), folder
+        assert summary(own)["run"]["processes"][0]["state"] == "stopped"
+        if way == "variable":
+            assert numbers(own) == list(expected), folder
+    if way == "variable":
+        assert numbers(run.result) == everything
+        assert kernels(run.result) == 150
+
+
 ERRORS = """
 late passed
 stop before start {0}
@@ -154,7 +170,7 @@ def test_errors_are_those_of_the_documents_and_warnings_where_a_script_ran_befor
 def test_names_signatures_and_schedules_are_those_of_mindspore(job):
     run = job(PROGRAMS / "same_interface.py", profile=False)
     assert run.code == 0, run.err
-    assert run.out == f"{4 * 4 * 3 * 4 * 4 * 40} agree\n"
+    assert run.out == f"{4**5 * 40} agree\n"
 
 
 NOTEBOOK = """

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from ms_profiler.analysis.readers import slots
 from ms_profiler.analysis.readers.window import Window
-from ms_profiler.store.format import Kind, StepSource
+from ms_profiler.store.format import Category, Kind, StepSource
 from ms_profiler.store.run_info import RunInfo
 
 LOOP = int(StepSource.FRAMEWORK_LOOP)
@@ -16,9 +16,14 @@ def table(rows, kind):
     return pl.DataFrame(filled, schema=slots.SLOTS, orient="row")
 
 
+def work(starts, category=Category.OP):
+    """Spans that begin then."""
+    return pl.DataFrame({"start_ns": starts}).with_columns(category=pl.lit(int(category), pl.UInt8))
+
+
 def steps(window, marks, spans):
     """Return (number, start, end) of the steps of a window."""
-    found = window.steps(table(marks, Kind.STEP), pl.DataFrame({"start_ns": spans}))
+    found = window.steps(table(marks, Kind.STEP), work(spans))
     return found.select("arg", "start_ns", "end_ns").rows()
 
 
@@ -46,6 +51,8 @@ def test_events_belong_to_the_run_in_which_they_began():
         (Window(start_ns=104, end_ns=297), [(1, 104, 200), (2, 200, 297)]),
         # begun near the end of a step, and ended near the begin of another: these are not measured
         (Window(start_ns=185, end_ns=310), [(2, 200, 300)]),
+        # no step is whole: the fullest tells what a usual one has
+        (Window(start_ns=205, end_ns=310), [(2, 205, 300)]),
         # the script counts from 1
         (Window(start_ns=100, end_ns=300, shift=1), [(2, 100, 200), (3, 200, 300)]),
         # the step that ran at the end had not been marked when the run ended
@@ -61,7 +68,13 @@ def test_the_step_that_runs_at_the_end_counts_with_its_spans():
     assert steps(window, MARKS, [*EVEN, *range(405, 490, 10)]) == [(3, 300, 400), (4, 400, 490)]
 
 
+def test_what_we_do_after_the_last_step_is_none():
+    window = Window(start_ns=250, end_ns=490, step=4, step_ns=400, source=LOOP)
+    found = window.steps(table(MARKS[2:3], Kind.STEP), pl.concat([work(EVEN), work([410], Category.PROFILER)]))
+    assert found["arg"].to_list() == [2]
+
+
 def test_what_another_run_left_out_is_a_step_of_this_one():
     marks = table(MARKS, Kind.STEP).with_columns(flags=pl.lit(1, pl.UInt8))
-    found = Window(start_ns=100, end_ns=300).steps(marks, pl.DataFrame({"start_ns": EVEN}))
+    found = Window(start_ns=100, end_ns=300).steps(marks, work(EVEN))
     assert found["flags"].to_list() == [0, 0]

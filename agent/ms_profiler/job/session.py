@@ -339,11 +339,11 @@ class Session:
             self.hooks.describe(recording, ended=True)
         home = self.home
         others = [other for other in self.recordings if other is not recording]
-        if others:
+        if not others:
+            self._close_store(end)
+        if home is not recording:
             with self.guard("sharing a store"):
                 self._share(recording, end)
-        else:
-            self._close_store(end)
         if self.owner and not self.forked:
             with self.guard("writing the run's record"):
                 recording.save()
@@ -355,9 +355,9 @@ class Session:
         self.steps.due = 0
 
     def _share(self, recording: Recording, end: str) -> None:
-        """Give a recording that ends its part of a store that goes on."""
+        """Give a recording that ends its part of another's store, which may go on."""
         home, stats = self.home, self.recorder.stats()
-        if home is None or home is recording:
+        if home is None:
             return
         recording.link(home.folder)
         record = self._new_process("main" if self.owner else "spawn", "job")

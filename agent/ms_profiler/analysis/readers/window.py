@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ms_profiler.store.format import Kind
+from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.run_info import RunInfo
 
 #: A step that the window cuts is kept when it has as many spans as this part of a usual one: a script starts the
@@ -68,7 +68,7 @@ class Window:
 
         Args:
             steps: rows of `slots.SLOTS`, of kind STEP.
-            spans: of this run, with `start_ns`.
+            spans: of this run, with `start_ns` and `category`; ours, of writing kernels, are no work of the job.
         """
         if not self.start_ns:
             return steps
@@ -83,11 +83,12 @@ class Window:
             end_ns=pl.min_horizontal("end_ns", pl.lit(end_ns)),
             whole=(pl.col("start_ns") >= self.start_ns) & (pl.col("end_ns") <= end_ns),
         )
-        starts = spans["start_ns"].sort()
+        starts = spans.filter(pl.col("category") != Category.PROFILER)["start_ns"].sort()
         cut = cut.with_columns(
             spans=(starts.search_sorted(cut["end_ns"]) - starts.search_sorted(cut["start_ns"])).cast(pl.Int64)
         )
-        usual = cut.filter("whole")["spans"].median()
+        whole = cut.filter("whole")["spans"]
+        usual = whole.median() if len(whole) else cut["spans"].max()
         least = max(PART * float(str(usual or 0)), 1)
         # what the schedule of another run leaves out was recorded for this one
         return (
