@@ -7,14 +7,13 @@ which writes out what was recorded; both are counted.
 usage: kernels.py [graph|pynative]
 """
 
-import json
-import os
 import statistics
 import sys
 import tempfile
 import time
 
 import pairs
+import training
 
 BLOCK = 256
 ROUNDS = 25
@@ -23,38 +22,21 @@ ROUNDS = 25
 def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else "graph"
     directory = tempfile.mkdtemp()
-    os.environ["MS_PROFILER_OPTIONS"] = json.dumps(
-        {"start": True, "quiet": True, "analyse": "off", "output_path": directory}
-    )
-    from ms_profiler.job import bootstrap
-
-    bootstrap.activate()
-    import mindspore as ms
-    import mindspore.dataset as ds
-    import numpy as np
-    from mindspore import nn
-    from mindspore._c_expression import Profiler
-    from ms_profiler.job import session
-
+    session = training.profiled(output_path=directory)
+    (plugin,) = session.hooks.plugins
     if mode == "graph":
         print(pairs.machine())
-    ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
-    ms.set_device("CPU")
-    net = nn.SequentialCell(nn.Dense(96, 96), nn.Dense(96, 96))
-    train = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.01))
-    train.set_train()
-    batches = np.ones((64, 16, 96), np.float32)
-    data = ds.NumpySlicesDataset({"x": batches, "y": batches}, shuffle=False)
-    iterator = data.create_tuple_iterator(num_epochs=-1)
-    current = session.current()
-    (plugin,) = current.hooks.plugins
+    epoch, length = training.epoch_of(mode)
     plugin.undo()
+    import mindspore as ms
+    from mindspore._c_expression import Profiler
+
     recorder = Profiler.get_instance("CPU")
 
     def steps() -> None:
-        for _ in range(BLOCK // len(batches)):
-            for x, y in iterator:
-                train(x, y).asnumpy()
+        for _ in range(BLOCK // length):
+            for _ in epoch():
+                pass
 
     def bare() -> float:
         begun = time.perf_counter()
@@ -63,12 +45,12 @@ def main() -> None:
 
     def ours() -> float:
         # hooks are applied once in a run
-        plugin.apply(current)
-        current.sources.ended()
+        plugin.apply(session)
+        session.sources.ended()
         begun = time.perf_counter()
-        current.sources.started()
+        session.sources.started()
         steps()
-        current.sources.ended()
+        session.sources.ended()
         took = time.perf_counter() - begun
         plugin.undo()
         return took

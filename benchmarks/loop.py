@@ -3,14 +3,13 @@
 usage: loop.py [graph|pynative]
 """
 
-import json
-import os
 import statistics
 import sys
 import tempfile
 import time
 
 import pairs
+import training
 
 BLOCK = 128
 ROUNDS = 80
@@ -18,38 +17,19 @@ ROUNDS = 80
 
 def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else "graph"
-    directory = tempfile.mkdtemp()
     # without activity CPU there is no kernel stream: what is measured is the hooks alone
-    options = {"start": True, "quiet": True, "analyse": "off", "output_path": directory, "activities": ["NPU"]}
-    os.environ["MS_PROFILER_OPTIONS"] = json.dumps(options)
-    from ms_profiler.job import bootstrap
-
-    bootstrap.activate()
-    import mindspore as ms
-    import mindspore.dataset as ds
-    import numpy as np
-    from mindspore import nn
-    from ms_profiler.job import session
-
+    session = training.profiled(output_path=tempfile.mkdtemp(), activities=["NPU"])
+    (plugin,) = session.hooks.plugins
     if mode == "graph":
         print(pairs.machine())
-    ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
-    ms.set_device("CPU")
-    net = nn.SequentialCell(nn.Dense(96, 96), nn.Dense(96, 96))
-    train = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.01))
-    train.set_train()
-    batches = np.ones((64, 16, 96), np.float32)
-    data = ds.NumpySlicesDataset({"x": batches, "y": batches}, shuffle=False)
-    iterator = data.create_tuple_iterator(num_epochs=-1)
-    (plugin,) = session.current().hooks.plugins
+    epoch, _ = training.epoch_of(mode)
 
     def block() -> float:
         """Return the median time of a step: a burst of somebody else's work is not to decide."""
-        times = []
+        times: list[float] = []
         before = time.perf_counter()
         while len(times) < BLOCK:
-            for x, y in iterator:
-                train(x, y).asnumpy()
+            for _ in epoch():
                 now = time.perf_counter()
                 times.append(now - before)
                 before = now
@@ -60,7 +40,7 @@ def main() -> None:
         return block()
 
     def hooked() -> float:
-        plugin.apply(session.current())
+        plugin.apply(session)
         try:
             return block()
         finally:

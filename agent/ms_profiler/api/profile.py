@@ -9,10 +9,11 @@ from typing import Any
 
 from ms_profiler.api.capture import Capture
 from ms_profiler.api.experimental_config import NAMES
+from ms_profiler.api.profiling import Profiling
 from ms_profiler.store import layout
 
 
-class profile:  # noqa: N801 - the documents' name
+class profile(Profiling):  # noqa: N801 - the documents' name
     """Profile what runs between `start` and `stop`, on any platform.
 
     Every parameter but these is explained in the table of options under the same name. With the variable
@@ -98,35 +99,15 @@ class profile:  # noqa: N801 - the documents' name
             self._capture.refuse("step() needs a schedule.", "Pass schedule=schedule(wait=..., active=...).")
         self._capture.next_step()
 
-    def add_metadata(self, key: str, value: str) -> None:
-        """Add a text to `profiler_metadata.json`; all of it together stays under 100 MB."""
-        self._capture.add_metadata(key, value, is_json=False)
-
-    def add_metadata_json(self, key: str, value: str) -> None:
-        """Add a JSON value, given as text, to `profiler_metadata.json`."""
-        self._capture.add_metadata(key, value, is_json=True)
-
-    @property
-    def results(self) -> list[str]:
-        """Return the result directories taken so far, one for each cycle."""
-        return list(self._capture.results)
-
     def __enter__(self) -> "profile":
-        if not self._capture.started:
-            self._capture.start()
+        self._begin()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._capture.started:
-            self._capture.stop()
+        super().__exit__()
         notebook = sys.modules.get("IPython")
         if notebook is not None and notebook.get_ipython() is not None:
             notebook.display.display(self)  # a `with` has no value that the cell would show
-
-    def __del__(self) -> None:
-        capture = getattr(self, "_capture", None)
-        if capture is not None and capture.started:
-            capture.stop()
 
     def _repr_html_(self) -> str:
         """Return the summary of the last result, for a notebook."""

@@ -11,6 +11,7 @@ from typing import Any
 from ms_profiler import log
 from ms_profiler.api.analyse import analyse as analyse_directory
 from ms_profiler.api.capture import Capture
+from ms_profiler.api.profiling import Profiling
 from ms_profiler.errors import MsProfilerError, StateError
 from ms_profiler.store import layout
 
@@ -24,7 +25,7 @@ class ProfileOption(Enum):
     trainable_parameters = 0
 
 
-class Profiler:
+class Profiler(Profiling):
     """Profile what runs between `start` and `stop` or `analyse`, on any platform.
 
     Args:
@@ -172,32 +173,9 @@ class Profiler:
         """
         return {"trainable_parameters": len(network.trainable_params())}
 
-    def add_metadata(self, key: str, value: str) -> None:
-        """Add a text to `profiler_metadata.json`; all of it together stays under 100 MB."""
-        self._capture.add_metadata(key, value, is_json=False)
-
-    def add_metadata_json(self, key: str, value: str) -> None:
-        """Add a JSON value, given as text, to `profiler_metadata.json`."""
-        self._capture.add_metadata(key, value, is_json=True)
-
-    @property
-    def results(self) -> list[str]:
-        """Return the result directories taken so far, one for each start or cycle."""
-        return list(self._capture.results)
-
     def __enter__(self) -> "Profiler":
-        if not self._capture.started:
-            self._capture.start()
+        self._begin()
         return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._capture.started:
-            self._capture.stop()
-
-    def __del__(self) -> None:
-        capture = getattr(self, "_capture", None)
-        if capture is not None and capture.started:
-            capture.stop()
 
 
 def _leave(_: Any) -> None:

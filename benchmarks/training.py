@@ -1,0 +1,51 @@
+"""The job whose loop is measured: a small network, so that what is added to a step shows."""
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+
+def profiled(**options: Any) -> Any:
+    """Import MindSpore under the variable and return the session that came of it.
+
+    Args:
+        options: of the profiler, besides those that keep it quiet.
+    """
+    chosen = {"start": True, "quiet": True, "analyse": "off", **options}
+    os.environ["MS_PROFILER_OPTIONS"] = json.dumps(chosen)
+    from ms_profiler.job import bootstrap
+
+    bootstrap.activate()
+    import mindspore  # noqa: F401
+    from ms_profiler.job import session
+
+    return session.current()
+
+
+def epoch_of(mode: str) -> tuple[Callable[[], Any], int]:
+    """Return a function that yields after each step of an epoch, and the steps of one.
+
+    Args:
+        mode: graph or pynative.
+    """
+    import mindspore as ms
+    import mindspore.dataset as ds
+    import numpy as np
+    from mindspore import nn
+
+    ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
+    ms.set_device("CPU")
+    net = nn.SequentialCell(nn.Dense(96, 96), nn.Dense(96, 96))
+    train = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.01))
+    train.set_train()
+    batches = np.ones((64, 16, 96), np.float32)
+    data = ds.NumpySlicesDataset({"x": batches, "y": batches}, shuffle=False)
+    iterator = data.create_tuple_iterator(num_epochs=-1)
+
+    def epoch() -> Any:
+        for x, y in iterator:
+            train(x, y).asnumpy()
+            yield
+
+    return epoch, len(batches)
