@@ -4,7 +4,8 @@ import pytest
 from conftest import PROGRAMS
 from events import events, named, of
 from launches import msrun
-from ms_profiler.job.frameworks.mindspore import communication, ranks
+from ms_profiler.job.frameworks import notes
+from ms_profiler.job.frameworks.mindspore import communication
 from ms_profiler.store.format import Category, Kind
 
 WORLD = "mccl_world_group"
@@ -107,8 +108,8 @@ def test_primitives_by_what_they_do(primitive, kind):
 
 
 def test_long_lists_of_ranks_become_ranges():
-    assert ranks.ranges([0, 2, 1]) == "0,2,1"
-    assert ranks.ranges([*range(4000), 5000, *range(6000, 6002)]) == "0-3999,5000,6000-6001"
+    assert notes.ranges([0, 2, 1]) == "0,2,1"
+    assert notes.ranges([*range(4000), 5000, *range(6000, 6002)]) == "0-3999,5000,6000-6001"
 
 
 class Tensor:

@@ -17,5 +17,11 @@ def _mindspore() -> "Plugin":
     return MindSpore()
 
 
+def _torch() -> "Plugin":
+    from ms_profiler.job.frameworks.torch.plugin import PyTorch
+
+    return PyTorch()
+
+
 #: name of the top-level module whose import is watched -> what makes its plugin
-PLUGINS: "dict[str, Callable[[], Plugin]]" = {"mindspore": _mindspore}
+PLUGINS: "dict[str, Callable[[], Plugin]]" = {"mindspore": _mindspore, "torch": _torch}

@@ -5,38 +5,25 @@ is found is noted in the store, once for every recording, so that it is there ho
 """
 
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ms_profiler.job.frameworks.base import Target
-from ms_profiler.store.format import Category, Kind
+from ms_profiler.job.frameworks.notes import Notes, ranges
+from ms_profiler.job.sources import NEVER
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
 MANAGEMENT = "mindspore.communication.management"
-#: Characters of a list of ranks; a longer one is written as ranges.
-RANKS_MOST = 4000
-#: A number of steps that no job reaches.
-NEVER = 1 << 62
 
 
-class Notes:
-    """Note what holds for the whole process; every recording gets all of it."""
+class Ranks(Notes):
+    """Note who is who."""
 
     def __init__(self, session: "Session") -> None:
-        self.session = session
-        #: text -> number that goes with it
-        self._known: dict[str, int] = {}
+        super().__init__(session)
         self._groups: set[str] = set()
         self._ranked = False
-        session.at_start(self._again)
-
-    def add(self, text: str, number: int) -> None:
-        """Note `text`, unless it is known."""
-        if text not in self._known:
-            self._known[text] = number
-            self._record(text, number)
 
     def group(self, name: str) -> None:
         """Note which ranks are in a group, in their order, unless MindSpore cannot tell."""
@@ -69,41 +56,16 @@ class Notes:
         stages = int(context("pipeline_stages"))
         self.add(f"parallel mode {context('parallel_mode')} in {stages} stages", stages)
 
-    def _again(self) -> None:
-        for text, number in self._known.items():
-            self._record(text, number)
 
-    def _record(self, text: str, number: int) -> None:
-        # not `instant`, which a pause refuses: this holds beyond it
-        recorder = self.session.recorder
-        now, label = recorder.now(), recorder.intern(text)
-        recorder.record(Kind.INSTANT, Category.COMMUNICATION, 0, label, now, now, number)
+_notes: Ranks | None = None
 
 
-_notes: Notes | None = None
-
-
-def notes(session: "Session") -> Notes:
+def notes(session: "Session") -> Ranks:
     """Return the notes of the session, of which a process has one."""
     global _notes
     if _notes is None or _notes.session is not session:
-        _notes = Notes(session)
+        _notes = Ranks(session)
     return _notes
-
-
-def ranges(ranks: Iterable[int]) -> str:
-    """Return ranks as text: "0,1,2", or "0-2" where that would be too long."""
-    listed = list(ranks)
-    text = ",".join(map(str, listed))
-    if len(text) <= RANKS_MOST:
-        return text
-    parts: list[list[int]] = []
-    for rank in listed:
-        if parts and rank == parts[-1][1] + 1:
-            parts[-1][1] = rank
-        else:
-            parts.append([rank, rank])
-    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in parts)
 
 
 def targets(session: "Session") -> list[Target]:

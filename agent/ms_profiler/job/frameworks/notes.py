@@ -1,0 +1,53 @@
+"""What holds for the whole process and is noted in its store, for every recording."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ms_profiler.store.format import Category, Kind
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+#: Characters of a list of ranks; a longer one is written as ranges.
+RANKS_MOST = 4000
+
+
+class Notes:
+    """Note what holds for the whole process; every recording gets all of it."""
+
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        #: text -> number that goes with it
+        self._known: dict[str, int] = {}
+        session.at_start(self._again)
+
+    def add(self, text: str, number: int) -> None:
+        """Note `text`, unless it is known."""
+        if text not in self._known:
+            self._known[text] = number
+            self._record(text, number)
+
+    def _again(self) -> None:
+        for text, number in self._known.items():
+            self._record(text, number)
+
+    def _record(self, text: str, number: int) -> None:
+        # not `instant`, which a pause refuses: this holds beyond it
+        recorder = self.session.recorder
+        now, label = recorder.now(), recorder.intern(text)
+        recorder.record(Kind.INSTANT, Category.COMMUNICATION, 0, label, now, now, number)
+
+
+def ranges(ranks: Iterable[int]) -> str:
+    """Return ranks as text: "0,1,2", or "0-2" where that would be too long."""
+    listed = list(ranks)
+    text = ",".join(map(str, listed))
+    if len(text) <= RANKS_MOST:
+        return text
+    parts: list[list[int]] = []
+    for rank in listed:
+        if parts and rank == parts[-1][1] + 1:
+            parts[-1][1] = rank
+        else:
+            parts.append([rank, rank])
+    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in parts)

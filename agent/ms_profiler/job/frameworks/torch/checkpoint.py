@@ -1,0 +1,49 @@
+"""Saving and loading: files of `torch.save` and `torch.load`, and checkpoints of many ranks.
+
+What writes and reads the file is replaced, since the public functions warn in the name of their caller.
+"""
+
+from typing import TYPE_CHECKING
+
+from ms_profiler.job.frameworks.base import Target
+from ms_profiler.job.frameworks.torch import closures
+from ms_profiler.store.format import Category
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+SERIALIZATION = "torch.serialization"
+SAVER = "torch.distributed.checkpoint.state_dict_saver"
+LOADER = "torch.distributed.checkpoint.state_dict_loader"
+#: (module, function, name of the span)
+FILES = (
+    (SERIALIZATION, "_save", "torch.save"),
+    (SERIALIZATION, "_legacy_save", "torch.save"),
+    (SERIALIZATION, "_load", "torch.load"),
+    (SERIALIZATION, "_legacy_load", "torch.load"),
+)
+#: the same in modules that few jobs import: what each rank does for `save`, `async_save` and `load`
+SAVING = ((SAVER, "_save_state_dict", "distributed checkpoint: save"),)
+LOADING = ((LOADER, "_load_state_dict", "distributed checkpoint: load"),)
+
+
+def _targets(session: "Session", functions: tuple[tuple[str, str, str], ...]) -> list[Target]:
+    return [
+        Target(module, name, closure=closures.recorded(session, label, Category.CHECKPOINT), copies=True)
+        for module, name, label in functions
+    ]
+
+
+def targets(session: "Session") -> list[Target]:
+    """Declare what is wrapped around files."""
+    return _targets(session, FILES)
+
+
+def saving(session: "Session") -> list[Target]:
+    """Declare what is wrapped around the saving of checkpoints of many ranks."""
+    return _targets(session, SAVING)
+
+
+def loading(session: "Session") -> list[Target]:
+    """Declare what is wrapped around the loading of checkpoints of many ranks."""
+    return _targets(session, LOADING)

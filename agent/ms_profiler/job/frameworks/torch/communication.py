@@ -1,0 +1,148 @@
+"""Collectives and messages between ranks: which, over which group, and how many bytes.
+
+They are functions of `torch.distributed`, copied by value into many modules; functions for objects call those for
+tensors. Dynamo knows them by a table of what to put in their place, in which ours stand for the originals. Bytes are
+those of the input, from shape and type; no value is read. Times are those of the host, which for NCCL only queues the
+work. What DistributedDataParallel exchanges in C++ beside the backward pass does not pass here.
+"""
+
+import inspect
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks.base import RAISED, Target
+from ms_profiler.job.frameworks.torch import closures
+from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED, Groups
+from ms_profiler.store.format import Category
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+FUNCTIONAL = "torch.distributed._functional_collectives"
+#: function -> what it does, its parameter that is the input
+KINDS = {
+    "all_reduce": ("AllReduce", "tensor"),
+    "all_reduce_coalesced": ("AllReduce", "tensors"),
+    "all_gather": ("AllGather", "tensor"),
+    "all_gather_single": ("AllGather", "input_tensor"),
+    "all_gather_into_tensor": ("AllGather", "input_tensor"),
+    "all_gather_coalesced": ("AllGather", "input_tensor_list"),
+    "reduce_scatter": ("ReduceScatter", "input_list"),
+    "reduce_scatter_single": ("ReduceScatter", "input"),
+    "reduce_scatter_tensor": ("ReduceScatter", "input"),
+    "reduce": ("Reduce", "tensor"),
+    "broadcast": ("Broadcast", "tensor"),
+    "gather": ("Gather", "tensor"),
+    "scatter": ("Scatter", "scatter_list"),
+    "all_to_all": ("AllToAll", "input_tensor_list"),
+    "all_to_all_single": ("AllToAll", "input"),
+    "send": ("Send", "tensor"),
+    "isend": ("Send", "tensor"),
+    "recv": ("Receive", "tensor"),
+    "irecv": ("Receive", "tensor"),
+    "barrier": ("Barrier", ""),
+    "monitored_barrier": ("Barrier", ""),
+}
+#: functions that only call another one, in the versions that have it
+CALLERS = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
+
+
+def size(value: Any) -> int:
+    """Return the bytes of a tensor, or of those in a sequence, without waiting for any."""
+    if isinstance(value, (list, tuple)):
+        return sum(map(size, value))
+    return int(getattr(value, "nbytes", 0))
+
+
+class _Inside(threading.local):
+    value = False
+
+
+class Collectives:
+    """Record collectives, the outermost where one calls another, and once for each group who is in it."""
+
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        self._groups = Groups(session)
+        self._inside = _Inside()
+
+    def function(self, kind: str, given: str) -> closures.Closure:
+        """Return what makes the replacement of a function that does `kind`; `given` is its input."""
+        session, tracing, named, inside = self.session, closures.traced(), self._groups.name, self._inside
+        recorder, category = session.recorder, int(Category.COMMUNICATION)
+
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            places = {name: index for index, name in enumerate(inspect.signature(original).parameters)}
+
+            def argument(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+                place = places.get(name, -1)
+                return args[place] if 0 <= place < len(args) else kwargs.get(name)
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if tracing() or inside.value:
+                    return original(*args, **kwargs)
+                token = 0
+                with session.guard("naming a collective"):
+                    group = named(argument("group", args, kwargs))
+                    if group:
+                        label = recorder.intern(f"{kind}@{group}")
+                        token = recorder.begin(label, category, size(argument(given, args, kwargs)))
+                inside.value = True
+                try:
+                    result = original(*args, **kwargs)
+                except BaseException:
+                    recorder.end(token, RAISED)
+                    raise
+                finally:
+                    inside.value = False
+                recorder.end(token)
+                return result
+
+            replacement = closures.replace(original, call)
+            with session.guard("telling Dynamo about a collective"):
+                _pass_for(original, replacement)
+            return replacement
+
+        return make
+
+    def wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of the wait for a collective that was queued, a method of a class in C++."""
+        recorder, tracing, inside = self.session.recorder, closures.traced(), self._inside
+        label, category = recorder.intern("wait for communication"), int(Category.COMMUNICATION)
+
+        def wait(*args: Any, **kwargs: Any) -> Any:
+            if tracing() or inside.value:
+                return original(*args, **kwargs)
+            token = recorder.begin(label, category)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException:
+                recorder.end(token, RAISED)
+                raise
+            recorder.end(token)
+            return result
+
+        return closures.replace(original, wait)
+
+
+def _pass_for(original: Any, replacement: Any) -> None:
+    """Have Dynamo take ours for the original where its table was made before us."""
+    table = getattr(sys.modules.get(FUNCTIONAL), "traceable_collective_remaps", {})
+    if original in table:
+        table[replacement] = table[original]
+
+
+def targets(session: "Session") -> list[Target]:
+    """Declare what is wrapped around communication."""
+    there = vars(sys.modules[DISTRIBUTED])
+    collectives = Collectives(session)
+    return [
+        *(
+            Target(DISTRIBUTED, name, closure=collectives.function(kind, given), copies=True)
+            for name, (kind, given) in KINDS.items()
+            if name in there and CALLERS.get(name) not in there
+        ),
+        Target(DISTRIBUTED, "Work.wait", closure=collectives.wait),
+    ]

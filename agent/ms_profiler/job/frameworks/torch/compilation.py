@@ -1,0 +1,197 @@
+"""torch.compile: what is compiled, why again, and when compiled graphs run.
+
+Dynamo compiles a function of the script in `_compile`, or parts of it where it breaks the graph; the backward pass of
+a graph is compiled when it first runs. All of that is imported with the first use of `torch.compile`.
+"""
+
+import re
+import threading
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.base import RAISED, Target
+from ms_profiler.job.frameworks.torch import closures
+from ms_profiler.store.format import Category
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+FRAMES = "torch._dynamo.convert_frame"
+GRAPHS = "torch._dynamo.output_graph"
+CALLBACKS = "torch._dynamo.callback"
+#: how Dynamo names the global through which the script's function calls a graph
+GRAPH = "__compiled_fn"
+#: Characters of a cause that are kept.
+CAUSE_MOST = 200
+
+#: how many functions, or parts of them, were compiled in this process
+compiled = 0
+
+_COMPARED = re.compile(r"(?P<what>.+?) (==|!=|is not|is|not in|in|<=|>=|<|>) .*")
+_CHECKED = re.compile(r"___(?P<check>\w+)\((?P<what>[^,()]*).*")
+
+
+class _Compiling(threading.local):
+    def __init__(self) -> None:
+        #: names of the functions that are being compiled, and why again, innermost last
+        self.running: list[list[str]] = []
+        #: span of a compilation outside of Dynamo
+        self.token = 0
+
+
+class Compilation:
+    """Record compilations, their causes, and runs of graphs."""
+
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        self._compiling = _Compiling()
+        #: name of a function, its code -> how often it was compiled
+        self._counts: dict[tuple[str, CodeType], int] = {}
+
+    def function(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of `_compile`, which gets the code of a function first."""
+        recorder, guard, compiling = self.session.recorder, self.session.guard, self._compiling
+
+        def _compile(code: CodeType, *args: Any, **kwargs: Any) -> Any:
+            token, running = 0, [code.co_name, ""]
+            with guard("noting a compilation"):
+                running[0] = title(code, args[1] if len(args) > 1 else {})
+                token = recorder.begin(recorder.intern(f"compile {running[0]}"), Category.COMPILE)
+            compiling.running.append(running)
+            flags = RAISED
+            try:
+                result = original(code, *args, **kwargs)
+                flags = 0
+            finally:
+                compiling.running.pop()
+                recorder.end(token, flags)
+                if not flags:
+                    with guard("noting why a function was compiled again"):
+                        self._compiled(code, *running)
+            return result
+
+        return closures.replace(original, _compile)
+
+    def _compiled(self, code: CodeType, name: str, why: str) -> None:
+        global compiled
+        compiled += 1
+        count = self._counts[name, code] = self._counts.get((name, code), 0) + 1
+        if why:
+            recorder = self.session.recorder
+            recorder.instant(recorder.intern(f"recompile {name}: {why}"), Category.COMPILE, count)
+
+    def causes(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of what returns why no earlier result of a compilation fits, the latest first."""
+        compiling, guard = self._compiling, self.session.guard
+
+        def reasons(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            with guard("reading why a function is compiled again"):
+                if compiling.running:
+                    compiling.running[-1][1] = cause(result[0]) if result else "unknown"
+            return result
+
+        return closures.replace(original, reasons)
+
+    def starts(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of what tells that something begins to compile; Dynamo itself is in `_compile`."""
+        recorder, guard, compiling = self.session.recorder, self.session.guard, self._compiling
+
+        def run_start_callbacks(handler: Any, args: Any) -> Any:
+            with guard("noting a compilation"):
+                if args.callback_trigger.name != "DYNAMO" and not compiling.token:
+                    name = args.callback_trigger.name.lower().replace("_", " ")
+                    compiling.token = recorder.begin(recorder.intern(f"compile {name}"), Category.COMPILE)
+            return original(handler, args)
+
+        return closures.replace(original, run_start_callbacks)
+
+    def ends(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of what tells that nothing compiles any more."""
+        recorder, compiling = self.session.recorder, self._compiling
+
+        def run_end_callbacks(handler: Any, args: Any) -> Any:
+            recorder.end(compiling.token)
+            compiling.token = 0
+            return original(handler, args)
+
+        return closures.replace(original, run_end_callbacks)
+
+    def graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of what gives a compiled graph its name among the script's globals."""
+        guard, compiling = self.session.guard, self._compiling
+
+        def install_global_unsafe(output: Any, name: str, value: Any) -> Any:
+            with guard("naming a graph"):
+                if name.startswith(GRAPH) and isinstance(value, FunctionType) and compiling.running:
+                    value = self._runs(value, compiling.running[-1][0])
+            return original(output, name, value)
+
+        return closures.replace(original, install_global_unsafe)
+
+    def _runs(self, graph: Callable[..., Any], name: str) -> Callable[..., Any]:
+        recorder, forked = self.session.recorder, base.forked
+        begin, end = recorder.begin, recorder.end
+        label, category = recorder.intern(f"graph {name}"), int(Category.GRAPH)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            token = begin(label, category)
+            if not token and forked:
+                forked[0].reopen()
+                token = begin(label, category)
+            try:
+                result = graph(*args, **kwargs)
+            except BaseException:
+                end(token, RAISED)
+                raise
+            end(token)
+            return result
+
+        return closures.replace(graph, run)
+
+
+def title(code: CodeType, variables: dict[str, Any]) -> str:
+    """Name code of the script.
+
+    Args:
+        code: of a function; a module of PyTorch's own is called by a function that Dynamo makes for it.
+        variables: of the call that is being compiled.
+    """
+    name: str = getattr(code, "co_qualname", code.co_name)  # the first from Python 3.11 on
+    if code.co_name == "inner" and code.co_filename.endswith("external_utils.py"):
+        inside = variables.get("fn")
+        name = getattr(inside, "__qualname__", "") or type(inside).__name__
+    return name
+
+
+def cause(text: str) -> str:
+    """Return what Dynamo says about a guard that failed, without values and lines of the script.
+
+    Sizes and types of tensors stay; of anything else it is told that its value is another.
+
+    Args:
+        text: "0/0: tensor 'x' size mismatch at index 0. expected 2, actual 3", "0/1: flag == True  # source".
+    """
+    line = text.partition("\n")[0].partition("  #")[0]
+    line = re.sub(r"^\d+/\d+(_\d+)?: ", "", line).partition(". Guard failed")[0].strip()
+    if not line.startswith(("tensor ", "GLOBAL_STATE")) and ".size()" not in line:
+        if match := _CHECKED.fullmatch(line):
+            line = f"{match['what']}: {match['check'].replace('_', ' ')}"
+        elif match := _COMPARED.fullmatch(line):
+            line = f"{match['what']} has another value"
+    return line[:CAUSE_MOST]
+
+
+def targets(session: "Session") -> list[Target]:
+    """Declare what is wrapped around compilations; from here on Dynamo is there, and must not see what is ours."""
+    closures.hide()
+    compilation = Compilation(session)
+    return [
+        Target(FRAMES, "_compile", closure=compilation.function),
+        Target(FRAMES, "get_and_maybe_log_recompilation_reasons", closure=compilation.causes),
+        Target(CALLBACKS, "CompilationCallbackHandler.run_start_callbacks", closure=compilation.starts),
+        Target(CALLBACKS, "CompilationCallbackHandler.run_end_callbacks", closure=compilation.ends),
+        Target(GRAPHS, "OutputGraph.install_global_unsafe", closure=compilation.graphs),
+    ]

@@ -1,0 +1,75 @@
+"""The plugin: which concerns there are, and what PyTorch says about itself."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks import base, import_hook
+from ms_profiler.job.frameworks.torch import (
+    checkpoint,
+    communication,
+    compilation,
+    cuda_graphs,
+    data,
+    gradients,
+    loops,
+    modules,
+    optimizers,
+    recompute,
+    sync,
+)
+from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+#: what `import torch` has loaded
+CONCERNS = (
+    modules.targets,
+    optimizers.targets,
+    gradients.targets,
+    recompute.targets,
+    data.targets,
+    checkpoint.targets,
+    sync.targets,
+    cuda_graphs.targets,
+)
+#: what may be imported later or never: the module with which it is complete -> its concern
+LATER = {
+    DISTRIBUTED: communication.targets,
+    checkpoint.SAVER: checkpoint.saving,
+    checkpoint.LOADER: checkpoint.loading,
+    compilation.FRAMES: compilation.targets,
+    **loops.LATER,
+}
+
+
+class PyTorch(base.Plugin):
+    """Hook PyTorch 2.x."""
+
+    def __init__(self) -> None:
+        super().__init__("torch", CONCERNS)
+
+    def apply(self, session: "Session") -> None:
+        """Wrap every target that is there, and the others when they are imported; never raise."""
+        super().apply(session)
+        for name, concern in LATER.items():
+
+            def imported(*_: Any, concern: Any = concern) -> None:
+                self.add(session, concern)
+
+            import_hook.watch(name, after=imported)
+
+    def undo(self) -> None:
+        """Put every original back, and wait for no import any more."""
+        for name in LATER:
+            import_hook.unwatch(name)
+        optimizers.release()
+        super().undo()
+
+    def describe(self) -> dict[str, str]:
+        """Return device, and how the job computes: compiled, distributed."""
+        torch = sys.modules["torch"]
+        device = "CPU"
+        if torch.cuda.is_initialized():
+            device = str(torch.cuda.get_device_name())
+        return {"mode": "compiled" if compilation.compiled else "eager", "device": device}

@@ -1,0 +1,40 @@
+"""Who is who in a distributed job: the rank of this process, and which ranks are in which group.
+
+What is found is noted in the store, once for every recording, so that it is there however the process ends.
+"""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks.notes import Notes, ranges
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+DISTRIBUTED = "torch.distributed.distributed_c10d"
+
+
+class Groups:
+    """Name process groups, and note each when it is first used."""
+
+    def __init__(self, session: "Session") -> None:
+        self._notes = Notes(session)
+        self._known: set[str] = set()
+        self._module: Any = sys.modules[DISTRIBUTED]
+
+    def name(self, group: Any) -> str:
+        """Return the name of a group, the same on every rank in it; empty where this rank is in none.
+
+        Args:
+            group: None is the group of all ranks.
+        """
+        module = self._module
+        if not module.is_initialized():
+            return ""
+        name = str(getattr(module._get_default_group() if group is None else group, "group_name", ""))
+        if name and name not in self._known:
+            self._known.add(name)
+            ranks = module.get_process_group_ranks(group)
+            self._notes.add(f"rank {module.get_rank()} of {module.get_world_size()}", module.get_rank())
+            self._notes.add(f"group {name} ranks {ranges(ranks)}", len(ranks))
+        return name

@@ -1,0 +1,85 @@
+"""Every collective once, then three steps of data-parallel training. usage: torchrun ... torch_ranks.py DIRECTORY
+
+What came of it is in a file for each rank.
+"""
+
+import contextlib
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+torch.set_num_threads(1)
+torch.manual_seed(7)
+with contextlib.suppress(ValueError):
+    dist.barrier()  # there is no group yet
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+results = []
+
+
+def collectives():
+    x = torch.full((4,), float(rank + 1))
+    dist.all_reduce(x)
+    results.append(x)
+    parts = [torch.zeros(4) for _ in range(world)]
+    dist.all_gather(parts, x)
+    results.extend(parts)
+    whole = torch.zeros(4 * world)
+    dist.all_gather_single(whole, x)
+    part = torch.zeros(4)
+    dist.reduce_scatter_single(part, whole)
+    dist.all_reduce(part, group=pair, async_op=True).wait()
+    dist.broadcast(part, src=1)
+    dist.reduce(part, dst=0)
+    dist.all_to_all_single(torch.zeros(2), torch.ones(2))
+    dist.gather(part, [torch.zeros(4) for _ in range(world)] if rank == 0 else None)
+    dist.scatter(part, [torch.ones(4) for _ in range(world)] if rank == 0 else None)
+    if rank == 0:
+        dist.send(part, 1)
+    else:
+        dist.recv(part, 0)
+    objects = [None] * world
+    dist.all_gather_object(objects, {"rank": rank})
+    received = torch.zeros(4)
+    for work in dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, x, 1 - rank), dist.P2POp(dist.irecv, received, 1 - rank)]
+    ):
+        work.wait()
+    results.append(received)
+    dist.barrier()
+    if rank:
+        dist.all_reduce(x, group=alone)  # this rank is not in the group
+    results.append(part)
+    results.append(torch.tensor([each["rank"] for each in objects]))
+
+
+def train(net):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    compiled = torch.compile(lambda x: reduced(x * 2), backend="eager", fullgraph=True)
+    for _ in range(3):
+        optimizer.zero_grad()
+        net(torch.full((2, 4), float(rank))).square().mean().backward()
+        optimizer.step()
+    results.append(compiled(torch.ones(2)))
+    for value in net.parameters():
+        results.append(value.full_tensor() if hasattr(value, "full_tensor") else value.detach())
+
+
+def reduced(x):
+    dist.all_reduce(x)
+    return x
+
+
+if __name__ == "__main__":
+    pair, alone = dist.new_group([0, 1]), dist.new_group([0])
+    collectives()
+    layers = [nn.Linear(4, 4), nn.Linear(4, 2)]
+    train(DistributedDataParallel(nn.Sequential(*layers)))
+    train(fully_shard(nn.Sequential(*layers), mesh=dist.init_device_mesh("cpu", (world,))))
+    (Path(sys.argv[1]) / f"rank_{rank}").write_text(repr([value.tolist() for value in results]))
+    dist.destroy_process_group()

@@ -1,0 +1,148 @@
+"""Real PyTorch jobs, profiled by the variable alone."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import PROGRAMS, environment
+from events import events, inside, named, of, steps
+from ms_profiler.store.format import Category, Kind, StepSource
+
+LOOPS = PROGRAMS / "torch_loops.py"
+#: kind -> steps, and who told where they end
+EXPECTED = {
+    "accumulate": (4, StepSource.OPTIMIZER_CYCLE),
+    "gan": (12, StepSource.OPTIMIZER_CYCLE),
+    "lbfgs": (5, StepSource.OPTIMIZER_CYCLE),
+    "scaler": (6, StepSource.OPTIMIZER_CYCLE),
+    "failing": (12, StepSource.OPTIMIZER_CYCLE),
+    "wrapped": (12, StepSource.OPTIMIZER_CYCLE),
+    "function": (12, StepSource.DATASET),
+    "inference": (10, StepSource.NETWORK_CALL),
+    "recompute": (12, StepSource.OPTIMIZER_CYCLE),
+}
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """What each kind prints without us."""
+    done = subprocess.run(
+        [sys.executable, LOOPS, "plain", *EXPECTED],
+        env=environment(),
+        cwd=tmp_path_factory.mktemp("bare"),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert done.stderr == ""
+    return {line.split()[0]: f"{line}\n" for line in done.stdout.splitlines()}
+
+
+@pytest.fixture
+def recorded(job, bare):
+    """Return a function that runs one kind and returns its events, when it did what it does without us."""
+
+    def run(kind):
+        done = job(LOOPS, kind, options={"analyse": "off", "quiet": True}, env={"MS_PROFILER_RAISE": "1"})
+        assert (done.code, done.out, done.err) == (0, bare[kind], "")
+        return events(done.result)
+
+    return run
+
+
+def test_a_loop_with_workers_a_scheduler_and_an_evaluation(job, bare):
+    run = job(LOOPS, "plain", env={"MS_PROFILER_RAISE": "1"})
+    assert (run.code, run.out) == (0, bare["plain"])
+    assert len(run.lines) == len(run.err.splitlines()) == 2, run.err
+    summary = run.summary
+    assert (summary["steps"]["count"], summary["steps"]["source"]) == (12, "optimizer_cycle")
+    assert {**summary["framework"], "version": ""} == {
+        "name": "torch",
+        "version": "",
+        "mode": "eager",
+        "device": "CPU",
+    }
+    assert summary["hooks"]["failed"] == summary["hooks"]["missing"] == {}
+    phases = {name: phase["total_ms"] for name, phase in summary["phases"].items()}
+    assert all(phases[name] > 0 for name in ("data", "forward", "backward", "optimizer"))
+
+    with (run.result / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["Step"] for row in rows] == [str(number) for number in range(12)]
+    assert sum(phases.values()) == pytest.approx(sum(float(row["Stage"]) for row in rows) / 1e3, rel=0.01)
+    shown = json.loads((run.result / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
+    assert "Net.second.1" in {event["name"] for event in shown if event["ph"] == "X"}
+
+    found = events(run.result)
+    main = [event for event in found if event.process == "job"]
+    # the evaluation is 12 calls more, and lies in no step: it ended with its batches
+    assert of(main, Category.MODULE) == dict.fromkeys(
+        ("Net", "Net.first", "Net.second", "Net.second.0", "Net.second.1"), 24
+    )
+    trained = [event for event in named(main, "forward") if inside(event, steps(main))]
+    assert len(named(main, "forward")) == 24 and len(trained) == 12
+    assert of(main, Category.BACKWARD) == {"backward": 12}
+    # the scheduler sets the rate when it is made
+    assert of(main, Category.OPTIMIZER) == {"AdamW.step": 12, "zero_grad": 12, "learning rate": 13}
+    # two epochs left in the middle, and an evaluation to the end
+    assert of(main, Category.DATA)["wait for TensorDataset"] == 6 + 6 + 13
+    assert of(main, Category.DATA)["create iterator"] == 3
+    fetched = {event.process for event in found if event.name == "fetch batch"}
+    assert len(fetched) > 1 and not any(event.raised for event in found)
+
+
+@pytest.mark.parametrize(("kind", "expected"), EXPECTED.items(), ids=EXPECTED)
+def test_steps_of_a_loop(recorded, kind, expected):
+    found = recorded(kind)
+    assert (len(steps(found)), {StepSource(step.category) for step in steps(found)}) == (expected[0], {expected[1]})
+    if kind in CHECKS:
+        CHECKS[kind](found)
+
+
+def accumulated(found):
+    """Every batch of an accumulated step lies in it."""
+    assert [sum(inside(call, [step]) for call in named(found, "backward")) for step in steps(found)] == [3] * 4
+
+
+def searched(found):
+    """Every pass of a line search lies in the optimizer's step."""
+    assert all(inside(call, named(found, "LBFGS.step")) for call in named(found, "forward"))
+
+
+def scaled(found):
+    """The step that was skipped is one, and is marked."""
+    (skip,) = (event for event in found if event.name.startswith("optimizer step skipped"))
+    assert skip.kind == Kind.INSTANT
+    assert (len(named(found, "SGD.step")), len(named(found, "zero_grad"))) == (5, 6)
+
+
+def failed(found):
+    """The call that failed is marked, the one that was made again lies beside it, and only that one counts."""
+    calls = named(found, "SGD.step")
+    assert [call.raised for call in calls] == [number == 2 for number in range(13)]
+    assert not inside(calls[3], calls)
+
+
+def computed_again(found):
+    """What is computed again lies in the backward pass, and is no forward pass."""
+    backward = named(found, "backward")
+    for name in ("recompute Linear", "recompute Sequential"):
+        assert len(named(found, name)) == 12
+        assert all(inside(event, backward) for event in named(found, name))
+    assert not any(inside(event, backward) for event in named(found, "forward"))
+    assert not any(event.raised for event in found)
+    # twice in each step, once of them in a recomputation
+    blocks = [inside(event, named(found, "recompute Sequential")) for event in named(found, "Sequential")]
+    assert sorted(blocks) == [False] * 12 + [True] * 12
+
+
+CHECKS = {
+    "accumulate": accumulated,
+    "lbfgs": searched,
+    "scaler": scaled,
+    "failing": failed,
+    "recompute": computed_again,
+}

@@ -1,0 +1,97 @@
+"""Collectives of PyTorch between two real ranks, alone and in data-parallel training."""
+
+import inspect
+import os
+import subprocess
+
+import pytest
+from conftest import PROGRAMS, environment
+from events import events, of, steps
+from launches import TOOLS, free_port
+from ms_profiler.job.frameworks.torch import communication
+from ms_profiler.store.format import Category, Kind
+
+COMMON = [
+    ("AllReduce@0", 16),
+    ("AllGather@0", 16),
+    ("AllGather@0", 16),
+    ("ReduceScatter@0", 32),
+    ("AllReduce@1", 16),
+    ("wait for communication", 0),
+    ("Broadcast@0", 16),
+    ("Reduce@0", 16),
+    ("AllToAll@0", 8),
+    ("Gather@0", 16),
+]
+#: of FSDP: half of the 4 * 4 + 4 + 4 * 2 + 2 weights to all, and the gradients of all of them
+SHARDED = [("AllGather@0", 60), ("ReduceScatter@0", 120)]
+
+
+def torchrun(directory, options=None):
+    """Run the program on two ranks; return what each of them computed, and what was written to stderr."""
+    directory.mkdir()
+    command = [TOOLS / "torchrun", "--nproc_per_node=2", f"--master_port={free_port()}"]
+    variables = {"PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    variables |= {"GLOO_SOCKET_IFNAME": "lo", "MS_PROFILER_RAISE": "1"}
+    done = subprocess.run(
+        [*command, PROGRAMS / "torch_ranks.py", directory],
+        env=environment(options, **variables),
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    return [(directory / f"rank_{rank}").read_text() for rank in range(2)], done.stderr
+
+
+def test_collectives_between_two_ranks(tmp_path):
+    bare, _ = torchrun(tmp_path / "bare")
+    output = tmp_path / "data"
+    results, told = torchrun(tmp_path / "profiled", {"start": True, "output_path": str(output), "analyse": "off"})
+    assert results == bare
+    assert len([line for line in told.splitlines() if line.startswith("ms-profiler: ")]) == 2, told
+
+    found = {}
+    for result in output.glob("*_ascend_ms"):
+        seen = events(result)
+        (rank,) = (event for event in seen if event.name.startswith("rank "))
+        assert rank.name == f"rank {rank.arg} of 2"
+        found[rank.arg] = seen
+    assert sorted(found) == [0, 1]
+    for rank, seen in found.items():
+        calls = [event for event in seen if event.category == Category.COMMUNICATION and event.kind == Kind.SPAN]
+        exchanged = [(call.name, call.arg) for call in calls]
+        message = [("Scatter@0", 32), ("Send@0", 16)] if rank == 0 else [("Scatter@0", 0), ("Receive@0", 16)]
+        assert exchanged[: len(COMMON) + 2] == COMMON + message
+        assert [call for call in exchanged if call in SHARDED] == SHARDED * 3
+        assert exchanged.count(("Barrier@0", 0)) == 1
+        assert {("Send@0", 16), ("Receive@0", 16)} <= set(exchanged)  # both in one call
+        groups = [(event.name, event.arg) for event in seen if event.name.startswith("group ")]
+        assert groups == [("group 0 ranks 0,1", 2), ("group 1 ranks 0,1", 2)]
+        # three steps with replicas, three with shards; the names are those of what is inside
+        assert len(steps(seen)) == 6
+        modules = of(seen, Category.MODULE)
+        assert (modules["DistributedDataParallel"], modules["Sequential"], modules["FSDPSequential"]) == (3, 3, 3)
+        # what is compiled exchanges in the graph, where no function of ours is
+        assert of(seen, Category.GRAPH) == {"graph train.<locals>.<lambda>": 2}
+
+
+class Tensor:
+    nbytes = 24
+
+
+def test_bytes_are_those_of_the_input():
+    assert communication.size(Tensor()) == 24
+    assert communication.size([Tensor(), (Tensor(), None)]) == 48
+    assert communication.size(None) == 0
+
+
+@pytest.mark.parametrize("name", communication.KINDS)
+def test_inputs_are_parameters(name):
+    """A name that no function has would be zero bytes for ever."""
+    import torch.distributed as dist
+
+    kind, given = communication.KINDS[name]
+    assert kind and (not given or given in inspect.signature(getattr(dist, name)).parameters)
