@@ -52,6 +52,7 @@ bench: $(VENV)/.frameworks ## Print what profiling costs, as ratios.
 	$(PY) benchmarks/span.py
 	$(PY) benchmarks/loop.py
 	$(PY) benchmarks/process.py
+	$(PY) benchmarks/torch_ops.py
 
 clean: ## Remove what was built, .venv included.
 	rm -rf $(VENV) .venv-versions build dist wheelhouse .pytest_cache .mypy_cache .ruff_cache

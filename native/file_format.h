@@ -88,4 +88,10 @@ typedef struct {
 /* Categories with this bit are fine-grained: they stop first when a budget is reached. */
 #define MSP_CATEGORY_FINE 0x40
 
+/* categories of what the extension records by itself: work that another thread ends, regions that the user marked, and
+ * operators */
+#define MSP_CATEGORY_COMMUNICATION 10
+#define MSP_CATEGORY_MARKER 13
+#define MSP_CATEGORY_OP 0x41
+
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "control.h"
+#include "op_stream.h"
 #include "recorder.h"
 #include "strings.h"
 #include "writer.h"
@@ -135,6 +136,23 @@ static PyObject *py_thread_name(PyObject *self, PyObject *text) {
   Py_RETURN_NONE;
 }
 
+static PyObject *py_op_stream(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+  return PyBool_FromLong(msp_op_stream_start());
+}
+
+static void use_annotation(const char *text, size_t length, uint32_t *unused) {
+  (void)unused;
+  msp_op_stream_annotate(text, length);
+}
+
+static PyObject *py_annotate(PyObject *self, PyObject *text) {
+  (void)self;
+  if (!with_text(text, use_annotation, NULL)) return NULL;
+  Py_RETURN_NONE;
+}
+
 static PyObject *py_pause(PyObject *self, PyObject *paused) {
   (void)self;
   int truth = PyObject_IsTrue(paused);
@@ -188,6 +206,8 @@ static PyMethodDef functions[] = {
     {"now", py_now, METH_NOARGS, "Return CLOCK_MONOTONIC_RAW in nanoseconds."},
     {"intern", py_intern, METH_O, "Return the id of a string, 0 when it cannot be written."},
     {"thread_name", py_thread_name, METH_O, "Name the calling thread."},
+    {"op_stream", py_op_stream, METH_NOARGS, "Record operators from here on; return whether PyTorch will report them."},
+    {"annotate", py_annotate, METH_O, "Make a user's region of what this thread began last, if that has this name."},
     {"pause", py_pause, METH_O, "Refuse new spans, instants and counters while true."},
     {"fine", py_fine, METH_O, "Refuse fine-grained categories while false."},
     {"anchor", py_anchor, METH_NOARGS, "Write a pair of clock readings."},

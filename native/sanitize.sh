@@ -20,7 +20,7 @@ build() { # NAME FLAGS...
   shift
   # shellcheck disable=SC2086 # paths of the sources hold no spaces but those between them
   "$compiler" -std=c11 -D_GNU_SOURCE -g -O1 -fno-omit-frame-pointer -Wall -Wextra -Werror "$@" \
-    -I"$root/native" $sources -o "$work/$name" -pthread
+    -I"$root/native" $sources -o "$work/$name" -pthread -ldl
 }
 
 run() { # NAME COMMAND...

@@ -81,12 +81,13 @@ static bool make_room(void) {
 }
 
 static msp_string *add(uint64_t hash, const char *text, size_t length) {
-  size_t size = sizeof(msp_string) + length;
+  size_t size = sizeof(msp_string) + length + 1;
   if (kept_bytes + size > KEPT_BYTES_MOST || !make_room()) return NULL;
   msp_string *string = malloc(size);
   if (string == NULL) return NULL;
   *string = (msp_string){.hash = hash, .id = count + 1, .length = (uint32_t)length};
   memcpy(string->text, text, length);
+  string->text[length] = 0;
   if (newest == NULL) {
     __atomic_store_n(&oldest, string, __ATOMIC_RELEASE);
   } else {
@@ -109,7 +110,7 @@ static void mend(void) {
   for (msp_string *string = oldest; string != NULL; string = string->next) {
     newest = string;
     ++count;
-    kept_bytes += sizeof *string + string->length;
+    kept_bytes += sizeof *string + string->length + 1;
     if (find(string->hash, string->text, string->length) == NULL) place(table, string);
   }
 }
@@ -151,6 +152,19 @@ uint32_t msp_intern(const char *text, size_t length) {
   }
   msp_control_unlock();
   return id;
+}
+
+uint32_t msp_intern_anew(msp_recent *recent, const char *text, uint32_t session) {
+  size_t length = strlen(text);
+  const msp_string *string = length > 0 && length <= MSP_STRING_MAX ? find(hash_of(text, length), text, length) : NULL;
+  if (string == NULL || __atomic_load_n(&string->session, __ATOMIC_ACQUIRE) != session) {
+    return msp_intern(text, length); /* its next time it is found */
+  }
+  MSP_RECENT(recent, text)->from = text;
+  MSP_RECENT(recent, text)->text = string->text;
+  MSP_RECENT(recent, text)->id = string->id;
+  MSP_RECENT(recent, text)->session = session;
+  return string->id;
 }
 
 void msp_strings_write(uint32_t session) {

@@ -8,10 +8,34 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Return the id of `text`, 0 when it is empty, or cannot be kept or written. Cut to MSP_STRING_MAX bytes at a
  * character's start. */
 uint32_t msp_intern(const char *text, size_t length);
+
+/* Texts that were interned last by their addresses, which names of operators keep: without a hash and a table. */
+typedef struct {
+  struct {
+    const char *from;
+    const char *text; /* what was there */
+    uint32_t id;
+    uint32_t session; /* it was written to */
+  } entries[128];
+} msp_recent;
+
+#define MSP_RECENT(recent, text) (&(recent)->entries[((uintptr_t)(text) >> 4 ^ (uintptr_t)(text) >> 11) & 127u])
+
+/* As msp_intern, for a text that ends with a zero, while `session` is open. */
+uint32_t msp_intern_anew(msp_recent *recent, const char *text, uint32_t session);
+
+static inline uint32_t msp_intern_recent(msp_recent *recent, const char *text, uint32_t session) {
+  if (MSP_RECENT(recent, text)->from == text && MSP_RECENT(recent, text)->session == session &&
+      strcmp(MSP_RECENT(recent, text)->text, text) == 0) {
+    return MSP_RECENT(recent, text)->id;
+  }
+  return msp_intern_anew(recent, text, session);
+}
 
 /* Write to the store of `session` what is not in it yet. In the control stream's lock. */
 void msp_strings_write(uint32_t session);

@@ -35,6 +35,7 @@ static bool empty(const msp_writer *writer) { return writer->segment == NULL; }
 static void clear(msp_writer *writer) {
   writer->session = 0;
   writer->depth = 0;
+  writer->ops = 0;
   writer->number = 0;
   writer->segment = NULL;
   writer->next = writer->limit = NULL;

@@ -14,6 +14,7 @@
 #include "gate.h"
 #include "slot.h"
 #include "store.h"
+#include "strings.h"
 
 /* A token holds an index of the stack of open spans and the serial number of what was put there, so that one that is
  * used twice, or on another thread, or after close, finds a stranger. 30 bits: one digit of a Python integer. */
@@ -40,6 +41,9 @@ typedef struct msp_writer {
   char *label;     /* name of the thread as set; NULL: ask the system */
   size_t label_length;
   struct msp_writer *previous, *following; /* among the session's writers */
+  uint32_t ops;                            /* operators of the op stream that have not ended, recorded or not */
+  uint32_t op_tokens[MSP_DEPTH_MOST];      /* of the first of them */
+  msp_recent recent;
   msp_open_span open[MSP_DEPTH_MOST];
 } msp_writer;
 
@@ -102,10 +106,8 @@ static inline msp_worth msp_worth_of(uint8_t category) {
   return category & MSP_CATEGORY_FINE ? MSP_WORTH_FINE : MSP_WORTH_COARSE;
 }
 
-/* Begin a span; returns its token, 0 when it is not recorded. */
-static inline uint32_t msp_begin(uint32_t name, uint8_t category, uint64_t arg) {
-  msp_writer *writer = msp_writer_get();
-  if (writer == NULL || !msp_writer_admits(writer, category)) return 0;
+/* Begin a span that the writer admits; returns its token, 0 when it is not recorded. */
+static inline uint32_t msp_writer_begin(msp_writer *writer, uint32_t name, uint8_t category, uint64_t arg) {
   if (__builtin_expect(writer->depth == MSP_DEPTH_MOST, 0)) {
     msp_writer_drop(writer);
     return 0;
@@ -131,15 +133,27 @@ static inline void msp_writer_end_last(msp_writer *writer, uint64_t now, uint8_t
   if (__builtin_expect(span->segment != writer->segment, 0)) msp_writer_settle(writer, span->segment);
 }
 
-/* End the span of a token, and those that began after it; does nothing when it is not open on this thread. */
+/* Begin a span; returns its token, 0 when it is not recorded. */
+static inline uint32_t msp_begin(uint32_t name, uint8_t category, uint64_t arg) {
+  msp_writer *writer = msp_writer_get();
+  if (writer == NULL || !msp_writer_admits(writer, category)) return 0;
+  return msp_writer_begin(writer, name, category, arg);
+}
+
+/* End the span of a token, and those that began after it with the flags `inner`; does nothing when it is not open. */
+static inline void msp_writer_end(msp_writer *writer, uint32_t token, uint64_t now, uint8_t flags, uint8_t inner) {
+  uint32_t index = token & (MSP_DEPTH_MOST - 1);
+  if (index >= writer->depth || writer->open[index].serial != token >> MSP_DEPTH_BITS) return;
+  while (writer->depth > index + 1) msp_writer_end_last(writer, now, inner);
+  msp_writer_end_last(writer, now, flags);
+}
+
+/* The same of the calling thread. */
 static inline void msp_end(uint32_t token, uint8_t flags) {
   if (token == 0) return;
   uint64_t now = msp_now(); /* first: what follows is our cost, not the span's */
   msp_writer *writer = msp_writer_get();
-  uint32_t index = token & (MSP_DEPTH_MOST - 1);
-  if (writer == NULL || index >= writer->depth || writer->open[index].serial != token >> MSP_DEPTH_BITS) return;
-  while (writer->depth > index + 1) msp_writer_end_last(writer, now, MSP_FLAG_ABANDONED);
-  msp_writer_end_last(writer, now, flags);
+  if (writer != NULL) msp_writer_end(writer, token, now, flags, MSP_FLAG_ABANDONED);
 }
 
 static inline void msp_event(uint8_t kind, uint32_t name, uint8_t category, uint64_t arg) {

@@ -51,6 +51,12 @@ def test_enumerations(prefix, enumeration):
     assert defines(prefix) == {member.name: member.value for member in enumeration}
 
 
+def test_categories_of_the_extension():
+    found = {name: value for name, value in defines("MSP_CATEGORY_").items() if name != "FINE"}
+    assert found == {name: fmt.Category[name] for name in found}
+    assert set(found) == {"COMMUNICATION", "MARKER", "OP"}
+
+
 def test_segment_flags_are_all_mirrored():
     assert defines("MSP_SEGMENT_") == {"CONTROL": fmt.SEGMENT_CONTROL}
 

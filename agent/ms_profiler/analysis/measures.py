@@ -1,6 +1,7 @@
 """Every metric of one run, computed once and handed to every writer."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -12,6 +13,7 @@ from ms_profiler.analysis.metrics import (
     completeness,
     cost,
     dataset,
+    host_operators,
     intervals,
     operators,
     overlap,
@@ -71,6 +73,12 @@ class Measures:
     completeness: dict[str, Any]
     cost: dict[str, Any]
     run_ns: int
+
+    @cached_property
+    def host_operators(self) -> pl.DataFrame:
+        """Return the operators that computed where they were called, of `host_operators.calls`, if there are such."""
+        computing = host_operators.compute(self.recording) and not self.stream.decides
+        return host_operators.calls(self.spans if computing else self.spans.head(0))
 
     @property
     def states(self) -> pl.DataFrame:

@@ -51,7 +51,7 @@ def _activate() -> None:
     except OSError:
         start_directory = ""  # it is gone; a relative output_path then falls back
     for name in PLUGINS:
-        import_hook.watch(name, before=_begins, after=_imported)
+        import_hook.watch(name, before=_begins, after=_imported, failed=_ends)
     if _companion == helper.FORK_SERVER:
         os.register_at_fork(after_in_child=_left_fork_server)
 
@@ -66,13 +66,27 @@ def _begins(name: str) -> None:
         from ms_profiler.job.frameworks.mindspore import takeover
 
         takeover.install(counts())
+    elif name == "torch":
+        from ms_profiler.job.frameworks.torch import itt
+
+        itt.install(counts())
 
 
 def _imported(name: str, module: "ModuleType", start_ns: int, end_ns: int) -> None:
-    if counts():
-        from ms_profiler.job import session
+    try:
+        if counts():
+            from ms_profiler.job import session
 
-        session.framework_imported(name, module, start_ns, end_ns)
+            session.framework_imported(name, module, start_ns, end_ns)
+    finally:
+        _ends(name)
+
+
+def _ends(name: str) -> None:
+    if name == "torch":
+        from ms_profiler.job.frameworks.torch import itt
+
+        itt.restore()
 
 
 def _left_fork_server() -> None:

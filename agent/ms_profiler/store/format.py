@@ -46,6 +46,9 @@ class Category(IntEnum):
     """What the time of a span was spent on; the phases of a step follow from it.
 
     Categories from `CATEGORY_FINE` on are fine-grained: they stop first when a budget is reached.
+
+    The argument of an `OP` span is 2 (n + 1) for an operator that autograd gave the number n, 2 (n + 1) + 1 for what
+    computes the gradient of that operator, and 0 where no number is known.
     """
 
     OTHER = 0

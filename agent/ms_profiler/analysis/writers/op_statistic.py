@@ -1,6 +1,8 @@
 """op_statistic.csv: how often each primitive ran as a kernel and how long it took, most time first.
 
 Columns are those of MindSpore's public profiler documents; times in microseconds with three decimals, of all kernels.
+Where operators compute as they are called, they stand for kernels: `Self Time(us)` follows, which leaves out what ran
+inside another of them. `Ratio(%)` and the order are of that, for the total times count it twice.
 """
 
 import os
@@ -20,12 +22,17 @@ def path(measures: Measures) -> str:
 
 def applies(measures: Measures) -> bool:
     """Tell whether kernels were recorded, and of the device that computes."""
-    return measures.stream.decides and not measures.types.is_empty()
+    if measures.stream.decides:
+        return not measures.types.is_empty()
+    return not measures.host_operators.is_empty()
 
 
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the table."""
-    table = measures.types.select(
+    kernels = measures.stream.decides
+    own = pl.col("self_ns")
+    types = measures.types if kernels else measures.operators.with_columns(ratio=own / pl.max_horizontal(own.sum(), 1))
+    table = types.select(
         pl.lit(numbers.HOST).alias("Device_id"),
         pl.col("name").alias("OP Type"),
         pl.lit(numbers.HOST_CPU).alias("Core Type"),
@@ -35,5 +42,6 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
         numbers.microseconds(numbers.mean("total_ns", "count")).alias("Avg Time(us)"),
         numbers.microseconds(pl.col("max_ns")).alias("Max Time(us)"),
         (pl.col("ratio") * 100).round(3).alias("Ratio(%)"),
+        *([] if kernels else [numbers.microseconds(own).alias("Self Time(us)")]),
     )
     table.write_csv(stream, float_precision=3)

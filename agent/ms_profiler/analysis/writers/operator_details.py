@@ -2,6 +2,9 @@
 
 Columns are those of MindSpore's public profiler documents. Dimensions are separated by commas, inputs by semicolons; an
 input without dimensions leaves its place empty.
+
+Where operators compute as they are called it holds, as that of Ascend's PyTorch adapter does, what each took by itself
+and in all; of the columns there those that are known, and the module around it.
 """
 
 import os
@@ -10,6 +13,7 @@ from typing import BinaryIO
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 
 _OPTION = "record_shapes"
@@ -22,15 +26,31 @@ def path(measures: Measures) -> str:
 
 def applies(measures: Measures) -> bool:
     """Tell whether shapes were asked for, and any is known."""
+    if not measures.host_operators.is_empty():
+        return True
     asked = bool(measures.recording.info.options.get(_OPTION))
     return asked and bool(measures.stream.table["shapes"].is_not_null().any())
 
 
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the table."""
+    if not measures.host_operators.is_empty():
+        _write_operators(measures, stream)
+        return
     kernels = measures.stream
     rows = kernels.table.filter(pl.col("shapes").is_not_null()).sort("start_ns", "process", "lane", "kernel")
     rows.select(
         kernels.names["full_name"].gather(rows["kernel"]).alias("Name"),
         kernels.texts.gather(rows["shapes"]).alias("Input Shapes"),
+    ).write_csv(stream)
+
+
+def _write_operators(measures: Measures, stream: BinaryIO) -> None:
+    names = measures.recording.names
+    rows = measures.host_operators.sort("start_ns", "process", "thread", maintain_order=True)
+    rows.select(
+        names.gather(rows["name"]).alias("Name"),
+        names.gather(rows["module"]).fill_null(numbers.NOTHING).alias("Module"),
+        numbers.microseconds(pl.col("self_ns")).alias("Host Self Duration(us)"),
+        numbers.microseconds(pl.col("duration_ns")).alias("Host Total Duration(us)"),
     ).write_csv(stream)

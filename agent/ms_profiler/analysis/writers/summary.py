@@ -19,6 +19,7 @@ from ms_profiler.store.format import CATEGORY_FINE, StepSource
 
 VERSION = 1
 KERNEL_STREAM = "kernel stream"
+OPERATORS = "PyTorch's operators"
 PHASES = "phases of the stepping thread"
 
 
@@ -296,6 +297,8 @@ def _sources(measures: Measures) -> dict[str, str]:
         sources["top_operators"] = sources["kernel_details"] = sources["op_statistic"] = KERNEL_STREAM
     elif measures.operators.height:
         sources["top_operators"] = "operator spans"
+    if not measures.host_operators.is_empty():
+        sources["kernel_details"] = sources["op_statistic"] = sources["operator_details"] = OPERATORS
     if not measures.memory.is_empty():
         sources["memory"] = KERNEL_STREAM
     if measures.modules.height:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import intervals, overlap, scopes
+from ms_profiler.analysis.metrics import host_operators, intervals, overlap, scopes
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.writers.communication import by_call
@@ -100,6 +100,7 @@ class _Rows:
                 start_ns="time_ns", end_ns="time_ns", flags=pl.lit(0, pl.UInt8), unfinished=pl.lit(False)
             )
         )
+        yield self._ties()
         yield self._counters(recording.counters)
         yield from self._kernels()
         yield self._communication()
@@ -119,6 +120,25 @@ class _Rows:
             self._step_of(placed["start_ns"]),
             _MARKS.gather(marks),
             pl.lit("}}"),
+        )
+
+    def _ties(self) -> pl.Series:
+        """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
+        operators = self.measures.host_operators
+        pairs = host_operators.ties(operators)
+        ends = operators.select("process", "thread", "start_ns")
+        return pl.concat(
+            _text(
+                pl.lit(f'{{"ph":"{kind}","name":"fwdbwd","cat":"fwdbwd","bp":"e","id":'),
+                pairs["forward"].cast(pl.String),
+                end["place"],
+                *_microseconds(end["start_ns"]),
+                pl.lit('"}'),
+            )
+            for kind, end in (
+                (kind, ends[rows].join(self.places, on=_THREAD, how="left", maintain_order="left"))
+                for kind, rows in (("s", pairs["forward"]), ("f", pairs["backward"]))
+            )
         )
 
     def _step_of(self, times: pl.Series) -> pl.Series:

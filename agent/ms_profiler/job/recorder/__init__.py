@@ -2,7 +2,7 @@
 
 from ms_profiler.job.recorder.base import Recorder, RecorderStats
 
-__all__ = ["Recorder", "RecorderStats", "create"]
+__all__ = ["Recorder", "RecorderStats", "collector", "create"]
 
 
 def create(prefer_native: bool = True) -> tuple[Recorder, str]:
@@ -22,3 +22,12 @@ def create(prefer_native: bool = True) -> tuple[Recorder, str]:
     from ms_profiler.job.recorder.python import PythonRecorder
 
     return PythonRecorder(), reason
+
+
+def collector() -> str:
+    """Return the path of the library that takes operators from PyTorch, the extension; empty where it does not load."""
+    try:
+        from ms_profiler.job.recorder.native import PATH
+    except ImportError:
+        return ""
+    return PATH

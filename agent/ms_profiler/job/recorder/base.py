@@ -53,6 +53,12 @@ class Recorder(Protocol):
     def close(self) -> None:
         """End all open spans of the calling thread, write a last anchor, unmap, and record nothing from here on."""
 
+    def take_ops(self) -> bool:
+        """Record operators that PyTorch reports from here on; return whether it will report any."""
+
+    def annotate(self, text: str, /) -> None:
+        """Make a region that the user marked of the operator that this thread began last, if it has this name."""
+
     def pause(self, paused: bool, /) -> None:
         """Refuse new spans, instants and counters while `paused`; `record` and `end` go on."""
 

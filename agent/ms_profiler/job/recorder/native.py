@@ -6,6 +6,9 @@ from ms_profiler import _native
 from ms_profiler.job.recorder.base import RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
 
+#: of the extension, without symbolic links: under another name it could be loaded a second time
+PATH = os.path.realpath(_native.__file__)
+
 
 class NativeRecorder:
     """Record with the extension. There is one recorder in a process, however many of these.
@@ -23,6 +26,8 @@ class NativeRecorder:
     record = staticmethod(_native.record)
     intern = staticmethod(_native.intern)
     thread_name = staticmethod(_native.thread_name)
+    take_ops = staticmethod(_native.op_stream)
+    annotate = staticmethod(_native.annotate)
     pause = staticmethod(_native.pause)
     fine = staticmethod(_native.fine)
     now = staticmethod(_native.now)

@@ -63,6 +63,13 @@ class PythonRecorder:
         self._lock = threading.RLock()
         self._store = self._last = None
 
+    def take_ops(self) -> bool:
+        """See `Recorder.take_ops`: never, PyTorch reports to a library."""
+        return False
+
+    def annotate(self, text: str, /) -> None:
+        """See `Recorder.annotate`."""
+
     def exit_wait(self, pid: int, timeout: float, late: str, failed: str) -> None:
         """See `Recorder.exit_wait`: waited for here and now, as nothing of ours runs later."""
         end = time.monotonic() + timeout

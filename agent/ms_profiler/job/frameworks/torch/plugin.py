@@ -13,6 +13,7 @@ from ms_profiler.job.frameworks.torch import (
     gradients,
     loops,
     modules,
+    ops,
     optimizers,
     recompute,
     sync,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 #: what `import torch` has loaded
 CONCERNS = (
+    ops.targets,
     modules.targets,
     optimizers.targets,
     gradients.targets,

@@ -1,0 +1,255 @@
+"""PyTorch's operators, as its own C++ hook reports them on every thread to the collector in our extension.
+
+The hook is that of `torch.autograd.profiler.emit_itt`: a callback that PyTorch keeps for each thread, hands on to the
+threads of a backward pass, and that a fork child has with the thread that forked. Only a thread itself can switch its
+own on (40 to 240 us the first time, 2 us later) and off; while it is on, an operator takes 0.2 us more, and recording
+it 0.1 us. New threads begin with it. Others take it over where their next region begins (PyTorch itself makes one of
+each step of an optimizer, and of each batch), and switch it off there while nothing is to be recorded.
+
+It reports names alone: no shapes, and no numbers that tie an operator to its gradient. The end of an operator does not
+say of which, so a region that TorchScript compiled, which begins in a call of `__enter__` and outlives it, changes its
+end with that call.
+"""
+
+import os
+import sys
+import threading
+from _thread import get_ident
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks.base import Target, keep_signature
+from ms_profiler.job.frameworks.torch import closures, itt, windows
+from ms_profiler.job.frameworks.torch.yielding import CORE, Yielding
+from ms_profiler.job.sources import NEVER
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+#: Steps between two looks whether operators are still recorded.
+LOOK = 16
+PROFILER = "torch.autograd.profiler"
+#: Set, Kineto may begin to record for all threads at any moment, and only it knows.
+DAEMON = "KINETO_USE_DAEMON"
+
+
+class Switch:
+    """Switch the hook of the calling thread on and off, as PyTorch lets Python do it.
+
+    Args:
+        yielding: tells of the script's own profilers.
+    """
+
+    def __init__(self, yielding: Yielding) -> None:
+        self._yielding = yielding
+        core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
+        self._enable, self._disable = core._enable_profiler, core._disable_profiler
+        self._enabled = core._profiler_enabled
+        flags = (False, False, False, False, False)  # shapes and the like, of which the ITT hook reports nothing
+        self._config = profiler.ProfilerConfig(profiler.ProfilerState.ITT, *flags, profiler._ExperimentalConfig())
+        self.kind = profiler.ActiveProfilerType.ITT
+
+    def on(self) -> bool:
+        """Switch it on, unless the thread has another profiler, from before us; return whether it is on."""
+        if self._enabled():
+            return False
+        self._enable(self._config, set())
+        return True
+
+    def off(self) -> bool:
+        """Switch it off; return whether it is off.
+
+        While a profiler for all threads runs, PyTorch would stop that one instead. A thread that ends meanwhile takes
+        its hook along, of which PyTorch warns.
+        """
+        if self._yielding.everywhere:
+            return False
+        self._disable()
+        return True
+
+
+class Hook:
+    """The hook of one thread, which goes with the thread: PyTorch warns of one that is on by then.
+
+    Args:
+        switch: what switches it.
+    """
+
+    __slots__ = ("_switch", "_thread", "on")
+
+    def __init__(self, switch: Switch) -> None:
+        self._switch = switch
+        self._thread = get_ident()
+        self.on = False
+
+    def turn(self, on: bool) -> None:
+        """Switch it on or off, if that can be now."""
+        if on:
+            self.on = self._switch.on()
+        else:
+            self.on = not self._switch.off()
+
+    def __del__(self, get_ident: Callable[[], int] = get_ident) -> None:
+        """Switch it off on the thread that ends.
+
+        Python also forgets threads that did not end, in a fork child and at its own end: there it is not that thread
+        that comes here.
+        """
+        if self.on and self._thread == get_ident():
+            self._switch.off()
+
+
+class OpStream:
+    """Have operators recorded while there is something to record.
+
+    Args:
+        session: whose steps and recordings count.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        self.yielding = Yielding(session, self)
+        self._switch = Switch(self.yielding)
+        #: operators are to be recorded now
+        self.wanted = False
+        self._spent = False
+        self._flagged = False  # the script's profilers raise PyTorch's flag
+        self._set_flag = getattr(sys.modules[PROFILER], "_set_is_profiler_enabled", None)
+        self._local = threading.local()
+
+    @property
+    def hook(self) -> Hook:
+        """Return the calling thread's hook."""
+        try:
+            hook: Hook = self._local.hook
+        except AttributeError:
+            hook = self._local.hook = Hook(self._switch)
+        return hook
+
+    def follow(self) -> None:
+        """Switch the calling thread's hook as it is wanted now; never raise."""
+        hook = self.hook
+        if hook.on is not self.wanted and not self.yielding.lent:
+            with self.session.guard("following operators"):
+                hook.turn(self.wanted)
+                if self.wanted and not hook.on:
+                    self.session.not_collected(
+                        "operators of a thread", "another profiler was on there, which PyTorch has room for one of"
+                    )
+
+    def make_way(self) -> None:
+        """See `Guest`."""
+        hook = self.hook
+        if hook.on:
+            hook.turn(False)
+
+    def go_on(self) -> None:
+        """See `Guest`."""
+        self.follow()
+
+    def is_ours(self, kind: Any) -> bool:
+        """See `Guest`."""
+        return self.hook.on and bool(kind == self._switch.kind)
+
+    def start(self) -> None:
+        """Begin to record."""
+        self._spent = False
+        self._want(self.session.steps.recording and self.session.wants("CPU"))
+
+    def stop(self) -> None:
+        """Record no longer."""
+        self._want(False)
+
+    def stepped(self, count: int) -> tuple[int, bool]:
+        """Follow the schedule, and the budgets for fine-grained records, between two steps."""
+        session = self.session
+        if self.wanted and session.recorder.stats().dropped_limit:
+            self._spent = True
+            session.not_collected(f"operators from step {count} on", "max_disk or overhead_budget was reached")
+        self._want(session.steps.recording and not self._spent and session.wants("CPU"))
+        if session.steps.schedule is not None:
+            return count + 1, False
+        return NEVER if self._spent else count + LOOK, False
+
+    def _want(self, wanted: bool) -> None:
+        if wanted is not self.wanted:
+            self.wanted = wanted
+            if self._set_flag is not None:
+                self._set_flag(wanted or self._flagged)
+        self.follow()
+
+    def flag(self, original: Callable[[bool], None]) -> Callable[[bool], None]:
+        """Return the replacement of what sets PyTorch's flag: where it is up, what was compiled reports its parts."""
+
+        def _set_is_profiler_enabled(enable: bool) -> None:
+            stream._flagged = enable
+            original(enable or stream.wanted)
+
+        stream = self
+        return closures.replace(original, _set_is_profiler_enabled)
+
+    def thread(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of the function that a new thread runs first."""
+        name_thread, guard = self.session.recorder.thread_name, self.session.guard
+
+        def _bootstrap_inner(self: threading.Thread) -> None:
+            if stream.wanted:
+                with guard("naming a thread"):
+                    name_thread(self.name)
+                stream.follow()
+            original(self)
+
+        stream = self
+        return keep_signature(original, _bootstrap_inner)
+
+    def region(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of `record_function.__enter__`: what begins there is a region that the user marks.
+
+        PyTorch marks some itself: steps and resets of optimizers, batches. Threads from before us follow from there on.
+        """
+        annotate = self.session.recorder.annotate
+
+        def __enter__(self: Any) -> Any:  # noqa: N807 - its name
+            stream.follow()
+            result = original(self)
+            if stream.wanted:
+                annotate(str(self.name))
+            return result
+
+        stream = self
+        return closures.replace(original, __enter__)
+
+    def pushed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of `torch.profiler.itt.range_push`: that is a region of the user's, too."""
+        annotate = self.session.recorder.annotate
+
+        def range_push(msg: str) -> Any:
+            result = original(msg)
+            if stream.wanted:
+                annotate(msg)
+            return result
+
+        stream = self
+        return closures.replace(original, range_push)
+
+
+def targets(session: "Session") -> list[Target]:
+    """Start the stream, and declare what it follows and what it makes way for."""
+    if os.environ.get(DAEMON):
+        session.not_collected("operators", f"{DAEMON} is set: they are left to Kineto, which records when it is told")
+        return []
+    why = itt.connect(session.recorder)
+    if why:
+        return windows.targets(session, why)
+    session.not_collected("shapes of operators", "PyTorch's ITT hook, which reports operators, tells names only")
+    stream = OpStream(session)
+    session.at_step(stream.stepped)
+    session.at_start(stream.start)
+    session.at_end(stream.stop)
+    return [
+        Target("threading", "Thread._bootstrap_inner", closure=stream.thread),
+        Target(PROFILER, "record_function.__enter__", closure=stream.region),
+        Target("torch.profiler.itt", "range_push", closure=stream.pushed),
+        Target(PROFILER, "_set_is_profiler_enabled", closure=stream.flag),
+        *stream.yielding.targets(),
+    ]

@@ -1,0 +1,150 @@
+"""PyTorch's operators where its ITT hook cannot report them: a few steps, recorded by Kineto.
+
+Kineto keeps what it records in memory until it is stopped, and adds 0.7 us and more to an operator. So it runs for
+`STEPS` steps, after `FIRST` in which caches and compilers warm up, from one step boundary to another. It runs for all
+threads, because such a profiler can be stopped on any of them: when the script starts one of its own, and before a
+fork, for the child would go on recording into its memory. What it tells of the stepping thread is kept; the numbers by
+which autograd ties an operator to its gradient are in the spans' argument (see `store.format.Category`).
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks.base import Target
+from ms_profiler.job.frameworks.torch import closures
+from ms_profiler.job.frameworks.torch.yielding import CORE, Yielding
+from ms_profiler.job.sources import NEVER
+from ms_profiler.store.format import Category, Kind
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+#: Steps before the first that is recorded, and how many are.
+FIRST = 2
+STEPS = 3
+KEPT = {"cpu_op": Category.OP, "user_annotation": Category.MARKER}
+
+
+class Windows:
+    """Let Kineto record a few steps.
+
+    Args:
+        session: whose steps count.
+        why: the ITT hook does not do it.
+    """
+
+    def __init__(self, session: "Session", why: str) -> None:
+        self.session = session
+        self.yielding = Yielding(session, self)
+        self._why = why
+        self._thread = 0  # that steps
+        self._began = -1  # number of steps before the window; -1 while there is none
+        self._done = False
+        core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
+        self._prepare, self._enable, self._disable = (
+            core._prepare_profiler,
+            core._enable_profiler,
+            core._disable_profiler,
+        )
+        self._activities = {profiler.ProfilerActivity.CPU}
+        flags = (False, False, False, False, False)  # shapes, memory, stacks, flops, modules
+        everywhere = profiler._ExperimentalConfig(profile_all_threads=True)
+        self._config = profiler.ProfilerConfig(profiler.ProfilerState.KINETO, *flags, everywhere)
+
+    def start(self) -> None:
+        """Say which steps are recorded, and why not all."""
+        self._done = False
+        if self.session.wants("CPU"):
+            self.session.not_collected(
+                f"operators, except in the {STEPS} steps from step {FIRST} on, or from the first recorded one after it",
+                f"{self._why}; Kineto, which recorded them, holds them in memory and costs more for each",
+            )
+
+    def stepped(self, count: int) -> tuple[int, bool]:
+        """Begin or end the window between two steps."""
+        session = self.session
+        if self._done or not session.wants("CPU"):
+            return NEVER, False
+        if self._began >= 0:
+            if count - self._began < STEPS and session.steps.recording:
+                return count + 1, False
+            self.stop()
+            return NEVER, True
+        if count < FIRST or not session.steps.recording or self.yielding.lent:
+            return count + 1, False
+        self._prepare(self._config, self._activities)
+        self._enable(self._config, self._activities)
+        self._thread, self._began = threading.get_native_id(), count
+        return count + 1, True
+
+    def stop(self) -> None:
+        """End the window, if there is one, and keep what was recorded."""
+        if self._began < 0:
+            return
+        self._began, self._done = -1, True
+        recorder = self.session.recorder
+        begun = recorder.now()
+        result = self._disable()
+        if self.session.forked:
+            return
+        offset = recorder.now() - time.time_ns()  # Kineto's times are of the wall clock
+        events = 0
+        for event in result.events():
+            category = KEPT.get(event.activity_type())
+            if category is not None and event.device_resource_id() == self._thread:
+                start = event.start_ns() + offset
+                name = recorder.intern(event.name())
+                recorder.record(Kind.SPAN, category, 0, name, start, start + event.duration_ns(), _tie(event))
+                events += 1
+        name = recorder.intern("operator window")
+        recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), events)
+
+    def before(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of what prepares a Kineto of the script's own: what ours has would be lost."""
+
+        def prepare(*args: Any, **kwargs: Any) -> Any:
+            with self.session.guard("making way for the script's own profiler"):
+                self.stop()
+            return original(*args, **kwargs)
+
+        return closures.replace(original, prepare)
+
+    def make_way(self) -> None:
+        """See `Guest`."""
+        self.stop()
+
+    def go_on(self) -> None:
+        """See `Guest`: there is one window."""
+
+    def is_ours(self, kind: Any) -> bool:
+        """See `Guest`: the thread that steps has no profiler of its own by ours."""
+        return False
+
+
+def _tie(event: Any) -> int:
+    """Return the number that an operator shares with its gradient, and which of the two it is; 0 without one."""
+    number = int(event.sequence_nr())
+    return 0 if number < 0 else (number + 1) << 1 | (event.fwd_thread_id() > 0)
+
+
+def targets(session: "Session", why: str) -> list[Target]:
+    """Begin to wait for the first window, and declare what it makes way for.
+
+    Args:
+        session: whose steps count.
+        why: there is nothing better.
+    """
+    try:
+        windows = Windows(session, why)
+    except TypeError:  # until PyTorch 2.5 Kineto recorded one thread, and could not be stopped from another
+        session.not_collected("operators", why)
+        return []
+    session.at_step(windows.stepped)
+    session.at_start(windows.start)
+    session.at_end(windows.stop)
+    os.register_at_fork(before=windows.stop)
+    return [Target(CORE, "_prepare_profiler", closure=windows.before, copies=True), *windows.yielding.targets()]

@@ -1,0 +1,133 @@
+#include "op_stream.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "strings.h"
+#include "writer.h"
+
+/* The layouts of the interface, as far as they are used. */
+
+typedef struct {
+  const char *name;
+  void **function; /* where its caller looks it up */
+  void *first, *none;
+  int32_t group;
+} itt_function;
+
+typedef struct {
+  uint8_t magic[8];
+  unsigned long major, minor, build;
+  volatile long api_initialized, mutex_initialized, atomic_counter;
+  pthread_mutex_t mutex;
+  void *library, *error_handler;
+  const char **library_path;
+  itt_function *functions; /* the last one has no name */
+} itt_table;
+
+typedef struct {
+  volatile int flags;
+  const char *name;
+} itt_domain;
+
+typedef struct {
+  unsigned long long d1, d2, d3;
+} itt_id;
+
+static const uint8_t itt_magic[8] = {0xED, 0xAB, 0xAB, 0xEC, 0x0D, 0xEE, 0xDA, 0x30};
+
+static bool asked;
+static bool running;
+static const itt_domain *domain; /* PyTorch's, once it was seen */
+
+static bool begins_with(const char *name, const char *with, size_t length) {
+  return strncmp(name, with, length) == 0 && name[length] != ':';
+}
+
+/* Work of these backends of torch.distributed begins on the thread that asks for it and ends on another: no span of
+ * either. The names of operators have two colons. */
+static inline bool ends_elsewhere(const char *name) {
+  if (name[0] != 'g' && name[0] != 'm') return false; /* the usual case */
+  return begins_with(name, "gloo:", 5) || begins_with(name, "mpi:", 4);
+}
+
+/* What stands for a name is the name itself: PyTorch passes it on at once, and asks again for each operator. */
+static void *string_handle(const char *name) { return (void *)name; }
+
+static bool is_torch(const itt_domain *of) {
+  if (of == domain) return true;
+  if (of == NULL || of->name == NULL || strcmp(of->name, "PyTorch") != 0) return false;
+  domain = of;
+  return true;
+}
+
+/* The end of a task does not say of which. They nest on a thread, so each begin is counted, recorded or not. */
+static void task_begin(const itt_domain *of, itt_id id, itt_id parent, const char *name) {
+  (void)id;
+  (void)parent;
+  if (!__atomic_load_n(&running, __ATOMIC_RELAXED) || name == NULL || !is_torch(of)) return;
+  msp_writer *writer = msp_writer_get();
+  if (writer == NULL) return;
+  uint32_t token = 0;
+  if (msp_writer_admits(writer, MSP_CATEGORY_OP)) {
+    uint32_t text = msp_intern_recent(&writer->recent, name, writer->session);
+    if (ends_elsewhere(name)) {
+      msp_instant(text, MSP_CATEGORY_COMMUNICATION, 0);
+      return;
+    }
+    token = msp_writer_begin(writer, text, MSP_CATEGORY_OP, 0);
+  } else if (ends_elsewhere(name)) {
+    return;
+  }
+  if (writer->ops < MSP_DEPTH_MOST) writer->op_tokens[writer->ops] = token;
+  ++writer->ops;
+}
+
+static void task_end(const itt_domain *of) {
+  if (!__atomic_load_n(&running, __ATOMIC_RELAXED) || !is_torch(of)) return;
+  msp_writer *writer = msp_writer_get();
+  if (writer == NULL || writer->ops == 0) return; /* it began before the session */
+  if (--writer->ops >= MSP_DEPTH_MOST) return;
+  uint32_t token = writer->op_tokens[writer->ops];
+  /* only an exception goes past the end of a span of Python's */
+  if (token != 0) msp_writer_end(writer, token, msp_now(), 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
+}
+
+static bool in_torch(const itt_table *table) {
+  Dl_info place;
+  if (dladdr(table, &place) == 0 || place.dli_fname == NULL) return false;
+  const char *slash = strrchr(place.dli_fname, '/');
+  return strncmp(slash == NULL ? place.dli_fname : slash + 1, "libtorch_cpu", 12) == 0;
+}
+
+/* Called by the interface when it has loaded this library. */
+__attribute__((visibility("default"))) void __itt_api_init(itt_table *table, uint32_t groups) {
+  (void)groups;
+  if (memcmp(table->magic, itt_magic, sizeof itt_magic) != 0 || table->major != 3 || !in_torch(table)) return;
+  for (const itt_function *function = table->functions; function->name != NULL; ++function) {
+    if (strcmp(function->name, "__itt_string_handle_create") == 0) {
+      *function->function = (void *)string_handle;
+    } else if (strcmp(function->name, "__itt_task_begin") == 0) {
+      *function->function = (void *)task_begin;
+    } else if (strcmp(function->name, "__itt_task_end") == 0) {
+      *function->function = (void *)task_end;
+    }
+  }
+  asked = true;
+}
+
+bool msp_op_stream_start(void) {
+  __atomic_store_n(&running, asked, __ATOMIC_RELAXED);
+  return asked;
+}
+
+void msp_op_stream_annotate(const char *name, size_t length) {
+  msp_writer *writer = msp_writer_current != NULL ? msp_writer_get() : NULL;
+  if (writer == NULL || writer->ops == 0 || writer->ops > MSP_DEPTH_MOST || writer->depth == 0) return;
+  uint32_t token = writer->op_tokens[writer->ops - 1];
+  msp_open_span *last = &writer->open[writer->depth - 1];
+  bool open = token != 0 && last->serial == token >> MSP_DEPTH_BITS;
+  if (open && last->slot->name == msp_intern(name, length)) last->category = MSP_CATEGORY_MARKER;
+}

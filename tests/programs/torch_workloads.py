@@ -1,0 +1,178 @@
+"""Run works of PyTorch twice, in regions "ours WORK" and "theirs WORK", the second time under torch.profiler.
+
+usage: torch_workloads.py FOLDER WORK ...; its traces go to FOLDER/WORK.json
+"""
+
+import os
+import sys
+import threading
+
+import torch
+from torch import nn
+
+
+def mlp():
+    """A loop that is bound by launches."""
+    model = nn.Sequential(*(nn.Linear(32, 32) for _ in range(20)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x = torch.randn(8, 32)
+
+    def run():
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    return run
+
+
+def convolution():
+    """A small network of convolutions, with a region of the user's, in evaluation too."""
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(512, 10)
+    )
+    optimizer = torch.optim.Adam(model.parameters())
+    x, y = torch.randn(4, 3, 16, 16), torch.randint(10, (4,))
+
+    def run():
+        optimizer.zero_grad()
+        with torch.profiler.record_function("forward and loss"):
+            loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            model(x)
+        model.train()
+
+    return run
+
+
+def compiled():
+    """A compiled network: what of it stays visible is the same for both."""
+    model = torch.compile(nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4)), backend="aot_eager")
+    x = torch.randn(8, 16)
+
+    def run():
+        model(x).sum().backward()
+
+    return run
+
+
+def loader():
+    """A loop over a data loader with two workers."""
+    data = torch.utils.data.TensorDataset(torch.randn(32, 8), torch.randn(32, 1))
+    model = nn.Linear(8, 1)
+
+    def run():
+        for x, y in torch.utils.data.DataLoader(data, batch_size=8, num_workers=2):
+            nn.functional.mse_loss(model(x), y).backward()
+
+    return run
+
+
+def threads():
+    """Two threads beside the main one, with a backward pass each."""
+    models = [nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.Tanh())]
+
+    def work(model):
+        for _ in range(3):
+            model(torch.ones(2, 4)).sum().backward()
+
+    def run():
+        running = [threading.Thread(target=work, args=[model]) for model in models]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+        torch.ones(3).exp()
+
+    return run
+
+
+def scripted():
+    """A module compiled by TorchScript."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x):
+            for _ in range(3):
+                x = torch.relu(self.linear(x))
+            return x
+
+    block = torch.jit.script(Block())
+
+    def run():
+        block(torch.ones(2, 4))
+
+    return run
+
+
+def custom():
+    """An autograd function of the user's, whose backward pass marks a region and runs autograd itself."""
+
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            with torch.profiler.record_function("own backward"), torch.enable_grad():
+                inner = x.detach().requires_grad_()
+                (slope,) = torch.autograd.grad(inner**3, inner, grad)
+            return slope
+
+    x = torch.ones(3, requires_grad=True)
+
+    def run():
+        try:
+            with torch.profiler.record_function("fails"):
+                x.view(7)
+        except RuntimeError:
+            pass
+        Cube.apply(x).sum().backward()
+
+    return run
+
+
+def collective():
+    """A sum over the ranks, of which there is one: it ends on a thread of the backend."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    x = torch.ones(4)
+
+    def run():
+        with torch.profiler.record_function("exchange"):
+            work = torch.distributed.all_reduce(x, async_op=True)
+            work.wait()
+            x.cos()
+        x.sin()
+
+    return run
+
+
+def main():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    folder, *names = sys.argv[1:]
+    for name in names:
+        run = globals()[name]()
+        for _ in range(4):
+            run()
+        with torch.profiler.record_function(f"ours {name}"):
+            run()
+        everywhere = torch._C._profiler._ExperimentalConfig(profile_all_threads=name == "threads")
+        kept = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], experimental_config=everywhere)
+        with kept, torch.profiler.record_function(f"theirs {name}"):
+            run()
+        kept.export_chrome_trace(os.path.join(folder, f"{name}.json"))
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

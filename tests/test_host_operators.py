@@ -1,0 +1,67 @@
+"""Operators that compute where they are called: which are innermost, in which module, and whose gradient they are."""
+
+import polars as pl
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.metrics import host_operators
+from ms_profiler.analysis.metrics.operators import self_times
+from ms_profiler.analysis.nesting import nest
+from ms_profiler.store.format import Category
+
+LINEAR, ADDMM, RELU, BACKWARD, MODULE, BLOCK = range(6)
+
+
+def span(name, start, end, category=Category.OP, thread=1, arg=0):
+    return {
+        "process": 7,
+        "thread": thread,
+        "name": name,
+        "category": category,
+        "flags": 0,
+        "unfinished": False,
+        "start_ns": start,
+        "end_ns": end,
+        "arg": arg,
+    }
+
+
+def calls(*spans):
+    return host_operators.calls(self_times(nest(pl.DataFrame(spans, schema=tables.UNNESTED))))
+
+
+def test_operators_in_modules():
+    found = calls(
+        span(BLOCK, 0, 100, Category.MODULE),
+        span(MODULE, 10, 50, Category.MODULE),
+        span(LINEAR, 20, 40),
+        span(ADDMM, 22, 30),
+        span(RELU, 60, 60),
+        span(RELU, 60, 70),
+        span(BACKWARD, 200, 210),
+        span(ADDMM, 25, 35, thread=2),
+    )
+    assert found.select("thread", "name", "start_ns", "inner", "module", "wait_ns", "self_ns").rows() == [
+        (1, LINEAR, 20, False, MODULE, None, 12),
+        (1, ADDMM, 22, True, MODULE, 0, 8),
+        (1, RELU, 60, False, BLOCK, None, 10),
+        (1, RELU, 60, True, BLOCK, 30, 0),
+        (1, BACKWARD, 200, True, None, 140, 10),
+        (2, ADDMM, 25, True, None, 0, 10),
+    ]
+
+
+def test_gradients_are_of_the_last_operator_with_their_number():
+    found = calls(
+        span(LINEAR, 0, 50, arg=2 * 4),
+        span(ADDMM, 10, 40, arg=2 * 4),
+        span(RELU, 60, 70, arg=2 * 5),
+        span(BACKWARD, 100, 150, arg=2 * 4 + 1),
+        span(BACKWARD, 110, 140, arg=2 * 4 + 1),
+        span(RELU, 160, 170),
+    )
+    ties = host_operators.ties(found)
+    assert [(found["start_ns"][a], found["start_ns"][b]) for a, b in ties.iter_rows()] == [(10, 100)]
+
+
+def test_none():
+    assert calls(span(BLOCK, 0, 100, Category.MODULE)).is_empty()
+    assert host_operators.ties(calls(span(LINEAR, 0, 1))).is_empty()

@@ -1,0 +1,274 @@
+"""PyTorch's operators are those of Kineto, on every thread and in every worker; the script's profilers get theirs."""
+
+import ctypes
+import importlib.util
+import json
+import os
+from collections import Counter, defaultdict
+
+import pytest
+from conftest import PROGRAMS
+from ms_profiler import _native
+from ms_profiler.analysis.readers import store
+from ms_profiler.job.frameworks.torch import itt
+from ms_profiler.job.recorder import collector
+from ms_profiler.store.format import Category
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+
+WORKLOADS = PROGRAMS / "torch_workloads.py"
+STRICT = {"MS_PROFILER_RAISE": "1"}
+
+
+def ours(result):
+    """Return (thread, start in ns, duration in ns, name) of the operators and regions in our timeline."""
+    events = json.loads((result / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
+    shown = [event for event in events if event["ph"] == "X" and event["args"].get("category") in ("marker", "op")]
+    assert {event["cat"] for event in shown if event["args"]["category"] == "op"} == {"cpu_op"}
+    return [
+        (
+            (event["pid"], event["tid"]),
+            int(event["ts"].replace(".", "")),
+            int(event["dur"].replace(".", "")),
+            event["name"],
+        )
+        for event in shown
+    ]
+
+
+def theirs(trace):
+    """Return the same of a trace of Kineto's."""
+    return [
+        ((event["pid"], event["tid"]), round(event["ts"] * 1e3), round(event["dur"] * 1e3), event["name"])
+        for event in json.loads(trace.read_text())["traceEvents"]
+        if event["ph"] == "X" and event.get("cat") in ("cpu_op", "user_annotation")
+    ]
+
+
+def trees(events, mark):
+    """Return for each thread how often each name stood in each other while the region `mark` ran, which is "".
+
+    Work of c10d is left out: Kineto draws it from one thread to another.
+    """
+    ((begin, length),) = [(start, duration) for _, start, duration, name in events if name == mark]
+    found, around = defaultdict(Counter), defaultdict(list)
+    for thread, start, duration, name in sorted(events, key=lambda event: (event[1], -event[2])):
+        if not begin <= start <= begin + length or name == "gloo:all_reduce":
+            continue
+        stack = around[thread]
+        while stack and stack[-1][0] <= start:
+            stack.pop()
+        found[thread]["" if name == mark else name, stack[-1][1] if stack else None] += 1
+        stack.append((start + max(duration, 1), "" if name == mark else name))
+    return sorted(found.values(), key=lambda counts: sorted(map(str, counts.items())))
+
+
+def run_both(job, folder, *names):
+    """Run works under us and under Kineto; return the run, and by work what each of the two saw."""
+    run = job(WORKLOADS, str(folder), *names, env=STRICT)
+    assert run.code == 0, run.err
+    assert "Leaked" not in run.err
+    mine = ours(run.result)
+    return run, {
+        name: (trees(mine, f"ours {name}"), trees(theirs(folder / f"{name}.json"), f"theirs {name}")) for name in names
+    }
+
+
+def test_operators_are_those_of_kineto(job, tmp_path):
+    run, seen = run_both(job, tmp_path, "mlp", "threads", "custom", "loader")
+    for name in ("mlp", "threads", "custom"):
+        own, kineto = seen[name]
+        assert own == kineto, name
+    (thread,) = seen["mlp"][0]
+    assert thread["aten::addmm", "aten::linear"] == 20
+    assert thread["Optimizer.step#SGD.step", ""] == 1
+    assert len(seen["threads"][0]) == 3
+    # Kineto does not see the workers
+    own, (main,) = seen["loader"]
+    workers = [counts for counts in own if counts != main]
+    assert len(own) == 3
+    assert [counts["aten::stack", None] for counts in workers] == [4, 4]
+    (entry,) = [entry for entry in run.summary["not_collected"] if entry["what"] == "shapes of operators"]
+    assert "names only" in entry["why"]
+    assert any(name.startswith("Thread-") for name in store.read(str(run.result)).threads["thread_name"])
+    assert run.summary["sources"]["op_statistic"] == "PyTorch's operators"
+
+
+@pytest.mark.slow
+def test_operators_of_compiled_and_scripted_networks_are_those_of_kineto(job, tmp_path):
+    _, seen = run_both(job, tmp_path, "convolution", "compiled", "scripted", "collective")
+    for name, (own, kineto) in seen.items():
+        assert own == kineto, name
+        assert len(own) == 1
+
+
+def test_the_scripts_own_profilers_get_what_they_would(job):
+    bare = job(PROGRAMS / "torch_own_profiler.py", profile=False)
+    run = job(PROGRAMS / "torch_own_profiler.py", env=STRICT)
+    assert (bare.code, run.code) == (0, 0), run.err
+    seen = json.loads(run.out)
+    assert seen == json.loads(bare.out)
+    assert ["aten::mul", 2] in seen["with"]
+    assert seen["twice"].startswith("RuntimeError")
+    recording = store.read(str(run.result))
+    marked = recording.spans.filter(recording.spans["category"] == Category.MARKER)
+    names = recording.names.gather(marked["name"])
+    assert sorted(name for name in names if name.startswith("between ")) == sorted(
+        f"between {what}"
+        for what in (
+            *(
+                "start",
+                "with",
+                "schedule",
+                "exception",
+                "thread",
+                "beside a thread",
+                "all threads",
+                "stopped elsewhere",
+            ),
+            *("legacy", "itt", "pushed", "end"),
+        )
+    )
+    assert "operators while the script's own profiler runs" in [entry["what"] for entry in run.summary["not_collected"]]
+
+
+SCHEDULED = """
+import os, threading, torch
+core = torch._C._autograd
+kind = getattr(core._profiler_type, "__wrapped__", core._profiler_type)  # what the script is not shown
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+go, went = threading.Semaphore(0), threading.Semaphore(0)
+beside = []
+def work():
+    while go.acquire() and len(beside) < 8:
+        with torch.profiler.record_function("beside"):
+            beside.append(kind().name)
+        went.release()
+thread = threading.Thread(target=work, daemon=True)
+thread.start()
+for _ in range(8):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    print(kind().name)
+    go.release()
+    went.acquire()
+    optimizer.step()
+go.release()
+thread.join()
+print(*beside, os.environ.get("INTEL_LIBITTNOTIFY64"))
+"""
+
+
+def test_a_step_that_is_not_recorded_runs_without_the_hook(job):
+    run = job(SCHEDULED, options={"schedule": {"wait": 4, "active": 2, "repeat": 1}}, env=STRICT)
+    assert run.code == 0, run.err
+    steps = ["NONE"] * 4 + ["ITT"] * 2 + ["NONE"] * 2
+    assert run.out.split() == [*steps, *steps, "None"]
+    recording = store.read(str(run.result))
+    assert sum(recording.names.gather(recording.spans["name"]) == "beside") == 2
+    assert sum(recording.names.gather(recording.spans["name"]) == "aten::addmm") == 2
+
+
+FALLBACK = """
+import os, torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(9):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as kept:
+    model(torch.ones(2, 4))
+print(len(kept.events()) > 5, os.environ["INTEL_LIBITTNOTIFY64"])
+"""
+
+
+def test_without_itt_kineto_records_three_steps(job):
+    run = job(FALLBACK, env=STRICT | {"INTEL_LIBITTNOTIFY64": "/another.so"})
+    assert run.code == 0, run.err
+    assert run.out.split() == ["True", "/another.so"]
+    recording = store.read(str(run.result))
+    spans = recording.spans.filter(recording.spans["category"] == Category.OP)
+    names = recording.names.gather(spans["name"]).to_list()
+    assert names.count("aten::addmm") == 3
+    (entry,) = [entry for entry in run.summary["not_collected"] if entry["what"].startswith("operators, except")]
+    assert "names another collector" in entry["why"]
+    ties = defaultdict(set)
+    for name, arg in zip(names, spans["arg"], strict=True):
+        if arg:
+            ties[arg >> 1].add((name, arg & 1))
+    assert sum({("aten::addmm", 0), ("AddmmBackward0", 1)} <= tied for tied in ties.values()) == 3
+    events = json.loads((run.result / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
+    flows = Counter(event["ph"] for event in events if event.get("cat") == "fwdbwd")
+    assert flows["s"] == flows["f"] > 0
+
+
+WINDOW_CUT = """
+import os, sys, threading, torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def own():
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as kept:
+        model(torch.ones(2, 4))
+    print(sum(event.name == "aten::addmm" for event in kept.events()))
+for step in range(6):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    if step == 3 and sys.argv[1] == "thread":
+        thread = threading.Thread(target=own)
+        thread.start()
+        thread.join()
+    elif step == 3:
+        pid = os.fork()
+        if pid == 0:
+            own()
+            sys.stdout.flush()
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("what", "out"), [("thread", ["1"]), ("fork", ["1", "0"])])
+def test_a_window_of_kineto_ends_when_it_would_be_in_the_way(job, what, out):
+    run = job(WINDOW_CUT, what, env=STRICT | {"INTEL_LIBITTNOTIFY64": "/another.so"})
+    assert run.code == 0, run.err
+    assert run.out.split() == out
+    recording = store.read(str(run.result))
+    assert sum(recording.names.gather(recording.spans["name"]) == "aten::addmm") == 2
+
+
+@pytest.mark.slow
+def test_kineto_on_demand_is_left_alone(job):
+    run = job(SCHEDULED, env=STRICT | {"KINETO_USE_DAEMON": "1"})
+    assert run.code == 0
+    assert set(run.out.split()[:8]) == {"NONE"}
+    (entry,) = [entry for entry in run.summary["not_collected"] if entry["what"] == "operators"]
+    assert "KINETO_USE_DAEMON" in entry["why"]
+
+
+def test_only_pytorch_is_served():
+    """A table elsewhere stays as it is: another library's, which found the variable as well."""
+    table = ctypes.create_string_buffer(256)
+    table[:8] = bytes([0xED, 0xAB, 0xAB, 0xEC, 0x0D, 0xEE, 0xDA, 0x30])
+    table[8] = 3
+    before = table.raw
+    ctypes.CDLL(collector()).__getattr__("__itt_api_init")(table, -1)
+    assert table.raw == before
+    assert not _native.op_stream()
+
+
+def test_the_variable_is_set_for_the_import_alone(monkeypatch):
+    monkeypatch.delenv(itt.VARIABLE, raising=False)
+    itt.install(False)
+    assert itt.VARIABLE not in os.environ
+    itt.install(True)
+    assert os.environ[itt.VARIABLE] == collector()
+    itt.restore()
+    assert itt.VARIABLE not in os.environ
+    monkeypatch.setenv(itt.VARIABLE, "/vtune.so")
+    itt.install(True)
+    itt.restore()
+    assert os.environ[itt.VARIABLE] == "/vtune.so"
