@@ -9,6 +9,7 @@ import types
 import pytest
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.mindspore import pynative, recompute, sync
+from ms_profiler.job.sources import Sources
 
 
 class Recorder:
@@ -46,6 +47,7 @@ class Session:
 
     def __init__(self):
         self.recorder = Recorder()
+        self.sources = Sources(self)
         self.steps = types.SimpleNamespace(
             began=lambda at: None, call_began=lambda at: None, call_ended=lambda which, at: None
         )
