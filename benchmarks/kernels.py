@@ -1,8 +1,9 @@
 """What kernels cost a training loop, drains counted: ours, MindSpore's recorder alone, MindSpore's own profiler.
 
-Alternating blocks of one process: nothing, our hooks and kernel stream, MindSpore's C++ recorder of kernels and nothing
-else, MindSpore's own profiler without its analysis, nothing again. Each block begins with a start and ends with a stop,
-which writes out what was recorded; both are counted.
+Alternating blocks of one process: nothing, our host hooks alone, hooks and kernels, MindSpore's C++ recorder of kernels
+and nothing else, MindSpore's own profiler without its analysis, nothing again. Each block begins with a start and ends
+with a stop, which writes out what was recorded; both are counted. Ours drains after its first step as well, to learn
+how many kernels a step has.
 
 usage: kernels.py [graph|pynative]
 """
@@ -15,7 +16,8 @@ import time
 import pairs
 import training
 
-BLOCK = 256
+#: steps of a block: about a second of them
+BLOCK = {"graph": 1024, "pynative": 64}
 ROUNDS = 25
 
 
@@ -26,15 +28,17 @@ def main() -> None:
     (plugin,) = session.hooks.plugins
     if mode == "graph":
         print(pairs.machine())
+    block = BLOCK[mode]
     epoch, length = training.epoch_of(mode)
     plugin.undo()
     import mindspore as ms
     from mindspore._c_expression import Profiler
+    from ms_profiler.job.sources import NEVER
 
     recorder = Profiler.get_instance("CPU")
 
     def steps() -> None:
-        for _ in range(BLOCK // length):
+        for _ in range(block // length):
             for _ in epoch():
                 pass
 
@@ -42,6 +46,14 @@ def main() -> None:
         begun = time.perf_counter()
         steps()
         return time.perf_counter() - begun
+
+    def hooks() -> float:
+        plugin.apply(session)
+        session.sources.ended()
+        session.steps.due = NEVER  # a boundary between steps would start the kernels again
+        took = bare()
+        plugin.undo()
+        return took
 
     def ours() -> float:
         # hooks are applied once in a run
@@ -73,7 +85,13 @@ def main() -> None:
         profiler.stop()
         return time.perf_counter() - begun
 
-    ways = {"ours": ours, "MindSpore's recorder alone": alone, "MindSpore's own profiler": theirs, "nothing": bare}
+    ways = {
+        "our hooks alone": hooks,
+        "our hooks and kernels": ours,
+        "MindSpore's recorder alone": alone,
+        "MindSpore's own profiler": theirs,
+        "nothing": bare,
+    }
     for way in (bare, *ways.values()):
         way()
     ratios: dict[str, list[float]] = {name: [] for name in ways}
@@ -84,7 +102,7 @@ def main() -> None:
         for name, way in order if index % 2 else reversed(order):
             took = way()
             ratios[name].append(took / base)
-            added[name].append((took - base) / BLOCK)
+            added[name].append((took - base) / block)
     same = statistics.median(ratios.pop("nothing"))
     for name, values in ratios.items():
         cost = statistics.median(added[name]) * 1e6

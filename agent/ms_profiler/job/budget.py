@@ -9,8 +9,10 @@ from ms_profiler.store.format import Category
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
-#: Steps between two looks at what recording costs.
+#: Steps between the first two looks at what recording costs.
 INTERVAL = 16
+#: ns between two later ones, or more: a look takes 50 us where caches are cold.
+PAUSE = 500_000_000
 
 
 class Budget:
@@ -24,6 +26,7 @@ class Budget:
         self._session = session
         self._share = 0.0
         self._mark = (0, 0)  # time and records at the last look
+        self._interval = INTERVAL  # steps
         self._on = False  # fine-grained records are on, and may have to go
         #: what one hook costs, ns: {"idle_ns": recording nothing, "span_ns": recording a span}
         self.cost: dict[str, float] = {}
@@ -37,7 +40,7 @@ class Budget:
             share: of the wall time that records may take; 0 is no limit.
         """
         self._share, self._on = share, share > 0
-        self._mark = (0, 0)
+        self._mark, self._interval = (0, 0), INTERVAL
         self.due = self._session.steps.count + INTERVAL
         self._measure()
 
@@ -74,8 +77,8 @@ class Budget:
             count: steps so far.
         """
         if self._on and count >= self.due:
-            self.due = count + INTERVAL
             self._check(count)
+            self.due = count + self._interval
         return self.due if self._on else NEVER
 
     def _check(self, count: int) -> None:
@@ -83,6 +86,10 @@ class Budget:
         now, records = session.recorder.now(), session.recorder.stats().records
         then, before = self._mark
         self._mark = (now, records)
+        if then and now - then < PAUSE:
+            self._interval *= 2
+        elif then and now - then > 2 * PAUSE:
+            self._interval = max(self._interval // 2, INTERVAL)
         if then and (records - before) * self.cost["span_ns"] > self._share * (now - then):
             session.recorder.fine(False)
             self._on = False

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import Target, loaded
+from ms_profiler.job.sources import NEVER
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Kind
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
 OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
-#: begin of the name of the file with one entry for each kernel; the rank follows
-TIMES = "cpu_op_execute_timestamp_"
+#: begin of the name of the file with a line for each type of kernels, its second column how many ran; the rank follows
+TYPES = "cpu_op_type_info_"
 #: Steps of the first window: how many kernels a step has is not known before.
 FIRST_STEPS = 1
 
@@ -65,6 +66,7 @@ class KernelStream:
             self._recorder.enable_profile_memory()
         self._running = folder
         self._began = session.steps.count
+        session.steps.due = 0  # what was looked at seldom, while nothing ran, has an end now
 
     def stop(self) -> None:
         """End the window: MindSpore writes its files."""
@@ -90,8 +92,10 @@ class KernelStream:
             self.stop()
         if wanted:
             self.start()
-        due = self._began + self._steps if self._running and not scheduled else count + 1
-        return due, was != self._running
+        if scheduled:
+            return count + 1, was != self._running
+        # what may not start between steps is started by what lets it: a recording that begins, a profiler that ends
+        return (self._began + self._steps if self._running else NEVER), was != self._running
 
     def yield_to(
         self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -142,9 +146,9 @@ class KernelStream:
                     size -= os.stat(self._memory).st_size
                     os.unlink(self._memory)
                 self._memory = path
-            if name.startswith(TIMES):
+            if name.startswith(TYPES):
                 with open(path, "rb") as stream:
-                    kernels = stream.read().count(b",") // 2
+                    kernels = sum(int(line.split(b",")[1]) for line in stream.read().splitlines()[1:])
         self._bytes += size
         steps = self.session.steps.count - self._began
         if kernels and steps > 0:
