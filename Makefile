@@ -51,6 +51,8 @@ bench: $(VENV)/.frameworks ## Print what profiling costs, as ratios.
 	$(PY) benchmarks/startup.py
 	$(PY) benchmarks/span.py
 	$(PY) benchmarks/loop.py
+	$(PY) benchmarks/kernels.py graph
+	$(PY) benchmarks/kernels.py pynative
 	$(PY) benchmarks/process.py
 	$(PY) benchmarks/torch_ops.py
 
