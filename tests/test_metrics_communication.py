@@ -238,8 +238,9 @@ def test_rank_is_the_one_the_framework_gave(tmp_path, known):
 @pytest.mark.parametrize(
     ("told", "parts"),
     [
-        ("parallel mode data_parallel in 2 stages", (1, 2, 4)),
-        ("parallel mode stand_alone in 1 stages", (1, 1, 1)),
+        ("parallel mode data_parallel in 2 stages", (8, 1, 2, 4)),
+        ("parallel mode data_parallel in 3 stages", None),
+        ("parallel mode stand_alone in 1 stages", None),
         ("parallel mode semi_auto_parallel in 2 stages", None),
     ],
 )
@@ -253,5 +254,5 @@ def test_metadata_tells_groups_and_how_the_job_is_cut(store, told, parts):
         WORLD: {"group_name": WORLD, "group_rank": 5, "global_ranks": list(range(8))},
         "pair": {"group_name": "pair", "group_rank": 1, "global_ranks": [4, 5]},
     }
-    names = [f"{kind}_parallel_size" for kind in ("tensor_model", "pipeline_model", "data")]
+    names = ["world_size", *(f"{kind}_parallel_size" for kind in ("tensor_model", "pipeline_model", "data"))]
     assert metadata.get("distributed_args") == (dict(zip(names, parts, strict=True)) if parts else None)

@@ -209,7 +209,14 @@ def parallel(instants: pl.DataFrame, names: pl.Series, world_size: int) -> dict[
         return {}  # the other modes cut tensors as they see fit
     stages = int(told[-1]["stages"])
     parts = world_size // stages if told[-1]["mode"] == "data_parallel" else 1
-    return {"tensor_model_parallel_size": 1, "pipeline_model_parallel_size": stages, "data_parallel_size": parts}
+    if stages * parts != world_size:
+        return {}  # ranks that do not know of each other
+    return {
+        "world_size": world_size,
+        "tensor_model_parallel_size": 1,
+        "pipeline_model_parallel_size": stages,
+        "data_parallel_size": parts,
+    }
 
 
 def _range(part: str) -> range:
