@@ -20,7 +20,7 @@ demo: $(VENV)/.frameworks ## Train a small network with MindSpore on CPU, profil
 test: lint ## Run the linters and every test that fits into a few minutes.
 	$(PY) -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
-test-slow: $(VENV)/.tests ## Run the tests that take minutes each.
+test-slow: $(VENV)/.tests $(VENV)/.trainers ## Run the tests that take minutes each.
 	$(PY) -m pytest -m slow $(PYTEST_ARGS)
 
 lint: $(VENV)/.tests ## Check style, types and C formatting.
@@ -78,6 +78,13 @@ $(VENV)/.frameworks: $(VENV)/.installed
 
 $(VENV)/.tests: $(VENV)/.frameworks $(VENV)/.tools
 	$(PIP) install -e '.[analysis,test]'
+	@touch $@
+
+# Loops that others wrote around PyTorch, and a tool with three hundred megabytes of its own to read one file with.
+$(VENV)/.trainers: $(VENV)/.frameworks
+	$(PIP) install lightning transformers accelerate 'numpy<2'
+	$(PY) -m venv $(VENV)/hta
+	$(VENV)/hta/bin/python -m pip --disable-pip-version-check -q install HolisticTraceAnalysis==0.5.0 'pandas<3' 'numpy<2'
 	@touch $@
 
 # The tools that read our results; apart, because they need numpy 2.

@@ -3,6 +3,7 @@
     {output_path}/{host}_{pid}_{UTC time}_ascend_ms/
         profiler_info_{rank}.json  profiler_metadata.json  summary.json
         ASCEND_PROFILER_OUTPUT/    what other tools read
+        KINETO/                    the timeline in the form of PyTorch's profiler, where it was asked for
         FRAMEWORK/                 the store: raw data, kept
             run_info.json          options, rank, hooks, reasons, state of the run
             process_{pid}/         one per process that recorded: the job and its fork children
@@ -26,6 +27,7 @@ FILE_MODE: Final = 0o640
 SUFFIX: Final = "_ascend_ms"
 FRAMEWORK: Final = "FRAMEWORK"
 OUTPUT: Final = "ASCEND_PROFILER_OUTPUT"
+KINETO: Final = "KINETO"
 LOGS: Final = "logs"
 
 RUN_INFO: Final = "run_info.json"
@@ -62,6 +64,11 @@ def result_name(host: str, pid: int, wall_seconds: float) -> str:
 def profiler_info(rank: int) -> str:
     """Return the name of the file other tools take the rank from."""
     return f"profiler_info_{rank}.json"
+
+
+def kineto_trace(rank: int) -> str:
+    """Return the name of the timeline in Kineto's form."""
+    return f"kineto_trace_{rank}.json"
 
 
 def pipeline_raw(rank: int) -> str:

@@ -7,6 +7,7 @@ from ms_profiler.analysis.writers import (
     core,
     dataset,
     kernel_details,
+    kineto_trace,
     memory_record,
     metadata,
     op_statistic,
@@ -22,6 +23,7 @@ from ms_profiler.analysis.writers import (
 #: what an analysis writes, in this order: a summary is there only when everything else is
 ARTEFACTS: tuple[core.Writer, ...] = (
     trace_view,
+    kineto_trace,
     step_trace_time,
     kernel_details,
     op_statistic,

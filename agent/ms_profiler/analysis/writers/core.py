@@ -39,11 +39,11 @@ def write(writer: Writer, measures: Measures, *, pretty: bool = False) -> str | 
     """
     path = os.path.join(measures.recording.directory, writer.path(measures))
     try:
-        _make_folder(os.path.dirname(path))
         if not writer.applies(measures):
             if os.path.lexists(path):
                 os.unlink(path)
             return None
+        _make_folder(os.path.dirname(path))
         with replaced(path) as stream:
             writer.write(measures, stream, pretty=pretty)
     except OSError as error:

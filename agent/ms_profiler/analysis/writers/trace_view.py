@@ -6,16 +6,13 @@ integer nanoseconds. An instant is an `X` without duration: MindStudio Insight d
 what the host calls of operators and compiled graphs, and the steps, carry the category `cpu_op`, among which
 msprof-analyze looks for calls and for a step by its number. The kernels that are launched are in the lane `CPU OP`,
 with a flow where the launch is known.
-
-Rows are built by Polars, 1.5 million a second; formatting them one by one in Python makes 0.5 million.
 """
 
-import io
 import itertools
 import json
 import os
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import polars as pl
 
@@ -23,6 +20,7 @@ from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import host_operators, intervals, overlap, scopes
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.communication import by_call
 from ms_profiler.analysis.writers.lanes import COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS, Lanes
 from ms_profiler.store import layout
@@ -30,7 +28,6 @@ from ms_profiler.store.format import Category, Flag
 
 #: rows built at once
 _CHUNK: Final = 100_000
-_FRACTIONS: Final = pl.Series([f".{number:03d}" for number in range(1000)])
 _THREAD: Final = ["process", "thread"]
 _LANE: Final = ["process", "lane"]
 #: what is a call that launches kernels
@@ -54,19 +51,8 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     rows = _Rows(measures)
     first, *others = [json.dumps(event, ensure_ascii=False, separators=(",", ":")) for event in rows.lanes.metadata()]
     stream.write(b"[\n")
-    for events in itertools.chain([pl.Series(others)], rows.all()):
-        if pretty:
-            stream.write("".join(_pretty(event) + ",\n" for event in events).encode())
-        elif len(events):
-            lines = io.BytesIO()
-            events.to_frame().write_csv(lines, include_header=False, quote_style="never", line_terminator=",\n")
-            stream.write(lines.getbuffer())
-    # a list has no comma after its last element: one event is held back to be it
-    stream.write(f"{_pretty(first) if pretty else first}\n]\n".encode())
-
-
-def _pretty(event: str) -> str:
-    return json.dumps(json.loads(event), ensure_ascii=False, indent=4)
+    json_lines.write(itertools.chain([pl.Series(others)], rows.all()), first, stream, pretty=pretty)
+    stream.write(b"]\n")
 
 
 class _Rows:
@@ -109,13 +95,13 @@ class _Rows:
         placed = spans.join(self.places, on=_THREAD, how="left", maintain_order="left")
         # in the order of the bits of Flag, and one more for what was still running
         marks = placed["flags"] % Flag.UNRECORDED + placed["unfinished"].cast(pl.UInt8) * Flag.UNRECORDED
-        return _text(
+        return json_lines.joined(
             pl.lit('{"ph":"X","name":'),
             self.names.gather(placed["name"]),
             placed["place"],
-            *_microseconds(placed["start_ns"]),
+            *json_lines.microseconds(placed["start_ns"]),
             pl.lit('","dur":"'),
-            *_microseconds(placed["end_ns"] - placed["start_ns"]),
+            *json_lines.microseconds(placed["end_ns"] - placed["start_ns"]),
             _CATEGORIES.gather(placed["category"]),
             self._step_of(placed["start_ns"]),
             _MARKS.gather(marks),
@@ -128,11 +114,11 @@ class _Rows:
         pairs = host_operators.ties(operators)
         ends = operators.select("process", "thread", "start_ns")
         return pl.concat(
-            _text(
+            json_lines.joined(
                 pl.lit(f'{{"ph":"{kind}","name":"fwdbwd","cat":"fwdbwd","bp":"e","id":'),
                 pairs["forward"].cast(pl.String),
                 end["place"],
-                *_microseconds(end["start_ns"]),
+                *json_lines.microseconds(end["start_ns"]),
                 pl.lit('"}'),
             )
             for kind, end in (
@@ -149,36 +135,36 @@ class _Rows:
         # msprof-analyze takes a step that begins where the last one ends for a part of it: a nanosecond is between them
         touches = table["end_ns"] == table["start_ns"].shift(-1)
         lengths = table["duration_ns"] - touches.fill_null(False).cast(pl.Int64)
-        return _text(
+        return json_lines.joined(
             pl.lit('{"ph":"X","name":"ProfilerStep#'),
             table["number"].cast(pl.String),
             pl.lit(f'","pid":{HOST},"tid":{STEPS},"ts":"'),
-            *_microseconds(table["start_ns"]),
+            *json_lines.microseconds(table["start_ns"]),
             pl.lit('","dur":"'),
-            *_microseconds(lengths.clip(lower_bound=0)),
+            *json_lines.microseconds(lengths.clip(lower_bound=0)),
             pl.lit('","cat":"cpu_op","args":{}}'),
         )
 
     def _overlap(self) -> pl.Series:
         table = overlap.lanes(self.measures.states)
         tids = {name: f'","pid":{OVERLAP},"tid":{tid},"ts":"' for tid, name in enumerate(OVERLAP_LANES)}
-        return _text(
+        return json_lines.joined(
             pl.lit('{"ph":"X","name":"'),
             table["lane"],
             table["lane"].replace_strict(tids, return_dtype=pl.String),
-            *_microseconds(table["start_ns"]),
+            *json_lines.microseconds(table["start_ns"]),
             pl.lit('","dur":"'),
-            *_microseconds(table["end_ns"] - table["start_ns"]),
+            *json_lines.microseconds(table["end_ns"] - table["start_ns"]),
             pl.lit('","cat":"","args":{}}'),
         )
 
     def _counters(self, counters: pl.DataFrame) -> pl.Series:
         placed = counters.join(self.places, on=_THREAD, how="left", maintain_order="left")
-        return _text(
+        return json_lines.joined(
             pl.lit('{"ph":"C","name":'),
             self.names.gather(placed["name"]),
             placed["place"],
-            *_microseconds(placed["time_ns"]),
+            *json_lines.microseconds(placed["time_ns"]),
             pl.lit('","args":{"value":'),
             pl.Series([json.dumps(value) for value in placed["value"]], dtype=pl.String),
             pl.lit("}}"),
@@ -189,18 +175,18 @@ class _Rows:
         stream = self.measures.stream
         if stream.table.is_empty():
             return
-        names = _quoted(stream.names["full_name"])
-        types = _quoted(stream.names["type"])
-        texts = _quoted(stream.texts)
+        names = json_lines.quoted(stream.names["full_name"])
+        types = json_lines.quoted(stream.names["type"])
+        texts = json_lines.quoted(stream.texts)
         for kernels in stream.table.with_row_index("id").iter_slices(_CHUNK):
             placed = kernels.join(self.kernel_places, on=_LANE, how="left", maintain_order="left")
-            yield _text(
+            yield json_lines.joined(
                 pl.lit('{"ph":"X","name":'),
                 names.gather(placed["kernel"]),
                 placed["place"],
-                *_microseconds(placed["start_ns"]),
+                *json_lines.microseconds(placed["start_ns"]),
                 pl.lit('","dur":"'),
-                *_microseconds(placed["duration_ns"]),
+                *json_lines.microseconds(placed["duration_ns"]),
                 pl.lit('","cat":"","args":{"type":"HostCpuOps","op":'),
                 types.gather(placed["kernel"]),
                 self._step_of(placed["start_ns"]),
@@ -221,11 +207,11 @@ class _Rows:
         )
         ends = [("s", launches), ("f", kernels)]
         return pl.concat(
-            _text(
+            json_lines.joined(
                 pl.lit(f'{{"ph":"{kind}",{_FLOW},"id":'),
                 kernels["id"].cast(pl.String),
                 end["place"],
-                *_microseconds(end["start_ns"]),
+                *json_lines.microseconds(end["start_ns"]),
                 pl.lit('"}'),
             )
             for kind, end in ends
@@ -233,15 +219,15 @@ class _Rows:
 
     def _scopes(self) -> pl.Series:
         table = self.scopes
-        return _text(
+        return json_lines.joined(
             pl.lit('{"ph":"X","name":'),
-            _quoted(table["scope"]),
+            json_lines.quoted(table["scope"]),
             pl.lit(f',"pid":{SCOPES},"tid":'),
             table["depth"].cast(pl.String),
             pl.lit(',"ts":"'),
-            *_microseconds(table["start_ns"]),
+            *json_lines.microseconds(table["start_ns"]),
             pl.lit('","dur":"'),
-            *_microseconds(table["end_ns"] - table["start_ns"]),
+            *json_lines.microseconds(table["end_ns"] - table["start_ns"]),
             pl.lit('","cat":"","args":{}}'),
         )
 
@@ -250,37 +236,22 @@ class _Rows:
         table = self.measures.calls
         names = [call["name"].rpartition("@")[0] for call in by_call(self.measures)]
         groups = {group: f',"pid":{COMMUNICATION},"tid":{tid},"ts":"' for tid, group in enumerate(self.lanes.groups)}
-        return _text(
+        return json_lines.joined(
             pl.lit('{"ph":"X","name":'),
-            _quoted(pl.Series(names, dtype=pl.String)),
+            json_lines.quoted(pl.Series(names, dtype=pl.String)),
             table["group"].replace_strict(groups, return_dtype=pl.String),
-            *_microseconds(table["start_ns"]),
+            *json_lines.microseconds(table["start_ns"]),
             pl.lit('","dur":"'),
-            *_microseconds(table["end_ns"] - table["start_ns"]),
+            *json_lines.microseconds(table["end_ns"] - table["start_ns"]),
             pl.lit('","cat":"","args":{"bytes":'),
             table["bytes"].cast(pl.String),
             pl.lit("}}"),
         )
 
 
-def _quoted(texts: pl.Series) -> pl.Series:
-    """Return texts as JSON; each different one is formatted once."""
-    distinct = texts.unique().drop_nulls()
-    formatted = pl.Series([json.dumps(text, ensure_ascii=False) for text in distinct], dtype=pl.String)
-    return texts.replace_strict(distinct, formatted, default=None, return_dtype=pl.String)
-
-
 def _argument(name: str, texts: pl.Series) -> pl.Series:
     """Return texts as a further argument of an event, and nothing where there is none."""
     return pl.select(pl.format(f',"{name}":{{}}', texts)).to_series().fill_null("")
-
-
-def _text(*parts: Any) -> pl.Series:
-    return pl.select(pl.concat_str(parts)).to_series()
-
-
-def _microseconds(nanoseconds: pl.Series) -> tuple[pl.Series, pl.Series]:
-    return (nanoseconds // 1000).cast(pl.String), _FRACTIONS.gather(nanoseconds % 1000)
 
 
 def _category_text(number: int) -> str:

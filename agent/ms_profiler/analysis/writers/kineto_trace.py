@@ -1,0 +1,181 @@
+"""kineto_trace_{rank}.json: the timeline in the object form of PyTorch's Kineto, which Holistic Trace Analysis reads.
+
+Written where `export_type` has "kineto", into a folder of its own, because such tools take every JSON file of a folder
+for a rank's. Times are numbers, microseconds since `baseTimeNanoseconds`, the whole second in which the run began: so a
+double keeps every nanosecond for 52 days. `External id` numbers operators and regions by their begin. What Kineto calls
+`cpu_op` are operators and calls of compiled graphs, and on a CPU MindSpore's kernels; steps, modules and everything
+else on the host are `user_annotation`. The form: `output_json.cpp` of github.com/pytorch/kineto.
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+import polars as pl
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import host_operators
+from ms_profiler.analysis.writers import json_lines
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+
+FORM: Final = "kineto"
+_SECOND: Final = 10**9
+#: rows built at once
+_CHUNK: Final = 100_000
+_OPERATORS: Final = (Category.OP, Category.GRAPH)
+#: lane of the steps: they begin and end inside of what a thread does, and what crosses in one lane is not nested
+_STEPS: Final = 0
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    return os.path.join(layout.KINETO, layout.kineto_trace(measures.recording.info.rank))
+
+
+def applies(measures: Measures) -> bool:
+    """Tell whether this form was asked for."""
+    return FORM in (measures.recording.info.options.get("export_type") or ())
+
+
+def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write the timeline, a line an event."""
+    rows = _Rows(measures)
+    info = measures.recording.info
+    head = {
+        "schemaVersion": 1,
+        "deviceProperties": [],
+        # with a space after the colon: Holistic Trace Analysis looks for that text
+        "distributedInfo": {"rank": info.rank, "world_size": info.world_size},
+        "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": rows.base_ns,
+    }
+    stream.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [\n')
+    first, *others = [json.dumps(event, ensure_ascii=False, separators=(",", ":")) for event in rows.metadata()]
+    json_lines.write(itertools.chain([pl.Series(others, dtype=pl.String)], rows.all()), first, stream, pretty=pretty)
+    stream.write(b"]}\n")
+
+
+class _Rows:
+    """The events of a run as JSON texts."""
+
+    def __init__(self, measures: Measures) -> None:
+        self.measures = measures
+        recording = measures.recording
+        starts = [recording.processes["first_ns"].min(), measures.steps.recorded["start_ns"].min()]
+        self.base_ns = min((int(str(start)) for start in starts if start is not None), default=0) // _SECOND * _SECOND
+        self.threads = recording.threads.select(
+            "process", "thread", tid=pl.when(pl.col("native_tid") > 0).then("native_tid").otherwise("thread")
+        )
+        self.lanes = measures.stream.table.select("process", "lane").unique().sort("process", "lane")
+        self.names = pl.Series([json.dumps(name, ensure_ascii=False) for name in recording.names], dtype=pl.String)
+        ids = measures.spans["start_ns"].arg_sort()
+        self.ids = pl.DataFrame({"row": ids}).with_row_index("id", offset=1).sort("row")["id"]
+
+    def metadata(self) -> list[dict[str, Any]]:
+        """Return the `M` events: names of processes and threads."""
+        events = []
+        for process, role in self.measures.recording.processes.select("process", "role").iter_rows():
+            events += [_named("process_name", process, 0, role), _named("thread_name", process, _STEPS, "steps")]
+        named = self.measures.recording.threads.join(self.threads, on=["process", "thread"])
+        for process, tid, name in named.select("process", "tid", "thread_name").iter_rows():
+            events.append(_named("thread_name", process, tid, f"thread {tid} ({name or 'unnamed'})"))
+        for process, lane in self.lanes.iter_rows():
+            events.append(_named("thread_name", process, lane, f"kernels of thread {lane}"))
+        return events
+
+    def all(self) -> Iterator[pl.Series]:
+        """Yield all events in pieces."""
+        yield self._steps()
+        for rows in self.measures.spans.with_columns(id=self.ids).iter_slices(_CHUNK):
+            yield self._spans(rows)
+        yield self._instants()
+        yield self._ties()
+        for rows in self.measures.stream.table.with_row_index("id", offset=len(self.ids) + 1).iter_slices(_CHUNK):
+            yield self._kernels(rows)
+
+    def _at(self, table: pl.DataFrame, tid: str = "tid", start: str = "start_ns") -> list[Any]:
+        """Return the parts that say on which thread something happened, and when."""
+        return [
+            pl.lit(',"pid":'),
+            table["process"].cast(pl.String),
+            pl.lit(',"tid":'),
+            table[tid].cast(pl.String),
+            pl.lit(',"ts":'),
+            *json_lines.microseconds(table[start] - self.base_ns),
+        ]
+
+    def _lasting(self, table: pl.DataFrame, names: pl.Series, kinds: Any, tid: str = "tid") -> pl.Series:
+        """Return `X` events.
+
+        Args:
+            table: `process`, the lane, `start_ns`, `duration_ns`, and `id` where they have such.
+            names: quoted.
+            kinds: `cat` of each.
+            tid: column of the lane.
+        """
+        return json_lines.joined(
+            pl.lit('{"ph":"X","cat":"'),
+            kinds,
+            pl.lit('","name":'),
+            names,
+            *self._at(table, tid),
+            pl.lit(',"dur":'),
+            *json_lines.microseconds(table["duration_ns"]),
+            pl.lit(',"args":{"External id":'),
+            table["id"].cast(pl.String),
+            pl.lit("}}"),
+        )
+
+    def _steps(self) -> pl.Series:
+        steps = self.measures.steps.recorded.select("process", "number", "start_ns", "duration_ns")
+        return self._lasting(
+            steps.with_columns(id=pl.lit(0), tid=pl.lit(_STEPS)),
+            json_lines.joined(pl.lit('"ProfilerStep#'), steps["number"].cast(pl.String), pl.lit('"')),
+            pl.lit("user_annotation"),
+        )
+
+    def _spans(self, spans: pl.DataFrame) -> pl.Series:
+        placed = spans.join(self.threads, on=["process", "thread"], how="left", maintain_order="left")
+        return self._lasting(placed, self.names.gather(placed["name"]), _KINDS.gather(placed["category"]))
+
+    def _kernels(self, kernels: pl.DataFrame) -> pl.Series:
+        names = json_lines.quoted(self.measures.stream.names["full_name"])
+        return self._lasting(kernels, names.gather(kernels["kernel"]), pl.lit("cpu_op"), "lane")
+
+    def _instants(self) -> pl.Series:
+        instants = self.measures.recording.instants.join(
+            self.threads, on=["process", "thread"], how="left", maintain_order="left"
+        )
+        return json_lines.joined(
+            pl.lit('{"ph":"i","s":"t","name":'),
+            self.names.gather(instants["name"]),
+            *self._at(instants, start="time_ns"),
+            pl.lit("}"),
+        )
+
+    def _ties(self) -> pl.Series:
+        """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
+        operators = self.measures.host_operators
+        pairs = host_operators.ties(operators)
+        ends = operators.select("process", "thread", "start_ns").join(
+            self.threads, on=["process", "thread"], how="left", maintain_order="left"
+        )
+        return pl.concat(
+            json_lines.joined(
+                pl.lit(f'{{"ph":"{kind}","name":"fwdbwd","cat":"fwdbwd","bp":"e","id":'),
+                pairs["forward"].cast(pl.String),
+                *self._at(ends[pairs[side]]),
+                pl.lit("}"),
+            )
+            for kind, side in (("s", "forward"), ("f", "backward"))
+        )
+
+
+def _named(what: str, process: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": tid, "args": {"name": name}}
+
+
+_KINDS: Final = pl.Series(["cpu_op" if number in _OPERATORS else "user_annotation" for number in range(256)])
