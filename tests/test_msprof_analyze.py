@@ -329,8 +329,9 @@ def check_comparison(base, other, out):
             if row[total_at + 4]:
                 theirs[row[1]][0] += row[total_at]
                 theirs[row[1]][1] += row[total_at + 4]
-        for row in table(folder_of(path) / "op_statistic.csv"):
-            ours[row["OP Type"]] = [float(row["Total Time(us)"]), int(row["Count"])]
+        for row in table(folder_of(path) / "kernel_details.csv"):
+            ours[row["Type"]][0] += float(row["Duration(us)"])
+            ours[row["Type"]][1] += 1
         assert ours.keys() == theirs.keys()
         for name, (total, count) in ours.items():
             assert theirs[name][1] == count and theirs[name][0] == pytest.approx(total, abs=0.01 * count), name
@@ -375,18 +376,19 @@ def check_advice(path, told):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["graph", "pynative"])
-def test_job_of_one_process_is_accepted(mode, tmp_path):
+@pytest.mark.parametrize("kind", ["graph", "pynative", "torch"])
+def test_job_of_one_process_is_accepted(kind, tmp_path):
     """A job that exchanges nothing, run twice: nothing is missing but what says so."""
     options = {"start": True, "output_path": str(tmp_path / "data")}
+    program = ["torch_loops.py", "plain"] if kind == "torch" else ["networks.py", "mlp", kind, "8"]
     for _ in range(2):
-        command = [sys.executable, PROGRAMS / "networks.py", "mlp", mode, "8"]
+        command = [sys.executable, PROGRAMS / program[0], *program[1:]]
         subprocess.run(command, env=environment(options), check=True, timeout=300, cwd=tmp_path, capture_output=True)
     base, other = sorted((tmp_path / "data").glob("*_ascend_ms"), key=lambda path: path.stat().st_mtime)
     for path in (base, other):
         events = check_timeline(path)
         flows = [event for event in events if event["ph"] == "s"]
-        assert bool(flows) == (mode == "pynative")
+        assert bool(flows) == (kind == "pynative")
     run("cluster", "-d", base.parent, "-m", "all", "-o", tmp_path / "cluster", expected=ALONE)
     (file,) = (tmp_path / "cluster").rglob("cluster_step_trace_time.csv")
     # one rank, twice: the newest counts
@@ -396,6 +398,7 @@ def test_job_of_one_process_is_accepted(mode, tmp_path):
         {name: float(value) for name, value in row.items()} for row in table(folder_of(other) / "step_trace_time.csv")
     ]
     run("compare", "-d", other, "-bp", base, "-o", tmp_path / "compare", expected=ALONE)
-    check_comparison(base, other, tmp_path / "compare")
+    found = check_comparison(base, other, tmp_path / "compare")
+    assert {row[1]: row[5] for row in found["ApiCompare"][2:]} == Counter(calls_of(base))
     told = run("advisor", "all", "-d", other, "-pt", "mindspore", "-o", tmp_path / "advisor", expected=ALONE)
     check_advice(other, told)
