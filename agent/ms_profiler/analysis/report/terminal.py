@@ -209,9 +209,10 @@ def _gaps(summary: dict[str, Any]) -> list[str]:
         "missing_strings": "records have lost their name",
         "damaged_kernels": "kernels could not be read",
         "damaged_memory": "records of memory could not be read",
+        "damaged_events": "events could not be read",
         "unfinished_spans": "spans were still running when their process ended",
     }
-    lines = [f"{counts[key]} {text}" for key, text in words.items() if counts[key]]
+    lines = [f"{counts[key]} {text}" for key, text in words.items() if counts.get(key)]
     coverage = summary["coverage"]
     if coverage["detailed_steps"] is not None:
         lines.append(

@@ -11,6 +11,7 @@ from ms_profiler.analysis.writers import (
     metadata,
     op_statistic,
     operator_details,
+    overlap_analysis,
     pipeline_raw,
     pipeline_summary,
     profiler_info,
@@ -36,5 +37,15 @@ ARTEFACTS: tuple[core.Writer, ...] = (
     pipeline_summary.JSON,
     profiler_info,
     metadata,
+    summary,
+)
+
+#: what an analysis derives from the result of another tool, where that does not have it; the summary last
+DERIVED: tuple[core.Writer, ...] = (
+    trace_view,
+    overlap_analysis,
+    step_trace_time,
+    kernel_details,
+    op_statistic,
     summary,
 )

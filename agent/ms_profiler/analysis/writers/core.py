@@ -16,7 +16,7 @@ class Writer(Protocol):
     """One artefact; modules are writers."""
 
     def path(self, measures: Measures) -> str:
-        """Return where it goes, relative to the result directory."""
+        """Return where it goes, relative to the directory that receives what is derived."""
 
     def applies(self, measures: Measures) -> bool:
         """Tell whether there is anything to write; what was not collected gets no file."""
@@ -37,7 +37,7 @@ def write(writer: Writer, measures: Measures, *, pretty: bool = False) -> str | 
         MsProfilerError: it cannot be written.
         StoreError: a symbolic link is in the way.
     """
-    path = os.path.join(measures.recording.directory, writer.path(measures))
+    path = os.path.join(measures.target, writer.path(measures))
     try:
         _make_folder(os.path.dirname(path))
         if not writer.applies(measures):

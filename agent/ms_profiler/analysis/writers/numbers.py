@@ -6,15 +6,18 @@ import polars as pl
 
 #: what stands for the device and the core of what ran on the processor
 HOST: Final = "host"
-HOST_CPU: Final = "HOST_CPU"
 #: text where a column has no meaning
 NOTHING: Final = "N/A"
 
 
 def microseconds(nanoseconds: pl.Expr) -> pl.Expr:
     """Return nanoseconds as text in microseconds with three decimals: exact, since no double is involved."""
+    size = nanoseconds.abs()
     return pl.concat_str(
-        (nanoseconds // 1000).cast(pl.String), pl.lit("."), (nanoseconds % 1000).cast(pl.String).str.zfill(3)
+        pl.when(nanoseconds < 0).then(pl.lit("-")).otherwise(pl.lit("")),
+        (size // 1000).cast(pl.String),
+        pl.lit("."),
+        (size % 1000).cast(pl.String).str.zfill(3),
     )
 
 

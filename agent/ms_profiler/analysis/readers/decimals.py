@@ -1,0 +1,26 @@
+"""Times as text: microseconds with a fraction, to whole nanoseconds without a double in between."""
+
+from typing import Final
+
+import polars as pl
+
+_EXACT: Final = r"^\s*(-?\d{1,16})(?:\.(\d*))?\s*$"
+
+
+def nanoseconds(microseconds: pl.Expr) -> pl.Expr:
+    """Return microseconds, written as decimal numbers, in nanoseconds; null for what is no number.
+
+    A double of 1.7e15, which microseconds since the epoch are, has steps of 0.25. What is written with an exponent is
+    small and goes through one.
+
+    Args:
+        microseconds: text, possibly with blanks around it.
+    """
+    whole = microseconds.str.extract(_EXACT, 1)
+    digits = microseconds.str.extract(_EXACT, 2).fill_null("").str.pad_end(4, "0")
+    fraction = digits.str.slice(0, 3).cast(pl.Int64) + (digits.str.slice(3, 1) >= "5").cast(pl.Int64)
+    exact = whole.cast(pl.Int64) * 1000 + pl.when(whole.str.starts_with("-")).then(-fraction).otherwise(fraction)
+    double = microseconds.str.strip_chars().cast(pl.Float64, strict=False)
+    return pl.coalesce(exact, pl.when(double.is_finite() & (double.abs() < 1e15)).then((double * 1000).round())).cast(
+        pl.Int64, strict=False
+    )
