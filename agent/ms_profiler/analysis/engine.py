@@ -100,7 +100,6 @@ def _analyse(
 
     target = inputs.result(path, output)
     if inputs.kind(path) == inputs.Kind.STORE:
-        target = path if output is None else target
         recording = store.read(path, None if progress is None else lambda slots: progress(path, slots))
         measures = measure(thin(recording, chosen), chosen)
         measures.target = target

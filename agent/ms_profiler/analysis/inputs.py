@@ -4,7 +4,6 @@ import os
 from enum import Enum
 from typing import Final
 
-from ms_profiler.analysis.tables import Form
 from ms_profiler.errors import StoreError
 from ms_profiler.store import layout
 
@@ -14,7 +13,7 @@ _PACKED: Final = ".gz"
 _JSON: Final = ".json"
 #: what an analysis of a trace adds to its name
 RESULT: Final = "_analysis"
-_SUFFIXES: Final = (Form.MINDSPORE.value, Form.TORCH_NPU.value)
+_SUFFIXES: Final = (layout.SUFFIX, layout.TORCH_SUFFIX)
 
 
 class Kind(Enum):
@@ -68,10 +67,10 @@ def result(path: str, output: str | None = None) -> str:
         path: of `find`.
         output: a directory that receives one of the same name for each.
     """
-    place = os.path.abspath(path)
+    place = path
     if kind(path) == Kind.TRACE:
-        place = place.removesuffix(_PACKED).removesuffix(_JSON) + RESULT
-    return place if output is None else os.path.join(output, os.path.basename(place))
+        place = path.removesuffix(_PACKED).removesuffix(_JSON) + RESULT
+    return place if output is None else os.path.join(output, os.path.basename(os.path.abspath(place)))
 
 
 def _below(directory: str) -> list[str]:

@@ -12,8 +12,8 @@ import polars as pl
 
 from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.metrics import binding, intervals, kernels, overlap
-from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.communication import COLLECTIVES, called
+from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.phases import GRAPH_OWNERS
 from ms_profiler.analysis.metrics.scopes import Scope
 from ms_profiler.analysis.metrics.steps import Steps

@@ -179,9 +179,9 @@ class Window:
 class Form(Enum):
     """Whose formulas hold for a result of another tool."""
 
-    MINDSPORE = "_ascend_ms"
-    TORCH_NPU = "_ascend_pt"
-    KINETO = "trace"
+    MINDSPORE = "mindspore"
+    TORCH_NPU = "torch_npu"
+    KINETO = "kineto"
 
 
 @dataclass
@@ -219,6 +219,7 @@ class Recording:
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
         windows: of the kernel stream, by process and start.
         device: what ran on an accelerator; None for our own recordings, and where there was none.
+        foreign: another tool recorded it.
     """
 
     directory: str
@@ -239,3 +240,4 @@ class Recording:
     detailed: list[int] | None = None
     windows: list[Window] = field(default_factory=list)
     device: Device | None = None
+    foreign: bool = False

@@ -9,12 +9,16 @@ from ms_profiler.errors import StoreError
 from ms_profiler.log import PREFIX
 
 NAME = "analyse"
-HELP = "analyse recordings and results of other profilers: write timeline, tables and summary into each result directory"
+HELP = (
+    "analyse recordings and results of other profilers: write timeline, tables and summary into each result directory"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace")
+    parser.add_argument(
+        "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
+    )
     # for the job that starts this at its end: one line for the first directory, as that job would print it
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--step-list", type=_steps, metavar="N,N|N-M", help="keep to these consecutive steps")

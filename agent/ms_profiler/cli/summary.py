@@ -15,7 +15,9 @@ HELP = "show a result on the terminal, analysing it first where that has not bee
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace")
+    parser.add_argument(
+        "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,8 +28,8 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise DependencyError(f"Showing a summary needs Rich ({error}).") from error
     for path in engine.find(args.directories):
-        directory = inputs.result(path) if inputs.kind(path) == inputs.Kind.TRACE else path
-        if _outdated(path, directory):
+        directory = inputs.result(path)
+        if _outdated(path):
             engine.analyse([path])
         if read_summary(directory) is None:
             remedy = f"Write somewhere else: `ms-profiler analyse {path} --output DIR`."
@@ -36,8 +38,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _outdated(path: str, directory: str) -> bool:
+def _outdated(path: str) -> bool:
     """Tell whether there is no usable summary, or what it is of has changed since it was written."""
+    directory = inputs.result(path)
     try:
         written = os.stat(os.path.join(directory, layout.SUMMARY)).st_mtime_ns
         running = any(process["state"] == "running" for process in _load(directory)["run"]["processes"])

@@ -24,6 +24,8 @@ DIRECTORY_MODE: Final = 0o750
 FILE_MODE: Final = 0o640
 
 SUFFIX: Final = "_ascend_ms"
+#: of the results of torch_npu's profiler, which has the same layout
+TORCH_SUFFIX: Final = "_ascend_pt"
 FRAMEWORK: Final = "FRAMEWORK"
 OUTPUT: Final = "ASCEND_PROFILER_OUTPUT"
 LOGS: Final = "logs"

@@ -1,8 +1,8 @@
 """What an accelerator did in each step, by the formulas of the tools that record it.
 
-Source: what MindSpore 2.10 (`AscendStepTraceTimeViewer`) and torch_npu (`TraceStepTimeParser`) compute, and the runs at
-hand. Both sum up the intervals of the overlap analysis, each wholly in the step in which it starts, and differ in when a
-step is and in what a stage is.
+Source: what MindSpore 2.10 (`AscendStepTraceTimeViewer`) and torch_npu (`TraceStepTimeParser`) compute, and runs of the
+latter. Both sum up the intervals of the overlap analysis, each wholly in the step in which it starts, and differ in when
+a step is and in what a stage is.
 """
 
 from typing import Final
@@ -22,9 +22,7 @@ _BUBBLES: Final = {
 }
 _FOREVER: Final = 2**62
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
-_WINDOWS: Final = pl.Schema(
-    {"step": pl.UInt32, "host_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64}
-)
+_WINDOWS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64})
 
 
 def states(tasks: pl.DataFrame) -> pl.DataFrame:
@@ -65,8 +63,10 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
     if form == Form.MINDSPORE:
         return known.with_columns(pl.col("end_ns") + 1).select(_WINDOWS.names())
     launched = tasks.with_columns(intervals.locate(tasks["launch_ns"], known).alias("step"))
-    spread = launched.drop_nulls("step").group_by("step").agg(
-        pl.col("start_ns").min().alias("first_ns"), pl.col("end_ns").max().alias("last_ns")
+    spread = (
+        launched.drop_nulls("step")
+        .group_by("step")
+        .agg(pl.col("start_ns").min().alias("first_ns"), pl.col("end_ns").max().alias("last_ns"))
     )
     own = known.join(spread, on="step", how="left", maintain_order="left").with_columns(
         start_ns=pl.coalesce("first_ns", "start_ns"), end_ns=pl.max_horizontal("end_ns", "last_ns")
@@ -78,11 +78,11 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
 def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, form: Form) -> pl.DataFrame:
     """Return one row a step, in nanoseconds: the columns of `overlap.by_step`.
 
-    computing, communication, not_overlapped, free = sum over the intervals of that lane that start in the step (MindSpore
-    cuts those of free at its bounds); overlapped = communication - not_overlapped; bubble = sum over the exchanges that
-    start in the step and wait for another stage (MindSpore: send and receive; others: receive);
-    stage = from the start of the first interval of any lane that starts in the step to the last end - bubble (MindSpore:
-    from the start of the first exchange to the end of the one that starts last - bubble; 0 without any);
+    computing, communication, not_overlapped, free = sum over the intervals of that lane that start in the step
+    (MindSpore cuts those of free at its bounds); overlapped = communication - not_overlapped; bubble = sum over the
+    exchanges that start in the step and wait for another stage (MindSpore: send and receive; others: receive);
+    stage = from the start of the first interval of any lane that starts in the step to the last end - bubble
+    (MindSpore: from the start of the first exchange to the end of the one that starts last - bubble; 0 without any);
     preparing = from the start of the step on the host to that of the first interval that computes or communicates
     (MindSpore: even if that is after the step), 0 without one.
 
@@ -108,11 +108,13 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
         (pl.col("end_ns").max() - pl.col("start_ns").min()).alias("extent"),
     )
     exchanges = tasks.filter("exchange")
-    exchanged = exchanges.with_columns(
-        row=intervals.locate(exchanges["start_ns"], bounds), _length=_LENGTH
-    ).group_by("row").agg(
-        pl.col("_length").filter(pl.col("name").str.contains(_BUBBLES[form])).sum().alias("bubble"),
-        (pl.col("end_ns").sort_by("start_ns").last() - pl.col("start_ns").min()).alias("exchanging"),
+    exchanged = (
+        exchanges.with_columns(row=intervals.locate(exchanges["start_ns"], bounds), _length=_LENGTH)
+        .group_by("row")
+        .agg(
+            pl.col("_length").filter(pl.col("name").str.contains(_BUBBLES[form])).sum().alias("bubble"),
+            (pl.col("end_ns").sort_by("start_ns").last() - pl.col("start_ns").min()).alias("exchanging"),
+        )
     )
     first = busy.group_by("row").agg(pl.col("start_ns").min().alias("first_ns"))
     table = during.with_row_index("row")

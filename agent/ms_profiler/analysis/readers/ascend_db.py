@@ -1,9 +1,10 @@
 """Results of MindSpore's and PyTorch's profilers for Ascend, exported as a database (SQLite).
 
-`ascend_{framework}_profiler_{rank}.db` has a row a task in TASK, times in nanoseconds since the epoch; what COMPUTE_TASK_INFO
-tells of it (by `globalTaskId`) makes it a kernel. COMMUNICATION_OP has the exchanges, STEP_TIME the steps,
-PYTORCH_API or MINDSPORE_API and CANN_API what the host did. Texts are numbers into STRING_IDS. A `connectionId` says
-which call launched a task; for those of the framework it leads over CONNECTION_IDS. What a version lacks is left out.
+`ascend_{framework}_profiler_{rank}.db` has a row a task in TASK, times in nanoseconds since the epoch; what
+COMPUTE_TASK_INFO tells of it (by `globalTaskId`) makes it a kernel. COMMUNICATION_OP has the exchanges, STEP_TIME the
+steps, PYTORCH_API or MINDSPORE_API and CANN_API what the host did. Texts are numbers into STRING_IDS. A `connectionId`
+says which call launched a task; for those of the framework it leads over CONNECTION_IDS. A table that is not there is
+empty.
 """
 
 import os
@@ -16,7 +17,6 @@ import polars as pl
 
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.readers import ascend_run, assembly
-from ms_profiler.errors import StoreError
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
@@ -95,18 +95,18 @@ class _Database:
         columns = "globalTaskId", "startNs", "endNs", "streamId", "connectionId"
         times = {row[0]: row[1:] for row in self.rows("TASK", *columns)}
         launches = self._launches()
-        found = []
+        found: list[tuple[Any, ...]] = []
         for task, name, kind, core, shapes in self.rows(
             "COMPUTE_TASK_INFO", "globalTaskId", "name", "opType", "taskType", "inputShapes"
         ):
             start, end, stream, connection = times.get(task, (None, None, None, None))
-            texts = self._text(name), self._text(kind), self._text(core), None, self._text(shapes)
+            texts = self._text(name), self._text(kind), self._text(core), None, self._shapes(shapes)
             found.append((stream, *texts, start, end, False, launches.get(connection)))
         for name, start, end, connection, group, kind in self.rows(
             "COMMUNICATION_OP", "opName", "startNs", "endNs", "connectionId", "groupName", "opType"
         ):
-            texts = self._text(name), self._text(kind), "HCCL", self._text(group) or "", None
-            found.append((0, *texts, start, end, True, launches.get(connection)))
+            own = self._text(name), self._text(kind), "HCCL", self._text(group) or "", None
+            found.append((0, *own, start, end, True, launches.get(connection)))
         table = pl.DataFrame(found, schema=tables.TASKS, orient="row", strict=False)
         usable = table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
         self.counts.damaged_kernels += table.height - usable.height
@@ -127,7 +127,7 @@ class _Database:
             columns = {"thread": pl.Int64, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
             # PyTorch writes times as text
             cells = pl.DataFrame(found, schema=dict.fromkeys(columns, pl.String), orient="row", strict=False)
-            frame = cells.cast({name: kind for name, kind in columns.items()}, strict=False)
+            frame = cells.cast(pl.Schema(columns), strict=False)
             usable = frame.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
             self.counts.damaged_events += frame.height - usable.height
             usable = usable.filter(pl.col("name").str.extract(assembly.STEP.pattern, 1).is_null())
@@ -173,6 +173,9 @@ class _Database:
 
     def _text(self, number: Any) -> str | None:
         return self.texts.get(number)
+
+    def _shapes(self, number: Any) -> str | None:
+        return text.strip('"') if (text := self._text(number)) is not None else None
 
     @staticmethod
     def _thread(number: Any) -> int:

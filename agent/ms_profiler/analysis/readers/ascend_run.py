@@ -12,13 +12,20 @@ from ms_profiler.store.run_info import RunInfo
 
 _INFO: Final = re.compile(r"profiler_info(?:_(?P<rank>\d{1,9}))?\.json")
 _RANK_DIRECTORY: Final = re.compile(r"rank_?(?P<rank>\d{1,9})")
+#: tables of the tools themselves that cannot be had from their timeline or database, and why
+_THEIRS: Final = {
+    layout.COMMUNICATION: "what went over which link is in the raw data of CANN alone",
+    layout.COMMUNICATION_MATRIX: "what went over which link is in the raw data of CANN alone",
+    layout.API_STATISTIC: "calls of CANN are summed up by its own tools alone",
+    layout.MEMORY_RECORD: "what allocators held is no part of the timeline",
+}
 
 
 def form(directory: str) -> Form:
     """Return whose result a directory is: by its name, then by its databases; MindSpore's where nothing tells."""
     name = os.path.basename(os.path.abspath(directory))
-    for known in (Form.MINDSPORE, Form.TORCH_NPU):
-        if name.endswith(known.value):
+    for suffix, known in ((layout.SUFFIX, Form.MINDSPORE), (layout.TORCH_SUFFIX, Form.TORCH_NPU)):
+        if name.endswith(suffix):
             return known
     output = layout.output_dir(directory)
     files = os.listdir(output) if os.path.isdir(output) else []
@@ -52,6 +59,10 @@ def describe(directory: str, counts: ReadCounts) -> RunInfo:
     if os.path.exists(os.path.join(directory, layout.METADATA)):
         info.world_size = _world(_object(directory, layout.METADATA, counts), info.rank + 1)
     info.world_size = max(info.world_size, info.rank + 1)
+    output = layout.output_dir(directory)
+    info.not_collected = [
+        {"what": name, "why": why} for name, why in _THEIRS.items() if not os.path.exists(os.path.join(output, name))
+    ]
     return info
 
 

@@ -1,7 +1,7 @@
-"""Results of MindSpore's and PyTorch's profilers for Ascend, exported as text: `trace_view.json`, `kernel_details.csv`.
+"""Results of MindSpore's and PyTorch's profilers for Ascend as text: `trace_view.json` and `kernel_details.csv`.
 
-The trace has lanes by name of the process: the host's (`Python`, `MindSpore`, `CANN`), `Ascend Hardware` with a thread a
-stream, and `HCCL` (newer: `Communication`) with a thread a group and one a plane below it. Flows of the category
+The trace has lanes by name of the process: the host's (`Python`, `MindSpore`, `CANN`), `Ascend Hardware` with a thread
+a stream, and `HCCL` (newer: `Communication`) with a thread a group and one a plane below it. Flows of the category
 `async_npu` lead from the operator that launched a task to it, `HostToDevice` from the call of the driver. The table has
 a row a kernel; what it tells of them (types, cores) is not in the trace. Either file is enough.
 """
@@ -49,9 +49,7 @@ def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording
     info = ascend_run.describe(directory, counts)
     names = [layout.TRACE_VIEW, layout.KERNEL_DETAILS]
     paths = {name: os.path.join(layout.OUTPUT, name) for name in names}
-    there = [
-        name for name in names if paths[name] not in ours and os.path.isfile(os.path.join(directory, paths[name]))
-    ]
+    there = [name for name in names if paths[name] not in ours and os.path.isfile(os.path.join(directory, paths[name]))]
     if not there:
         raise StoreError(f"{directory} holds neither {layout.TRACE_VIEW} nor {layout.KERNEL_DETAILS}.")
     events = trace_events.Events(pl.DataFrame(schema=_SPANS), pl.DataFrame(schema=_FLOW_TABLE), [])
@@ -69,6 +67,10 @@ def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording
         there,
         unmarked=layout.TRACE_VIEW in there and events.of_process(OVERLAP).is_empty(),
     )
+    computing = device.tasks.filter(~pl.col("exchange"))
+    if computing.height and computing["type"].is_null().all():
+        why = "types of kernels are recorded from level 1 on, and stand in the table of kernels alone"
+        info.not_collected.append({"what": layout.OP_STATISTIC, "why": why})
     parts = assembly.Parts(_host(events), device.tasks, _thread_names(events), _process(events), device)
     return assembly.assemble(directory, info, counts, parts)
 
@@ -84,9 +86,7 @@ _SPANS: Final = pl.Schema(
         "end_ns": pl.Int64,
     }
 )
-_FLOW_TABLE: Final = pl.Schema(
-    {"begin": pl.Boolean, "category": pl.String, "id": pl.String, "time_ns": pl.Int64}
-)
+_FLOW_TABLE: Final = pl.Schema({"begin": pl.Boolean, "category": pl.String, "id": pl.String, "time_ns": pl.Int64})
 _ROWS: Final = pl.Schema({name: kind for name, kind in tables.TASKS.items() if name not in ("launch_ns", "group")})
 
 
@@ -119,19 +119,17 @@ def _process(events: trace_events.Events) -> int:
 def _tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the tasks: kernels from the table, or from the trace without it; exchanges the other way round."""
     hardware = _hardware(events)
-    kernels = rows.filter(~pl.col("exchange"))
-    if kernels.is_empty():
-        kernels = hardware.filter(pl.col("core").is_in(_COMPUTING))
-    else:
-        kernels = _placed(kernels, hardware)
+    computed = rows.filter(~pl.col("exchange"))
+    untold = computed.is_empty()
+    kernels = hardware.filter(pl.col("core").is_in(_COMPUTING)) if untold else _placed(computed, hardware)
     exchanges = _exchanges(events)
     if exchanges.is_empty():
         exchanges = rows.filter("exchange").with_columns(pl.lit("").alias("group"))
     both = pl.concat([kernels.with_columns(pl.lit(None, pl.String).alias("group")), exchanges], how="diagonal_relaxed")
     launched = _launches(events, both["start_ns"])
-    return (
-        both.with_columns(launched.alias("launch_ns")).select(tables.TASKS.names()).cast(dict(tables.TASKS))
-    ).sort("start_ns", "end_ns", maintain_order=True)
+    return (both.with_columns(launched.alias("launch_ns")).select(tables.TASKS.names()).cast(tables.TASKS)).sort(
+        "start_ns", "end_ns", maintain_order=True
+    )
 
 
 def _hardware(events: trace_events.Events) -> pl.DataFrame:
@@ -163,16 +161,20 @@ def _exchanges(events: trace_events.Events) -> pl.DataFrame:
     spans = events.of_process(*COMMUNICATION)
     threads = events.thread_names(spans)
     groups = threads.str.strip_prefix("Group ").str.strip_suffix(" Communication")
-    return spans.with_columns(groups.alias("group")).filter(~threads.str.starts_with("Plane")).select(
-        pl.col("tid").cast(pl.UInt32, strict=False).fill_null(0).alias("stream"),
-        "name",
-        _operation(pl.col("name")).alias("type"),
-        pl.lit(_EXCHANGES[0]).alias("core"),
-        "group",
-        pl.lit(None, pl.String).alias("shapes"),
-        "start_ns",
-        "end_ns",
-        pl.lit(True).alias("exchange"),
+    return (
+        spans.with_columns(groups.alias("group"))
+        .filter(~threads.str.starts_with("Plane"))
+        .select(
+            pl.col("tid").cast(pl.UInt32, strict=False).fill_null(0).alias("stream"),
+            "name",
+            _operation(pl.col("name")).alias("type"),
+            pl.lit(_EXCHANGES[0]).alias("core"),
+            "group",
+            pl.lit(None, pl.String).alias("shapes"),
+            "start_ns",
+            "end_ns",
+            pl.lit(True).alias("exchange"),
+        )
     )
 
 
@@ -188,8 +190,10 @@ def _launches(events: trace_events.Events, starts: pl.Series) -> pl.Series:
         flows = events.flows.filter(pl.col("category") == category)
         begins = flows.filter("begin").unique("id", keep="first").select("id", pl.col("time_ns").alias("launch_ns"))
         ends = flows.filter(~pl.col("begin")).join(begins, on="id").sort("time_ns").unique("time_ns", keep="first")
-        joined = starts.alias("time_ns").to_frame().join(
-            ends.select("time_ns", "launch_ns"), on="time_ns", how="left", maintain_order="left"
+        joined = (
+            starts.alias("time_ns")
+            .to_frame()
+            .join(ends.select("time_ns", "launch_ns"), on="time_ns", how="left", maintain_order="left")
         )
         found = found.zip_with(found.is_not_null(), joined["launch_ns"])
     return found

@@ -143,4 +143,5 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
         steps=steps.select(tables.STEPS.names()).sort("process", "thread", "start_ns"),
         fine=int((unnested["category"] >= Category.MODULE).sum()),
         device=parts.device,
+        foreign=True,
     )

@@ -21,6 +21,6 @@ def nanoseconds(microseconds: pl.Expr) -> pl.Expr:
     fraction = digits.str.slice(0, 3).cast(pl.Int64) + (digits.str.slice(3, 1) >= "5").cast(pl.Int64)
     exact = whole.cast(pl.Int64) * 1000 + pl.when(whole.str.starts_with("-")).then(-fraction).otherwise(fraction)
     double = microseconds.str.strip_chars().cast(pl.Float64, strict=False)
-    return pl.coalesce(exact, pl.when(double.is_finite() & (double.abs() < 1e15)).then((double * 1000).round())).cast(
-        pl.Int64, strict=False
-    )
+    small = pl.when(double.is_finite() & (double.abs() < 1e15)).then((double * 1000).round())
+    # as integers before they meet: both as doubles would be what this is here to avoid
+    return pl.coalesce(exact, small.cast(pl.Int64, strict=False))

@@ -1,8 +1,8 @@
 """Traces of PyTorch's profiler (Kineto), and others in the Chrome format that name their events as it does.
 
 By category: `kernel`, `gpu_memcpy` and `gpu_memset` ran on the device, `cpu_op` and `user_annotation` on the host,
-`cuda_runtime` and `cuda_driver` launched what has the same `correlation`. A kernel of NCCL exchanges data. Where nothing
-ran on a device, the operators computed where they were called. An event without a category counts as the host's.
+`cuda_runtime` and `cuda_driver` launched what has the same `correlation`. A kernel of NCCL exchanges data. Where
+nothing ran on a device, the operators computed where they were called. What has no category counts as the host's.
 """
 
 import os
@@ -83,9 +83,11 @@ def _tasks(events: trace_events.Events) -> pl.DataFrame:
     spans = events.spans.filter(pl.col("category").is_in(_KERNELS))
     stream = events.arguments(spans, "stream").fill_null(spans["tid"])
     launched = events.spans.filter(pl.col("category").is_in(_LAUNCHES))
-    launches = pl.DataFrame(
-        {"correlation": events.arguments(launched, "correlation"), "launch_ns": launched["start_ns"]}
-    ).drop_nulls().unique("correlation", keep="first")
+    launches = (
+        pl.DataFrame({"correlation": events.arguments(launched, "correlation"), "launch_ns": launched["start_ns"]})
+        .drop_nulls()
+        .unique("correlation", keep="first")
+    )
     tasks = spans.with_columns(events.arguments(spans, "correlation")).join(
         launches, on="correlation", how="left", maintain_order="left"
     )

@@ -130,9 +130,7 @@ class _Taken:
     def _span(self, event: dict[str, Any], thread: tuple[str, str], start: Any, length: Any) -> None:
         args = event.get("args")
         self.args.append(args if isinstance(args, dict) else {})
-        self.spans.append(
-            (str(event.get("name", "")), str(event.get("cat", "")), *thread, _text(start), _text(length))
-        )
+        self.spans.append((str(event.get("name", "")), str(event.get("cat", "")), *thread, _text(start), _text(length)))
 
     def _close(self, event: dict[str, Any], thread: tuple[str, str]) -> None:
         begun = self._open.get(thread)

@@ -63,4 +63,8 @@ def _device(measures: Measures) -> list[pl.Expr]:
 def _untyped(measures: Measures) -> bool:
     """Tell whether the types of a device's kernels are not known: below level 1 their names are all there is."""
     device = measures.recording.device
-    return device is not None and device.form != Form.KINETO and device.tasks.filter(~pl.col("exchange"))["type"].is_null().all()
+    return (
+        device is not None
+        and device.form != Form.KINETO
+        and device.tasks.filter(~pl.col("exchange"))["type"].is_null().all()
+    )

@@ -40,7 +40,16 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     events = [
         *overlap_metadata(),
         *(
-            {"ph": "X", "name": lane, "pid": OVERLAP, "tid": tids[lane], "ts": start, "dur": length, "cat": "", "args": {}}
+            {
+                "ph": "X",
+                "name": lane,
+                "pid": OVERLAP,
+                "tid": tids[lane],
+                "ts": start,
+                "dur": length,
+                "cat": "",
+                "args": {},
+            }
             for lane, start, length in rows.iter_rows()
         ),
     ]
