@@ -1,8 +1,8 @@
 """What an accelerator did in each step, by the formulas of the tools that record it.
 
-Source: what MindSpore 2.10 (`AscendStepTraceTimeViewer`) and torch_npu (`TraceStepTimeParser`) compute, and runs of the
-latter. Both sum up the intervals of the overlap analysis, each wholly in the step in which it starts, and differ in when
-a step is and in what a stage is.
+Source: what MindSpore 2.10 (`AscendStepTraceTimeViewer`) and torch_npu (`TraceStepTimeParser`) compute, and runs of
+the latter. Both sum up the intervals of the overlap analysis, each wholly in the step in which it starts, and differ in
+when a step is and in what a stage is.
 """
 
 from typing import Final

@@ -12,12 +12,12 @@ from ms_profiler.store.run_info import RunInfo
 
 _INFO: Final = re.compile(r"profiler_info(?:_(?P<rank>\d{1,9}))?\.json")
 _RANK_DIRECTORY: Final = re.compile(r"rank_?(?P<rank>\d{1,9})")
-#: tables of the tools themselves that cannot be had from their timeline or database, and why
+#: tables of the tools themselves that are not derived where they are missing, and why
 _THEIRS: Final = {
-    layout.COMMUNICATION: "what went over which link is in the raw data of CANN alone",
-    layout.COMMUNICATION_MATRIX: "what went over which link is in the raw data of CANN alone",
-    layout.API_STATISTIC: "calls of CANN are summed up by its own tools alone",
-    layout.MEMORY_RECORD: "what allocators held is no part of the timeline",
+    layout.COMMUNICATION: "this version does not split exchanges into transfers and waits",
+    layout.COMMUNICATION_MATRIX: "this version does not split exchanges into links",
+    layout.API_STATISTIC: "this version does not sum up calls of CANN",
+    layout.MEMORY_RECORD: "this version reads no memory from another tool's result",
 }
 
 

@@ -32,7 +32,7 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the lanes."""
     table = overlap.lanes(measures.states)
     rows = table.select(
-        "lane",
+        pl.col("lane").alias("name"),
         numbers.microseconds(pl.col("start_ns")).alias("ts"),
         numbers.microseconds(pl.col("end_ns") - pl.col("start_ns")).alias("dur"),
     )

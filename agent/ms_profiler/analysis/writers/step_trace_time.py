@@ -1,7 +1,7 @@
 """step_trace_time.csv: one row a step, in microseconds with three decimals, always numbers.
 
-Columns and names are those of MindSpore's public profiler documents; formulas in `metrics.overlap`, and for what another
-tool recorded in `metrics.device_steps`. Without steps there is one row, step 0.
+Columns and names are those of MindSpore's public profiler documents; formulas in `metrics.overlap`, and for what
+another tool recorded in `metrics.device_steps`. Without steps there is one row, step 0.
 """
 
 import os
