@@ -34,10 +34,9 @@ def collect(recording: tables.Recording, device: tables.Device, used: Steps, res
     texts = [*recording.names, *tasks["shapes"].drop_nulls().unique(maintain_order=True)]
     shapes = dict(zip(texts[len(recording.names) :], range(len(recording.names), len(texts)), strict=True))
     timed = tasks.join(names, on=_NAME, how="left", maintain_order="left").with_columns(
-        duration_ns=pl.col("end_ns") - pl.col("start_ns"), lane=pl.lit(0, pl.UInt32)
+        duration_ns=pl.col("end_ns") - pl.col("start_ns")
     )
-    # a task waits for whatever ran before it on the device, on any stream
-    executions = kernels.waits(timed).with_columns(
+    executions = kernels.waits_on_device(timed).with_columns(
         pl.col("stream").alias("lane"),
         pl.lit(used.process, pl.UInt32).alias("process"),
         pl.col("shapes").replace_strict(shapes, default=None, return_dtype=pl.UInt32)

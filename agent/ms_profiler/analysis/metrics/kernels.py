@@ -30,6 +30,21 @@ def waits(executions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def waits_on_device(tasks: pl.DataFrame) -> pl.DataFrame:
+    """Sort tasks by start, and add `wait_ns` as Ascend's tools count it.
+
+    wait(i) = start(i) - end(i - 1) in order of start, whatever the stream, 0 for the first and where the two overlap. So
+    a kernel beside a long exchange waited since the kernel before it, not for the exchange.
+
+    Args:
+        tasks: `start_ns`, `end_ns`.
+    """
+    gap = pl.col("start_ns") - pl.col("end_ns").shift(1)
+    return tasks.sort("start_ns", "end_ns", maintain_order=True).with_columns(
+        wait_ns=gap.clip(lower_bound=0).fill_null(0)
+    )
+
+
 def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
     """Sum up kernels of the same name, module, binding and part: `count`, `total_ns`, `min_ns`, `max_ns`.
 

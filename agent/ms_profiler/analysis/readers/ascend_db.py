@@ -2,7 +2,7 @@
 
 `ascend_{framework}_profiler_{rank}.db` has a row a task in TASK, times in nanoseconds since the epoch; what
 COMPUTE_TASK_INFO tells of it (by `globalTaskId`) makes it a kernel. COMMUNICATION_OP has the exchanges, STEP_TIME the
-steps, PYTORCH_API or MINDSPORE_API and CANN_API what the host did. Texts are numbers into STRING_IDS. A `connectionId`
+steps, PYTORCH_API and CANN_API what the host did. Texts are numbers into STRING_IDS. A `connectionId`
 says which call launched a task; for those of the framework it leads over CONNECTION_IDS. A table that is not there is
 empty.
 """
@@ -23,7 +23,7 @@ from ms_profiler.store.reader import ReadCounts
 
 NAME: Final = re.compile(r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db")
 #: the tables of calls of the framework on the host
-_FRAMEWORK: Final = ("PYTORCH_API", "MINDSPORE_API")
+_FRAMEWORK: Final = ("PYTORCH_API",)
 _STACKS: Final = "trace"
 
 
