@@ -125,7 +125,7 @@ def test_communication_across_a_bound_leaves_the_other_step_less_than_none(tmp_p
     builder.exchange("hcom_allReduce__001_0_1", 80, 160)
     builder.kernel("a", 90, 120)
     first, second = rows(builder)
-    # the exchange is 80 of the first step; of the time in which it is alone, 80-90 starts there and 120-160 in the second
+    # the exchange is 80 of the first step; where it is alone, 80-90 starts there and 120-160 in the second
     assert values(first)[1:4] == (80, 10, 70)
     assert values(second)[1:4] == (0, 40, -40)
 

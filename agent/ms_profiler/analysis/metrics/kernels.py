@@ -33,8 +33,8 @@ def waits(executions: pl.DataFrame) -> pl.DataFrame:
 def waits_on_device(tasks: pl.DataFrame) -> pl.DataFrame:
     """Sort tasks by start, and add `wait_ns` as Ascend's tools count it.
 
-    wait(i) = start(i) - end(i - 1) in order of start, whatever the stream, 0 for the first and where the two overlap. So
-    a kernel beside a long exchange waited since the kernel before it, not for the exchange.
+    wait(i) = start(i) - end(i - 1) in order of start, whatever the stream, 0 for the first and where the two overlap.
+    So a kernel beside a long exchange waited since the kernel before it, not for the exchange.
 
     Args:
         tasks: `start_ns`, `end_ns`.

@@ -22,8 +22,8 @@ from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
 
 NAME: Final = re.compile(r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db")
-#: the tables of calls of the framework on the host
-_FRAMEWORK: Final = ("PYTORCH_API",)
+_FRAMEWORK: Final = "PYTORCH_API"
+_DRIVER: Final = "CANN_API"
 _STACKS: Final = "trace"
 
 
@@ -118,7 +118,7 @@ class _Database:
         """Return `assembly.HOST`; stacks, which are calls of Python and no work of the framework, are left out."""
         kinds = dict(self.rows("ENUM_API_TYPE", "id", "name"))
         frames = [self._steps()]
-        for table in (*_FRAMEWORK, "CANN_API"):
+        for table in (_FRAMEWORK, _DRIVER):
             found = [
                 (self._thread(thread), self._text(name), start, end)
                 for start, end, thread, name, kind in self.rows(table, "startNs", "endNs", "globalTid", "name", "type")
@@ -132,22 +132,20 @@ class _Database:
             self.counts.damaged_events += frame.height - usable.height
             usable = usable.filter(pl.col("name").str.extract(assembly.STEP.pattern, 1).is_null())
             kind = assembly.categorised(usable["name"])
-            if table == "CANN_API":
+            if table == _DRIVER:
                 kind = pl.repeat(int(Category.OTHER), usable.height, dtype=pl.UInt8, eager=True)
             frames.append(usable.with_columns(kind.alias("category")).select(assembly.HOST.names()))
         return pl.concat(frames)
 
     def process(self) -> int:
         """Return the pid of the job: the upper half of its threads' numbers."""
-        for table in _FRAMEWORK:
-            for (thread,) in self.rows(table, "globalTid")[:1]:
-                return int(thread) >> 32 if isinstance(thread, int) else 0
-        return 0
+        threads = self.rows(_FRAMEWORK, "globalTid")
+        return threads[0][0] >> 32 if threads and isinstance(threads[0][0], int) else 0
 
     def _steps(self) -> pl.DataFrame:
         """Return the steps as spans of the thread that the framework's first call ran on."""
-        threads = [row[0] for table in _FRAMEWORK for row in self.rows(table, "globalTid")[:1]]
-        thread = self._thread(threads[0]) if threads else 0
+        threads = self.rows(_FRAMEWORK, "globalTid")
+        thread = self._thread(threads[0][0]) if threads else 0
         found = [
             (thread, f"ProfilerStep#{number}", int(Category.OTHER), start, end)
             for number, start, end in self.rows("STEP_TIME", "id", "startNs", "endNs")
@@ -159,16 +157,15 @@ class _Database:
         """Return when what has a connection was launched: by an operator of the framework, or by a call of CANN."""
         launches = {
             connection: start
-            for connection, start in self.rows("CANN_API", "connectionId", "startNs")
+            for connection, start in self.rows(_DRIVER, "connectionId", "startNs")
             if isinstance(start, int)
         }
         lists: dict[int, list[int]] = {}
         for number, connection in self.rows("CONNECTION_IDS", "id", "connectionId"):
             lists.setdefault(number, []).append(connection)
-        for table in _FRAMEWORK:
-            for number, start in self.rows(table, "connectionId", "startNs"):
-                if number is not None and str(start).isdecimal():
-                    launches.update(dict.fromkeys(lists.get(number, []), int(start)))
+        for number, start in self.rows(_FRAMEWORK, "connectionId", "startNs"):
+            if number is not None and str(start).isdecimal():
+                launches.update(dict.fromkeys(lists.get(number, []), int(start)))
         return launches
 
     def _text(self, number: Any) -> str | None:

@@ -12,6 +12,8 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis import tables
+from ms_profiler.analysis.metrics.kernels import HOST_CPU
+from ms_profiler.analysis.metrics.scopes import Scope
 from ms_profiler.analysis.readers import ascend_run, assembly, trace_events
 from ms_profiler.analysis.readers.decimals import nanoseconds
 from ms_profiler.errors import StoreError
@@ -22,10 +24,12 @@ from ms_profiler.store.reader import ReadCounts
 HARDWARE: Final = "Ascend Hardware"
 COMMUNICATION: Final = ("HCCL", "Communication")
 OVERLAP: Final = "Overlap Analysis"
+#: kernels on the processor, where MindSpore recorded without a device
+PROCESSOR: Final = "CPU OP"
 _DRIVER: Final = "CANN"
 _HOST: Final = ("Python", "MindSpore", "PyTorch", _DRIVER)
 #: kinds of tasks that compute; the others copy, wait and mark
-_COMPUTING: Final = ("AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "AIV_SQE", "MIX_AIC", "MIX_AIV", "DSA_SQE")
+_COMPUTING: Final = (HOST_CPU, "AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "AIV_SQE", "MIX_AIC", "MIX_AIV", "DSA_SQE")
 #: in place of a core, for what exchanges data
 _EXCHANGES: Final = ("HCCL", "COMMUNICATION")
 #: flows from a launch to its task, the best first
@@ -92,9 +96,11 @@ _ROWS: Final = pl.Schema({name: kind for name, kind in tables.TASKS.items() if n
 
 def _host(events: trace_events.Events) -> pl.DataFrame:
     """Return what ran on the host; stacks, which are calls of Python and no work of the framework, are left out."""
+    kernels = [pid for pid, name in events.processes.items() if name == PROCESSOR]
     labelled = [pid for pid, label in events.labels.items() if label.startswith("CPU")]
-    known = [pid for pid, name in events.processes.items() if name in _HOST]
-    spans = events.spans.filter(pl.col("pid").is_in([*labelled, *known]), pl.col("category") != "python_function")
+    names = events.processes
+    known = [pid for pid in {*labelled, *names} if names.get(pid) in _HOST or (pid in labelled and pid not in kernels)]
+    spans = events.spans.filter(pl.col("pid").is_in(known), pl.col("category") != "python_function")
     driver = spans["pid"].is_in([pid for pid, name in events.processes.items() if name == _DRIVER])
     kinds = assembly.categorised(spans["name"])
     return spans.select(
@@ -118,7 +124,7 @@ def _process(events: trace_events.Events) -> int:
 
 def _tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the tasks: kernels from the table, or from the trace without it; exchanges the other way round."""
-    hardware = _hardware(events)
+    hardware = pl.concat([_hardware(events), _processor(events)])
     computed = rows.filter(~pl.col("exchange"))
     untold = computed.is_empty()
     kernels = hardware.filter(pl.col("core").is_in(_COMPUTING)) if untold else _placed(computed, hardware)
@@ -140,6 +146,20 @@ def _hardware(events: trace_events.Events) -> pl.DataFrame:
         "name",
         pl.lit(None, pl.String).alias("type"),
         events.arguments(spans, "Task Type").alias("core"),
+        pl.lit(None, pl.String).alias("shapes"),
+        "start_ns",
+        "end_ns",
+        pl.lit(False).alias("exchange"),
+    )
+
+
+def _processor(events: trace_events.Events) -> pl.DataFrame:
+    spans = events.of_process(PROCESSOR)
+    return spans.select(
+        pl.col("tid").cast(pl.UInt32, strict=False).fill_null(0).alias("stream"),
+        "name",
+        pl.Series("type", [Scope.of(name).type for name in spans["name"]], dtype=pl.String),
+        pl.lit(HOST_CPU).alias("core"),
         pl.lit(None, pl.String).alias("shapes"),
         "start_ns",
         "end_ns",

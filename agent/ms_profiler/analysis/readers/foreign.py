@@ -1,8 +1,11 @@
 """Results of other tools: which reader reads what."""
 
+import os
+
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.inputs import Kind, kind
 from ms_profiler.analysis.readers import ascend_db, ascend_text, kineto
+from ms_profiler.errors import StoreError
 
 
 def read(path: str, ours: frozenset[str]) -> tables.Recording:
@@ -18,4 +21,14 @@ def read(path: str, ours: frozenset[str]) -> tables.Recording:
     if kind(path) == Kind.TRACE:
         return kineto.read(path)
     database = ascend_db.database(path)
-    return ascend_text.read(path, ours) if database is None else ascend_db.read(path, database)
+    if database is None:
+        return ascend_text.read(path, ours)
+    try:
+        return ascend_db.read(path, database)
+    except StoreError as damage:
+        try:
+            recording = ascend_text.read(path, ours)
+        except StoreError:
+            raise damage from None
+        recording.counts.damaged_files.append((os.path.basename(database), "nothing in it can be read"))
+        return recording

@@ -2,7 +2,8 @@
 
 By category: `kernel`, `gpu_memcpy` and `gpu_memset` ran on the device, `cpu_op` and `user_annotation` on the host,
 `cuda_runtime` and `cuda_driver` launched what has the same `correlation`. A kernel of NCCL exchanges data. Where
-nothing ran on a device, the operators computed where they were called. What has no category counts as the host's.
+nothing ran on a device, the outermost operators are what computed, on their threads. What has no category counts as
+the host's.
 """
 
 import os
@@ -11,6 +12,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis import tables
+from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.readers import assembly, trace_events
 from ms_profiler.errors import StoreError
 from ms_profiler.store.format import Category
@@ -22,6 +24,8 @@ _LAUNCHES: Final = ("cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime",
 #: what repeats others, or is no work
 _PASSED: Final = ("python_function", "gpu_user_annotation", "Trace", "overhead", "ac2g", "fwdbwd")
 _COPIES: Final = ("gpu_memcpy", "gpu_memset")
+#: what exchanges data on a processor
+_CALLS: Final = r"^(c10d::|gloo:|mpi:)"
 _EXCHANGES: Final = r"(?i)^(nccl|rccl|oneccl)|ncclKernel|ncclDevKernel"
 
 
@@ -39,10 +43,11 @@ def read(path: str) -> tables.Recording:
         events = trace_events.read(path, counts)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}.") from error
-    tasks = _tasks(events)
+    on_device = _tasks(events)
+    tasks = _operators(events) if on_device.is_empty() else on_device
     info = _describe(events)
-    info.framework["device"] = "CPU" if tasks.is_empty() else "GPU"
-    device = None if tasks.is_empty() else tables.Device(tables.Form.KINETO, tasks, [os.path.basename(path)])
+    info.framework["device"] = "CPU" if on_device.is_empty() else "GPU"
+    device = tables.Device(tables.Form.KINETO, tasks, [os.path.basename(path)])
     host = _host(events)
     pids = events.spans.filter(pl.col("category") == "cpu_op")["pid"]
     process = int(pids[0]) if len(pids) and pids[0].isdecimal() else 0
@@ -75,6 +80,26 @@ def _host(events: trace_events.Events) -> pl.DataFrame:
         kinds.zip_with(~driver, pl.Series([int(Category.OTHER)], dtype=pl.UInt8)),
         "start_ns",
         "end_ns",
+    )
+
+
+def _operators(events: trace_events.Events) -> pl.DataFrame:
+    """Return the outermost operators as what computed."""
+    highest = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
+    own = events.spans.filter(pl.col("category") == "cpu_op")
+    outermost = own.filter((pl.col("start_ns") >= highest).fill_null(True))
+    exchange = pl.col("name").str.contains(_CALLS)
+    return outermost.filter(pl.col("name").str.extract(assembly.STEP.pattern, 1).is_null()).select(
+        pl.col("tid").cast(pl.UInt32, strict=False).fill_null(0).alias("stream"),
+        "name",
+        pl.lit(None, pl.String).alias("type"),
+        pl.lit(HOST_CPU).alias("core"),
+        pl.when(exchange).then(pl.lit("")).alias("group"),
+        pl.lit(None, pl.String).alias("shapes"),
+        "start_ns",
+        "end_ns",
+        exchange.alias("exchange"),
+        pl.col("start_ns").alias("launch_ns"),
     )
 
 

@@ -4,7 +4,6 @@ A list of events, or an object that holds one under `traceEvents`; `ts` and `dur
 possibly packed by gzip. Of a file that breaks off or is damaged in between, every event that stands whole is used.
 """
 
-import gzip
 import json
 import os
 import re
@@ -19,6 +18,9 @@ from ms_profiler.store.reader import ReadCounts
 
 #: damaged places after which reading goes on
 _MOST_DAMAGE: Final = 1000
+#: how a file that gzip has packed begins, and how much of one is unpacked at once
+_PACKED: Final = b"\x1f\x8b"
+_PIECE: Final = 1 << 16
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
 _TEXTS: Final = pl.Schema(dict.fromkeys(("name", "category", "pid", "tid", "ts", "dur"), pl.String))
 _FLOWS: Final = pl.Schema({"begin": pl.Boolean, "category": pl.String, "id": pl.String, "ts": pl.String})
@@ -172,19 +174,27 @@ def _content(path: str, counts: ReadCounts) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _unpacked(path: str, counts: ReadCounts) -> bytes:
+    """Return the content of a file, as far as it can be unpacked where it is packed."""
     with open(path, "rb") as stream:
-        packed = stream.read(2) == b"\x1f\x8b"
-        stream.seek(0)
-        if not packed:
-            return stream.read()
-        parts = []
+        content = stream.read()
+    if not content.startswith(_PACKED):
+        return content
+    parts = []
+    while content.startswith(_PACKED):
+        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
         try:
-            with gzip.open(stream) as unpacking:
-                while part := unpacking.read(1 << 20):
-                    parts.append(part)
-        except (EOFError, OSError, zlib.error) as error:
-            counts.damaged_files.append((os.path.basename(path), f"packed data end early ({error})"))
-        return b"".join(parts)
+            for start in range(0, len(content), _PIECE):
+                parts.append(unpacking.decompress(content[start : start + _PIECE]))
+                if unpacking.eof:
+                    break
+        except zlib.error as error:
+            counts.damaged_files.append((os.path.basename(path), f"packed data are damaged ({error})"))
+            break
+        if not unpacking.eof:
+            counts.damaged_files.append((os.path.basename(path), "packed data end early"))
+            break
+        content = unpacking.unused_data + content[start + _PIECE :]
+    return b"".join(parts)
 
 
 def _salvaged(text: str, name: str, counts: ReadCounts) -> list[Any]:
