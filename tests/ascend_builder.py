@@ -175,3 +175,25 @@ def absolute(microseconds):
 
 def ns(microseconds):
     return BASE * 1000 + round(microseconds * 1000)
+
+
+def sample(folder):
+    """Return a step with two kernels, an exchange and three calls."""
+    made = AscendBuilder(folder)
+    made.step(1, 0, 100)
+    made.call("aten::mm", 4, 8, thread=4300)
+    made.call("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1, 3)
+    made.call("Optimizer.step#SGD.step", 50, 60)
+    made.kernel("MatMul1", 10, 30.25, launch=5, stream=2, kind="MatMul", core="AI_CORE")
+    made.kernel("Add1", 30, 40, launch=6, stream=3, kind="Add", core="AI_VECTOR_CORE")
+    made.exchange("hcom_allReduce__077_0_1", 20, 50, launch=7, group="g")
+    return made
+
+
+LAUNCHES = [int(absolute(time).replace(".", "")) for time in (5, 7, 6)]
+#: what `sample` ran: stream, name, type, core, group, exchange, launch
+TASKS = [
+    (2, "MatMul1", "MatMul", "AI_CORE", None, False, LAUNCHES[0]),
+    (0, "hcom_allReduce__077_0_1", "hcom_allReduce_", "HCCL", "g", True, LAUNCHES[1]),
+    (3, "Add1", "Add", "AI_VECTOR_CORE", None, False, LAUNCHES[2]),
+]

@@ -174,7 +174,8 @@ def test_database(bare, rank):
             }
         kernels = connection.execute(
             """SELECT types.value, cores.value, count(*), sum(endNs - startNs), min(endNs - startNs),
-                max(endNs - startNs) FROM COMPUTE_TASK_INFO JOIN TASK USING (globalTaskId) JOIN STRING_IDS AS types ON types.id = opType
+                max(endNs - startNs)
+            FROM COMPUTE_TASK_INFO JOIN TASK USING (globalTaskId) JOIN STRING_IDS AS types ON types.id = opType
             JOIN STRING_IDS AS cores ON cores.id = COMPUTE_TASK_INFO.taskType GROUP BY 1, 2"""
         ).fetchall()
     connection.close()
