@@ -120,9 +120,16 @@ def test_operators_of_text(bare, rank):
     compare_operators(table(ours / layout.OP_STATISTIC), table(theirs / layout.OP_STATISTIC))
 
 
-def compare_operators(ours, theirs):
+@pytest.mark.parametrize("rank", [0, 1])
+def test_calls_of_the_driver(bare, rank):
+    theirs, ours = bare("level1", rank)
+    engine.analyse([ours.parent])
+    derived, expected = (table(folder / layout.API_STATISTIC) for folder in (ours, theirs))
+    compare_operators(derived, expected, ("Level", "API Name"))
+
+
+def compare_operators(ours, theirs, keys=("OP Type", "Core Type")):
     assert list(ours[0]) == list(theirs[0])
-    keys = ("OP Type", "Core Type")
     expected = {tuple(row[key] for key in keys): row for row in theirs}
     assert len(ours) == len(theirs) == len(expected)
     for row in ours:

@@ -140,6 +140,9 @@ TASKS = pl.Schema(
     }
 )
 
+#: one per call of a device's driver on the host, by start
+DRIVER_CALLS = pl.Schema({"level": pl.String, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
+
 #: one per kernel name; kernels name their row
 KERNEL_NAMES = pl.Schema(
     {
@@ -193,12 +196,14 @@ class Device:
         tasks: `TASKS`.
         files: that were read, by name.
         unmarked: the timeline that was read has no lanes of the overlap analysis.
+        calls: `DRIVER_CALLS`.
     """
 
     form: Form
     tasks: pl.DataFrame
     files: list[str]
     unmarked: bool = False
+    calls: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=DRIVER_CALLS))
 
 
 @dataclass

@@ -54,7 +54,8 @@ def read(directory: str, path: str) -> tables.Recording:
         device_id = source.rows("RANK_DEVICE_MAP", "deviceId")
         if device_id and isinstance(device_id[0][0], int):
             info.device_id = max(device_id[0][0], 0)
-        device = tables.Device(ascend_run.form(directory), source.tasks(), [source.name])
+        form = ascend_run.form(directory)
+        device = tables.Device(form, source.tasks(), [source.name], calls=source.calls())
         parts = assembly.Parts(source.host(), device.tasks, {}, source.process(), device)
     finally:
         connection.close()
@@ -136,6 +137,16 @@ class _Database:
                 kind = pl.repeat(int(Category.OTHER), usable.height, dtype=pl.UInt8, eager=True)
             frames.append(usable.with_columns(kind.alias("category")).select(assembly.HOST.names()))
         return pl.concat(frames)
+
+    def calls(self) -> pl.DataFrame:
+        """Return `tables.DRIVER_CALLS`."""
+        levels = dict(self.rows("ENUM_API_TYPE", "id", "name"))
+        found = [
+            (levels.get(kind, ""), self._text(name), start, end)
+            for start, end, name, kind in self.rows(_DRIVER, "startNs", "endNs", "name", "type")
+        ]
+        table = pl.DataFrame(found, schema=tables.DRIVER_CALLS, orient="row", strict=False)
+        return table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
 
     def process(self) -> int:
         """Return the pid of the job: the upper half of its threads' numbers."""

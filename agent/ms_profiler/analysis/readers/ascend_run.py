@@ -16,7 +16,6 @@ _RANK_DIRECTORY: Final = re.compile(r"rank_?(?P<rank>\d{1,9})")
 _THEIRS: Final = {
     layout.COMMUNICATION: "this version does not split exchanges into transfers and waits",
     layout.COMMUNICATION_MATRIX: "this version does not split exchanges into links",
-    layout.API_STATISTIC: "this version does not sum up calls of CANN",
     layout.MEMORY_RECORD: "this version reads no memory from another tool's result",
 }
 

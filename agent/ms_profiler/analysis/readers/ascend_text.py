@@ -70,6 +70,7 @@ def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording
         _tasks(events, rows),
         there,
         unmarked=layout.TRACE_VIEW in there and events.of_process(OVERLAP).is_empty(),
+        calls=_calls(events),
     )
     computing = device.tasks.filter(~pl.col("exchange"))
     if computing.height and computing["type"].is_null().all():
@@ -107,6 +108,17 @@ def _host(events: trace_events.Events) -> pl.DataFrame:
         pl.col("tid").cast(pl.Int64, strict=False).fill_null(0).alias("thread"),
         "name",
         kinds.zip_with(~driver, pl.Series([int(Category.OTHER)], dtype=pl.UInt8)),
+        "start_ns",
+        "end_ns",
+    )
+
+
+def _calls(events: trace_events.Events) -> pl.DataFrame:
+    """Return the calls of the driver: the part of the name behind the @, and the level that an argument names."""
+    spans = events.of_process(_DRIVER)
+    return spans.select(
+        pl.coalesce(events.arguments(spans, "level"), pl.lit("")).alias("level"),
+        pl.col("name").str.replace(r"^\w+@", ""),
         "start_ns",
         "end_ns",
     )

@@ -47,5 +47,6 @@ DERIVED: tuple[core.Writer, ...] = (
     step_trace_time,
     kernel_details,
     op_statistic,
+    api_statistic,
     summary,
 )

@@ -4,6 +4,9 @@ from typing import Final
 
 import polars as pl
 
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.tables import Form
+
 #: what stands for the device and the core of what ran on the processor
 HOST: Final = "host"
 #: text where a column has no meaning
@@ -24,3 +27,11 @@ def microseconds(nanoseconds: pl.Expr) -> pl.Expr:
 def mean(total: str, count: str) -> pl.Expr:
     """Return the quotient of two columns of whole numbers, rounded to a whole number."""
     return (pl.col(total) + pl.col(count).cast(pl.Int64) // 2) // pl.col(count).cast(pl.Int64)
+
+
+def device_id(measures: Measures) -> list[pl.Expr]:
+    """Return the column of the device, which the tables of torch_npu do not have."""
+    device = measures.recording.device
+    if device is None:
+        return [pl.lit(HOST).alias("Device_id")]
+    return [pl.lit(measures.recording.info.device_id).alias("Device_id")] if device.form == Form.MINDSPORE else []

@@ -38,7 +38,7 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
         ratio = own / pl.max_horizontal(own.sum(), 1)
         types = measures.operators.with_columns(ratio=ratio, core=pl.lit(HOST_CPU))
     table = types.select(
-        *_device(measures),
+        *numbers.device_id(measures),
         pl.col("name").alias("OP Type"),
         pl.col("core").alias("Core Type"),
         pl.col("count").alias("Count"),
@@ -50,14 +50,6 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
         *([] if kernels else [numbers.microseconds(own).alias("Self Time(us)")]),
     )
     table.write_csv(stream, float_precision=3)
-
-
-def _device(measures: Measures) -> list[pl.Expr]:
-    """Return the column of the device, which the tables of torch_npu do not have."""
-    device = measures.recording.device
-    if device is None:
-        return [pl.lit(numbers.HOST).alias("Device_id")]
-    return [pl.lit(measures.recording.info.device_id).alias("Device_id")] if device.form == Form.MINDSPORE else []
 
 
 def _untyped(measures: Measures) -> bool:
