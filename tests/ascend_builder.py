@@ -68,7 +68,7 @@ class AscendBuilder:
             yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
             label = "CPU" if pid in (PID, CANN) else "NPU"
             yield {"ph": "M", "name": "process_labels", "pid": pid, "tid": 0, "args": {"labels": label}}
-        yield self._span(CANN, PID, "Node@launch", 1, 2)
+        yield self._span(CANN, PID, "Node@launch", 1, 2, level="node")
         for number, start, end in self.steps:
             yield self._span(PID, PID, f"ProfilerStep#{number}", start, end, cat="cpu_op")
         for name, start, end, thread in self.calls:

@@ -48,7 +48,9 @@ def test_calls_of_the_driver_launch_where_the_framework_is_not_known(tmp_path):
         "INSERT INTO CANN_API SELECT 1700000000000001000, 1700000000000002000, 10000, 18219251275923, 0, 0",
         "DROP TABLE CONNECTION_IDS",
     )
-    assert read(path).device.tasks["launch_ns"].to_list() == [1700000000000001000, None, None]
+    device = read(path).device
+    assert device.tasks["launch_ns"].to_list() == [1700000000000001000, None, None]
+    assert device.calls.select("level", "start_ns").rows() == [("node", 1700000000000001000)]
 
 
 @pytest.mark.parametrize("table", ["PYTORCH_API", "CANN_API", "STEP_TIME", "COMMUNICATION_OP", "ENUM_API_TYPE"])

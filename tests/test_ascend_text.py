@@ -16,6 +16,7 @@ def test_table_and_trace_together(tmp_path):
     rows, recording = tasks(sample(tmp_path).text())
     assert rows == TASKS and not recording.counts.damaged and recording.device.unmarked
     assert recording.device.files == ["trace_view.json", "kernel_details.csv"]
+    assert recording.device.calls.select("level", "name").rows() == [("node", "launch")]
     assert recording.steps.select("number", "source").rows() == [(1, 1)]
     named = dict(zip(recording.names, range(100), strict=False))
     assert {recording.names[row[0]]: row[1] for row in recording.spans.select("name", "category").iter_rows()} == {

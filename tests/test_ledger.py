@@ -24,7 +24,7 @@ def test_what_is_missing_is_added_and_listed(tmp_path):
     derived = read_summary(str(path))["derived"]
     assert derived["written"].keys() == {f"{layout.OUTPUT}/{name}" for name in names}
     assert derived["kept"] == [f"{layout.OUTPUT}/{name}" for name in (layout.TRACE_VIEW, layout.KERNEL_DETAILS)]
-    assert Ledger(str(path)).ours() == derived["written"].keys()
+    assert Ledger(str(path)).ours == derived["written"].keys()
 
 
 def test_a_file_of_somebody_else_stays(tmp_path):
@@ -71,7 +71,7 @@ def test_what_the_summary_says_is_checked(tmp_path):
     path = result(tmp_path).text()
     content = {"product": {"name": "ms-profiler"}, "derived": {"written": {f"{layout.OUTPUT}/trace_view.json": "0"}}}
     (path / layout.SUMMARY).write_text(json.dumps(content))
-    assert Ledger(str(path)).ours() == frozenset()
+    assert Ledger(str(path)).ours == frozenset()
 
 
 def test_elsewhere_everything_is_ours(tmp_path):

@@ -107,7 +107,7 @@ def _analyse(
             core.write(artefact, measures, pretty=pretty)
     else:
         ledger = Ledger(target)
-        recording = foreign.read(path, ledger.ours())
+        recording = foreign.read(path, ledger.ours)
         measures = measure(recording, chosen)
         measures.target = target
         for artefact in DERIVED:

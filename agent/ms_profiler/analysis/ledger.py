@@ -24,14 +24,12 @@ class Ledger:
     def __init__(self, directory: str) -> None:
         self.directory = directory
         known = read_summary(directory)
-        device = known.get("derived") if known else None
-        written = device.get("written", {}) if isinstance(device, dict) else {}
-        self._digests: dict[str, str] = written if isinstance(written, dict) else {}
+        derived = known.get("derived") if known else None
+        written = derived.get("written") if isinstance(derived, dict) else None
+        digests = written.items() if isinstance(written, dict) else ()
+        #: paths, relative to the directory, of the files that are as we left them
+        self.ours = frozenset(path for path, digest in digests if digest == _digest(directory, path))
         self._summary = known is not None
-
-    def ours(self) -> frozenset[str]:
-        """Return the paths, relative to the directory, of the files that are as we left them."""
-        return frozenset(path for path in self._digests if self._digests[path] == _digest(self.directory, path))
 
     def write(self, writer: core.Writer, measures: Measures, *, pretty: bool) -> None:
         """Write one artefact, unless a file of somebody else is in its place; tell the measures which of both.
@@ -43,7 +41,7 @@ class Ledger:
         """
         path = writer.path(measures)
         there = os.path.lexists(os.path.join(self.directory, path))
-        if there and path not in self.ours() and not (path == layout.SUMMARY and self._summary):
+        if there and path not in self.ours and not (path == layout.SUMMARY and self._summary):
             measures.kept.append(path)
         elif core.write(writer, measures, pretty=pretty) is not None:
             measures.written[path] = _digest(self.directory, path)
