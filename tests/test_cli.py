@@ -7,6 +7,7 @@ from pathlib import Path
 
 import ms_profiler
 import pytest
+from ascend_builder import sample
 from ms_profiler import cli
 from ms_profiler.cli import summary as summary_command
 from ms_profiler.store import layout
@@ -163,6 +164,63 @@ def test_summary_is_made_anew_when_it_has_to_be(tmp_path, why):
         file.write_text("{")
     assert summary_command._outdated(str(path))
     assert run("summary", path).stdout.startswith("30 %")
+
+
+@pytest.mark.parametrize("form", ["text", "database"])
+def test_a_result_of_another_tool(tmp_path, form):
+    made = sample(tmp_path)
+    path = made.text() if form == "text" else made.database()
+    done = run("analyse", tmp_path)
+    # computing 10-40 of 10-50, communication alone 40-50
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (f"75 % of the device's time is spent computing; 67 % of the kernel time is MatMul. {path}\n")
+    shown = run("summary", path).stdout
+    assert "only communication" in shown and "step_trace_time.csv" in shown
+    assert not summary_command._outdated(str(path))
+    done = run("analyse", path, "--step-list", "7")
+    assert done.returncode == 2 and "none of the steps 7 to 7" in done.stderr
+    done = run("analyse", path, "--output", tmp_path / "out", "--pretty")
+    assert done.stdout.endswith(f" {tmp_path / 'out' / path.name}\n")
+
+
+def test_a_summary_that_is_not_ours_is_an_error(tmp_path):
+    path = sample(tmp_path).text()
+    (path / layout.SUMMARY).write_text("{}")
+    done = run("summary", path)
+    assert done.returncode == 2 and "--output DIR" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_damage_of_another_tool_is_a_warning(tmp_path):
+    path = sample(tmp_path).text()
+    trace = path / layout.OUTPUT / layout.TRACE_VIEW
+    content = trace.read_text()
+    trace.write_text(content[: len(content) * 3 // 4])
+    done = run("analyse", path)
+    assert done.returncode == 0 and done.stderr.startswith(f"ms-profiler: not all of {path} could be read: trace_view")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]"])
+def test_nothing_readable_of_another_tool_is_one_line_and_exit_code_2(tmp_path, content):
+    path = sample(tmp_path).text(table=False)
+    (path / layout.OUTPUT / layout.TRACE_VIEW).write_text(content)
+    done = run("analyse", path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ms-profiler: ") and done.stderr.count("\n") == 1
+    # and nothing was written
+    assert sorted(file.name for file in path.rglob("*")) == [
+        "ASCEND_PROFILER_OUTPUT",
+        "profiler_info_0.json",
+        "trace_view.json",
+    ]
+
+
+def test_a_trace(tmp_path):
+    path = tmp_path / "a.pt.trace.json"
+    path.write_text(json.dumps([{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]))
+    assert run("summary", tmp_path).stdout.startswith("100 % of the device's time is spent computing")
+    done = run("analyse", path)
+    assert done.returncode == 0 and done.stdout.endswith(f" {tmp_path / 'a.pt.trace_analysis'}\n")
 
 
 def test_reader_that_leaves_early_is_no_error(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 import jsonschema
 import ms_profiler.analysis.report
 import pytest
+from ascend_builder import sample
 from ms_profiler.analysis import engine
 from ms_profiler.errors import DependencyError, StoreError, UsageError
 from ms_profiler.store import format as fmt
@@ -53,6 +54,30 @@ def test_schema_is_a_schema_and_rejects_what_it_should(tmp_path):
     assert set(summary) == set(SCHEMA["properties"])
     _, summary = analyse(compiled(tmp_path / "kernels"))
     assert set(summary["kernels"]) == set(SCHEMA["properties"]["kernels"]["properties"])
+
+
+@pytest.mark.parametrize("form", ["text", "database", "trace"])
+def test_results_of_other_tools_have_the_same_summary(tmp_path, form):
+    made = sample(tmp_path)
+    path = made.database() if form == "database" else made.text()
+    if form == "trace":
+        path = path / layout.OUTPUT / layout.TRACE_VIEW
+    (result,) = engine.analyse([path])
+    summary = summary_of(result.directory)
+    assert set(summary) == set(SCHEMA["properties"])
+    assert summary["verdict"] == result.verdict and summary["steps"]["count"] == 1
+    assert result.warning == ""
+
+
+def test_a_recording_is_analysed_elsewhere(tmp_path):
+    path = write_training(tmp_path / "in")
+    (path / "profiler_info_9.json").touch()
+    (result,) = engine.analyse([path], output=str(tmp_path / "out"))
+    assert result.directory == str(tmp_path / "out" / path.name)
+    assert summary_of(result.directory)["derived"] is None
+    assert sorted(file.name for file in path.iterdir()) == [layout.FRAMEWORK, "profiler_info_9.json"]
+    engine.analyse([path])
+    assert artefacts(Path(result.directory)) == artefacts(path)
 
 
 def test_plain_training(tmp_path):

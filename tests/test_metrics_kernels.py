@@ -6,7 +6,11 @@ from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
 
 NAMES = pl.DataFrame(
-    {"full_name": ["Default/a-A/Mul-op0", "Default/b-B/Mul-op1", "Add"], "type": ["Mul", "Mul", "Add"]}
+    {
+        "full_name": ["Default/a-A/Mul-op0", "Default/b-B/Mul-op1", "Add"],
+        "type": ["Mul", "Mul", "Add"],
+        "core": ["HOST_CPU"] * 3,
+    }
 )
 TEXTS = pl.Series(["", "a", "b"])
 
@@ -31,7 +35,7 @@ def sums():
 
 def test_sums_by_type_name_and_module():
     types = kernels.by_type(sums(), NAMES)
-    assert types.drop("ratio").rows() == [("Add", 1, 530, 530, 530), ("Mul", 4, 470, 20, 300)]
+    assert types.drop("ratio", "core").rows() == [("Add", 1, 530, 530, 530), ("Mul", 4, 470, 20, 300)]
     assert types["ratio"].to_list() == pytest.approx([0.53, 0.47])
     assert kernels.by_name(sums(), NAMES).select("name", "count", "total_ns").rows() == [
         ("Add", 1, 530),

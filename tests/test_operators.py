@@ -1,4 +1,6 @@
+import polars as pl
 import pytest
+from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import dataset, operators
 from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.store.format import Category
@@ -73,3 +75,12 @@ def test_data_operations(store):
     thread.span("forward", Category.FORWARD, 600, 900)
     recording = readers_store.read(str(store.write()))
     assert dataset.waits(recording.spans, recording.names).rows() == [("next", 2, 400, 300), ("map", 1, 50, 50)]
+
+
+def test_calls_of_a_driver_by_level():
+    rows = [("node", "launch", 0, 10), ("node", "launch", 20, 50), ("acl", "launch", 0, 5)]
+    calls = pl.DataFrame(rows, schema=tables.DRIVER_CALLS, orient="row")
+    assert operators.by_level(calls).sort("level").rows() == [
+        ("acl", "launch", 1, 5, 5, 5, 25),
+        ("node", "launch", 2, 40, 10, 30, 1000),
+    ]

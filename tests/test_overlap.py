@@ -34,6 +34,7 @@ def test_communication_beside_the_computation_overlaps(store):
         "overlapped": 20,
         "not_overlapped": 10,
         "free": 20,
+        "bubble": 0,
         "preparing": 10,
     }
 

@@ -102,8 +102,8 @@ class Options:
     export_type: tuple[str, ...] = _option(
         ("text",),
         Choices("text", "db", "kineto"),
-        "Forms of the result: files, always written; a database; the timeline as PyTorch's Kineto writes it, for Holistic "
-        "Trace Analysis, in the folder `KINETO`.",
+        "Forms of the result: files, always written; a database; the timeline as PyTorch's Kineto writes it, for "
+        "Holistic Trace Analysis, in the folder `KINETO`.",
         inert="this version writes no database",
         inert_choice="db",
     )

@@ -1,12 +1,11 @@
-"""Analyse result directories: store -> tables -> metrics -> artefacts, one directory after the other."""
+"""Analyse result directories: what was recorded -> tables -> metrics -> artefacts, one directory after the other."""
 
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ms_profiler.analysis import cpus
+from ms_profiler.analysis import cpus, inputs
 from ms_profiler.errors import DependencyError, StoreError, UsageError
-from ms_profiler.store import layout
 
 #: told the directory and the slots read so far
 Progress = Callable[[str, int], None]
@@ -17,7 +16,7 @@ class Result:
     """What became of one directory.
 
     Attributes:
-        directory: the result directory.
+        directory: the result directory: that which holds what was derived.
         verdict: the biggest finding, one sentence.
         warning: what could not be read; empty when everything could.
         error: why nothing was analysed, where another directory of the same call was; empty otherwise.
@@ -39,17 +38,21 @@ def analyse(
     max_processes: int | None = None,
     data_simplification: bool = True,
     progress: Progress | None = None,
+    output: str | None = None,
 ) -> list[Result]:
     """Analyse the recordings in `directories` and write the artefacts into each.
 
+    In a directory that another tool wrote, nothing of that tool's is replaced or removed: what it lacks is added.
+
     Args:
-        directories: result directories, or parents of some.
+        directories: result directories, parents of some, or traces.
         step_list: consecutive step numbers to keep to.
         pretty: format JSON for people.
         max_processes: processors to use at most; by default all that the affinity mask and the control group allow.
         data_simplification: remove intermediate files. The store is raw data and stays either way, and this analysis
             leaves no intermediates.
         progress: called while reading.
+        output: a directory that receives one of its own for each result, in place of these.
 
     Raises:
         StoreError: no directory holds anything that can be read.
@@ -66,7 +69,7 @@ def analyse(
     results: list[Result] = []
     for directory in found:
         try:
-            results.append(_analyse(directory, chosen, pretty, progress))
+            results.append(_analyse(directory, output, chosen, pretty, progress))
         except StoreError as error:
             if len(found) == 1:
                 raise
@@ -77,37 +80,40 @@ def analyse(
 
 
 def find(directories: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Return the result directories among `directories` and one level below them.
+    """Return the results and traces among `directories` and one level below them.
 
     Raises:
         StoreError: there is none.
     """
-    found: list[str] = []
-    for directory in [os.fspath(item) for item in directories]:
-        if os.path.isdir(layout.framework_dir(directory)):
-            below = [directory]
-        else:
-            below = [os.path.join(directory, name) for name in _names(directory) if name.endswith(layout.SUFFIX)]
-            below = [path for path in below if os.path.isdir(layout.framework_dir(path))]
-        if not below:
-            raise StoreError(f"{directory} holds no recording.")
-        found += [path for path in below if path not in found]
-    return found
+    return inputs.find([os.fspath(item) for item in directories])
 
 
-def _analyse(directory: str, chosen: list[int] | None, pretty: bool, progress: Progress | None) -> Result:
+def _analyse(
+    path: str, output: str | None, chosen: list[int] | None, pretty: bool, progress: Progress | None
+) -> Result:
     # Polars takes 0.2 s to import, which is for nothing when there is no such directory
+    from ms_profiler.analysis.ledger import Ledger
     from ms_profiler.analysis.measures import measure
-    from ms_profiler.analysis.readers import store
+    from ms_profiler.analysis.readers import foreign, store
     from ms_profiler.analysis.thinning import thin
-    from ms_profiler.analysis.writers import ARTEFACTS, core
+    from ms_profiler.analysis.writers import ARTEFACTS, DERIVED, core
 
-    recording = store.read(directory, None if progress is None else lambda slots: progress(directory, slots))
-    measures = measure(thin(recording, chosen), chosen)
-    for artefact in ARTEFACTS:
-        core.write(artefact, measures, pretty=pretty)
+    target = inputs.result(path, output)
+    if inputs.kind(path) == inputs.Kind.STORE:
+        recording = store.read(path, None if progress is None else lambda slots: progress(path, slots))
+        measures = measure(thin(recording, chosen), chosen)
+        measures.target = target
+        for artefact in ARTEFACTS:
+            core.write(artefact, measures, pretty=pretty)
+    else:
+        ledger = Ledger(target)
+        recording = foreign.read(path, ledger.ours)
+        measures = measure(recording, chosen)
+        measures.target = target
+        for artefact in DERIVED:
+            ledger.write(artefact, measures, pretty=pretty)
     counts = recording.counts
-    return Result(directory, measures.finding.sentence, counts.describe(), slots=counts.slots)
+    return Result(target, measures.finding.sentence, counts.describe(), slots=counts.slots)
 
 
 def _consecutive(step_list: Sequence[int] | None) -> list[int] | None:
@@ -117,10 +123,3 @@ def _consecutive(step_list: Sequence[int] | None) -> list[int] | None:
     if not numbers or numbers != list(range(numbers[0], numbers[-1] + 1)):
         raise UsageError(f"A step list has to be consecutive integers, not {list(step_list)}.")
     return numbers
-
-
-def _names(directory: str) -> list[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except OSError as error:
-        raise StoreError(f"{directory}: {error.strerror}.") from error

@@ -13,6 +13,7 @@ import polars as pl
 from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.metrics import binding, intervals, kernels, overlap
 from ms_profiler.analysis.metrics.communication import COLLECTIVES, called
+from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.phases import GRAPH_OWNERS
 from ms_profiler.analysis.metrics.scopes import Scope
 from ms_profiler.analysis.metrics.steps import Steps
@@ -234,9 +235,9 @@ class _Intake:
         self.times.append(overlap.sum_up(states))
         self.states.append(self._kept(states))
 
-    def _described(self, row: int) -> tuple[str, str, str | None, str | None]:
+    def _described(self, row: int) -> tuple[str, str, str, str | None, str | None]:
         scope = self.scopes[row]
-        return scope.type, scope.path, scope.module, scope.kind
+        return scope.type, HOST_CPU, scope.path, scope.module, scope.kind
 
     def _touches(self, window: tables.Window) -> bool:
         return window.start_ns < self.within[1] and window.end_ns > self.within[0]

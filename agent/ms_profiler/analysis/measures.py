@@ -1,12 +1,12 @@
 """Every metric of one run, computed once and handed to every writer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import polars as pl
 
-from ms_profiler.analysis import kernels, tables
+from ms_profiler.analysis import device, kernels, tables
 from ms_profiler.analysis.metrics import (
     advice,
     communication,
@@ -49,6 +49,9 @@ class Measures:
         memory: `tables.MEMORY`, where it was asked for.
         pipelines: dataset pipelines whose operators were watched, the one with the most samples first.
         run_ns: from the first to the last record.
+        target: the directory that receives what is derived; that of the recording by default.
+        written: digests of the files that were derived from another tool's result, by path in `target`.
+        kept: paths there where a file of somebody else stands in place of a derived one.
     """
 
     recording: tables.Recording
@@ -73,6 +76,9 @@ class Measures:
     completeness: dict[str, Any]
     cost: dict[str, Any]
     run_ns: int
+    target: str = ""
+    written: dict[str, str] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
 
     @cached_property
     def host_operators(self) -> pl.DataFrame:
@@ -124,9 +130,15 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     first, last = int(_least(recording.processes["first_ns"])), int(_most(recording.processes["last_ns"]))
     before_ns = int(used.table["end_ns"][compiled[-1]]) - first if compiled else 0
     recorded = used.recorded.height
-    stream = kernels.collect(
-        recording, used, overlap.computing(pieces), overlap.communicating(spans, pieces, used), chosen is not None
-    )
+    restricted = chosen is not None
+    if recording.device is not None:
+        stream = device.collect(recording, recording.device, used, restricted)
+        calls = device.calls(recording.device, used)
+    else:
+        stream = kernels.collect(
+            recording, used, overlap.computing(pieces), overlap.communicating(spans, pieces, used), restricted
+        )
+        calls = communication.calls(recording, used, stream.table, stream.names, stream.texts)
     types = by_type(stream.sums, stream.names)
     watched = pipeline_reader.read(recording)
     memory = memory_reader.read(recording)
@@ -145,17 +157,20 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         stream=stream,
         sums=sums,
         types=types,
-        calls=communication.calls(recording, used, stream.table, stream.names, stream.texts),
+        calls=calls,
         operators=operators.by_name(sums, recording.names, Category.OP),
         modules=operators.by_name(sums, recording.names, Category.MODULE),
         waits=dataset.waits(spans, recording.names),
         memory=memory,
         pipelines=pipelines.pipelines(watched),
-        finding=verdict.finding(shares, used.source, recorded, compile_ns, before_ns, last - first, types),
+        finding=verdict.finding(shares, used.source, recorded, compile_ns, before_ns, last - first, types)
+        if recording.device is None
+        else verdict.of_device(stream.times, types),
         advice=[],
         completeness=completeness.completeness(recording, [*stream.lost, *pipelines.lost(watched, first)]),
         cost=cost.cost(recording, last - first),
         run_ns=last - first,
+        target=recording.directory,
     )
     measures.advice = advice.advice(
         shares, steps.statistics(measures.steady), len(compiled), recorded, measures.pipelines

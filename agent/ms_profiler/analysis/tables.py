@@ -7,6 +7,7 @@ into `names`, so that ten million spans stay ten million times a few machine wor
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 
 import polars as pl
 
@@ -123,11 +124,31 @@ KERNELS = pl.Schema(
     }
 )
 
+#: one per task that computed or exchanged data on an accelerator, as another tool recorded it, by start
+TASKS = pl.Schema(
+    {
+        "stream": pl.UInt32,
+        "name": pl.String,
+        "type": pl.String,  # of the operator; null where not known
+        "core": pl.String,  # what ran it
+        "group": pl.String,  # of ranks; null for what exchanges nothing
+        "shapes": pl.String,  # of inputs; null where not known
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "exchange": pl.Boolean,
+        "launch_ns": pl.Int64,  # when the host launched it; null where not known
+    }
+)
+
+#: one per call of a device's driver on the host, by start
+DRIVER_CALLS = pl.Schema({"level": pl.String, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
+
 #: one per kernel name; kernels name their row
 KERNEL_NAMES = pl.Schema(
     {
         "full_name": pl.String,  # as the framework shows it
         "type": pl.String,  # its primitive
+        "core": pl.String,  # what ran it
         "scope": pl.String,  # what stands before the last part, empty without one
         "module": pl.String,  # by its scope, null where that names none
         "class": pl.String,  # of that module
@@ -158,6 +179,33 @@ class Window:
     drained: int | None
 
 
+class Form(Enum):
+    """Whose formulas hold for a result of another tool."""
+
+    MINDSPORE = "mindspore"
+    TORCH_NPU = "torch_npu"
+    KINETO = "kineto"
+
+
+@dataclass
+class Device:
+    """What an accelerator did, as another tool recorded it.
+
+    Attributes:
+        form: who recorded it.
+        tasks: `TASKS`.
+        files: that were read, by name.
+        unmarked: the timeline that was read has no lanes of the overlap analysis.
+        calls: `DRIVER_CALLS`.
+    """
+
+    form: Form
+    tasks: pl.DataFrame
+    files: list[str]
+    unmarked: bool = False
+    calls: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=DRIVER_CALLS))
+
+
 @dataclass
 class Recording:
     """One result directory, read.
@@ -175,6 +223,8 @@ class Recording:
         sums: fine-grained spans by name, as of `metrics.operators.sum_up`, where `spans` does not hold all of them.
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
         windows: of the kernel stream, by process and start.
+        device: what ran on an accelerator; None for our own recordings, and where there was none.
+        foreign: another tool recorded it.
     """
 
     directory: str
@@ -194,3 +244,5 @@ class Recording:
     sums: pl.DataFrame | None = None
     detailed: list[int] | None = None
     windows: list[Window] = field(default_factory=list)
+    device: Device | None = None
+    foreign: bool = False

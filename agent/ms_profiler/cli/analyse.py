@@ -9,15 +9,20 @@ from ms_profiler.errors import StoreError
 from ms_profiler.log import PREFIX
 
 NAME = "analyse"
-HELP = "analyse recordings: write timeline, tables and summary into each result directory"
+HELP = (
+    "analyse recordings and results of other profilers: write timeline, tables and summary into each result directory"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("directories", nargs="+", metavar="DIR", help="a result directory, or a parent of several")
+    parser.add_argument(
+        "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
+    )
     # for the job that starts this at its end: one line for the first directory, as that job would print it
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--step-list", type=_steps, metavar="N,N|N-M", help="keep to these consecutive steps")
+    parser.add_argument("--output", metavar="DIR", help="write below this directory, not into the results themselves")
     parser.add_argument("--pretty", action="store_true", help="format JSON for people")
     parser.add_argument("--max-process-number", type=int, metavar="N", help="use N processors at most")
     parser.add_argument(
@@ -39,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
         max_processes=args.max_process_number,
         data_simplification=args.data_simplification,
         progress=progress,
+        output=args.output,
     )
     if progress is not None:
         progress.clear()

@@ -5,8 +5,8 @@ import json
 import os
 from typing import Any
 
-from ms_profiler.analysis import engine
-from ms_profiler.errors import DependencyError
+from ms_profiler.analysis import engine, inputs
+from ms_profiler.errors import DependencyError, StoreError
 from ms_profiler.store import layout
 
 NAME = "summary"
@@ -15,37 +15,47 @@ HELP = "show a result on the terminal, analysing it first where that has not bee
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("directories", nargs="+", metavar="DIR", help="a result directory, or a parent of several")
+    parser.add_argument(
+        "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the summary of each result directory."""
     try:
+        from ms_profiler.analysis.ledger import read_summary
         from ms_profiler.analysis.report import terminal
     except ModuleNotFoundError as error:
         raise DependencyError(f"Showing a summary needs Rich ({error}).") from error
-    for directory in engine.find(args.directories):
-        if _outdated(directory):
-            engine.analyse([directory])
+    for path in engine.find(args.directories):
+        directory = inputs.result(path)
+        if _outdated(path):
+            engine.analyse([path])
+        if read_summary(directory) is None:
+            remedy = f"Write somewhere else: `ms-profiler analyse {path} --output DIR`."
+            raise StoreError(f"{directory} holds a {layout.SUMMARY} of another tool.", remedy)
         terminal.show(_load(directory), directory)
     return 0
 
 
-def _outdated(directory: str) -> bool:
-    """Tell whether there is no usable summary, or the store has changed since it was written."""
-    path = os.path.join(directory, layout.SUMMARY)
+def _outdated(path: str) -> bool:
+    """Tell whether there is no usable summary, or what it is of has changed since it was written."""
+    directory = inputs.result(path)
     try:
-        written = os.stat(path).st_mtime_ns
+        written = os.stat(os.path.join(directory, layout.SUMMARY)).st_mtime_ns
         running = any(process["state"] == "running" for process in _load(directory)["run"]["processes"])
-        changed = max(os.stat(file).st_mtime_ns for file in _store_files(directory))
+        changed = max(os.stat(file).st_mtime_ns for file in _sources(path))
     except (OSError, ValueError, KeyError, TypeError):
         return True  # no summary, one that cannot be read, or files of a run that is going on
     return running or changed > written
 
 
-def _store_files(directory: str) -> list[str]:
-    walk = os.walk(layout.framework_dir(directory))
-    return [os.path.join(folder, name) for folder, _, names in walk for name in names]
+def _sources(path: str) -> list[str]:
+    kind = inputs.kind(path)
+    if kind == inputs.Kind.TRACE:
+        return [path]
+    folder = layout.framework_dir(path) if kind == inputs.Kind.STORE else layout.output_dir(path)
+    return [os.path.join(below, name) for below, _, names in os.walk(folder) for name in names]
 
 
 def _load(directory: str) -> dict[str, Any]:

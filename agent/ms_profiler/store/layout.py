@@ -25,6 +25,8 @@ DIRECTORY_MODE: Final = 0o750
 FILE_MODE: Final = 0o640
 
 SUFFIX: Final = "_ascend_ms"
+#: of the results of torch_npu's profiler, which has the same layout
+TORCH_SUFFIX: Final = "_ascend_pt"
 FRAMEWORK: Final = "FRAMEWORK"
 OUTPUT: Final = "ASCEND_PROFILER_OUTPUT"
 KINETO: Final = "KINETO"
@@ -35,6 +37,7 @@ PROCESS_INFO: Final = "process_info.json"
 SUMMARY: Final = "summary.json"
 METADATA: Final = "profiler_metadata.json"
 TRACE_VIEW: Final = "trace_view.json"
+OVERLAP_ANALYSIS: Final = "overlap_analysis.json"
 STEP_TRACE_TIME: Final = "step_trace_time.csv"
 DATASET: Final = "dataset.csv"
 KERNEL_DETAILS: Final = "kernel_details.csv"

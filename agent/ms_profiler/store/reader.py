@@ -32,6 +32,7 @@ class ReadCounts:
         empty_files: segments that were made and never written; nothing is lost with them.
         damaged_kernels: kernels whose record cannot be read, or whose time is none of its window's.
         damaged_memory: records of the framework's allocator that cannot be read.
+        damaged_events: events of another tool's trace that cannot be read.
         damaged_files: (name, reason) of each file that was left out.
     """
 
@@ -44,6 +45,7 @@ class ReadCounts:
     empty_files: int = 0
     damaged_kernels: int = 0
     damaged_memory: int = 0
+    damaged_events: int = 0
     damaged_files: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -55,7 +57,12 @@ class ReadCounts:
     def damaged(self) -> bool:
         """Tell whether anything that was recorded could not be read."""
         return bool(
-            self.lost or self.missing_strings or self.damaged_kernels or self.damaged_memory or self.damaged_files
+            self.lost
+            or self.missing_strings
+            or self.damaged_kernels
+            or self.damaged_memory
+            or self.damaged_events
+            or self.damaged_files
         )
 
     def describe(self) -> str:
@@ -68,6 +75,7 @@ class ReadCounts:
             "records without their name": self.missing_strings,
             "kernels that cannot be read": self.damaged_kernels,
             "records of memory that cannot be read": self.damaged_memory,
+            "events that cannot be read": self.damaged_events,
         }
         parts = [f"{number} {what}" for what, number in numbers.items() if number]
         return "; ".join([*parts, *(f"{name}: {reason}" for name, reason in self.damaged_files)])

@@ -28,6 +28,7 @@ def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dic
         "empty_files": counts.empty_files,
         "damaged_kernels": counts.damaged_kernels,
         "damaged_memory": counts.damaged_memory,
+        "damaged_events": counts.damaged_events,
         "unfinished_spans": int(recording.spans["unfinished"].sum()),
         "lost_windows": [*lost_windows(recording), *lost],
         "damaged_files": [{"file": name, "reason": reason} for name, reason in counts.damaged_files],

@@ -9,6 +9,9 @@ from ms_profiler.analysis.metrics.operators import TOP
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import milliseconds
 
+#: what ran the kernels that a framework runs on a processor
+HOST_CPU: Final = "HOST_CPU"
+
 _KEYS: Final = ["kernel", "module", "bound", "part"]
 
 
@@ -23,6 +26,21 @@ def waits(executions: pl.DataFrame) -> pl.DataFrame:
     ends = pl.col("start_ns") + pl.col("duration_ns")
     gap = pl.col("start_ns") - ends.cum_max().shift(1).over("lane")
     return executions.sort("lane", "start_ns", maintain_order=True).with_columns(
+        wait_ns=gap.clip(lower_bound=0).fill_null(0)
+    )
+
+
+def waits_on_device(tasks: pl.DataFrame) -> pl.DataFrame:
+    """Sort tasks by start, and add `wait_ns` as Ascend's tools count it.
+
+    wait(i) = start(i) - end(i - 1) in order of start, whatever the stream, 0 for the first and where the two overlap.
+    So a kernel beside a long exchange waited since the kernel before it, not for the exchange.
+
+    Args:
+        tasks: `start_ns`, `end_ns`.
+    """
+    gap = pl.col("start_ns") - pl.col("end_ns").shift(1)
+    return tasks.sort("start_ns", "end_ns", maintain_order=True).with_columns(
         wait_ns=gap.clip(lower_bound=0).fill_null(0)
     )
 
@@ -57,7 +75,7 @@ def add_up(sums: list[pl.DataFrame], keys: list[str] | None = None) -> pl.DataFr
 
 
 def by_type(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Return `name` (the primitive), `count`, `total_ns`, `min_ns`, `max_ns`, `ratio`, most time first.
+    """Return `name` (the primitive), `core`, `count`, `total_ns`, `min_ns`, `max_ns`, `ratio`, most time first.
 
     ratio = total / total of all kernels.
 
@@ -65,16 +83,16 @@ def by_type(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
         sums: of `sum_up`.
         names: `tables.KERNEL_NAMES`.
     """
-    return _ranked(sums, names["type"].gather(sums["kernel"]))
+    return _ranked(sums, names["type"].gather(sums["kernel"]), names["core"].gather(sums["kernel"]))
 
 
 def by_name(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Return the same as `by_type` for each name of a kernel."""
+    """Return the same as `by_type`, without cores, for each name of a kernel."""
     return _ranked(sums, names["full_name"].gather(sums["kernel"]))
 
 
 def by_module(sums: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
-    """Return the same as `by_type` for each module, as far as it is known."""
+    """Return the same as `by_type`, without cores, for each module, as far as it is known."""
     return _ranked(sums, texts.gather(sums["module"]))
 
 
@@ -117,11 +135,11 @@ def as_operators(table: pl.DataFrame) -> pl.DataFrame:
     return table.select("name", "count", "total_ns", pl.col("total_ns").alias("self_ns"), "max_ns")
 
 
-def _ranked(sums: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+def _ranked(sums: pl.DataFrame, names: pl.Series, *others: pl.Series) -> pl.DataFrame:
     total = max(int(sums["total_ns"].sum()), 1)
-    named = sums.with_columns(names.alias("name")).drop_nulls("name")
+    named = sums.with_columns(names.alias("name"), *others).drop_nulls("name")
     return (
-        add_up([named], ["name"])
+        add_up([named], ["name", *(other.name for other in others)])
         .sort("total_ns", "name", descending=[True, False])
         .with_columns(ratio=pl.col("total_ns") / total)
     )

@@ -56,6 +56,22 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def by_level(calls: pl.DataFrame) -> pl.DataFrame:
+    """Sum up calls of a driver by level and name: `level`, `name` and the columns of `sum_up`, without self times.
+
+    Args:
+        calls: `tables.DRIVER_CALLS`.
+    """
+    length = pl.col("end_ns") - pl.col("start_ns")
+    return calls.group_by("level", "name").agg(
+        pl.len().cast(pl.UInt64).alias("count"),
+        length.sum().alias("total_ns"),
+        length.min().alias("min_ns"),
+        length.max().alias("max_ns"),
+        length.cast(pl.Int128).pow(2).sum().alias("squares"),
+    )
+
+
 def add_up(sums: list[pl.DataFrame]) -> pl.DataFrame:
     """Return the sums over several parts of a run.
 

@@ -71,8 +71,9 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
     """Return one row a step, in nanoseconds.
 
     stage = the step; computing, communication = union of their intervals in it; overlapped = both at once;
-    not_overlapped = communication - overlapped; free = stage - computing - not_overlapped; preparing = from the start
-    of the step to its first computation (0 without one).
+    not_overlapped = communication - overlapped; free = stage - computing - not_overlapped; bubble = 0, for what stages
+    of a pipeline wait for each other is not recorded; preparing = from the start of the step to its first computation
+    (0 without one).
 
     Args:
         pieces: of `states`.
@@ -99,6 +100,7 @@ def sum_up(pieces: pl.DataFrame) -> pl.DataFrame:
         covered(both).alias("overlapped"),
         covered(pl.col("communicating") & ~pl.col("computing")).alias("not_overlapped"),
         covered(~pl.col("computing") & ~pl.col("communicating")).alias("free"),
+        pl.lit(0, pl.Int64).alias("bubble"),
         pl.col("start_ns").min(),
         pl.col("start_ns").filter(pl.col("computing")).min().alias("first_ns"),
     )

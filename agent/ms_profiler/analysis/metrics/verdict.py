@@ -23,6 +23,12 @@ _WAITS = {
     NAMES[Category.SYNC]: "waits for the device",
     NAMES[Category.CHECKPOINT]: "writes checkpoints",
 }
+#: states of a device: what they are called as a phase, and in the sentence
+_STATES = {
+    "computing": ("computing", "is spent computing"),
+    "not_overlapped": (NAMES[Category.COMMUNICATION], _WAITS[NAMES[Category.COMMUNICATION]]),
+    "free": ("free", "is free: it waits for the host"),
+}
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,27 @@ def finding(
         return Finding(OTHER, outside, f"{_percent(outside)} of the {unit} is in code that nothing here measures.")
     subject = "The run is" if whole else "The steps are"
     return Finding(phase, share, f"{subject} dominated by {phase} ({_percent(share)}){_leading(phase, kernels)}.")
+
+
+def of_device(times: pl.DataFrame, kernels: pl.DataFrame) -> Finding:
+    """Choose the largest part of the time that a device was watched: computing, communication alone, or neither.
+
+    share = sum over the steps of one of these / of all three.
+
+    Args:
+        times: of `overlap.by_step`.
+        kernels: of `kernels.by_type`.
+    """
+    sums = {name: int(times[name].sum()) for name in _STATES}
+    total = sum(sums.values())
+    if total <= 0:
+        return Finding("nothing", 0.0, "Nothing ran on the device in the steps.")
+    kind = max(sums, key=lambda name: sums[name])
+    share = sums[kind] / total
+    leading = ""
+    if kind == "computing" and not kernels.is_empty():
+        leading = f"; {_percent(kernels['ratio'][0])} of the kernel time is {kernels['name'][0]}"
+    return Finding(_STATES[kind][0], share, f"{_percent(share)} of the device's time {_STATES[kind][1]}{leading}.")
 
 
 def _leading(phase: str, kernels: pl.DataFrame | None) -> str:

@@ -16,6 +16,15 @@ _FILE_WIDTH = 160
 _BAR = 30
 _ROWS = 8
 _PIPELINES = 3
+#: parts of a step on a device, and what they are called
+_STATES = {
+    "computing": "computing",
+    "not_overlapped": "only communication",
+    "overlapped": "both",
+    "free": "free",
+    "bubble": "bubble",
+    "preparing": "preparing",
+}
 
 
 def show(summary: dict[str, Any], directory: str, console: Console | None = None) -> None:
@@ -39,8 +48,10 @@ def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
     out.print(Text(summary["verdict"], style="bold"), soft_wrap=True)
     out.print(_run_line(summary), soft_wrap=True)
     out.print(_steps_line(summary["steps"], summary["compile"]), soft_wrap=True)
+    foreign = summary.get("derived") is not None
     sections = [
-        ("Phases of a step", _phases(summary)),
+        ("Device, by step", _device(summary)),
+        ("Phases of a step" + (" on the host" if summary.get("device") else ""), _phases(summary)),
         (_operators_title(summary), _names(summary["top_operators"])),
         ("Modules", _names(summary["modules"])),
         ("Modules, by their kernels", None if summary["modules"] else _modules(summary["kernels"])),
@@ -53,11 +64,11 @@ def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
     for title, lines in (
         ("Memory of tensors", _memory(summary["memory"])),
         ("Advice", [f"{item['action']} ({item['what']}: {item['evidence']})" for item in summary["advice"]]),
-        ("How it ended", [_end(process) for process in summary["run"]["processes"]]),
+        ("How it ended", [] if foreign else [_end(process) for process in summary["run"]["processes"]]),
         ("Not collected", [f"{item['what']}: {item['why']}" for item in summary["not_collected"]]),
         ("Not complete", _gaps(summary)),
-        ("Cost of profiling", [_cost(summary["cost"])]),
-        ("Files", _files(directory)),
+        ("Cost of profiling", [] if foreign else [_cost(summary["cost"])]),
+        ("Files", _derived(summary, directory) if foreign else _files(directory)),
     ):
         if lines:
             out.print(Text(f"\n{title}", style="bold"))
@@ -91,9 +102,25 @@ def _operators_title(summary: dict[str, Any]) -> str:
     if not kernels or not kernels["count"]:
         return "Operators"
     text = f"Operators, by {kernels['count']:,} kernels of {_ms(kernels['total_ms'])}"
+    if summary.get("device"):
+        return text
     text += f", {kernels['module_share'] * 100:.0f} % of them bound to a module"
     share = kernels["bound_by_order"] / kernels["count"] * 100
     return f"{text}, {share:.0f} % by order" if share else text
+
+
+def _device(summary: dict[str, Any]) -> Table | None:
+    """Return the steps as the device saw them, or their sum where there are many."""
+    device = summary.get("device")
+    if not device:
+        return None
+    table = _table("step", *_STATES.values())
+    rows = [(str(step["number"]), step) for step in device["steps"]]
+    if len(rows) > _ROWS:
+        rows = [("all", device["total"])]
+    for name, row in rows:
+        table.add_row(name, *(_ms(row[f"{state}_ms"]) for state in _STATES))
+    return table
 
 
 def _phases(summary: dict[str, Any]) -> Table | None:
@@ -209,9 +236,10 @@ def _gaps(summary: dict[str, Any]) -> list[str]:
         "missing_strings": "records have lost their name",
         "damaged_kernels": "kernels could not be read",
         "damaged_memory": "records of memory could not be read",
+        "damaged_events": "events could not be read",
         "unfinished_spans": "spans were still running when their process ended",
     }
-    lines = [f"{counts[key]} {text}" for key, text in words.items() if counts[key]]
+    lines = [f"{counts[key]} {text}" for key, text in words.items() if counts.get(key)]
     coverage = summary["coverage"]
     if coverage["detailed_steps"] is not None:
         lines.append(
@@ -247,6 +275,16 @@ def _files(directory: str) -> list[str]:
         f"{layout.OUTPUT}/{layout.TRACE_VIEW}: MindStudio Insight, https://ui.perfetto.dev, chrome://tracing",
         f"{layout.OUTPUT}: msprof-analyze and spreadsheets; {layout.SUMMARY}: this page for programs",
     ]
+
+
+def _derived(summary: dict[str, Any], directory: str) -> list[str]:
+    """Return what was added to the result of another tool, and what of that tool's stands in place of it."""
+    lines = [directory]
+    if written := summary["derived"]["written"]:
+        lines.append(f"derived: {', '.join(sorted(written))}")
+    if kept := summary["derived"]["kept"]:
+        lines.append(f"there before, and left as it is: {', '.join(sorted(kept))}")
+    return [*lines, f"{layout.SUMMARY}: this page for programs"]
 
 
 def _ms(value: float | None) -> str:

@@ -12,6 +12,7 @@ from ms_profiler.analysis.writers import (
     metadata,
     op_statistic,
     operator_details,
+    overlap_analysis,
     pipeline_raw,
     pipeline_summary,
     profiler_info,
@@ -38,5 +39,16 @@ ARTEFACTS: tuple[core.Writer, ...] = (
     pipeline_summary.JSON,
     profiler_info,
     metadata,
+    summary,
+)
+
+#: what an analysis derives from the result of another tool, where that does not have it; the summary last
+DERIVED: tuple[core.Writer, ...] = (
+    trace_view,
+    overlap_analysis,
+    step_trace_time,
+    kernel_details,
+    op_statistic,
+    api_statistic,
     summary,
 )

@@ -1,7 +1,8 @@
 """api_statistic.csv: how often everything on the host was called and how long it took, by level and most time first.
 
 Columns are those of MindSpore's public profiler documents. `Level` is what a call belongs to; times in microseconds,
-`Variance` that of all calls, in square microseconds: (n * sum of squares - square of the sum) / n^2.
+`Variance` that of all calls, in square microseconds: (n * sum of squares - square of the sum) / n^2. Of what another
+tool recorded, these are the calls of the device's driver.
 """
 
 import os
@@ -10,6 +11,7 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import operators
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
@@ -30,17 +32,17 @@ def path(measures: Measures) -> str:
 
 def applies(measures: Measures) -> bool:
     """Tell whether any call was recorded."""
-    return not measures.sums.is_empty()
+    device = measures.recording.device
+    return not (measures.sums if device is None else device.calls).is_empty()
 
 
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the table."""
-    sums = measures.sums
-    levels = {int(category): _LEVELS.get(category, category.name.lower()) for category in Category}
+    sums = _sums(measures)
     table = sums.select(
-        pl.lit(numbers.HOST).alias("Device_id"),
-        pl.col("category").replace_strict(levels, default="other", return_dtype=pl.String).alias("Level"),
-        measures.recording.names.gather(sums["name"]).alias("API Name"),
+        *numbers.device_id(measures),
+        pl.col("level").alias("Level"),
+        pl.col("name").alias("API Name"),
         pl.col("total_ns"),
         numbers.microseconds(pl.col("total_ns")).alias("Time(us)"),
         pl.col("count").alias("Count"),
@@ -51,6 +53,17 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     )
     ordered = table.sort("Level", "total_ns", "API Name", descending=[False, True, False]).drop("total_ns")
     ordered.write_csv(stream, float_precision=3)
+
+
+def _sums(measures: Measures) -> pl.DataFrame:
+    device = measures.recording.device
+    if device is not None:
+        return operators.by_level(device.calls)
+    levels = {int(category): _LEVELS.get(category, category.name.lower()) for category in Category}
+    return measures.sums.with_columns(
+        pl.col("category").replace_strict(levels, default="other", return_dtype=pl.String).alias("level"),
+        measures.recording.names.gather(measures.sums["name"]).alias("name"),
+    )
 
 
 def _variance(row: dict[str, Any]) -> float:

@@ -16,7 +16,7 @@ class Writer(Protocol):
     """One artefact; modules are writers."""
 
     def path(self, measures: Measures) -> str:
-        """Return where it goes, relative to the result directory."""
+        """Return where it goes, relative to the directory that receives what is derived."""
 
     def applies(self, measures: Measures) -> bool:
         """Tell whether there is anything to write; what was not collected gets no file."""
@@ -37,13 +37,16 @@ def write(writer: Writer, measures: Measures, *, pretty: bool = False) -> str | 
         MsProfilerError: it cannot be written.
         StoreError: a symbolic link is in the way.
     """
-    path = os.path.join(measures.recording.directory, writer.path(measures))
+    path = os.path.join(measures.target, writer.path(measures))
+    folder = os.path.dirname(path)
+    if os.path.islink(folder):
+        raise StoreError(f"{folder} is a symbolic link; nothing is written through one.")
     try:
         if not writer.applies(measures):
             if os.path.lexists(path):
                 os.unlink(path)
             return None
-        _make_folder(os.path.dirname(path))
+        os.makedirs(folder, layout.DIRECTORY_MODE, exist_ok=True)
         with replaced(path) as stream:
             writer.write(measures, stream, pretty=pretty)
     except OSError as error:
@@ -68,9 +71,3 @@ def replaced(path: str) -> Iterator[BinaryIO]:
         except OSError:
             pass
         raise
-
-
-def _make_folder(path: str) -> None:
-    if os.path.islink(path):
-        raise StoreError(f"{path} is a symbolic link; nothing is written through one.")
-    os.makedirs(path, layout.DIRECTORY_MODE, exist_ok=True)

@@ -17,6 +17,7 @@ import polars as pl
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 
@@ -55,6 +56,7 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
             rows["lane"],
             kernels.names["full_name"].gather(rows["kernel"]),
             kernels.names["type"].gather(rows["kernel"]),
+            kernels.names["core"].gather(rows["kernel"]),
         )
         if known:
             quoted = pl.concat_str(pl.lit('"'), kernels.texts.gather(rows["shapes"]), pl.lit('"'))
@@ -74,13 +76,16 @@ def _write_operators(measures: Measures, stream: BinaryIO) -> None:
         own = rows["process"] == measures.steps.process
         times = rows["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))
         name = names.gather(rows["name"])
-        columns = _columns(steps["number"].gather(intervals.locate(times, steps)), rows["thread"], name, name)
+        cores = pl.repeat(HOST_CPU, rows.height, dtype=pl.String, eager=True)
+        columns = _columns(steps["number"].gather(intervals.locate(times, steps)), rows["thread"], name, name, cores)
         columns.append(names.gather(rows["module"]).fill_null(numbers.NOTHING).alias("Module"))
         rows.select(columns).write_csv(stream, include_header=header)
         header = False
 
 
-def _columns(step: pl.Series, lane: pl.Series, name: pl.Series, kind: pl.Series) -> list[pl.Expr | pl.Series]:
+def _columns(
+    step: pl.Series, lane: pl.Series, name: pl.Series, kind: pl.Series, core: pl.Series
+) -> list[pl.Expr | pl.Series]:
     """Return the columns that every row has, the others of which its table holds."""
     return [
         step.alias("Step ID"),
@@ -90,7 +95,7 @@ def _columns(step: pl.Series, lane: pl.Series, name: pl.Series, kind: pl.Series)
         name.alias("Name"),
         kind.alias("Type"),
         pl.lit(numbers.NOTHING).alias("OP State"),
-        pl.lit(numbers.HOST_CPU).alias("Accelerator Core"),
+        core.alias("Accelerator Core"),
         # a tab keeps spreadsheets from rounding 19 digits
         pl.concat_str(numbers.microseconds(pl.col("start_ns")), pl.lit("\t")).alias("Start Time(us)"),
         numbers.microseconds(pl.col("duration_ns")).alias("Duration(us)"),

@@ -29,6 +29,8 @@ OVERLAP_LANES: Final = (
     overlap.LANE_FREE,
 )
 
+#: where the tasks of a device are drawn
+_HARDWARE: Final = "Ascend Hardware"
 _FRAMEWORKS: Final = {"mindspore": "MindSpore", "torch": "PyTorch"}
 
 
@@ -87,7 +89,7 @@ class Lanes:
                 "lane",
                 (pl.col("place") + KERNELS).alias("pid"),
                 pl.col("lane").alias("tid"),
-                (pl.lit("CPU OP") + pl.col("suffix")).alias("title"),
+                (pl.lit("CPU OP" if recording.device is None else _HARDWARE) + pl.col("suffix")).alias("title"),
             )
             .sort("pid", "tid")
         )
@@ -107,9 +109,11 @@ class Lanes:
                 name = f"{row['thread_name'] or 'Thread'} {row['tid']}"
                 events += _thread(*key, name, row["thread"] + 1)
         for pid, title in self.kernels.select("pid", "title").unique(maintain_order=True).iter_rows():
-            events += _process(pid, title)
-        for pid, tid in self.kernels.select("pid", "tid").iter_rows():
-            events += _thread(pid, tid, f"Thread {tid}", tid)
+            hardware = title.startswith(_HARDWARE)
+            events += _process(pid, title, label="NPU" if hardware else "CPU")
+        for pid, tid, title in self.kernels.select("pid", "tid", "title").iter_rows():
+            lane = "Stream" if title.startswith(_HARDWARE) else "Thread"
+            events += _thread(pid, tid, f"{lane} {tid}", tid)
         if self.depths:
             events += _process(SCOPES, "Scope Layer", SCOPES_ORDER)
         for depth in range(self.depths):
@@ -118,16 +122,21 @@ class Lanes:
             events += _process(COMMUNICATION, "Communication")
         for tid, group in enumerate(self.groups):
             events += _thread(COMMUNICATION, tid, f"Group {group} Communication", tid)
-        events += _process(OVERLAP, "Overlap Analysis")
-        for tid, name in enumerate(OVERLAP_LANES):
-            events += _thread(OVERLAP, tid, name, tid)
-        return events
+        return events + overlap_metadata()
 
 
-def _process(pid: int, name: str, order: int | None = None) -> list[dict[str, Any]]:
+def overlap_metadata() -> list[dict[str, Any]]:
+    """Return the `M` events of the overlap analysis."""
+    events = _process(OVERLAP, "Overlap Analysis")
+    for tid, name in enumerate(OVERLAP_LANES):
+        events += _thread(OVERLAP, tid, name, tid)
+    return events
+
+
+def _process(pid: int, name: str, order: int | None = None, label: str = "CPU") -> list[dict[str, Any]]:
     return [
         {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}},
-        {"ph": "M", "name": "process_labels", "pid": pid, "tid": 0, "args": {"labels": "CPU"}},
+        {"ph": "M", "name": "process_labels", "pid": pid, "tid": 0, "args": {"labels": label}},
         {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": order or pid}},
     ]
 

@@ -4,20 +4,34 @@ from typing import Final
 
 import polars as pl
 
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.tables import Form
+
 #: what stands for the device and the core of what ran on the processor
 HOST: Final = "host"
-HOST_CPU: Final = "HOST_CPU"
 #: text where a column has no meaning
 NOTHING: Final = "N/A"
 
 
 def microseconds(nanoseconds: pl.Expr) -> pl.Expr:
     """Return nanoseconds as text in microseconds with three decimals: exact, since no double is involved."""
+    size = nanoseconds.abs()
     return pl.concat_str(
-        (nanoseconds // 1000).cast(pl.String), pl.lit("."), (nanoseconds % 1000).cast(pl.String).str.zfill(3)
+        pl.when(nanoseconds < 0).then(pl.lit("-")).otherwise(pl.lit("")),
+        (size // 1000).cast(pl.String),
+        pl.lit("."),
+        (size % 1000).cast(pl.String).str.zfill(3),
     )
 
 
 def mean(total: str, count: str) -> pl.Expr:
     """Return the quotient of two columns of whole numbers, rounded to a whole number."""
     return (pl.col(total) + pl.col(count).cast(pl.Int64) // 2) // pl.col(count).cast(pl.Int64)
+
+
+def device_id(measures: Measures) -> list[pl.Expr]:
+    """Return the column of the device, which the tables of torch_npu do not have."""
+    device = measures.recording.device
+    if device is None:
+        return [pl.lit(HOST).alias("Device_id")]
+    return [pl.lit(measures.recording.info.device_id).alias("Device_id")] if device.form == Form.MINDSPORE else []

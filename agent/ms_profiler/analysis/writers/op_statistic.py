@@ -11,6 +11,8 @@ from typing import BinaryIO
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics.kernels import HOST_CPU
+from ms_profiler.analysis.tables import Form
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 
@@ -23,7 +25,7 @@ def path(measures: Measures) -> str:
 def applies(measures: Measures) -> bool:
     """Tell whether kernels were recorded, and of the device that computes."""
     if measures.stream.decides:
-        return not measures.types.is_empty()
+        return not measures.types.is_empty() and not _untyped(measures)
     return not measures.host_operators.is_empty()
 
 
@@ -31,11 +33,14 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the table."""
     kernels = measures.stream.decides
     own = pl.col("self_ns")
-    types = measures.types if kernels else measures.operators.with_columns(ratio=own / pl.max_horizontal(own.sum(), 1))
+    types = measures.types
+    if not kernels:
+        ratio = own / pl.max_horizontal(own.sum(), 1)
+        types = measures.operators.with_columns(ratio=ratio, core=pl.lit(HOST_CPU))
     table = types.select(
-        pl.lit(numbers.HOST).alias("Device_id"),
+        *numbers.device_id(measures),
         pl.col("name").alias("OP Type"),
-        pl.lit(numbers.HOST_CPU).alias("Core Type"),
+        pl.col("core").alias("Core Type"),
         pl.col("count").alias("Count"),
         numbers.microseconds(pl.col("total_ns")).alias("Total Time(us)"),
         numbers.microseconds(pl.col("min_ns")).alias("Min Time(us)"),
@@ -45,3 +50,13 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
         *([] if kernels else [numbers.microseconds(own).alias("Self Time(us)")]),
     )
     table.write_csv(stream, float_precision=3)
+
+
+def _untyped(measures: Measures) -> bool:
+    """Tell whether the types of a device's kernels are not known: below level 1 their names are all there is."""
+    device = measures.recording.device
+    return (
+        device is not None
+        and device.form != Form.KINETO
+        and device.tasks.filter(~pl.col("exchange"))["type"].is_null().all()
+    )

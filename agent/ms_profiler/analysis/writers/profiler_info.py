@@ -26,7 +26,7 @@ def applies(measures: Measures) -> bool:
 
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the file, and remove one under another rank: the framework may have given it out since."""
-    directory, info = measures.recording.directory, measures.recording.info
+    directory, info = measures.target, measures.recording.info
     for name in os.listdir(directory):
         if _NAME.fullmatch(name) and name != path(measures):
             os.unlink(os.path.join(directory, name))

@@ -1,7 +1,7 @@
 """step_trace_time.csv: one row a step, in microseconds with three decimals, always numbers.
 
-Columns and names are those of MindSpore's public profiler documents; formulas in `metrics.overlap`. Without steps there
-is one row, step 0. `Bubble` is what pipeline stages wait for each other: nothing here records it, so it is 0.
+Columns and names are those of MindSpore's public profiler documents; formulas in `metrics.overlap`, and for what
+another tool recorded in `metrics.device_steps`. Without steps there is one row, step 0.
 """
 
 import os
@@ -21,7 +21,7 @@ _COLUMNS = {
     "Free": "free",
     "Stage": "stage",
     "Bubble": "bubble",
-    "Communication(Not Overlapped and Exclude Receive)": "not_overlapped",
+    "Communication(Not Overlapped and Exclude Receive)": "exclusive",
     "Preparing": "preparing",
 }
 
@@ -32,13 +32,14 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether any step was recorded."""
-    return not measures.stream.times.is_empty()
+    """Tell whether any step was recorded, and what ran on the device where that counts."""
+    device = measures.recording.device
+    return not measures.stream.times.is_empty() and (device is None or not device.tasks.is_empty())
 
 
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the table."""
-    rows = measures.stream.times.with_columns(bubble=pl.lit(0, pl.Int64))
+    rows = measures.stream.times.with_columns(exclusive=pl.col("not_overlapped") - pl.col("bubble"))
     steps = measures.steps.table["number"].gather(rows["step"])
     table = rows.select(
         steps.alias("Step"), *(numbers.microseconds(pl.col(name)).alias(column) for column, name in _COLUMNS.items())

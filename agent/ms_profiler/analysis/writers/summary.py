@@ -14,6 +14,7 @@ import polars as pl
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, kernels, memory, operators, pipelines, steps
 from ms_profiler.analysis.metrics.steps import milliseconds
+from ms_profiler.analysis.writers import device_summary
 from ms_profiler.store import layout
 from ms_profiler.store.format import CATEGORY_FINE, StepSource
 
@@ -82,6 +83,8 @@ def summary(measures: Measures) -> dict[str, Any]:
             "uncertainty_ns": recording.clock.uncertainty_ns,
             "wall_steps": [{"at_ns": step.at_ns, "jump_ns": step.jump_ns} for step in recording.clock.steps],
         },
+        "device": device_summary.summary(measures),
+        "derived": {"written": measures.written, "kept": measures.kept} if measures.recording.foreign else None,
         "sources": _sources(measures),
     }
 
@@ -230,7 +233,7 @@ def _kernels_rule(measures: Measures) -> bool:
 def _kernels(measures: Measures) -> dict[str, Any] | None:
     """Return what the kernel stream shows; None where none was recorded."""
     stream = measures.stream
-    if not measures.recording.windows:
+    if not measures.recording.windows and measures.recording.device is None:
         return None
     bound = kernels.bound(stream.sums)
     steps_seen = _steps_with_kernels(measures)
@@ -291,6 +294,10 @@ def _hooks(hooks: dict[str, str]) -> dict[str, Any]:
 def _sources(measures: Measures) -> dict[str, str]:
     """Name where each table comes from; what is absent was not collected."""
     sources = {"steps": f"step marks of the {measures.steps.source.name.lower()}", "phases": "host spans"}
+    if measures.recording.device is not None:
+        files = ", ".join(measures.recording.device.files)
+        tables = ("kernels", "top_operators", "device", "step_trace_time", "kernel_details", "op_statistic")
+        return {**sources, **dict.fromkeys(tables, files)}
     if measures.recording.windows:
         sources["kernels"] = KERNEL_STREAM
     if _kernels_rule(measures):

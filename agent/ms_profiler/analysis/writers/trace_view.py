@@ -19,6 +19,7 @@ import polars as pl
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import host_operators, intervals, overlap, scopes
 from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.communication import by_call
@@ -178,6 +179,7 @@ class _Rows:
         names = json_lines.quoted(stream.names["full_name"])
         types = json_lines.quoted(stream.names["type"])
         texts = json_lines.quoted(stream.texts)
+        cores = stream.names["core"].replace({HOST_CPU: "HostCpuOps"})
         for kernels in stream.table.with_row_index("id").iter_slices(_CHUNK):
             placed = kernels.join(self.kernel_places, on=_LANE, how="left", maintain_order="left")
             yield json_lines.joined(
@@ -187,7 +189,9 @@ class _Rows:
                 *json_lines.microseconds(placed["start_ns"]),
                 pl.lit('","dur":"'),
                 *json_lines.microseconds(placed["duration_ns"]),
-                pl.lit('","cat":"","args":{"type":"HostCpuOps","op":'),
+                pl.lit('","cat":"","args":{"type":"'),
+                cores.gather(placed["kernel"]),
+                pl.lit('","op":'),
                 types.gather(placed["kernel"]),
                 self._step_of(placed["start_ns"]),
                 _argument("module", texts.gather(placed["module"])),
@@ -234,7 +238,9 @@ class _Rows:
     def _communication(self) -> pl.Series:
         """Return the exchanges with other ranks, a lane a group, from which msprof-analyze counts them."""
         table = self.measures.calls
-        names = [call["name"].rpartition("@")[0] for call in by_call(self.measures)]
+        names = table["operation"].to_list()
+        if self.measures.recording.device is None:
+            names = [call["name"].rpartition("@")[0] for call in by_call(self.measures)]
         groups = {group: f',"pid":{COMMUNICATION},"tid":{tid},"ts":"' for tid, group in enumerate(self.lanes.groups)}
         return json_lines.joined(
             pl.lit('{"ph":"X","name":'),

@@ -1,0 +1,91 @@
+"""What an accelerator did, in the tables that our own kernel stream fills: from another tool's result to a stream."""
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.kernels import Stream
+from ms_profiler.analysis.metrics import device_steps, intervals, kernels
+from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.metrics.steps import Steps
+
+_NAME = ["name", "type", "core"]
+
+
+def collect(recording: tables.Recording, device: tables.Device, used: Steps, restricted: bool) -> Stream:
+    """Return the tasks of a device as a kernel stream, and the steps as they show them.
+
+    A task belongs to the step in whose window (see `device_steps.windows`) it starts. `sums` are over the tasks that
+    exchange nothing, as in the tables of the tools that record them.
+
+    Args:
+        recording: the run.
+        device: its tasks.
+        used: the steps in use.
+        restricted: keep to the time of the steps in use.
+    """
+    during = device_steps.windows(device.tasks, used, device.form)
+    rows = intervals.locate(device.tasks["start_ns"], during)
+    placed = device.tasks.with_columns(during["step"].gather(rows).alias("step"))
+    tasks = placed.filter(pl.col("step").is_not_null()) if restricted else placed
+    # the table of names has a row for each name with its type and core; where no type is known the name stands for it
+    tasks = tasks.with_columns(pl.coalesce("type", "name").alias("type"))
+    names = tasks.select(_NAME).unique(maintain_order=True).with_row_index("kernel")
+    texts = [*recording.names, *tasks["shapes"].drop_nulls().unique(maintain_order=True)]
+    shapes = dict(zip(texts[len(recording.names) :], range(len(recording.names), len(texts)), strict=True))
+    timed = tasks.join(names, on=_NAME, how="left", maintain_order="left").with_columns(
+        duration_ns=pl.col("end_ns") - pl.col("start_ns")
+    )
+    executions = kernels.waits_on_device(timed).with_columns(
+        pl.col("stream").alias("lane"),
+        pl.lit(used.process, pl.UInt32).alias("process"),
+        pl.col("shapes").replace_strict(shapes, default=None, return_dtype=pl.UInt32)
+        if shapes
+        else pl.lit(None, pl.UInt32).alias("shapes"),
+        *(pl.lit(None, pl.UInt32).alias(name) for name in ("host", "launch", "module")),
+        pl.lit(int(Bound.NOTHING), pl.UInt8).alias("bound"),
+        pl.lit(int(Part.UNKNOWN), pl.UInt8).alias("part"),
+    )
+    table = executions.select(*tables.KERNELS.names(), "exchange").sort("process", "lane", "start_ns", "kernel")
+    states = device_steps.states(tasks)
+    return Stream(
+        texts=pl.Series("text", texts, dtype=pl.String),
+        states=states,
+        times=device_steps.by_step(states, tasks, during, device.form),
+        table=table.select(tables.KERNELS.names()),
+        names=names.select(
+            pl.col("name").alias("full_name"),
+            "type",
+            "core",
+            pl.lit("").alias("scope"),
+            pl.lit(None, pl.String).alias("module"),
+            pl.lit(None, pl.String).alias("class"),
+        ),
+        sums=kernels.sum_up(table.filter(~pl.col("exchange"))),
+        decides=True,
+    )
+
+
+def calls(device: tables.Device, used: Steps) -> pl.DataFrame:
+    """Return the exchanges in the steps, with the columns of `communication.calls`; bytes are not known.
+
+    Args:
+        device: its tasks.
+        used: the steps in use.
+    """
+    during = device_steps.windows(device.tasks, used, device.form)
+    exchanges = device.tasks.filter("exchange")
+    rows = intervals.locate(exchanges["start_ns"], during)
+    return (
+        exchanges.with_columns(during["step"].gather(rows).alias("step"))
+        .with_columns(pl.int_range(pl.len()).over("group").alias("number"))
+        .filter(pl.col("step").is_not_null())
+        .select(
+            pl.col("name").alias("operation"),
+            "group",
+            "number",
+            pl.lit(0, pl.Int64).alias("bytes"),
+            *intervals.BOUNDS,
+            "step",
+        )
+    )

@@ -1,0 +1,95 @@
+"""What can be analysed: our own recordings, results of Ascend's profilers, and traces."""
+
+import os
+from enum import Enum
+from typing import Final
+
+from ms_profiler.errors import StoreError
+from ms_profiler.store import layout
+
+#: ends of the names of traces that are looked for in a directory; one that is named may be called anything
+_TRACES: Final = (".pt.trace.json", ".pt.trace.json.gz")
+_PACKED: Final = ".gz"
+_JSON: Final = ".json"
+#: what an analysis of a trace adds to its name
+RESULT: Final = "_analysis"
+_SUFFIXES: Final = (layout.SUFFIX, layout.TORCH_SUFFIX)
+
+
+class Kind(Enum):
+    """Who wrote it."""
+
+    STORE = "our own recording"
+    ASCEND = "a result of MindSpore's or PyTorch's profiler on Ascend"
+    TRACE = "a trace in the Chrome format"
+
+
+def kind(path: str) -> Kind | None:
+    """Return what lies at a path, None for what cannot be analysed.
+
+    MindSpore's own results have a folder of the name of our store, but no process of ours in it.
+
+    Args:
+        path: a file or a directory.
+    """
+    if os.path.isfile(path):
+        return Kind.TRACE
+    if layout.process_dirs(path) or os.path.exists(layout.run_info_path(path)):
+        return Kind.STORE
+    if os.path.isdir(layout.output_dir(path)):
+        return Kind.ASCEND
+    # nothing in it can be read, but it is meant to be one: reading it says so
+    return Kind.STORE if os.path.isdir(layout.framework_dir(path)) else None
+
+
+def find(directories: list[str]) -> list[str]:
+    """Return what can be analysed among some paths and one level below them.
+
+    Args:
+        directories: files or directories.
+
+    Raises:
+        StoreError: there is none below one of them.
+    """
+    found: list[str] = []
+    for directory in directories:
+        below = [directory] if kind(directory) is not None else _below(directory)
+        if not below:
+            raise StoreError(f"{directory} holds no recording{_raw(directory)}.")
+        found += [path for path in below if path not in found]
+    return found
+
+
+def result(path: str, output: str | None = None) -> str:
+    """Return the directory that receives what is derived: the result itself, one beside a trace, or one in `output`.
+
+    Args:
+        path: of `find`.
+        output: a directory that receives one of the same name for each.
+    """
+    place = path
+    if kind(path) == Kind.TRACE:
+        place = path.removesuffix(_PACKED).removesuffix(_JSON) + RESULT
+    return place if output is None else os.path.join(output, os.path.basename(os.path.abspath(place)))
+
+
+def _below(directory: str) -> list[str]:
+    names = _names(directory)
+    paths = [os.path.join(directory, name) for name in names if name.endswith(_SUFFIXES)]
+    found = [path for path in paths if kind(path) in (Kind.STORE, Kind.ASCEND)]
+    return found or [os.path.join(directory, name) for name in names if name.endswith(_TRACES)]
+
+
+def _raw(directory: str) -> str:
+    """Return what to say of a directory with raw data only."""
+    names = _names(directory)
+    if any(name.startswith("PROF_") for name in names):
+        return ": raw data of CANN (PROF_*) can be read by its own tools alone, which export what is read here"
+    return ""
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError as error:
+        raise StoreError(f"{directory}: {error.strerror}.") from error

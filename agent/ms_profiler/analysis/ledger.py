@@ -1,0 +1,66 @@
+"""Which files of a directory are ours: others' are never replaced and never removed.
+
+What an analysis wrote into a directory of another tool stands in its `summary.json`, with a digest: a file that has
+changed since, or that was there before, belongs to somebody else.
+"""
+
+import hashlib
+import json
+import os
+from typing import Any
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.writers import core
+from ms_profiler.store import layout
+
+
+class Ledger:
+    """The files of ours in one directory.
+
+    Args:
+        directory: that receives what is derived.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        known = read_summary(directory)
+        derived = known.get("derived") if known else None
+        written = derived.get("written") if isinstance(derived, dict) else None
+        digests = written.items() if isinstance(written, dict) else ()
+        #: paths, relative to the directory, of the files that are as we left them
+        self.ours = frozenset(path for path, digest in digests if digest == _digest(directory, path))
+        self._summary = known is not None
+
+    def write(self, writer: core.Writer, measures: Measures, *, pretty: bool) -> None:
+        """Write one artefact, unless a file of somebody else is in its place; tell the measures which of both.
+
+        Args:
+            writer: which.
+            measures: of the run.
+            pretty: format JSON for people.
+        """
+        path = writer.path(measures)
+        there = os.path.lexists(os.path.join(self.directory, path))
+        if there and path not in self.ours and not (path == layout.SUMMARY and self._summary):
+            measures.kept.append(path)
+        elif core.write(writer, measures, pretty=pretty) is not None:
+            measures.written[path] = _digest(self.directory, path)
+
+
+def read_summary(directory: str) -> dict[str, Any] | None:
+    """Return the `summary.json` of a directory, None where there is none of ours."""
+    try:
+        with open(os.path.join(directory, layout.SUMMARY), encoding="utf-8") as stream:
+            content = json.load(stream)
+    except (OSError, ValueError, RecursionError):
+        return None
+    product = content.get("product") if isinstance(content, dict) else None
+    return content if isinstance(product, dict) and product.get("name") == "ms-profiler" else None
+
+
+def _digest(directory: str, path: str) -> str:
+    try:
+        with open(os.path.join(directory, path), "rb") as stream:
+            return hashlib.sha256(stream.read()).hexdigest()
+    except OSError:
+        return ""

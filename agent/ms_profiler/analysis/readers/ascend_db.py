@@ -1,0 +1,190 @@
+"""Results of MindSpore's and PyTorch's profilers for Ascend, exported as a database (SQLite).
+
+`ascend_{framework}_profiler_{rank}.db` has a row a task in TASK, times in nanoseconds since the epoch; what
+COMPUTE_TASK_INFO tells of it (by `globalTaskId`) makes it a kernel. COMMUNICATION_OP has the exchanges, STEP_TIME the
+steps, PYTORCH_API and CANN_API what the host did. Texts are numbers into STRING_IDS. A `connectionId`
+says which call launched a task; for those of the framework it leads over CONNECTION_IDS. A table that is not there is
+empty.
+"""
+
+import os
+import re
+import sqlite3
+from typing import Any, Final
+from urllib.parse import quote
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.readers import ascend_run, assembly
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+from ms_profiler.store.reader import ReadCounts
+
+NAME: Final = re.compile(r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db")
+_FRAMEWORK: Final = "PYTORCH_API"
+_DRIVER: Final = "CANN_API"
+_STACKS: Final = "trace"
+
+
+def database(directory: str) -> str | None:
+    """Return the path of the database of a result, None where there is none."""
+    output = layout.output_dir(directory)
+    names = sorted(os.listdir(output)) if os.path.isdir(output) else []
+    return next((os.path.join(output, name) for name in names if NAME.fullmatch(name)), None)
+
+
+def read(directory: str, path: str) -> tables.Recording:
+    """Read a result.
+
+    Args:
+        directory: that holds `ASCEND_PROFILER_OUTPUT`.
+        path: of the database in it.
+
+    Raises:
+        StoreError: nothing in it can be read.
+    """
+    counts = ReadCounts()
+    info = ascend_run.describe(directory, counts)
+    # immutable: what lies there is read only, and no file appears beside it
+    connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1", uri=True)
+    connection.text_factory = lambda content: content.decode("utf-8", "replace")
+    try:
+        source = _Database(connection, os.path.basename(path), counts)
+        device_id = source.rows("RANK_DEVICE_MAP", "deviceId")
+        if device_id and isinstance(device_id[0][0], int):
+            info.device_id = max(device_id[0][0], 0)
+        form = ascend_run.form(directory)
+        device = tables.Device(form, source.tasks(), [source.name], calls=source.calls())
+        parts = assembly.Parts(source.host(), device.tasks, {}, source.process(), device)
+    finally:
+        connection.close()
+    return assembly.assemble(directory, info, counts, parts)
+
+
+class _Database:
+    """The tables of one file; what cannot be read is counted and empty."""
+
+    def __init__(self, connection: sqlite3.Connection, name: str, counts: ReadCounts) -> None:
+        self.connection, self.name, self.counts = connection, name, counts
+        self.columns: dict[str, list[str]] = {}
+        try:
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            for (table,) in found:
+                described = connection.execute(f"PRAGMA table_info({table})").fetchall()
+                self.columns[table] = [row[1] for row in described]
+        except sqlite3.DatabaseError as error:
+            counts.damaged_files.append((name, str(error)))
+        self.texts = {number: text for number, text in self.rows("STRING_IDS", "id", "value") if text is not None}
+
+    def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Return the columns of a table, null where it lacks one; of a damaged one the rows before the damage."""
+        known = self.columns.get(table)
+        if known is None:
+            return []
+        chosen = ", ".join(column if column in known else "NULL" for column in columns)
+        found: list[tuple[Any, ...]] = []
+        try:
+            for row in self.connection.execute(f"SELECT {chosen} FROM {table}"):
+                found.append(row)
+        except sqlite3.DatabaseError as error:
+            self.counts.damaged_files.append((f"{self.name}, table {table}", str(error)))
+        return found
+
+    def tasks(self) -> pl.DataFrame:
+        """Return `tables.TASKS`."""
+        columns = "globalTaskId", "startNs", "endNs", "streamId", "connectionId"
+        times = {row[0]: row[1:] for row in self.rows("TASK", *columns)}
+        launches = self._launches()
+        found: list[tuple[Any, ...]] = []
+        for task, name, kind, core, shapes in self.rows(
+            "COMPUTE_TASK_INFO", "globalTaskId", "name", "opType", "taskType", "inputShapes"
+        ):
+            start, end, stream, connection = times.get(task, (None, None, None, None))
+            texts = self._text(name), self._text(kind), self._text(core), None, self._shapes(shapes)
+            found.append((stream, *texts, start, end, False, launches.get(connection)))
+        for name, start, end, connection, group, kind in self.rows(
+            "COMMUNICATION_OP", "opName", "startNs", "endNs", "connectionId", "groupName", "opType"
+        ):
+            own = self._text(name), self._text(kind), "HCCL", self._text(group) or "", None
+            found.append((0, *own, start, end, True, launches.get(connection)))
+        table = pl.DataFrame(found, schema=tables.TASKS, orient="row", strict=False)
+        usable = table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
+        self.counts.damaged_kernels += table.height - usable.height
+        return usable.with_columns(pl.col("stream").fill_null(0), pl.col("core").fill_null("N/A")).sort(
+            "start_ns", "end_ns", maintain_order=True
+        )
+
+    def host(self) -> pl.DataFrame:
+        """Return `assembly.HOST`; stacks, which are calls of Python and no work of the framework, are left out."""
+        kinds = dict(self.rows("ENUM_API_TYPE", "id", "name"))
+        frames = [self._steps()]
+        for table in (_FRAMEWORK, _DRIVER):
+            found = [
+                (self._thread(thread), self._text(name), start, end)
+                for start, end, thread, name, kind in self.rows(table, "startNs", "endNs", "globalTid", "name", "type")
+                if kinds.get(kind) != _STACKS
+            ]
+            columns = {"thread": pl.Int64, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
+            # PyTorch writes times as text
+            cells = pl.DataFrame(found, schema=dict.fromkeys(columns, pl.String), orient="row", strict=False)
+            frame = cells.cast(pl.Schema(columns), strict=False)
+            usable = frame.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
+            self.counts.damaged_events += frame.height - usable.height
+            usable = usable.filter(pl.col("name").str.extract(assembly.STEP.pattern, 1).is_null())
+            kind = assembly.categorised(usable["name"])
+            if table == _DRIVER:
+                kind = pl.repeat(int(Category.OTHER), usable.height, dtype=pl.UInt8, eager=True)
+            frames.append(usable.with_columns(kind.alias("category")).select(assembly.HOST.names()))
+        return pl.concat(frames)
+
+    def calls(self) -> pl.DataFrame:
+        """Return `tables.DRIVER_CALLS`."""
+        levels = dict(self.rows("ENUM_API_TYPE", "id", "name"))
+        found = [
+            (levels.get(kind, ""), self._text(name), start, end)
+            for start, end, name, kind in self.rows(_DRIVER, "startNs", "endNs", "name", "type")
+        ]
+        table = pl.DataFrame(found, schema=tables.DRIVER_CALLS, orient="row", strict=False)
+        return table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
+
+    def process(self) -> int:
+        """Return the pid of the job: the upper half of its threads' numbers."""
+        threads = self.rows(_FRAMEWORK, "globalTid")
+        return threads[0][0] >> 32 if threads and isinstance(threads[0][0], int) else 0
+
+    def _steps(self) -> pl.DataFrame:
+        """Return the steps as spans of the thread that the framework's first call ran on."""
+        threads = self.rows(_FRAMEWORK, "globalTid")
+        thread = self._thread(threads[0][0]) if threads else 0
+        found = [
+            (thread, f"ProfilerStep#{number}", int(Category.OTHER), start, end)
+            for number, start, end in self.rows("STEP_TIME", "id", "startNs", "endNs")
+        ]
+        steps = pl.DataFrame(found, schema=assembly.HOST, orient="row", strict=False)
+        return steps.filter(pl.col("end_ns") >= pl.col("start_ns"))
+
+    def _launches(self) -> dict[int, int]:
+        """Return when what has a connection was launched: by an operator of the framework, or by a call of CANN."""
+        launches = {
+            connection: start
+            for connection, start in self.rows(_DRIVER, "connectionId", "startNs")
+            if isinstance(start, int)
+        }
+        lists: dict[int, list[int]] = {}
+        for number, connection in self.rows("CONNECTION_IDS", "id", "connectionId"):
+            lists.setdefault(number, []).append(connection)
+        for number, start in self.rows(_FRAMEWORK, "connectionId", "startNs"):
+            if number is not None and str(start).isdecimal():
+                launches.update(dict.fromkeys(lists.get(number, []), int(start)))
+        return launches
+
+    def _text(self, number: Any) -> str | None:
+        return self.texts.get(number)
+
+    def _shapes(self, number: Any) -> str | None:
+        return text.strip('"') if (text := self._text(number)) is not None else None
+
+    @staticmethod
+    def _thread(number: Any) -> int:
+        return number % 2**32 if isinstance(number, int) else 0

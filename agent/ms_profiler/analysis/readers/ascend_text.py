@@ -1,0 +1,264 @@
+"""Results of MindSpore's and PyTorch's profilers for Ascend as text: `trace_view.json` and `kernel_details.csv`.
+
+The trace has lanes by name of the process: the host's (`Python`, `MindSpore`, `CANN`), `Ascend Hardware` with a thread
+a stream, and `HCCL` (newer: `Communication`) with a thread a group and one a plane below it. Flows of the category
+`async_npu` lead from the operator that launched a task to it, `HostToDevice` from the call of the driver. The table has
+a row a kernel; what it tells of them (types, cores) is not in the trace. Either file is enough.
+"""
+
+import os
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.metrics.kernels import HOST_CPU
+from ms_profiler.analysis.metrics.scopes import Scope
+from ms_profiler.analysis.readers import ascend_run, assembly, trace_events
+from ms_profiler.analysis.readers.decimals import nanoseconds
+from ms_profiler.errors import StoreError
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+from ms_profiler.store.reader import ReadCounts
+
+HARDWARE: Final = "Ascend Hardware"
+COMMUNICATION: Final = ("HCCL", "Communication")
+OVERLAP: Final = "Overlap Analysis"
+#: kernels on the processor, where MindSpore recorded without a device
+PROCESSOR: Final = "CPU OP"
+_DRIVER: Final = "CANN"
+_HOST: Final = ("Python", "MindSpore", "PyTorch", _DRIVER)
+#: kinds of tasks that compute; the others copy, wait and mark
+_COMPUTING: Final = (HOST_CPU, "AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "AIV_SQE", "MIX_AIC", "MIX_AIV", "DSA_SQE")
+#: in place of a core, for what exchanges data
+_EXCHANGES: Final = ("HCCL", "COMMUNICATION")
+#: flows from a launch to its task, the best first
+_FLOWS: Final = ("async_npu", "HostToDevice")
+#: how far the table and the trace may differ about the start of a task: one cuts off what the other rounds
+_ROUNDING_NS: Final = 1
+_NOTHING: Final = ("", "N/A")
+
+
+def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording:
+    """Read a result.
+
+    Args:
+        directory: that holds `ASCEND_PROFILER_OUTPUT`.
+        ours: paths below it that an earlier analysis of ours wrote, which are no source.
+
+    Raises:
+        StoreError: nothing in it can be read.
+    """
+    counts = ReadCounts()
+    info = ascend_run.describe(directory, counts)
+    names = [layout.TRACE_VIEW, layout.KERNEL_DETAILS]
+    paths = {name: os.path.join(layout.OUTPUT, name) for name in names}
+    there = [name for name in names if paths[name] not in ours and os.path.isfile(os.path.join(directory, paths[name]))]
+    if not there:
+        raise StoreError(f"{directory} holds neither {layout.TRACE_VIEW} nor {layout.KERNEL_DETAILS}.")
+    events = trace_events.Events(pl.DataFrame(schema=_SPANS), pl.DataFrame(schema=_FLOW_TABLE), [])
+    rows = pl.DataFrame(schema=_ROWS)
+    try:
+        if layout.TRACE_VIEW in there:
+            events = trace_events.read(os.path.join(directory, paths[layout.TRACE_VIEW]), counts)
+        if layout.KERNEL_DETAILS in there:
+            rows = _table(os.path.join(directory, paths[layout.KERNEL_DETAILS]), counts)
+    except OSError as error:
+        raise StoreError(f"{error.filename}: {error.strerror}.") from error
+    device = tables.Device(
+        ascend_run.form(directory),
+        _tasks(events, rows),
+        there,
+        unmarked=layout.TRACE_VIEW in there and events.of_process(OVERLAP).is_empty(),
+        calls=_calls(events),
+    )
+    computing = device.tasks.filter(~pl.col("exchange"))
+    if computing.height and computing["type"].is_null().all():
+        why = "types of kernels are recorded from level 1 on, and stand in the table of kernels alone"
+        info.not_collected.append({"what": layout.OP_STATISTIC, "why": why})
+    parts = assembly.Parts(_host(events), device.tasks, _thread_names(events), _process(events), device)
+    return assembly.assemble(directory, info, counts, parts)
+
+
+_SPANS: Final = pl.Schema(
+    {
+        "args": pl.UInt32,
+        "name": pl.String,
+        "category": pl.String,
+        "pid": pl.String,
+        "tid": pl.String,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+    }
+)
+_FLOW_TABLE: Final = pl.Schema({"begin": pl.Boolean, "category": pl.String, "id": pl.String, "time_ns": pl.Int64})
+_ROWS: Final = pl.Schema({name: kind for name, kind in tables.TASKS.items() if name not in ("launch_ns", "group")})
+
+
+def _host(events: trace_events.Events) -> pl.DataFrame:
+    """Return what ran on the host; stacks, which are calls of Python and no work of the framework, are left out."""
+    kernels = [pid for pid, name in events.processes.items() if name == PROCESSOR]
+    labelled = [pid for pid, label in events.labels.items() if label.startswith("CPU")]
+    names = events.processes
+    known = [pid for pid in {*labelled, *names} if names.get(pid) in _HOST or (pid in labelled and pid not in kernels)]
+    spans = events.spans.filter(pl.col("pid").is_in(known), pl.col("category") != "python_function")
+    driver = spans["pid"].is_in([pid for pid, name in events.processes.items() if name == _DRIVER])
+    kinds = assembly.categorised(spans["name"])
+    return spans.select(
+        pl.col("tid").cast(pl.Int64, strict=False).fill_null(0).alias("thread"),
+        "name",
+        kinds.zip_with(~driver, pl.Series([int(Category.OTHER)], dtype=pl.UInt8)),
+        "start_ns",
+        "end_ns",
+    )
+
+
+def _calls(events: trace_events.Events) -> pl.DataFrame:
+    """Return the calls of the driver: the part of the name behind the @, and the level that an argument names."""
+    spans = events.of_process(_DRIVER)
+    return spans.select(
+        pl.coalesce(events.arguments(spans, "level"), pl.lit("")).alias("level"),
+        pl.col("name").str.replace(r"^\w+@", ""),
+        "start_ns",
+        "end_ns",
+    )
+
+
+def _thread_names(events: trace_events.Events) -> dict[int, str]:
+    return {int(tid): name for (_, tid), name in events.threads.items() if tid.isdecimal()}
+
+
+def _process(events: trace_events.Events) -> int:
+    """Return the pid of the job: that of its framework's lane."""
+    pids = [pid for pid, name in events.processes.items() if name in _HOST and name != _DRIVER and pid.isdecimal()]
+    return int(pids[0]) if pids else 0
+
+
+def _tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the tasks: kernels from the table, or from the trace without it; exchanges the other way round."""
+    hardware = pl.concat([_hardware(events), _processor(events)])
+    computed = rows.filter(~pl.col("exchange"))
+    untold = computed.is_empty()
+    kernels = hardware.filter(pl.col("core").is_in(_COMPUTING)) if untold else _placed(computed, hardware)
+    exchanges = _exchanges(events)
+    if exchanges.is_empty():
+        exchanges = rows.filter("exchange").with_columns(pl.lit("").alias("group"))
+    both = pl.concat([kernels.with_columns(pl.lit(None, pl.String).alias("group")), exchanges], how="diagonal_relaxed")
+    launched = _launches(events, both["start_ns"])
+    return (both.with_columns(launched.alias("launch_ns")).select(tables.TASKS.names()).cast(tables.TASKS)).sort(
+        "start_ns", "end_ns", maintain_order=True
+    )
+
+
+def _hardware(events: trace_events.Events) -> pl.DataFrame:
+    spans = events.of_process(HARDWARE)
+    stream = events.arguments(spans, "Physic Stream Id").fill_null(spans["tid"])
+    return spans.select(
+        stream.cast(pl.UInt32, strict=False).fill_null(0).alias("stream"),
+        "name",
+        pl.lit(None, pl.String).alias("type"),
+        events.arguments(spans, "Task Type").alias("core"),
+        pl.lit(None, pl.String).alias("shapes"),
+        "start_ns",
+        "end_ns",
+        pl.lit(False).alias("exchange"),
+    )
+
+
+def _processor(events: trace_events.Events) -> pl.DataFrame:
+    spans = events.of_process(PROCESSOR)
+    return spans.select(
+        pl.col("tid").cast(pl.UInt32, strict=False).fill_null(0).alias("stream"),
+        "name",
+        pl.Series("type", [Scope.of(name).type for name in spans["name"]], dtype=pl.String),
+        pl.lit(HOST_CPU).alias("core"),
+        pl.lit(None, pl.String).alias("shapes"),
+        "start_ns",
+        "end_ns",
+        pl.lit(False).alias("exchange"),
+    )
+
+
+def _placed(kernels: pl.DataFrame, hardware: pl.DataFrame) -> pl.DataFrame:
+    """Give the kernels the streams of the trace, where the table has none: without a profiler level."""
+    if kernels["stream"].null_count() == 0:
+        return kernels
+    streams = hardware.select("start_ns", pl.col("stream").alias("known")).sort("start_ns")
+    found = kernels.sort("start_ns").join_asof(streams, on="start_ns", strategy="nearest", tolerance=_ROUNDING_NS)
+    return found.with_columns(pl.coalesce("stream", "known", pl.lit(0, pl.UInt32)).alias("stream")).drop("known")
+
+
+def _exchanges(events: trace_events.Events) -> pl.DataFrame:
+    """Return what the groups of ranks exchanged; the planes below them hold parts of these."""
+    spans = events.of_process(*COMMUNICATION)
+    threads = events.thread_names(spans)
+    groups = threads.str.strip_prefix("Group ").str.strip_suffix(" Communication")
+    return (
+        spans.with_columns(groups.alias("group"))
+        .filter(~threads.str.starts_with("Plane"))
+        .select(
+            pl.col("tid").cast(pl.UInt32, strict=False).fill_null(0).alias("stream"),
+            "name",
+            _operation(pl.col("name")).alias("type"),
+            pl.lit(_EXCHANGES[0]).alias("core"),
+            "group",
+            pl.lit(None, pl.String).alias("shapes"),
+            "start_ns",
+            "end_ns",
+            pl.lit(True).alias("exchange"),
+        )
+    )
+
+
+def _operation(name: pl.Expr) -> pl.Expr:
+    """Return `hcom_allReduce_` of `hcom_allReduce__586_0_1`: the type that the table names."""
+    return name.str.replace(r"__\d+_.*$", "_")
+
+
+def _launches(events: trace_events.Events, starts: pl.Series) -> pl.Series:
+    """Return when the host launched what started at a time: the first flow that ends there tells."""
+    found = pl.repeat(None, len(starts), dtype=pl.Int64, eager=True)
+    for category in _FLOWS:
+        flows = events.flows.filter(pl.col("category") == category)
+        begins = flows.filter("begin").unique("id", keep="first").select("id", pl.col("time_ns").alias("launch_ns"))
+        ends = flows.filter(~pl.col("begin")).join(begins, on="id").sort("time_ns").unique("time_ns", keep="first")
+        joined = (
+            starts.alias("time_ns")
+            .to_frame()
+            .join(ends.select("time_ns", "launch_ns"), on="time_ns", how="left", maintain_order="left")
+        )
+        found = found.zip_with(found.is_not_null(), joined["launch_ns"])
+    return found
+
+
+def _table(path: str, counts: ReadCounts) -> pl.DataFrame:
+    """Return the rows of a `kernel_details.csv`."""
+    try:
+        text = pl.read_csv(path, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True)
+    except pl.exceptions.PolarsError as error:
+        counts.damaged_files.append((layout.KERNEL_DETAILS, str(error).partition("\n")[0]))
+        return pl.DataFrame(schema=_ROWS)
+    needed = ("Name", "Type", "Accelerator Core", "Start Time(us)", "Duration(us)")
+    missing = [name for name in needed if name not in text.columns]
+    if missing:
+        counts.damaged_files.append((layout.KERNEL_DETAILS, f"has no column {missing[0]}"))
+        return pl.DataFrame(schema=_ROWS)
+    core = pl.col("Accelerator Core")
+    start = nanoseconds(pl.col("Start Time(us)"))
+    rows = text.select(
+        _column(text, "Stream ID").cast(pl.UInt32, strict=False).alias("stream"),
+        pl.col("Name").alias("name"),
+        pl.when(~pl.col("Type").is_in(_NOTHING)).then("Type").alias("type"),
+        core.alias("core"),
+        _column(text, "Input Shapes").str.strip_chars('"').alias("shapes"),
+        start.alias("start_ns"),
+        (start + nanoseconds(pl.col("Duration(us)"))).alias("end_ns"),
+        core.is_in(_EXCHANGES).alias("exchange"),
+    )
+    usable = rows.filter(pl.col("name").is_not_null(), pl.col("end_ns") >= pl.col("start_ns"))
+    counts.damaged_kernels += rows.height - usable.height
+    return usable
+
+
+def _column(text: pl.DataFrame, name: str) -> pl.Expr:
+    return pl.col(name) if name in text.columns else pl.lit(None, pl.String)

@@ -1,0 +1,147 @@
+"""What the readers of other tools' results share: from lists of what ran where to a recording."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from ms_profiler import __version__
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.clock import Clock
+from ms_profiler.analysis.nesting import nest
+from ms_profiler.errors import StoreError
+from ms_profiler.store.format import Category, StepSource
+from ms_profiler.store.reader import ReadCounts
+from ms_profiler.store.run_info import RunInfo
+
+#: what stands for a step among the spans of the host, in all of these tools
+STEP: Final = re.compile(r"ProfilerStep#(\d+)")
+
+#: what a reader knows of the host
+HOST: Final = pl.Schema(
+    {
+        "thread": pl.Int64,  # of the operating system
+        "name": pl.String,
+        "category": pl.UInt8,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+    }
+)
+_PATTERNS: Final = {
+    Category.DATA: r"DataLoader.*__next__|^dataloader$|DatasetIterator|GetNext",
+    Category.OPTIMIZER: r"^Optimizer\.(step|zero_grad)",
+}
+
+
+@dataclass
+class Parts:
+    """What one result of another tool holds.
+
+    Attributes:
+        host: `HOST`, the steps among them.
+        tasks: `tables.TASKS`.
+        threads: names by number of the operating system.
+        process: pid; 0 where it is not known.
+        device: what is known of the accelerator besides; None where there was none.
+    """
+
+    host: pl.DataFrame
+    tasks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.TASKS))
+    threads: dict[int, str] = field(default_factory=dict)
+    process: int = 0
+    device: tables.Device | None = None
+
+
+def categorised(names: pl.Series) -> pl.Series:
+    """Return what a host span was spent on, as far as its name tells; operators otherwise."""
+    text = pl.lit(names)
+    category = pl.lit(int(Category.OP))
+    for kind, pattern in _PATTERNS.items():
+        category = pl.when(text.str.contains(pattern)).then(pl.lit(int(kind))).otherwise(category)
+    return pl.select(category.cast(pl.UInt8).alias("category")).to_series()
+
+
+def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) -> tables.Recording:
+    """Return the recording.
+
+    Args:
+        directory: where it was read.
+        info: what is known of the run.
+        counts: what was read.
+        parts: what it holds.
+
+    Raises:
+        StoreError: nothing in it has a time.
+    """
+    times = pl.concat([parts.host.select("start_ns", "end_ns"), parts.tasks.select("start_ns", "end_ns")])
+    if times.is_empty():
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in counts.damaged_files)
+        raise StoreError(f"{directory} holds no event that can be read{f' ({reasons})' if reasons else ''}.")
+    info.product_version = __version__
+    first, last = times.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    numbers = {thread: place for place, thread in enumerate(parts.host["thread"].unique().sort())}
+    process = parts.process % 2**32
+    host = parts.host.with_columns(
+        pl.lit(process, pl.UInt32).alias("process"),
+        pl.col("thread").replace_strict(numbers, return_dtype=pl.UInt32).alias("place"),
+        pl.col("name").str.extract(STEP.pattern, 1).cast(pl.Int64, strict=False).alias("number"),
+    )
+    spans = host.filter(pl.col("number").is_null())
+    texts = ["", *spans["name"].unique(maintain_order=True).filter(spans["name"].unique(maintain_order=True) != "")]
+    counts.slots += host.height + parts.tasks.height
+    unnested = spans.select(
+        "process",
+        pl.col("place").alias("thread"),
+        pl.col("name").replace_strict(texts, list(range(len(texts))), return_dtype=pl.UInt32),
+        "category",
+        pl.lit(0, pl.UInt8).alias("flags"),
+        pl.lit(False).alias("unfinished"),
+        "start_ns",
+        "end_ns",
+        pl.lit(0, pl.UInt64).alias("arg"),
+    )
+    steps = host.filter(pl.col("number").is_not_null()).select(
+        "process",
+        pl.col("place").alias("thread"),
+        "number",
+        "start_ns",
+        "end_ns",
+        pl.lit(int(StepSource.SCRIPT), pl.UInt8).alias("source"),
+        pl.lit(True).alias("recorded"),
+    )
+    row = {
+        "process": process,
+        "parent": 0,
+        "role": "main",
+        "name": "",
+        "recorder": "",
+        "recorder_reason": "recorded by another tool",
+        "state": "unknown",
+        "first_ns": first,
+        "last_ns": last,
+        "records": host.height + parts.tasks.height,
+        "dropped": 0,
+        "dropped_limit": 0,
+    }
+    return tables.Recording(
+        directory=directory,
+        info=info,
+        has_info=False,
+        clock=Clock(((0, 0),), None),
+        counts=counts,
+        names=pl.Series("name", texts, dtype=pl.String),
+        processes=pl.DataFrame([row], schema=tables.PROCESSES),
+        threads=pl.DataFrame(
+            [(process, place, max(thread, 0), parts.threads.get(thread, "")) for thread, place in numbers.items()],
+            schema=tables.THREADS,
+            orient="row",
+        ),
+        spans=nest(unnested.select(tables.UNNESTED.names())).select(tables.SPANS.names()),
+        instants=pl.DataFrame(schema=tables.INSTANTS),
+        counters=pl.DataFrame(schema=tables.COUNTERS),
+        steps=steps.select(tables.STEPS.names()).sort("process", "thread", "start_ns"),
+        fine=int((unnested["category"] >= Category.MODULE).sum()),
+        device=parts.device,
+        foreign=True,
+    )

@@ -1,0 +1,29 @@
+"""Times as text: microseconds with a fraction, to whole nanoseconds without a double in between."""
+
+from typing import Final
+
+import polars as pl
+
+#: the latest time that nanoseconds since the epoch can be counted to, roughly: the year 2255
+_LATEST: Final = 9_000_000_000_000_000
+_EXACT: Final = r"^\s*(-?\d{1,16})(?:\.(\d*))?\s*$"
+
+
+def nanoseconds(microseconds: pl.Expr) -> pl.Expr:
+    """Return microseconds, written as decimal numbers, in nanoseconds; null for what is no number.
+
+    A double of 1.7e15, which microseconds since the epoch are, has steps of 0.25. What is written with an exponent is
+    small and goes through one.
+
+    Args:
+        microseconds: text, possibly with blanks around it.
+    """
+    digits = microseconds.str.extract(_EXACT, 2).fill_null("").str.pad_end(4, "0")
+    text = microseconds.str.extract(_EXACT, 1)
+    whole = pl.when(text.cast(pl.Int64).abs() < _LATEST).then(text.cast(pl.Int64))
+    fraction = digits.str.slice(0, 3).cast(pl.Int64) + (digits.str.slice(3, 1) >= "5").cast(pl.Int64)
+    exact = whole * 1000 + pl.when(text.str.starts_with("-")).then(-fraction).otherwise(fraction)
+    double = microseconds.str.strip_chars().cast(pl.Float64, strict=False)
+    small = pl.when(double.is_finite() & (double.abs() < 1e15)).then((double * 1000).round())
+    # as integers before they meet: both as doubles would be what this is here to avoid
+    return pl.coalesce(exact, small.cast(pl.Int64, strict=False))

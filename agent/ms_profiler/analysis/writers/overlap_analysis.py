@@ -1,0 +1,56 @@
+"""overlap_analysis.json: the lanes of the overlap analysis, for a timeline of another tool that has none.
+
+Events as in `trace_view.json`, which is not ours to change; Perfetto and chrome://tracing show both in one picture when
+they are opened together.
+"""
+
+import json
+import os
+from typing import BinaryIO
+
+import polars as pl
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import overlap
+from ms_profiler.analysis.writers import numbers
+from ms_profiler.analysis.writers.lanes import OVERLAP, OVERLAP_LANES, overlap_metadata
+from ms_profiler.store import layout
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    return os.path.join(layout.OUTPUT, layout.OVERLAP_ANALYSIS)
+
+
+def applies(measures: Measures) -> bool:
+    """Tell whether there is such a timeline."""
+    device = measures.recording.device
+    return device is not None and device.unmarked and not measures.states.is_empty()
+
+
+def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write the lanes."""
+    table = overlap.lanes(measures.states)
+    rows = table.select(
+        pl.col("lane").alias("name"),
+        numbers.microseconds(pl.col("start_ns")).alias("ts"),
+        numbers.microseconds(pl.col("end_ns") - pl.col("start_ns")).alias("dur"),
+    )
+    tids = {name: tid for tid, name in enumerate(OVERLAP_LANES)}
+    events = [
+        *overlap_metadata(),
+        *(
+            {
+                "ph": "X",
+                "name": lane,
+                "pid": OVERLAP,
+                "tid": tids[lane],
+                "ts": start,
+                "dur": length,
+                "cat": "",
+                "args": {},
+            }
+            for lane, start, length in rows.iter_rows()
+        ),
+    ]
+    stream.write(json.dumps(events, indent=4 if pretty else None).encode() + b"\n")

@@ -1,0 +1,156 @@
+"""Every number here is worked out by hand, in microseconds; the comments say how."""
+
+import csv
+
+import pytest
+from ascend_builder import AscendBuilder
+from ms_profiler.analysis import engine
+
+COLUMNS = ("Computing", "Communication", "Communication(Not Overlapped)", "Overlapped", "Free", "Stage", "Bubble")
+EXCLUSIVE = "Communication(Not Overlapped and Exclude Receive)"
+
+
+@pytest.fixture(params=["text", "database"])
+def rows(request):
+    """Return a function that writes and analyses a result, and returns its steps as dictionaries of numbers."""
+
+    def measure(builder):
+        path = builder.text() if request.param == "text" else builder.database()
+        engine.analyse([path])
+        with (path / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv").open() as stream:
+            return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(stream)]
+
+    return measure
+
+
+def values(row):
+    return tuple(row[name] for name in COLUMNS)
+
+
+def two_steps(folder, suffix):
+    """Return two steps of 100: a kernel runs across the bound between them, and one beyond the end of the second.
+
+    computing      10-30 40-60 90-115 | 120-150 190-230
+    communication        50-70                160-180
+    """
+    builder = AscendBuilder(folder, suffix)
+    builder.step(1, 0, 100)
+    builder.step(2, 100, 200)
+    builder.kernel("a", 10, 30, launch=5)
+    builder.kernel("b", 40, 60, launch=20)
+    builder.kernel("c", 90, 115, launch=80)
+    builder.kernel("d", 120, 150, launch=110)
+    builder.kernel("e", 190, 230, launch=180)
+    builder.exchange("hcom_allReduce__077_0_1", 50, 70, launch=45)
+    builder.exchange("hcom_allReduce__077_1_1", 160, 180, launch=155)
+    return builder
+
+
+def test_two_steps_by_launches(tmp_path, rows):
+    first, second = rows(two_steps(tmp_path, "_ascend_pt"))
+    # on the device the first is 10-115, from its first kernel to the end of its last one: 20 + 20 + 25 computing, free
+    # 30-40 and 70-90, both 50-60
+    assert (first["Step"], *values(first)) == (1, 65, 20, 10, 10, 30, 105, 0)
+    # the second is 120-230; 115-120 is in none of both
+    assert (second["Step"], *values(second)) == (2, 70, 20, 20, 0, 20, 110, 0)
+    assert (first["Preparing"], second["Preparing"]) == (10, 20)
+
+
+def test_two_steps_by_the_clock_of_the_host(tmp_path, rows):
+    first, second = rows(two_steps(tmp_path, "_ascend_ms"))
+    # a kernel belongs to the step in which it starts, whole; a stage is from the first exchange to the last
+    assert values(first) == (65, 20, 10, 10, 30, 20, 0)
+    # free time is cut at the bounds: 115-120, 150-160, 180-190
+    assert values(second) == (70, 20, 20, 0, 25, 20, 0)
+    assert (first["Preparing"], second["Preparing"]) == (10, 20)
+
+
+def test_free_time_across_a_bound(tmp_path, rows):
+    for suffix, free in (("_ascend_ms", (20, 30)), ("_ascend_pt", (50, 0))):
+        builder = AscendBuilder(tmp_path / suffix, suffix)
+        builder.step(1, 0, 100)
+        builder.step(2, 100, 200)
+        builder.kernel("a", 60, 80, launch=10)
+        builder.kernel("b", 130, 150, launch=110)
+        # 80-130: MindSpore cuts it at 100, the others give it to the step in which it starts
+        assert tuple(row["Free"] for row in rows(builder)) == free
+
+
+@pytest.mark.parametrize(("suffix", "bubble"), [("_ascend_pt", 20), ("_ascend_ms", 25)])
+def test_point_to_point(tmp_path, rows, suffix, bubble):
+    builder = AscendBuilder(tmp_path, suffix)
+    builder.step(7, 0, 100)
+    builder.exchange("hcom_receive__001_0_1", 10, 30, launch=1)
+    builder.exchange("hcom_send__001_1_1", 30, 35, launch=2)
+    builder.kernel("a", 40, 80, launch=3)
+    builder.exchange("hcom_allReduce__077_0_1", 70, 90, launch=4, group="88")
+    (row,) = rows(builder)
+    # communication 10-35 and 70-90, alone 10-35 and 80-90; free 35-40; all of it is 10-90
+    assert values(row) == (40, 45, 35, 10, 5, 80 - bubble, bubble)
+    assert (row[EXCLUSIVE], row["Preparing"]) == (35 - bubble, 10)
+
+
+@pytest.mark.parametrize("suffix", ["_ascend_pt", "_ascend_ms"])
+def test_overlapping_streams_count_once(tmp_path, rows, suffix):
+    builder = AscendBuilder(tmp_path, suffix)
+    builder.step(0, 0, 100)
+    builder.kernel("a", 10, 40, launch=1, stream=2)
+    builder.kernel("b", 20, 60, launch=2, stream=3)
+    builder.kernel("c", 25, 30, launch=3, stream=4)
+    builder.kernel("d", 70, 80, launch=4, stream=2)
+    builder.exchange("hcom_broadcast__001_0_1", 35, 75, launch=5)
+    builder.exchange("hcom_broadcast__002_0_1", 50, 90, launch=6, group="88")
+    (row,) = rows(builder)
+    # computing 10-60 and 70-80; communication 35-90, of which 60-70 and 80-90 alone
+    assert values(row)[:5] == (60, 55, 20, 35, 0)
+    # to the end of the exchange that starts last
+    assert row["Stage"] == (80 if suffix == "_ascend_pt" else 55)
+
+
+@pytest.mark.parametrize(("suffix", "stage"), [("_ascend_pt", 50), ("_ascend_ms", 0)])
+def test_no_communication(tmp_path, rows, suffix, stage):
+    builder = AscendBuilder(tmp_path, suffix)
+    builder.step(3, 0, 100)
+    builder.kernel("a", 10.5, 30, launch=1)
+    builder.kernel("b", 40, 60.5, launch=2)
+    (row,) = rows(builder)
+    assert values(row) == (40, 0, 0, 0, 10, stage, 0)
+    assert row["Preparing"] == 10.5
+
+
+def test_communication_across_a_bound_leaves_the_other_step_less_than_none(tmp_path, rows):
+    builder = AscendBuilder(tmp_path, "_ascend_ms")
+    builder.step(1, 0, 100)
+    builder.step(2, 100, 200)
+    builder.exchange("hcom_allReduce__001_0_1", 80, 160)
+    builder.kernel("a", 90, 120)
+    first, second = rows(builder)
+    # the exchange is 80 of the first step; where it is alone, 80-90 starts there and 120-160 in the second
+    assert values(first)[1:4] == (80, 10, 70)
+    assert values(second)[1:4] == (0, 40, -40)
+
+
+@pytest.mark.parametrize("suffix", ["_ascend_pt", "_ascend_ms"])
+def test_without_steps_the_whole_run_is_one(tmp_path, rows, suffix):
+    builder = AscendBuilder(tmp_path, suffix)
+    builder.call("aten::mm", 5, 9)
+    builder.kernel("a", 10, 30)
+    builder.exchange("hcom_allReduce__001_0_1", 20, 50)
+    (row,) = rows(builder)
+    assert (row["Step"], *values(row)[:5]) == (0, 20, 30, 20, 10, 0)
+
+
+def test_step_that_launched_nothing(tmp_path, rows):
+    builder = two_steps(tmp_path, "_ascend_pt")
+    builder.step(3, 300, 400)
+    assert values(rows(builder)[2]) == (0, 0, 0, 0, 0, 0, 0)
+
+
+def test_steps_without_launches_are_those_of_the_host(tmp_path, rows):
+    builder = AscendBuilder(tmp_path, "_ascend_pt")
+    builder.step(1, 0, 100)
+    builder.step(2, 100, 200)
+    builder.kernel("a", 10, 30)
+    builder.kernel("b", 95, 130)
+    builder.kernel("c", 140, 150)
+    assert [values(row)[0] for row in rows(builder)] == [55, 10]

@@ -1,0 +1,99 @@
+import csv
+import gzip
+import json
+
+import pytest
+from ms_profiler.analysis import engine
+from ms_profiler.analysis.readers import kineto
+from ms_profiler.errors import StoreError
+
+
+def span(name, category, start, end, tid=11, **args):
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "pid": 4242,
+        "tid": tid,
+        "ts": start,
+        "dur": end - start,
+        "args": args,
+    }
+
+
+def on_gpu():
+    """Two steps of 100: computing 10-30 40-60 | 120-150, communication 50-70, a copy that counts for nothing."""
+    events = [span("ProfilerStep#4", "user_annotation", 0, 100), span("ProfilerStep#5", "user_annotation", 100, 200)]
+    events += [span("aten::mm", "cpu_op", 4, 9), span("Optimizer.step#SGD.step", "user_annotation", 80, 90)]
+    events += [span("python_function", "python_function", 0, 200)]
+    rows = [
+        ("gemm", 5, 10, 30, 7),
+        ("gemm", 20, 40, 60, 7),
+        ("ncclDevKernel_AllReduce", 30, 50, 70, 13),
+        ("add", 99, 120, 150, 7),
+    ]
+    for number, (name, launch, start, end, stream) in enumerate(rows):
+        events.append(span("cudaLaunchKernel", "cuda_runtime", launch, launch + 1, correlation=number))
+        events.append(span(name, "kernel", start, end, tid=stream, stream=stream, correlation=number))
+    events.append(span("Memcpy HtoD", "gpu_memcpy", 70, 95, tid=7, stream=7))
+    return {
+        "baseTimeNanoseconds": 1_700_000_000_000_000_000,
+        "distributedInfo": {"rank": 1, "world_size": 2},
+        "traceEvents": events,
+    }
+
+
+def table(path, name):
+    with (path / "ASCEND_PROFILER_OUTPUT" / name).open() as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize("name", ["rank1.pt.trace.json", "rank1.pt.trace.json.gz", "whatever.json"])
+def test_steps_of_a_gpu(tmp_path, name):
+    content = json.dumps(on_gpu()).encode()
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    (done,) = engine.analyse([path if name == "whatever.json" else tmp_path])
+    assert done.warning == "" and done.directory == str(path).removesuffix(".gz").removesuffix(".json") + "_analysis"
+    result = tmp_path / done.directory
+    first, second = table(result, "step_trace_time.csv")
+    # "add" is launched in the first step, which lasts until it ends: 10-150; free 30-40 and 70-120
+    columns = ("Step", "Computing", "Communication", "Overlapped", "Free", "Stage", "Preparing")
+    assert [float(first[column]) for column in columns] == [4, 70, 20, 10, 60, 140, 10]
+    assert [float(second[column]) for column in columns] == [5, 0, 0, 0, 0, 0, 0]
+    operators = {row["OP Type"]: row for row in table(result, "op_statistic.csv")}
+    assert operators["gemm"]["Count"] == "2" and operators["gemm"]["Total Time(us)"] == "40.000"
+    assert {row["Core Type"] for row in operators.values()} == {"GPU"} and len(operators) == 2
+    summary = json.loads((result / "summary.json").read_text())
+    assert (summary["rank"], summary["world_size"]) == (1, 2)
+    assert summary["device"]["form"] == "kineto" and summary["device"]["streams"] == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, result.name])
+
+
+def test_operators_compute_where_nothing_ran_on_a_device(tmp_path):
+    path = tmp_path / "a.json"
+    events = [
+        span("ProfilerStep#0", "user_annotation", 0, 100),
+        span("aten::linear", "cpu_op", 10, 40),
+        span("aten::addmm", "cpu_op", 15, 35),
+        span("aten::relu", "cpu_op", 40, 50),
+        span("autograd::backward", "cpu_op", 45, 70, tid=12),
+        span("gloo:all_reduce", "cpu_op", 60, 80, tid=13),
+    ]
+    path.write_text(json.dumps(events))
+    engine.analyse([path])
+    (row,) = table(tmp_path / "a_analysis", "step_trace_time.csv")
+    # 10-70 computing, 60-80 communication
+    columns = ("Computing", "Communication", "Overlapped", "Free")
+    assert [float(row[column]) for column in columns] == [60, 20, 10, 0]
+    names = [row["Name"] for row in table(tmp_path / "a_analysis", "kernel_details.csv")]
+    assert names == ["aten::linear", "aten::relu", "autograd::backward", "gloo:all_reduce"]
+
+
+def test_a_trace_of_nothing(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("[]")
+    with pytest.raises(StoreError, match="holds no event"):
+        kineto.read(str(path))
+    with pytest.raises(StoreError, match="No such file"):
+        kineto.read(str(tmp_path / "b.json"))

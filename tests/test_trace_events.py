@@ -1,0 +1,101 @@
+import gzip
+import json
+
+import pytest
+from ms_profiler.analysis.readers import trace_events
+from ms_profiler.store.reader import ReadCounts
+
+EVENTS = [
+    {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "Python"}},
+    {"ph": "M", "name": "process_labels", "pid": 1, "tid": 0, "args": {"labels": "CPU"}},
+    {"ph": "M", "name": "thread_name", "pid": 1, "tid": 7, "args": {"name": "main"}},
+    {"ph": "X", "name": "a", "pid": 1, "tid": 7, "ts": "1736408883704643.212", "dur": 2.5, "args": {"x": 1.5}},
+    {"ph": "X", "name": "b", "pid": 1, "tid": 7, "ts": 1736408883704644, "dur": "1"},
+    {"ph": "s", "cat": "f", "id": 3, "pid": 1, "tid": 7, "ts": 5},
+    {"ph": "f", "cat": "f", "id": 3, "pid": 2, "tid": 8, "ts": "6.5"},
+    {"ph": "C", "name": "counter", "pid": 1, "ts": 1, "args": {"value": 3}},
+]
+
+
+def read(tmp_path, content, name="trace.json"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    counts = ReadCounts()
+    return trace_events.read(str(path), counts), counts
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_lists_and_objects_packed_or_not(tmp_path, whole, packed):
+    content = json.dumps({"schemaVersion": 1, "traceEvents": EVENTS} if whole else EVENTS).encode()
+    events, counts = read(tmp_path, gzip.compress(content) if packed else content)
+    assert not counts.damaged
+    assert events.spans.select("name", "start_ns", "end_ns").rows() == [
+        ("a", 1736408883704643212, 1736408883704645712),
+        ("b", 1736408883704644000, 1736408883704645000),
+    ]
+    assert events.flows.rows() == [(True, "f", "3", 5000), (False, "f", "3", 6500)]
+    assert (events.processes, events.labels, events.threads) == ({"1": "Python"}, {"1": "CPU"}, {("1", "7"): "main"})
+    assert events.arguments(events.spans, "x").to_list() == ["1.5", None]
+    assert events.thread_names(events.spans).to_list() == ["main", "main"]
+    assert events.of_process("Python").height == 2 and events.of_process("CANN").is_empty()
+    assert events.head == ({"schemaVersion": 1} if whole else {})
+
+
+def test_times_since_a_base(tmp_path):
+    event = {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 10.25, "dur": 1}
+    events, _ = read(tmp_path, json.dumps({"baseTimeNanoseconds": 1700000000000000001, "traceEvents": [event]}))
+    assert events.spans["start_ns"].to_list() == [1700000000000010251]
+    events, _ = read(tmp_path, json.dumps({"baseTimeNanoseconds": "x", "traceEvents": [event]}))
+    assert events.spans["start_ns"].to_list() == [10250]
+
+
+def test_begins_and_ends_are_paired(tmp_path):
+    rows = [("B", "outer", 1), ("B", "inner", 2.5), ("E", "", 4), ("E", "", 10), ("E", "", 11)]
+    content = [{"ph": kind, "name": name, "pid": 1, "tid": 1, "ts": time} for kind, name, time in rows]
+    events, counts = read(tmp_path, json.dumps(content))
+    assert events.spans.select("name", "start_ns", "end_ns").rows() == [("outer", 1000, 10000), ("inner", 2500, 4000)]
+    assert counts.damaged_events == 1  # an end of nothing
+
+
+def test_what_stands_whole_in_a_file_that_breaks_off_is_used(tmp_path):
+    content = json.dumps(EVENTS)
+    events, counts = read(tmp_path, content[: content.index('"b"')])
+    assert events.spans["name"].to_list() == ["a"]
+    assert counts.damaged_files == [("trace.json", "no whole JSON; 4 events could be read")]
+    events, counts = read(tmp_path, json.dumps({"traceEvents": EVENTS})[:-30])
+    assert events.spans["name"].to_list() == ["a", "b"] and counts.damaged
+    packed = gzip.compress(json.dumps(EVENTS * 500).encode())
+    events, counts = read(tmp_path, packed[: len(packed) // 2])
+    assert 0 < events.spans.height < 1000 and len(counts.damaged_files) == 2
+    # gzip's files may be put one behind the other
+    events, counts = read(tmp_path, gzip.compress(b"[") + gzip.compress(json.dumps(EVENTS)[1:].encode()))
+    assert events.spans.height == 2 and not counts.damaged
+
+
+def test_damage_in_between_costs_what_it_hits(tmp_path):
+    content = json.dumps(EVENTS).replace('"name": "a", "pid": 1', '"name": "a", "pid": ,')
+    events, counts = read(tmp_path, content)
+    assert events.spans["name"].to_list() == ["b"] and counts.damaged
+
+
+def test_events_that_mean_nothing_are_counted(tmp_path):
+    good = {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+    bad = [
+        3,
+        None,
+        {},
+        {"ph": 1},
+        {**good, "ts": "soon"},
+        {**good, "ts": None},
+        {**good, "dur": -1},
+        {**good, "dur": True},
+    ]
+    events, counts = read(tmp_path, json.dumps([good, *bad, {"ph": "M", "name": "process_name", "pid": 1}]))
+    assert events.spans.height == 1 and counts.damaged_events == len(bad)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[", "null", '{"traceEvents": 3}', "\x00" * 100, "[" * 100_000])
+def test_what_is_no_trace_is_empty_and_said(tmp_path, content):
+    events, counts = read(tmp_path, content)
+    assert events.spans.is_empty() and events.flows.is_empty() and counts.damaged_files
