@@ -25,11 +25,10 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether shapes were asked for, and any is known."""
-    if not measures.host_operators.is_empty():
-        return True
-    asked = bool(measures.recording.info.options.get(_OPTION))
-    return asked and bool(measures.stream.table["shapes"].is_not_null().any())
+    """Tell whether shapes were asked for, and operators, or a shape of one, are known."""
+    if not measures.recording.info.options.get(_OPTION):
+        return False
+    return not measures.host_operators.is_empty() or bool(measures.stream.table["shapes"].is_not_null().any())
 
 
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:

@@ -113,6 +113,8 @@ class _Rows:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
         operators = self.measures.host_operators
         pairs = host_operators.ties(operators)
+        if pairs.is_empty():
+            return pl.Series(dtype=pl.String)
         ends = operators.select("process", "thread", "start_ns")
         return pl.concat(
             json_lines.joined(

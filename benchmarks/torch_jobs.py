@@ -1,0 +1,118 @@
+"""What profiling adds to whole PyTorch jobs, beside what Kineto adds: to their loops, and until all files are there.
+
+Each job is a process of its own, in turn: as it is, with our variable (as it comes, and with no budget for operators,
+which the first job needs to keep them), and with `torch.profiler` around its loop, exported as it is usually done.
+
+usage: torch_jobs.py [mlp|transformer] [ROUNDS]
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import pairs
+
+STEPS = {"mlp": 400, "transformer": 200}
+WARM = 5
+
+
+def batches(kind: str) -> object:
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    count = STEPS[kind] + WARM
+    if kind == "mlp":
+        return [torch.randn(8, 32)] * count
+    return DataLoader(TensorDataset(torch.randn(8 * count, 16, 32)), batch_size=8, num_workers=2)
+
+
+def job(kind: str, kineto: bool) -> None:
+    """Train, and print the seconds of the loop, and those of stopping and exporting Kineto."""
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(1)
+    if kind == "mlp":
+        model: nn.Module = nn.Sequential(*(nn.Linear(32, 32) for _ in range(20)))
+    else:
+        model = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    begun = 0.0
+    for number, batch in enumerate(batches(kind)):  # type: ignore[arg-type]
+        if number == WARM:
+            begun = time.perf_counter()
+            if kineto:
+                profiler.start()
+        optimizer.zero_grad()
+        model(batch[0] if isinstance(batch, list) else batch).sum().backward()
+        optimizer.step()
+    trained = time.perf_counter()
+    if kineto:
+        profiler.stop()
+        profiler.export_chrome_trace("trace.json")
+    print(json.dumps([trained - begun, time.perf_counter() - trained]))
+
+
+def measure(kind: str, way: str) -> tuple[float, float, float]:
+    """Return the seconds of the loop, of what follows it in the job, and of the whole process."""
+    environment = {key: value for key, value in os.environ.items() if key != "MS_PROFILER_OPTIONS"}
+    options = {"ours": {}, "ours, no budget": {"overhead_budget": 0}}.get(way)
+    with tempfile.TemporaryDirectory() as directory:
+        if options is not None:
+            environment["MS_PROFILER_OPTIONS"] = json.dumps({"start": True, "quiet": True, **options})
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, os.path.abspath(__file__), "job", kind, way],
+            cwd=directory,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        whole = time.perf_counter() - start
+    loop, after = json.loads(done.stdout.splitlines()[-1])
+    return loop, after, whole
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["job"]:
+        job(sys.argv[2], sys.argv[3] == "Kineto")
+        return
+    kinds = sys.argv[1:2] or list(STEPS)
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 9
+    print(pairs.machine())
+    ways = ("bare", "ours", "ours, no budget", "Kineto", "again")
+    for kind in kinds:
+        times: dict[str, list[tuple[float, float, float]]] = {way: [] for way in ways}
+        for index in range(rounds + 1):
+            for way in ways if index % 2 else reversed(ways):
+                found = measure(kind, way)
+                if index:  # the first round warms caches up
+                    times[way].append(found)
+        bare = times["bare"]
+
+        def against(way: str, part: int, bare: list[tuple[float, float, float]] = bare) -> list[float]:
+            return [a[part] - b[part] for a, b in zip(times[way], bare, strict=True)]  # noqa: B023 - used at once
+
+        loops = {way: statistics.median(a[0] / b[0] for a, b in zip(times[way], bare, strict=True)) for way in ways}
+        ends = [after for _, after, _ in times["Kineto"]]
+        for way in ("ours", "ours, no budget"):
+            loop = statistics.median(a / k for a, k in zip(against(way, 0), against("Kineto", 0), strict=True))
+            whole = statistics.median(a / end for a, end in zip(against(way, 2), ends, strict=True))
+            added = statistics.median(against(way, 2))
+            pairs.report(
+                f"{kind}: {way}",
+                loops[way],
+                loops["again"],
+                f"loop {loop:.2f} of what Kineto adds (x{loops['Kineto']:.2f}); process +{added:.2f} s, "
+                f"{whole:.2f} of Kineto's stop and export ({statistics.median(ends):.2f} s)",
+            )
+
+
+if __name__ == "__main__":
+    main()
