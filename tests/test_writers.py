@@ -194,6 +194,26 @@ def test_operator_details_only_when_shapes_were_asked_for(tmp_path, asked):
     )
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_operators_that_compute_where_they_are_called_are_told_by_their_times(tmp_path, asked):
+    framework = {"name": "torch", "version": "2.13.0"}
+    store = StoreBuilder(tmp_path, framework=framework, options={"record_shapes": asked})
+    thread = store.process().thread()
+    thread.span("Net.layer", Category.MODULE, 0, 10 * MS)
+    thread.span("aten::linear", Category.OP, MS, 5 * MS)
+    thread.span("aten::addmm", Category.OP, 2 * MS, 4 * MS)
+    path = store.write()
+    engine.analyse([path])
+    if not asked:
+        assert not (folder_of(path) / layout.OPERATOR_DETAILS).exists()
+        return
+    columns = ("Name", "Module", "Host Self Duration(us)", "Host Total Duration(us)")
+    assert [tuple(row[name] for name in columns) for row in table(path, layout.OPERATOR_DETAILS)] == [
+        ("aten::linear", "Net.layer", "2000.000", "4000.000"),
+        ("aten::addmm", "Net.layer", "2000.000", "2000.000"),
+    ]
+
+
 def test_run_without_kernels_has_no_table_of_them(tmp_path):
     path = write_training(tmp_path, options={"record_shapes": True})
     engine.analyse([path])
