@@ -108,8 +108,13 @@ def test_hooks_in_the_middle_of_a_script(job, tmp_path):
 
 def test_loops_of_libraries_that_are_imported_later(job, tmp_path):
     for name, text in LIBRARIES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        folder = (tmp_path / name).parent
+        folder.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
+        # packages, which come before the libraries themselves where those are installed
+        for package in [folder, *folder.parents]:
+            if package.is_relative_to(tmp_path) and package != tmp_path:
+                (package / "__init__.py").touch()
     environment = {"PYTHONPATH": str(tmp_path), "MS_PROFILER_RAISE": "1"}
     run = job(LOOP, options={"analyse": "off"}, env=environment)
     assert run.code == 0, run.err
