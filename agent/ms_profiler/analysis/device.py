@@ -12,7 +12,9 @@ from ms_profiler.analysis.metrics.steps import Steps
 _NAME = ["name", "type", "core"]
 
 
-def collect(recording: tables.Recording, device: tables.Device, used: Steps, restricted: bool) -> Stream:
+def collect(
+    recording: tables.Recording, device: tables.Device, used: Steps, during: pl.DataFrame, restricted: bool
+) -> Stream:
     """Return the tasks of a device as a kernel stream, and the steps as they show them.
 
     A task belongs to the step in whose window (see `device_steps.windows`) it starts. `sums` are over the tasks that
@@ -22,9 +24,9 @@ def collect(recording: tables.Recording, device: tables.Device, used: Steps, res
         recording: the run.
         device: its tasks.
         used: the steps in use.
+        during: of `device_steps.windows`.
         restricted: keep to the time of the steps in use.
     """
-    during = device_steps.windows(device.tasks, used, device.form)
     rows = intervals.locate(device.tasks["start_ns"], during)
     placed = device.tasks.with_columns(during["step"].gather(rows).alias("step"))
     tasks = placed.filter(pl.col("step").is_not_null()) if restricted else placed
@@ -66,14 +68,13 @@ def collect(recording: tables.Recording, device: tables.Device, used: Steps, res
     )
 
 
-def calls(device: tables.Device, used: Steps) -> pl.DataFrame:
+def calls(device: tables.Device, during: pl.DataFrame) -> pl.DataFrame:
     """Return the exchanges in the steps, with the columns of `communication.calls`; bytes are not known.
 
     Args:
         device: its tasks.
-        used: the steps in use.
+        during: of `device_steps.windows`.
     """
-    during = device_steps.windows(device.tasks, used, device.form)
     exchanges = device.tasks.filter("exchange")
     rows = intervals.locate(exchanges["start_ns"], during)
     return (

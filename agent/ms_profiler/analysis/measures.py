@@ -13,6 +13,7 @@ from ms_profiler.analysis.metrics import (
     completeness,
     cost,
     dataset,
+    device_steps,
     host_operators,
     intervals,
     operators,
@@ -132,8 +133,9 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     recorded = used.recorded.height
     restricted = chosen is not None
     if recording.device is not None:
-        stream = device.collect(recording, recording.device, used, restricted)
-        calls = device.calls(recording.device, used)
+        during = device_steps.windows(recording.device.tasks, used, recording.device.form)
+        stream = device.collect(recording, recording.device, used, during, restricted)
+        calls = device.calls(recording.device, during)
     else:
         stream = kernels.collect(
             recording, used, overlap.computing(pieces), overlap.communicating(spans, pieces, used), restricted

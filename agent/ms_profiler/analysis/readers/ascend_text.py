@@ -18,7 +18,6 @@ from ms_profiler.analysis.readers import ascend_run, assembly, trace_events
 from ms_profiler.analysis.readers.decimals import nanoseconds
 from ms_profiler.errors import StoreError
 from ms_profiler.store import layout
-from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
 
 HARDWARE: Final = "Ascend Hardware"
@@ -56,7 +55,7 @@ def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording
     there = [name for name in names if paths[name] not in ours and os.path.isfile(os.path.join(directory, paths[name]))]
     if not there:
         raise StoreError(f"{directory} holds neither {layout.TRACE_VIEW} nor {layout.KERNEL_DETAILS}.")
-    events = trace_events.Events(pl.DataFrame(schema=_SPANS), pl.DataFrame(schema=_FLOW_TABLE), [])
+    events = trace_events.Events.none()
     rows = pl.DataFrame(schema=_ROWS)
     try:
         if layout.TRACE_VIEW in there:
@@ -76,22 +75,10 @@ def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording
     if computing.height and computing["type"].is_null().all():
         why = "types of kernels are recorded from level 1 on, and stand in the table of kernels alone"
         info.not_collected.append({"what": layout.OP_STATISTIC, "why": why})
-    parts = assembly.Parts(_host(events), device.tasks, _thread_names(events), _process(events), device)
+    parts = assembly.Parts(_host(events), device.tasks, events.native_threads(), _process(events), device)
     return assembly.assemble(directory, info, counts, parts)
 
 
-_SPANS: Final = pl.Schema(
-    {
-        "args": pl.UInt32,
-        "name": pl.String,
-        "category": pl.String,
-        "pid": pl.String,
-        "tid": pl.String,
-        "start_ns": pl.Int64,
-        "end_ns": pl.Int64,
-    }
-)
-_FLOW_TABLE: Final = pl.Schema({"begin": pl.Boolean, "category": pl.String, "id": pl.String, "time_ns": pl.Int64})
 _ROWS: Final = pl.Schema({name: kind for name, kind in tables.TASKS.items() if name not in ("launch_ns", "group")})
 
 
@@ -104,13 +91,7 @@ def _host(events: trace_events.Events) -> pl.DataFrame:
     spans = events.spans.filter(pl.col("pid").is_in(known), pl.col("category") != "python_function")
     driver = spans["pid"].is_in([pid for pid, name in events.processes.items() if name == _DRIVER])
     kinds = assembly.categorised(spans["name"])
-    return spans.select(
-        pl.col("tid").cast(pl.Int64, strict=False).fill_null(0).alias("thread"),
-        "name",
-        kinds.zip_with(~driver, pl.Series([int(Category.OTHER)], dtype=pl.UInt8)),
-        "start_ns",
-        "end_ns",
-    )
+    return assembly.host(spans, kinds, driver)
 
 
 def _calls(events: trace_events.Events) -> pl.DataFrame:
@@ -122,10 +103,6 @@ def _calls(events: trace_events.Events) -> pl.DataFrame:
         "start_ns",
         "end_ns",
     )
-
-
-def _thread_names(events: trace_events.Events) -> dict[int, str]:
-    return {int(tid): name for (_, tid), name in events.threads.items() if tid.isdecimal()}
 
 
 def _process(events: trace_events.Events) -> int:

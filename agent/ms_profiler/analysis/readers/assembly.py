@@ -62,6 +62,23 @@ def categorised(names: pl.Series) -> pl.Series:
     return pl.select(category.cast(pl.UInt8).alias("category")).to_series()
 
 
+def host(spans: pl.DataFrame, kinds: pl.Series, driver: pl.Series) -> pl.DataFrame:
+    """Return `HOST`.
+
+    Args:
+        spans: of a trace, see `trace_events.Events`.
+        kinds: of `categorised`.
+        driver: which are calls of a device's driver, and no work of the framework.
+    """
+    return spans.select(
+        pl.col("tid").cast(pl.Int64, strict=False).fill_null(0).alias("thread"),
+        "name",
+        kinds.zip_with(~driver, pl.Series([int(Category.OTHER)], dtype=pl.UInt8)),
+        "start_ns",
+        "end_ns",
+    )
+
+
 def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) -> tables.Recording:
     """Return the recording.
 
@@ -88,7 +105,8 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
         pl.col("name").str.extract(STEP.pattern, 1).cast(pl.Int64, strict=False).alias("number"),
     )
     spans = host.filter(pl.col("number").is_null())
-    texts = ["", *spans["name"].unique(maintain_order=True).filter(spans["name"].unique(maintain_order=True) != "")]
+    named = spans["name"].unique(maintain_order=True)
+    texts = ["", *named.filter(named != "")]
     counts.slots += host.height + parts.tasks.height
     unnested = spans.select(
         "process",

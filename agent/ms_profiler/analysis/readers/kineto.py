@@ -51,7 +51,7 @@ def read(path: str) -> tables.Recording:
     host = _host(events)
     pids = events.spans.filter(pl.col("category") == "cpu_op")["pid"]
     process = int(pids[0]) if len(pids) and pids[0].isdecimal() else 0
-    names = {int(tid): name for (_, tid), name in events.threads.items() if tid.isdecimal()}
+    names = events.native_threads()
     return assembly.assemble(path, info, counts, assembly.Parts(host, tasks, names, process, device))
 
 
@@ -74,13 +74,7 @@ def _host(events: trace_events.Events) -> pl.DataFrame:
     kinds = assembly.categorised(spans["name"])
     marks = spans["category"] == "user_annotation"
     kinds = kinds.zip_with(~(marks & (kinds == int(Category.OP))), pl.Series([int(Category.MARKER)], dtype=pl.UInt8))
-    return spans.select(
-        pl.col("tid").cast(pl.Int64, strict=False).fill_null(0).alias("thread"),
-        "name",
-        kinds.zip_with(~driver, pl.Series([int(Category.OTHER)], dtype=pl.UInt8)),
-        "start_ns",
-        "end_ns",
-    )
+    return assembly.host(spans, kinds, driver)
 
 
 def _operators(events: trace_events.Events) -> pl.DataFrame:

@@ -22,7 +22,7 @@ _MOST_DAMAGE: Final = 1000
 _PACKED: Final = b"\x1f\x8b"
 _PIECE: Final = 1 << 16
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
-_TEXTS: Final = pl.Schema(dict.fromkeys(("name", "category", "pid", "tid", "ts", "dur"), pl.String))
+_TEXTS: Final = pl.Schema(dict.fromkeys(("name", "category", "pid", "tid", "ts", "dur", "end"), pl.String))
 _FLOWS: Final = pl.Schema({"begin": pl.Boolean, "category": pl.String, "id": pl.String, "ts": pl.String})
 
 
@@ -48,6 +48,11 @@ class Events:
     threads: dict[tuple[str, str], str] = field(default_factory=dict)
     head: dict[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def none(cls) -> "Events":
+        """Return the events of no trace."""
+        return _events(_Taken(), {}, ReadCounts())
+
     def of_process(self, *names: str) -> pl.DataFrame:
         """Return the spans of the processes that have one of these names."""
         return self.spans.filter(pl.col("pid").is_in([pid for pid, name in self.processes.items() if name in names]))
@@ -56,6 +61,10 @@ class Events:
         """Return the name of the thread of each span, empty where it has none."""
         keys = spans.select("pid", "tid").iter_rows()
         return pl.Series("thread_name", [self.threads.get(key, "") for key in keys], dtype=pl.String)
+
+    def native_threads(self) -> dict[int, str]:
+        """Return the names of the threads by their numbers."""
+        return {int(tid): name for (_, tid), name in self.threads.items() if tid.isdecimal()}
 
     def arguments(self, spans: pl.DataFrame, name: str) -> pl.Series:
         """Return an argument of each span as text, null where it has none."""
@@ -77,16 +86,21 @@ def read(path: str, counts: ReadCounts) -> Events:
     taken = _Taken()
     for event in content:
         taken.take(event)
+    return _events(taken, head, counts)
+
+
+def _events(taken: "_Taken", head: dict[str, Any], counts: ReadCounts) -> Events:
     counts.damaged_events += taken.damaged
     shift_ns = _base_ns(head)
     spans = pl.DataFrame(taken.spans, schema=_TEXTS, orient="row").with_row_index("args")
     start = nanoseconds(pl.col("ts")) + shift_ns
-    timed = spans.with_columns(start_ns=start, end_ns=start + nanoseconds(pl.col("dur")))
+    end = pl.coalesce(start + nanoseconds(pl.col("dur")), nanoseconds(pl.col("end")) + shift_ns)
+    timed = spans.with_columns(start_ns=start, end_ns=end)
     usable = timed.filter(pl.col("end_ns") >= pl.col("start_ns"))
     counts.damaged_events += timed.height - usable.height
     flows = pl.DataFrame(taken.flows, schema=_FLOWS, orient="row")
     return Events(
-        spans=usable.drop("ts", "dur").sort("start_ns", "end_ns", descending=[False, True], maintain_order=True),
+        spans=usable.drop("ts", "dur", "end").sort("start_ns", "end_ns", descending=[False, True], maintain_order=True),
         flows=flows.select("begin", "category", "id", time_ns=nanoseconds(pl.col("ts")) + shift_ns).drop_nulls(),
         args=taken.args,
         processes=taken.processes,
@@ -117,7 +131,7 @@ class _Taken:
         kind = event["ph"]
         thread = str(event.get("pid", "")), str(event.get("tid", ""))
         if kind == "X":
-            self._span(event, thread, event.get("ts"), event.get("dur", 0))
+            self._span(event, thread, length=event.get("dur", 0))
         elif kind == "B":
             self._open.setdefault(thread, []).append(event)
         elif kind == "E":
@@ -129,21 +143,18 @@ class _Taken:
         elif kind == "M":
             self._describe(event, thread)
 
-    def _span(self, event: dict[str, Any], thread: tuple[str, str], start: Any, length: Any) -> None:
+    def _span(self, event: dict[str, Any], thread: tuple[str, str], length: Any = None, end: Any = None) -> None:
         args = event.get("args")
         self.args.append(args if isinstance(args, dict) else {})
-        self.spans.append((str(event.get("name", "")), str(event.get("cat", "")), *thread, _text(start), _text(length)))
+        times = (_text(time) for time in (event.get("ts"), length, end))
+        self.spans.append((str(event.get("name", "")), str(event.get("cat", "")), *thread, *times))
 
     def _close(self, event: dict[str, Any], thread: tuple[str, str]) -> None:
         begun = self._open.get(thread)
         if not begun:
             self.damaged += 1
             return
-        first = begun.pop()
-        times = pl.Series([_text(first.get("ts")), _text(event.get("ts"))], dtype=pl.String).to_frame("ts")
-        start, end = times.select(nanoseconds(pl.col("ts"))).to_series()
-        length = None if start is None or end is None else f"{(end - start) // 1000}.{(end - start) % 1000:03d}"
-        self._span(first, thread, first.get("ts"), length)
+        self._span(begun.pop(), thread, end=event.get("ts"))
 
     def _describe(self, event: dict[str, Any], thread: tuple[str, str]) -> None:
         args = event.get("args")

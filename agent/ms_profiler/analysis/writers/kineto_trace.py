@@ -18,14 +18,13 @@ import polars as pl
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import host_operators
 from ms_profiler.analysis.writers import json_lines
+from ms_profiler.analysis.writers.lanes import CALLS, NATIVE_TID
 from ms_profiler.store import layout
-from ms_profiler.store.format import Category
 
 FORM: Final = "kineto"
 _SECOND: Final = 10**9
 #: rows built at once
 _CHUNK: Final = 100_000
-_OPERATORS: Final = (Category.OP, Category.GRAPH)
 #: lane of the steps: they begin and end inside of what a thread does, and what crosses in one lane is not nested
 _STEPS: Final = 0
 
@@ -66,11 +65,10 @@ class _Rows:
         recording = measures.recording
         starts = [recording.processes["first_ns"].min(), measures.steps.recorded["start_ns"].min()]
         self.base_ns = min((int(str(start)) for start in starts if start is not None), default=0) // _SECOND * _SECOND
-        self.threads = recording.threads.select(
-            "process", "thread", tid=pl.when(pl.col("native_tid") > 0).then("native_tid").otherwise("thread")
-        )
+        self.threads = recording.threads.select("process", "thread", tid=NATIVE_TID)
         self.lanes = measures.stream.table.select("process", "lane").unique().sort("process", "lane")
-        self.names = pl.Series([json.dumps(name, ensure_ascii=False) for name in recording.names], dtype=pl.String)
+        self.names = json_lines.quoted(recording.names)
+        self.kernels = json_lines.quoted(measures.stream.names["full_name"])
         ids = measures.spans["start_ns"].arg_sort()
         self.ids = pl.DataFrame({"row": ids}).with_row_index("id", offset=1).sort("row")["id"]
 
@@ -95,6 +93,9 @@ class _Rows:
         yield self._ties()
         for rows in self.measures.stream.table.with_row_index("id", offset=len(self.ids) + 1).iter_slices(_CHUNK):
             yield self._kernels(rows)
+
+    def _placed(self, table: pl.DataFrame) -> pl.DataFrame:
+        return table.join(self.threads, on=["process", "thread"], how="left", maintain_order="left")
 
     def _at(self, table: pl.DataFrame, tid: str = "tid", start: str = "start_ns") -> list[Any]:
         """Return the parts that say on which thread something happened, and when."""
@@ -138,17 +139,14 @@ class _Rows:
         )
 
     def _spans(self, spans: pl.DataFrame) -> pl.Series:
-        placed = spans.join(self.threads, on=["process", "thread"], how="left", maintain_order="left")
+        placed = self._placed(spans)
         return self._lasting(placed, self.names.gather(placed["name"]), _KINDS.gather(placed["category"]))
 
     def _kernels(self, kernels: pl.DataFrame) -> pl.Series:
-        names = json_lines.quoted(self.measures.stream.names["full_name"])
-        return self._lasting(kernels, names.gather(kernels["kernel"]), pl.lit("cpu_op"), "lane")
+        return self._lasting(kernels, self.kernels.gather(kernels["kernel"]), pl.lit("cpu_op"), "lane")
 
     def _instants(self) -> pl.Series:
-        instants = self.measures.recording.instants.join(
-            self.threads, on=["process", "thread"], how="left", maintain_order="left"
-        )
+        instants = self._placed(self.measures.recording.instants)
         return json_lines.joined(
             pl.lit('{"ph":"i","s":"t","name":'),
             self.names.gather(instants["name"]),
@@ -158,21 +156,15 @@ class _Rows:
 
     def _ties(self) -> pl.Series:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
-        operators = self.measures.host_operators
-        pairs = host_operators.ties(operators)
-        if pairs.is_empty():
-            return pl.Series(dtype=pl.String)
-        ends = operators.select("process", "thread", "start_ns").join(
-            self.threads, on=["process", "thread"], how="left", maintain_order="left"
-        )
-        return pl.concat(
-            json_lines.joined(
-                pl.lit(f'{{"ph":"{kind}","name":"fwdbwd","cat":"fwdbwd","bp":"e","id":'),
-                pairs["forward"].cast(pl.String),
-                *self._at(ends[pairs[side]]),
-                pl.lit("}"),
-            )
-            for kind, side in (("s", "forward"), ("f", "backward"))
+        flows = host_operators.flows(self.measures.host_operators)
+        placed = self._placed(flows)
+        return json_lines.joined(
+            pl.lit('{"ph":"'),
+            placed["end"],
+            pl.lit('","name":"fwdbwd","cat":"fwdbwd","bp":"e","id":'),
+            placed["id"].cast(pl.String),
+            *self._at(placed),
+            pl.lit("}"),
         )
 
 
@@ -180,4 +172,4 @@ def _named(what: str, process: int, tid: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": process, "tid": tid, "args": {"name": name}}
 
 
-_KINDS: Final = pl.Series(["cpu_op" if number in _OPERATORS else "user_annotation" for number in range(256)])
+_KINDS: Final = pl.Series(["cpu_op" if number in CALLS else "user_annotation" for number in range(256)])

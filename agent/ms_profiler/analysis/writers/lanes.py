@@ -8,6 +8,7 @@ import polars as pl
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import overlap
+from ms_profiler.store.format import Category
 
 #: pids of the picture; the process of the session takes the first ones, each other one the next ten
 HOST: Final = 1
@@ -29,6 +30,10 @@ OVERLAP_LANES: Final = (
     overlap.LANE_FREE,
 )
 
+#: what is a call that launches kernels
+CALLS: Final = (Category.OP, Category.GRAPH)
+#: what a thread of the run is numbered by: as the operating system does, where that is known
+NATIVE_TID: Final = pl.when(pl.col("native_tid") > 0).then("native_tid").otherwise("thread")
 #: where the tasks of a device are drawn
 _HARDWARE: Final = "Ascend Hardware"
 _FRAMEWORKS: Final = {"mindspore": "MindSpore", "torch": "PyTorch"}
@@ -71,7 +76,7 @@ class Lanes:
                 "process",
                 "thread",
                 (pl.col("place") + HOST).alias("pid"),
-                pl.when(pl.col("native_tid") > 0).then("native_tid").otherwise("thread").alias("tid"),
+                NATIVE_TID.alias("tid"),
                 (pl.lit(title) + pl.col("suffix")).alias("lane"),
                 pl.when(pl.col("thread") == tables.UNKNOWN_THREAD)
                 .then(pl.lit("unknown thread"))

@@ -14,7 +14,7 @@ import polars as pl
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, kernels, memory, operators, pipelines, steps
 from ms_profiler.analysis.metrics.steps import milliseconds
-from ms_profiler.analysis.writers import device_summary
+from ms_profiler.analysis.writers import device_summary, operator_details
 from ms_profiler.store import layout
 from ms_profiler.store.format import CATEGORY_FINE, StepSource
 
@@ -305,7 +305,9 @@ def _sources(measures: Measures) -> dict[str, str]:
     elif measures.operators.height:
         sources["top_operators"] = "operator spans"
     if not measures.host_operators.is_empty():
-        sources["kernel_details"] = sources["op_statistic"] = sources["operator_details"] = OPERATORS
+        sources["kernel_details"] = sources["op_statistic"] = OPERATORS
+        if operator_details.applies(measures):
+            sources["operator_details"] = OPERATORS
     if not measures.memory.is_empty():
         sources["memory"] = KERNEL_STREAM
     if measures.modules.height:

@@ -23,7 +23,7 @@ from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.communication import by_call
-from ms_profiler.analysis.writers.lanes import COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS, Lanes
+from ms_profiler.analysis.writers.lanes import CALLS, COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS, Lanes
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag
 
@@ -31,8 +31,6 @@ from ms_profiler.store.format import Category, Flag
 _CHUNK: Final = 100_000
 _THREAD: Final = ["process", "thread"]
 _LANE: Final = ["process", "lane"]
-#: what is a call that launches kernels
-_CALLS: Final = (Category.OP, Category.GRAPH)
 #: name and category of a flow inside the framework
 _FLOW: Final = '"name":"mindspore_to_self","cat":"async_mindspore","bp":"e"'
 
@@ -111,23 +109,16 @@ class _Rows:
 
     def _ties(self) -> pl.Series:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
-        operators = self.measures.host_operators
-        pairs = host_operators.ties(operators)
-        if pairs.is_empty():
-            return pl.Series(dtype=pl.String)
-        ends = operators.select("process", "thread", "start_ns")
-        return pl.concat(
-            json_lines.joined(
-                pl.lit(f'{{"ph":"{kind}","name":"fwdbwd","cat":"fwdbwd","bp":"e","id":'),
-                pairs["forward"].cast(pl.String),
-                end["place"],
-                *json_lines.microseconds(end["start_ns"]),
-                pl.lit('"}'),
-            )
-            for kind, end in (
-                (kind, ends[rows].join(self.places, on=_THREAD, how="left", maintain_order="left"))
-                for kind, rows in (("s", pairs["forward"]), ("f", pairs["backward"]))
-            )
+        flows = host_operators.flows(self.measures.host_operators)
+        placed = flows.join(self.places, on=_THREAD, how="left", maintain_order="left")
+        return json_lines.joined(
+            pl.lit('{"ph":"'),
+            placed["end"],
+            pl.lit('","name":"fwdbwd","cat":"fwdbwd","bp":"e","id":'),
+            placed["id"].cast(pl.String),
+            placed["place"],
+            *json_lines.microseconds(placed["start_ns"]),
+            pl.lit('"}'),
         )
 
     def _step_of(self, times: pl.Series) -> pl.Series:
@@ -265,7 +256,7 @@ def _argument(name: str, texts: pl.Series) -> pl.Series:
 def _category_text(number: int) -> str:
     known = number in Category.__members__.values()
     name = Category(number).name.lower() if known else Category.OTHER.name.lower()
-    return f'","cat":"{"cpu_op" if number in _CALLS else ""}","args":{{"category":"{name}"'
+    return f'","cat":"{"cpu_op" if number in CALLS else ""}","args":{{"category":"{name}"'
 
 
 _CATEGORIES: Final = pl.Series([_category_text(number) for number in range(256)])

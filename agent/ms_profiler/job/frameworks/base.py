@@ -7,6 +7,7 @@ there, in this version or this build of the framework, is noted in the run's rec
 import functools
 import gc
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -235,6 +236,12 @@ def _resolve(target: Target) -> tuple[Any, str, Any]:
     if original is _ABSENT:
         raise MissingError(f"{'.'.join([target.module, *parents])} has no {attribute}")
     return owner, attribute, original
+
+
+class Inside(threading.local):
+    """Whether this thread is inside of a call of which only the outermost is recorded."""
+
+    value = False
 
 
 #: In a fork child: the session that has to be opened anew before the child can record. Else empty.

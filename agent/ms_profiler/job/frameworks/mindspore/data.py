@@ -4,11 +4,10 @@ The waits are those of both kinds of loaders: the iterators of `mindspore.datase
 processes of their own and record what they fetch.
 """
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import Labels, Target, keep_signature, span
+from ms_profiler.job.frameworks.base import Inside, Labels, Target, keep_signature, span
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
@@ -18,12 +17,8 @@ DATASETS = "mindspore.dataset.engine.datasets"
 FETCHERS = "mindspore.dataset.dataloader._utils.fetch"
 
 
-class _Inside(threading.local):
-    value = False
-
-
 #: whether this thread is waiting for a batch
-fetching = _Inside()
+fetching = Inside()
 
 
 def targets(session: "Session") -> list[Target]:

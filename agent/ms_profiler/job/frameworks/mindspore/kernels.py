@@ -148,7 +148,8 @@ class KernelStream:
                 self._memory = path
             if name.startswith(TYPES):
                 with open(path, "rb") as stream:
-                    kernels = sum(int(line.split(b",")[1]) for line in stream.read().splitlines()[1:])
+                    counts = [line.split(b",")[1:2] for line in stream.read().splitlines()[1:]]
+                kernels = sum(int(count) for cell in counts for count in cell if count.isdigit())
         self._bytes += size
         steps = self.session.steps.count - self._began
         if kernels and steps > 0:

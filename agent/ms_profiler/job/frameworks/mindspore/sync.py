@@ -4,7 +4,6 @@ One read may call another; only the outermost is recorded.
 """
 
 import inspect
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -29,16 +28,12 @@ WAITS = (
 )
 
 
-class _Inside(threading.local):
-    value = False
-
-
 class Waits:
     """Record the outermost wait of a thread as a span."""
 
     def __init__(self, session: "Session") -> None:
         self.session = session
-        self._inside = _Inside()
+        self._inside = base.Inside()
 
     def innermost(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Return what makes the replacement of a method without arguments that waits, and calls no other that does.

@@ -8,11 +8,10 @@ work. What DistributedDataParallel exchanges in C++ beside the backward pass doe
 
 import inspect
 import sys
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import RAISED, Target
+from ms_profiler.job.frameworks.base import RAISED, Inside, Target
 from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED, Groups
 from ms_profiler.store.format import Category
@@ -56,17 +55,13 @@ def size(value: Any) -> int:
     return int(getattr(value, "nbytes", 0))
 
 
-class _Inside(threading.local):
-    value = False
-
-
 class Collectives:
     """Record collectives, the outermost where one calls another, and once for each group who is in it."""
 
     def __init__(self, session: "Session") -> None:
         self.session = session
         self._groups = Groups(session)
-        self._inside = _Inside()
+        self._inside = Inside()
 
     def function(self, kind: str, given: str) -> closures.Closure:
         """Return what makes the replacement of a function that does `kind`; `given` is its input."""
@@ -109,20 +104,11 @@ class Collectives:
 
     def wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the wait for a collective that was queued, a method of a class in C++."""
-        recorder, tracing, inside = self.session.recorder, closures.traced(), self._inside
-        label, category = recorder.intern("wait for communication"), int(Category.COMMUNICATION)
+        inside = self._inside
+        recorded = closures.recorded(self.session, "wait for communication", Category.COMMUNICATION)(original)
 
         def wait(*args: Any, **kwargs: Any) -> Any:
-            if tracing() or inside.value:
-                return original(*args, **kwargs)
-            token = recorder.begin(label, category)
-            try:
-                result = original(*args, **kwargs)
-            except BaseException:
-                recorder.end(token, RAISED)
-                raise
-            recorder.end(token)
-            return result
+            return (original if inside.value else recorded)(*args, **kwargs)
 
         return closures.replace(original, wait)
 

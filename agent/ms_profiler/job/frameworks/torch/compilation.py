@@ -10,7 +10,6 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import RAISED, Target
 from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.store.format import Category
@@ -132,24 +131,7 @@ class Compilation:
         return closures.replace(original, install_global_unsafe)
 
     def _runs(self, graph: Callable[..., Any], name: str) -> Callable[..., Any]:
-        recorder, forked = self.session.recorder, base.forked
-        begin, end = recorder.begin, recorder.end
-        label, category = recorder.intern(f"graph {name}"), int(Category.GRAPH)
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            token = begin(label, category)
-            if not token and forked:
-                forked[0].reopen()
-                token = begin(label, category)
-            try:
-                result = graph(*args, **kwargs)
-            except BaseException:
-                end(token, RAISED)
-                raise
-            end(token)
-            return result
-
-        return closures.replace(graph, run)
+        return closures.recorded(self.session, f"graph {name}", Category.GRAPH)(graph)
 
 
 def title(code: CodeType, variables: dict[str, Any]) -> str:

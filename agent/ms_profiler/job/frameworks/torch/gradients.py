@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks import base
-from ms_profiler.job.frameworks.base import RAISED, Target
+from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.store.format import Category
 
@@ -21,27 +20,17 @@ GRAPH = "torch.autograd.graph"
 
 def targets(session: "Session") -> list[Target]:
     """Declare what is wrapped around backward passes."""
-    recorder, forked, category = session.recorder, base.forked, int(Category.BACKWARD)
-    begin, end = recorder.begin, recorder.end
     compiling = sys.modules["torch.compiler"].is_compiling
-    backward, gradient = recorder.intern("backward"), recorder.intern("autograd.grad")
+    backward = closures.recorded(session, "backward", Category.BACKWARD)
+    gradient = closures.recorded(session, "autograd.grad", Category.BACKWARD)
 
     def runs(original: Callable[..., Any]) -> Callable[..., Any]:
+        accumulates, returns = backward(original), gradient(original)
+
         def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
             if compiling():
                 return original(*args, **kwargs)
-            label = backward if kwargs.get("accumulate_grad", True) else gradient
-            token = begin(label, category)
-            if not token and forked:
-                forked[0].reopen()
-                token = begin(label, category)
-            try:
-                result = original(*args, **kwargs)
-            except BaseException:
-                end(token, RAISED)
-                raise
-            end(token)
-            return result
+            return (accumulates if kwargs.get("accumulate_grad", True) else returns)(*args, **kwargs)
 
         return closures.replace(original, _engine_run_backward)
 

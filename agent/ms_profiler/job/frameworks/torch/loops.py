@@ -26,42 +26,47 @@ class Loops:
 
     def trains(self, name: str) -> closures.Closure:
         """Return what makes the replacement of what trains until it is done."""
-        session = self.session
-        recorder, label = session.recorder, session.recorder.intern(name)
+        steps = self.session.steps
 
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            def train(*args: Any, **kwargs: Any) -> Any:
-                token = recorder.begin(label, Category.RUN)
-                with session.guard("following a loop"):
-                    self.running += 1
-                    session.steps.loop_began()
-                flags = RAISED
-                try:
-                    result = original(*args, **kwargs)
-                    flags = 0
-                finally:
-                    recorder.end(token, flags)
-                    with session.guard("following a loop"):
-                        self.running -= 1
-                        session.steps.loop_ended()
-                return result
+        def began() -> None:
+            self.running += 1
+            steps.loop_began()
 
-            return closures.replace(original, train)
+        def ended() -> None:
+            self.running -= 1
+            steps.loop_ended()
 
-        return make
+        return self._around(name, lambda: True, began, ended)
 
     def evaluates(self, name: str) -> closures.Closure:
-        """Return what makes the replacement of what evaluates, inside training or by itself."""
+        """Return what makes the replacement of what evaluates, inside training or by itself.
+
+        In a job that only evaluates it is left alone.
+        """
+        steps = self.session.steps
+        return self._around(name, lambda: bool(self.running or steps.count), steps.suspend, steps.resume)
+
+    def _around(
+        self, name: str, applies: Callable[[], bool], began: Callable[[], None], ended: Callable[[], None]
+    ) -> closures.Closure:
+        """Return what makes the replacement of a loop.
+
+        Args:
+            name: of its span.
+            applies: whether a call that begins now counts.
+            began: called when it does.
+            ended: called when it is over, well or not.
+        """
         session = self.session
         recorder, label = session.recorder, session.recorder.intern(name)
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            def evaluate(*args: Any, **kwargs: Any) -> Any:
-                if not self.running and not session.steps.count:
-                    return original(*args, **kwargs)  # a job that only evaluates
+            def loop(*args: Any, **kwargs: Any) -> Any:
+                if not applies():
+                    return original(*args, **kwargs)
                 token = recorder.begin(label, Category.RUN)
                 with session.guard("following a loop"):
-                    session.steps.suspend()
+                    began()
                 flags = RAISED
                 try:
                     result = original(*args, **kwargs)
@@ -69,10 +74,10 @@ class Loops:
                 finally:
                     recorder.end(token, flags)
                     with session.guard("following a loop"):
-                        session.steps.resume()
+                        ended()
                 return result
 
-            return closures.replace(original, evaluate)
+            return closures.replace(original, loop)
 
         return make
 

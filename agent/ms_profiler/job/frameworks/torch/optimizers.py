@@ -44,27 +44,23 @@ class Optimizers:
 
     def before(self, hooks: Any) -> Any:
         """Register what is called at the begin of a step; `hooks` stay what they are."""
-        tracing, guard, begins = closures.traced(), self.session.guard, self._begins
-
-        def begin(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if not tracing():
-                with guard("noting the begin of an optimizer's step"):
-                    begins(optimizer, sys._getframe(1))
-
-        handles.append(sys.modules[OPTIMIZER].register_optimizer_step_pre_hook(closures.unseen(begin)))
+        self._hook("register_optimizer_step_pre_hook", "begin", self._begins)
         return hooks
 
     def after(self, hooks: Any) -> Any:
         """Register what is called at the end of a step; `hooks` stay what they are."""
-        tracing, guard, ends = closures.traced(), self.session.guard, self._ends
-
-        def end(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if not tracing():
-                with guard("noting the end of an optimizer's step"):
-                    ends(optimizer, sys._getframe(1))
-
-        handles.append(sys.modules[OPTIMIZER].register_optimizer_step_post_hook(closures.unseen(end)))
+        self._hook("register_optimizer_step_post_hook", "end", self._ends)
         return hooks
+
+    def _hook(self, registers: str, which: str, notes: Callable[[Any, FrameType], None]) -> None:
+        tracing, guard, what = closures.traced(), self.session.guard, f"noting the {which} of an optimizer's step"
+
+        def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if not tracing():
+                with guard(what):
+                    notes(optimizer, sys._getframe(1))
+
+        handles.append(getattr(sys.modules[OPTIMIZER], registers)(closures.unseen(hook)))
 
     def _begins(self, optimizer: Any, frame: FrameType) -> None:
         recorder, running = self.session.recorder, self._running.steps

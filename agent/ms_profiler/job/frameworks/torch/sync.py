@@ -5,11 +5,10 @@ there, and would take twice as long.
 """
 
 import sys
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import RAISED, Target
+from ms_profiler.job.frameworks.base import Inside, Target
 from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.store.format import Category, Kind
 
@@ -30,39 +29,30 @@ WAITS = (
 )
 
 
-class _Inside(threading.local):
-    value = False
-
-
 class Waits:
     """Record the outermost wait of a thread."""
 
     def __init__(self, session: "Session") -> None:
         self.session = session
-        self._inside = _Inside()
+        self._inside = Inside()
         self._tracing = closures.traced()
 
     def reads(self, name: str) -> closures.Closure:
         """Return what makes the replacement of a method or function that waits."""
-        recorder, inside, tracing = self.session.recorder, self._inside, self._tracing
-        label, category = recorder.intern(name), int(Category.SYNC)
-        begin, end = recorder.begin, recorder.end
+        inside, tracing = self._inside, self._tracing
+        records = closures.recorded(self.session, name, Category.SYNC)
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            recorded = records(original)
+
             def wait(*args: Any, **kwargs: Any) -> Any:
                 if tracing() or inside.value:
                     return original(*args, **kwargs)
-                token = begin(label, category)
                 inside.value = True
                 try:
-                    result = original(*args, **kwargs)
-                except BaseException:
-                    end(token, RAISED)
-                    raise
+                    return recorded(*args, **kwargs)
                 finally:
                     inside.value = False
-                end(token)
-                return result
 
             return closures.replace(original, wait)
 
