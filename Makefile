@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
-NATIVE := $(wildcard native/*.c native/*.h native/*.py native/CMakeLists.txt) $(wildcard sitecustomize/*) pyproject.toml
+NATIVE := $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*.py native/CMakeLists.txt) $(wildcard sitecustomize/*) pyproject.toml
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow lint format check-python wheel wheel-test test-versions sanitize bench clean
@@ -27,12 +27,12 @@ lint: $(VENV)/.tests ## Check style, types and C formatting.
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/clang-format --dry-run -Werror native/*.c native/*.h tests/native/*.c
+	$(VENV)/bin/clang-format --dry-run -Werror native/*.c native/*.h native/*/*.c native/*/*.h tests/native/*.c
 
 format: $(VENV)/.tests ## Rewrite the sources in the project's style.
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
-	$(VENV)/bin/clang-format -i native/*.c native/*.h tests/native/*.c
+	$(VENV)/bin/clang-format -i native/*.c native/*.h native/*/*.c native/*/*.h tests/native/*.c
 
 wheel: $(VENV)/.tests ## Build the abi3 wheel with a manylinux tag, into wheelhouse/.
 	native/wheel.sh $(PY)

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Build the recorder without Python into a stress program and run it as it is, under AddressSanitizer with UBSan, under
-# ThreadSanitizer, and under valgrind, as far as this machine has them. Returns non-zero on any finding.
+# Build the recorder, and what the analysis does with columns, without Python into stress programs, and run these as they
+# are, under AddressSanitizer with UBSan, under ThreadSanitizer (the recorder), and under valgrind, as far as this machine
+# has them. Returns non-zero on any finding.
 # usage: sanitize.sh [ROUNDS]
 set -eu
 
@@ -15,12 +16,19 @@ for source in "$root"/native/*.c; do
   [ "$source" = "$root/native/module.c" ] || sources="$sources $source"
 done
 
+columns="$root/tests/native/columns.c"
+for source in "$root"/native/columns/*.c; do
+  case $source in */module.c | */arrow.c) ;; *) columns="$columns $source" ;; esac
+done
+
 build() { # NAME FLAGS...
   name=$1
   shift
+  set -- -std=c11 -D_GNU_SOURCE -g -O1 -fno-omit-frame-pointer -Wall -Wextra -Werror "$@" -I"$root/native"
   # shellcheck disable=SC2086 # paths of the sources hold no spaces but those between them
-  "$compiler" -std=c11 -D_GNU_SOURCE -g -O1 -fno-omit-frame-pointer -Wall -Wextra -Werror "$@" \
-    -I"$root/native" $sources -o "$work/$name" -pthread -ldl
+  "$compiler" "$@" $sources -o "$work/$name" -pthread -ldl
+  # shellcheck disable=SC2086
+  "$compiler" "$@" $columns -o "$work/$name.columns"
 }
 
 run() { # NAME COMMAND...
@@ -40,9 +48,11 @@ sanitizes() { # FLAG
 
 build plain
 run plain "$work/plain"
+run plain.columns "$work/plain.columns"
 if sanitizes -fsanitize=address && sanitizes -fsanitize=thread; then
   build address -fsanitize=address,undefined -fno-sanitize-recover=all
   ASAN_OPTIONS=detect_leaks=1:exitcode=99 run address "$work/address"
+  ASAN_OPTIONS=detect_leaks=1:exitcode=99 run address.columns "$work/address.columns"
   build thread -fsanitize=thread
   TSAN_OPTIONS=halt_on_error=1:exitcode=99:die_after_fork=0 run thread setarch -R "$work/thread"
 elif ! command -v valgrind >/dev/null; then
@@ -53,5 +63,6 @@ if command -v valgrind >/dev/null; then
   rounds=1 # fifty times slower, but it follows the fork children
   # a fork child forgets what it inherited: leaks are AddressSanitizer's to find, in the parent
   run valgrind valgrind -q --error-exitcode=99 --leak-check=no "$work/plain"
+  run valgrind.columns valgrind -q --error-exitcode=99 --leak-check=full "$work/plain.columns"
 fi
 echo "no findings"

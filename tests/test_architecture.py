@@ -17,9 +17,9 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: Part of the tree -> the parts it must not import. The job records, another interpreter analyses, and the store is
 #: the only room that both know.
 FORBIDDEN = {
-    "job": ("analysis", "cli", "api"),
+    "job": ("analysis", "cli", "api", "_columns"),
     "analysis": ("job", "api", "cli", "_native"),
-    "store": ("job", "analysis", "api", "cli", "_native"),
+    "store": ("job", "analysis", "api", "cli", "_native", "_columns"),
     "api": ("analysis", "cli"),
     "options": ("job", "analysis", "api", "cli", "store"),
     "option_types": ("job", "analysis", "api", "cli", "store"),
@@ -72,9 +72,13 @@ def test_imports_point_one_way(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_only_one_module_knows_the_extension(path):
-    known = [name for name in imports(path) if re.fullmatch(r"(ms_profiler\.)?_native(\..*)?", name)]
-    assert not known or path == PACKAGE / "job" / "recorder" / "native.py"
+def test_only_one_module_knows_each_extension(path):
+    known = {name for name in imports(path) if re.fullmatch(r"(ms_profiler\.)?_(native|columns)(\..*)?", name)}
+    doors = {
+        PACKAGE / "job" / "recorder" / "native.py": "ms_profiler._native",
+        PACKAGE / "analysis" / "columns" / "native.py": "ms_profiler._columns",
+    }
+    assert known <= {doors.get(path)}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

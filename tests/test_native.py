@@ -8,7 +8,7 @@ import types
 from pathlib import Path
 
 import pytest
-from ms_profiler import _native
+from ms_profiler import _columns, _native
 from ms_profiler.job.recorder.native import NativeRecorder
 from ms_profiler.store.format import HEADER, SEGMENT_CONTROL
 from recorders import make, poll, run_program
@@ -57,12 +57,14 @@ def test_hot_functions_are_called_without_a_detour():
         assert getattr(recorder, name) is getattr(_native, name)
 
 
-def test_the_stub_names_what_the_module_has():
-    stub = Path(_native.__spec__.origin).with_name("_native.pyi")
+@pytest.mark.parametrize("module", [_native, _columns], ids=lambda module: module.__name__)
+def test_the_stub_names_what_the_module_has(module):
+    name = module.__name__.rpartition(".")[2]
+    stub = Path(module.__spec__.origin).with_name(f"{name}.pyi")
     if not stub.exists():
-        stub = NATIVE.parent / "agent" / "ms_profiler" / "_native.pyi"
+        stub = NATIVE.parent / "agent" / "ms_profiler" / f"{name}.pyi"
     declared = {line.split("(")[0][4:] for line in stub.read_text().splitlines() if line.startswith("def ")}
-    functions = {name for name, value in vars(_native).items() if isinstance(value, types.BuiltinFunctionType)}
+    functions = {name for name, value in vars(module).items() if isinstance(value, types.BuiltinFunctionType)}
     assert functions == declared
 
 
@@ -150,6 +152,6 @@ def loaded():
     with open("/proc/self/maps") as maps:
         return {line.split()[-1] for line in maps if ".so" in line}
 before = loaded()
-from ms_profiler import _native
-print("libc.so.6", *(os.path.basename(path) for path in loaded() - before if "_native" not in path))
+from ms_profiler import _columns, _native
+print("libc.so.6", *(os.path.basename(path) for path in loaded() - before if "/ms_profiler/" not in path))
 """

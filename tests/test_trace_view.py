@@ -180,7 +180,7 @@ def test_pretty_holds_the_same_events(tmp_path):
 def test_pieces_join_without_a_seam(tmp_path, monkeypatch):
     store = training(tmp_path, steps=30)
     whole = events_of(store)
-    monkeypatch.setattr(trace_view, "_CHUNK", 7)
+    monkeypatch.setattr(trace_view, "CHUNK", 7)
     assert events_of(store) == whole
 
 
@@ -279,7 +279,7 @@ def test_timeline_with_kernels_has_only_kinds_that_readers_know(tmp_path, monkey
     for event in whole:
         if event["ph"] == "X":
             assert nanoseconds(event["ts"]) > 0 and nanoseconds(event["dur"]) >= 0
-    monkeypatch.setattr(trace_view, "_CHUNK", 7)
+    monkeypatch.setattr(trace_view, "CHUNK", 7)
     assert events_of(store) == whole
 
 

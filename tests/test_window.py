@@ -2,7 +2,7 @@
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.readers import slots
+from ms_profiler.analysis.columns.base import SLOTS
 from ms_profiler.analysis.readers.window import Window
 from ms_profiler.store.format import Category, Kind, StepSource
 from ms_profiler.store.run_info import RunInfo
@@ -13,7 +13,7 @@ LOOP = int(StepSource.FRAMEWORK_LOOP)
 def table(rows, kind):
     """Slots of (start, end, arg)."""
     filled = [(start, end, arg, 1, int(kind), LOOP, 0, 1) for start, end, arg in rows]
-    return pl.DataFrame(filled, schema=slots.SLOTS, orient="row")
+    return pl.DataFrame(filled, schema=SLOTS, orient="row")
 
 
 def work(starts, category=Category.OP):

@@ -4,6 +4,7 @@ from typing import Any
 
 import polars as pl
 
+from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.metrics.steps import milliseconds
 from ms_profiler.store.format import Category
 
@@ -20,19 +21,10 @@ def self_times(spans: pl.DataFrame, taken: pl.Expr | None = None) -> pl.DataFram
         spans: `tables.SPANS`, complete: `parent` numbers their rows.
         taken: which spans are taken from those they stand in; all by default.
     """
-    timed = spans.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns")).with_row_index("row")
-    inner = timed.filter(pl.col("parent").is_not_null(), pl.lit(True) if taken is None else taken)
-    inside = (
-        inner.select(
-            pl.col("parent").alias("row"),
-            inside_ns=pl.min_horizontal("end_ns", timed["end_ns"].gather(inner["parent"])) - pl.col("start_ns"),
-        )
-        .group_by("row")
-        .agg(pl.col("inside_ns").sum())
-    )
-    return timed.join(inside, on="row", how="left", maintain_order="left").select(
-        pl.exclude("row", "inside_ns"), self_ns=pl.col("duration_ns") - pl.col("inside_ns").fill_null(0)
-    )
+    counted = pl.select(pl.repeat(True, spans.height)).to_series() if taken is None else spans.select(taken).to_series()
+    inside = COLUMNS.inside(spans["parent"], spans["start_ns"], spans["end_ns"], counted)
+    duration = spans["end_ns"] - spans["start_ns"]
+    return spans.with_columns(duration.alias("duration_ns"), (duration - inside).alias("self_ns"))
 
 
 def sum_up(spans: pl.DataFrame) -> pl.DataFrame:

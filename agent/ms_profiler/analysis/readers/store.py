@@ -14,6 +14,7 @@ import polars as pl
 
 from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.clock import Clock
+from ms_profiler.analysis.columns.base import SLOTS
 from ms_profiler.analysis.nesting import nest
 from ms_profiler.analysis.readers import kernels, left_out, slots
 from ms_profiler.analysis.readers.window import Window
@@ -283,4 +284,4 @@ def _spans_of(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stack(parts: list[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(parts) if parts else pl.DataFrame(schema=slots.SLOTS)
+    return pl.concat(parts) if parts else pl.DataFrame(schema=SLOTS)

@@ -46,7 +46,7 @@ class Window:
         """Keep the events of this run, and end with it those that went on.
 
         Args:
-            events: rows of `slots.SLOTS`; steps are left as they are.
+            events: rows of `columns.base.SLOTS`; steps are left as they are.
         """
         if not self.start_ns:
             return events
@@ -67,7 +67,7 @@ class Window:
         """Return the steps of this run, cut to its time, with its own numbers.
 
         Args:
-            steps: rows of `slots.SLOTS`, of kind STEP.
+            steps: rows of `columns.base.SLOTS`, of kind STEP.
             spans: of this run, with `start_ns` and `category`; ours, of writing kernels, are no work of the job.
         """
         if not self.start_ns:

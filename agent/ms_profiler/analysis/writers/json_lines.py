@@ -1,7 +1,4 @@
-"""Events of a timeline as lines of JSON, the elements of a list.
-
-Lines are built by Polars, 1.5 million a second; formatting them one by one in Python makes 0.5 million.
-"""
+"""Events of a timeline as lines of JSON, the elements of a list."""
 
 import json
 from collections.abc import Iterable
@@ -9,43 +6,63 @@ from typing import Any, BinaryIO, Final
 
 import polars as pl
 
-_FRACTIONS: Final = pl.Series([f".{number:03d}" for number in range(1000)])
+from ms_profiler.analysis.columns import COLUMNS, Choice, Part, Texts
+
+#: rows built at once
+CHUNK: Final = 100_000
+_END: Final = ",\n"
 
 
-def write(events: Iterable[pl.Series], last: str, stream: BinaryIO, *, pretty: bool) -> None:
-    """Write events, each but the last one with a comma behind it.
+def write(events: Iterable[bytes], last: dict[str, Any], stream: BinaryIO, *, pretty: bool) -> None:
+    """Write events.
 
     Args:
-        events: JSON texts, in pieces.
-        last: the one that has no comma.
+        events: of `lines` and `texts`, in pieces.
+        last: the one that has no comma behind it.
         stream: where to.
         pretty: format them for people.
     """
     for piece in events:
-        if pretty:
-            stream.write("".join(_pretty(event) + ",\n" for event in piece).encode())
-        elif len(piece):
-            stream.write(piece.str.join(",\n").cast(pl.Binary).item())
-            stream.write(b",\n")
-    stream.write(f"{_pretty(last) if pretty else last}\n".encode())
+        stream.write(_pretty(piece) if pretty else piece)
+    text = text_of(last)
+    stream.write((_indented(text) if pretty else text).encode() + b"\n")
 
 
-def _pretty(event: str) -> str:
+def lines(count: int, *parts: Part) -> bytes:
+    """Return events, each with a comma and the end of the line behind it.
+
+    Args:
+        count: of events.
+        parts: of each.
+    """
+    return COLUMNS.rows(count, [*parts, _END]) if count else b""
+
+
+def texts(events: Iterable[dict[str, Any]]) -> bytes:
+    """Return events that are few, as `lines` does."""
+    return "".join(text_of(event) + _END for event in events).encode()
+
+
+def text_of(event: Any) -> str:
+    """Return JSON without spaces."""
+    return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+
+
+def quoted(texts: pl.Series) -> Texts:
+    """Return texts as JSON."""
+    return Texts(None if text is None else text_of(text) for text in texts)
+
+
+def distinct(texts: pl.Series) -> Choice:
+    """Return a column of texts as JSON; each different one is formatted once."""
+    different = texts.drop_nulls().unique()
+    rows = pl.int_range(len(different), dtype=pl.UInt32, eager=True)
+    return quoted(different).at(texts.replace_strict(different, rows, default=None, return_dtype=pl.UInt32))
+
+
+def _pretty(piece: bytes) -> bytes:
+    return "".join(_indented(line.removesuffix(",")) + _END for line in piece.decode().splitlines()).encode()
+
+
+def _indented(event: str) -> str:
     return json.dumps(json.loads(event), ensure_ascii=False, indent=4)
-
-
-def joined(*parts: Any) -> pl.Series:
-    """Return texts put together from their parts, each a series, an expression or a literal."""
-    return pl.select(pl.concat_str(parts)).to_series()
-
-
-def quoted(texts: pl.Series) -> pl.Series:
-    """Return texts as JSON; each different one is formatted once."""
-    distinct = texts.unique().drop_nulls()
-    formatted = pl.Series([json.dumps(text, ensure_ascii=False) for text in distinct], dtype=pl.String)
-    return texts.replace_strict(distinct, formatted, default=None, return_dtype=pl.String)
-
-
-def microseconds(nanoseconds: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return numbers of nanoseconds, none negative, as the two parts of microseconds with three decimals."""
-    return (nanoseconds // 1000).cast(pl.String), _FRACTIONS.gather(nanoseconds % 1000)

@@ -10,23 +10,25 @@ Where operators compute as they are called, the innermost of them are the rows, 
 """
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Final
 
 import polars as pl
 
+from ms_profiler.analysis.columns import Integer, Microseconds, Part, Texts
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.writers import numbers
+from ms_profiler.analysis.writers.csv_lines import CHUNK, Cells, lines
 from ms_profiler.store import layout
 
-#: rows written at once
-_CHUNK: Final = 100_000
 #: by `Bound`
-_HOW: Final = pl.Series(
-    [{Bound.MODULE: "exact", Bound.ORDER: "by order"}.get(bound, numbers.NOTHING) for bound in sorted(Bound)]
+_HOW: Final = Texts(
+    {Bound.MODULE: "exact", Bound.ORDER: "by order"}.get(bound, numbers.NOTHING) for bound in sorted(Bound)
 )
+_NOTHING: Final = (numbers.NOTHING,)
 
 
 def path(measures: Measures) -> str:
@@ -43,62 +45,60 @@ def applies(measures: Measures) -> bool:
 
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the table."""
-    if not measures.stream.decides:
-        _write_operators(measures, stream)
-        return
+    header = True
+    for count, columns in _kernels(measures) if measures.stream.decides else _operators(measures):
+        if header:
+            stream.write((",".join(columns) + "\n").encode())
+        stream.write(lines(count, columns))
+        header = False
+
+
+def _kernels(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]]]]:
     kernels = measures.stream
+    names, types, cores = (Cells(kernels.names[column]) for column in ("full_name", "type", "core"))
+    modules, shapes = Cells(kernels.texts), Cells('"' + kernels.texts + '"')
     known = kernels.table["shapes"].is_not_null().any()
     ordered = kernels.table["bound"].eq(int(Bound.ORDER)).any()
-    header = True
-    for rows in kernels.table.iter_slices(_CHUNK):
-        columns = _columns(
-            measures.steps.table["number"].gather(rows["step"]),
-            rows["lane"],
-            kernels.names["full_name"].gather(rows["kernel"]),
-            kernels.names["type"].gather(rows["kernel"]),
-            kernels.names["core"].gather(rows["kernel"]),
-        )
+    for rows in kernels.table.iter_slices(CHUNK):
+        kernel = rows["kernel"]
+        step = measures.steps.table["number"].gather(rows["step"])
+        columns = _columns(rows, step, "lane", names.at(kernel), types.at(kernel), cores.at(kernel))
         if known:
-            quoted = pl.concat_str(pl.lit('"'), kernels.texts.gather(rows["shapes"]), pl.lit('"'))
-            columns.append(quoted.fill_null(numbers.NOTHING).alias("Input Shapes"))
+            columns["Input Shapes"] = (shapes.at(rows["shapes"]),)
         if ordered:
-            columns.append(kernels.texts.gather(rows["module"]).fill_null(numbers.NOTHING).alias("Module"))
-            columns.append(_HOW.gather(rows["bound"]).alias("Module Binding"))
-        rows.select(columns).write_csv(stream, include_header=header)
-        header = False
+            columns["Module"] = (modules.at(rows["module"]),)
+            columns["Module Binding"] = (_HOW.at(rows["bound"]),)
+        yield rows.height, columns
 
 
-def _write_operators(measures: Measures, stream: BinaryIO) -> None:
-    steps, names = measures.steps.table, measures.recording.names
-    innermost = measures.host_operators.filter("inner")
-    header = True
-    for rows in innermost.iter_slices(_CHUNK):
+def _operators(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]]]]:
+    steps = measures.steps.table
+    names = Cells(measures.recording.names)
+    for rows in measures.host_operators.filter("inner").iter_slices(CHUNK):
         own = rows["process"] == measures.steps.process
         times = rows["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))
-        name = names.gather(rows["name"])
-        cores = pl.repeat(HOST_CPU, rows.height, dtype=pl.String, eager=True)
-        columns = _columns(steps["number"].gather(intervals.locate(times, steps)), rows["thread"], name, name, cores)
-        columns.append(names.gather(rows["module"]).fill_null(numbers.NOTHING).alias("Module"))
-        rows.select(columns).write_csv(stream, include_header=header)
-        header = False
+        step = steps["number"].gather(intervals.locate(times, steps))
+        name = names.at(rows["name"])
+        columns = _columns(rows, step, "thread", name, name, HOST_CPU)
+        yield rows.height, {**columns, "Module": (names.at(rows["module"]),)}
 
 
 def _columns(
-    step: pl.Series, lane: pl.Series, name: pl.Series, kind: pl.Series, core: pl.Series
-) -> list[pl.Expr | pl.Series]:
-    """Return the columns that every row has, the others of which its table holds."""
-    return [
-        step.alias("Step ID"),
-        pl.lit(numbers.NOTHING).alias("Model ID"),
-        pl.lit(numbers.NOTHING).alias("Task ID"),
-        lane.alias("Stream ID"),
-        name.alias("Name"),
-        kind.alias("Type"),
-        pl.lit(numbers.NOTHING).alias("OP State"),
-        core.alias("Accelerator Core"),
+    rows: pl.DataFrame, step: pl.Series, lane: str, name: Part, kind: Part, core: Part
+) -> dict[str, Sequence[Part]]:
+    """Return the columns that every row has."""
+    return {
+        "Step ID": (Integer(step),),
+        "Model ID": _NOTHING,
+        "Task ID": _NOTHING,
+        "Stream ID": (Integer(rows[lane]),),
+        "Name": (name,),
+        "Type": (kind,),
+        "OP State": _NOTHING,
+        "Accelerator Core": (core,),
         # a tab keeps spreadsheets from rounding 19 digits
-        pl.concat_str(numbers.microseconds(pl.col("start_ns")), pl.lit("\t")).alias("Start Time(us)"),
-        numbers.microseconds(pl.col("duration_ns")).alias("Duration(us)"),
-        numbers.microseconds(pl.col("wait_ns")).alias("Wait Time(us)"),
-        pl.lit(0).alias("Block Num"),
-    ]
+        "Start Time(us)": (Microseconds(rows["start_ns"]), "\t"),
+        "Duration(us)": (Microseconds(rows["duration_ns"]),),
+        "Wait Time(us)": (Microseconds(rows["wait_ns"]),),
+        "Block Num": ("0",),
+    }

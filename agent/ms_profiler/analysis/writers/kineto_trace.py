@@ -7,24 +7,24 @@ double keeps every nanosecond for 52 days. `External id` numbers operators and r
 else on the host are `user_annotation`. The form: `output_json.cpp` of github.com/pytorch/kineto.
 """
 
-import itertools
 import json
 import os
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, BinaryIO, Final
 
 import polars as pl
 
+from ms_profiler.analysis.columns import Integer, Microseconds, Part, Texts
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import host_operators
 from ms_profiler.analysis.writers import json_lines
+from ms_profiler.analysis.writers.json_lines import CHUNK, lines
 from ms_profiler.analysis.writers.lanes import CALLS, NATIVE_TID
 from ms_profiler.store import layout
 
 FORM: Final = "kineto"
 _SECOND: Final = 10**9
-#: rows built at once
-_CHUNK: Final = 100_000
 #: lane of the steps: they begin and end inside of what a thread does, and what crosses in one lane is not nested
 _STEPS: Final = 0
 
@@ -52,13 +52,13 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
         "baseTimeNanoseconds": rows.base_ns,
     }
     stream.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [\n')
-    first, *others = [json.dumps(event, ensure_ascii=False, separators=(",", ":")) for event in rows.metadata()]
-    json_lines.write(itertools.chain([pl.Series(others, dtype=pl.String)], rows.all()), first, stream, pretty=pretty)
+    first, *others = rows.metadata()
+    json_lines.write(chain([json_lines.texts(others)], rows.all()), first, stream, pretty=pretty)
     stream.write(b"]}\n")
 
 
 class _Rows:
-    """The events of a run as JSON texts."""
+    """The events of a run as lines of JSON."""
 
     def __init__(self, measures: Measures) -> None:
         self.measures = measures
@@ -84,87 +84,86 @@ class _Rows:
             events.append(_named("thread_name", process, lane, f"kernels of thread {lane}"))
         return events
 
-    def all(self) -> Iterator[pl.Series]:
+    def all(self) -> Iterator[bytes]:
         """Yield all events in pieces."""
         yield self._steps()
-        for rows in self.measures.spans.with_columns(id=self.ids).iter_slices(_CHUNK):
+        for rows in self.measures.spans.with_columns(id=self.ids).iter_slices(CHUNK):
             yield self._spans(rows)
         yield self._instants()
         yield self._ties()
-        for rows in self.measures.stream.table.with_row_index("id", offset=len(self.ids) + 1).iter_slices(_CHUNK):
+        for rows in self.measures.stream.table.with_row_index("id", offset=len(self.ids) + 1).iter_slices(CHUNK):
             yield self._kernels(rows)
 
     def _placed(self, table: pl.DataFrame) -> pl.DataFrame:
         return table.join(self.threads, on=["process", "thread"], how="left", maintain_order="left")
 
-    def _at(self, table: pl.DataFrame, tid: str = "tid", start: str = "start_ns") -> list[Any]:
+    def _at(self, table: pl.DataFrame, tid: str = "tid", start: str = "start_ns") -> list[Part]:
         """Return the parts that say on which thread something happened, and when."""
         return [
-            pl.lit(',"pid":'),
-            table["process"].cast(pl.String),
-            pl.lit(',"tid":'),
-            table[tid].cast(pl.String),
-            pl.lit(',"ts":'),
-            *json_lines.microseconds(table[start] - self.base_ns),
+            ',"pid":',
+            Integer(table["process"]),
+            ',"tid":',
+            Integer(table[tid]),
+            ',"ts":',
+            Microseconds(table[start] - self.base_ns),
         ]
 
-    def _lasting(self, table: pl.DataFrame, names: pl.Series, kinds: Any, tid: str = "tid") -> pl.Series:
+    def _lasting(self, table: pl.DataFrame, kinds: Part, names: list[Part], tid: str = "tid") -> bytes:
         """Return `X` events.
 
         Args:
             table: `process`, the lane, `start_ns`, `duration_ns`, and `id` where they have such.
-            names: quoted.
             kinds: `cat` of each.
+            names: quoted.
             tid: column of the lane.
         """
-        return json_lines.joined(
-            pl.lit('{"ph":"X","cat":"'),
+        return lines(
+            table.height,
+            '{"ph":"X","cat":"',
             kinds,
-            pl.lit('","name":'),
-            names,
+            '","name":',
+            *names,
             *self._at(table, tid),
-            pl.lit(',"dur":'),
-            *json_lines.microseconds(table["duration_ns"]),
-            pl.lit(',"args":{"External id":'),
-            table["id"].cast(pl.String),
-            pl.lit("}}"),
+            ',"dur":',
+            Microseconds(table["duration_ns"]),
+            ',"args":{"External id":',
+            Integer(table["id"]),
+            "}}",
         )
 
-    def _steps(self) -> pl.Series:
+    def _steps(self) -> bytes:
         steps = self.measures.steps.recorded.select("process", "number", "start_ns", "duration_ns")
-        return self._lasting(
-            steps.with_columns(id=pl.lit(0), tid=pl.lit(_STEPS)),
-            json_lines.joined(pl.lit('"ProfilerStep#'), steps["number"].cast(pl.String), pl.lit('"')),
-            pl.lit("user_annotation"),
-        )
+        name: list[Part] = ['"ProfilerStep#', Integer(steps["number"]), '"']
+        return self._lasting(steps.with_columns(id=pl.lit(0), tid=pl.lit(_STEPS)), "user_annotation", name)
 
-    def _spans(self, spans: pl.DataFrame) -> pl.Series:
+    def _spans(self, spans: pl.DataFrame) -> bytes:
         placed = self._placed(spans)
-        return self._lasting(placed, self.names.gather(placed["name"]), _KINDS.gather(placed["category"]))
+        return self._lasting(placed, _KINDS.at(placed["category"]), [self.names.at(placed["name"])])
 
-    def _kernels(self, kernels: pl.DataFrame) -> pl.Series:
-        return self._lasting(kernels, self.kernels.gather(kernels["kernel"]), pl.lit("cpu_op"), "lane")
+    def _kernels(self, kernels: pl.DataFrame) -> bytes:
+        return self._lasting(kernels, "cpu_op", [self.kernels.at(kernels["kernel"])], "lane")
 
-    def _instants(self) -> pl.Series:
+    def _instants(self) -> bytes:
         instants = self._placed(self.measures.recording.instants)
-        return json_lines.joined(
-            pl.lit('{"ph":"i","s":"t","name":'),
-            self.names.gather(instants["name"]),
+        return lines(
+            instants.height,
+            '{"ph":"i","s":"t","name":',
+            self.names.at(instants["name"]),
             *self._at(instants, start="time_ns"),
-            pl.lit("}"),
+            "}",
         )
 
-    def _ties(self) -> pl.Series:
+    def _ties(self) -> bytes:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
-        flows = host_operators.flows(self.measures.host_operators)
-        placed = self._placed(flows)
-        return json_lines.joined(
-            pl.lit('{"ph":"'),
-            placed["end"],
-            pl.lit('","name":"fwdbwd","cat":"fwdbwd","bp":"e","id":'),
-            placed["id"].cast(pl.String),
-            *self._at(placed),
-            pl.lit("}"),
+        flows = self._placed(host_operators.flows(self.measures.host_operators))
+        return lines(
+            flows.height,
+            '{"ph":',
+            json_lines.distinct(flows["end"]),
+            ',"name":"fwdbwd","cat":"fwdbwd","bp":"e","id":',
+            Integer(flows["id"]),
+            *self._at(flows),
+            "}",
         )
 
 
@@ -172,4 +171,4 @@ def _named(what: str, process: int, tid: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": process, "tid": tid, "args": {"name": name}}
 
 
-_KINDS: Final = pl.Series(["cpu_op" if number in CALLS else "user_annotation" for number in range(256)])
+_KINDS: Final = Texts("cpu_op" if number in CALLS else "user_annotation" for number in range(256))

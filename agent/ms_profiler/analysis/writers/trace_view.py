@@ -8,14 +8,14 @@ msprof-analyze looks for calls and for a step by its number. The kernels that ar
 with a flow where the launch is known.
 """
 
-import itertools
-import json
 import os
 from collections.abc import Iterator
+from itertools import chain
 from typing import BinaryIO, Final
 
 import polars as pl
 
+from ms_profiler.analysis.columns import Choice, Integer, Microseconds, Texts
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import host_operators, intervals, overlap, scopes
 from ms_profiler.analysis.metrics.binding import Bound
@@ -23,12 +23,11 @@ from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.communication import by_call
+from ms_profiler.analysis.writers.json_lines import CHUNK, lines
 from ms_profiler.analysis.writers.lanes import CALLS, COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS, Lanes
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag
 
-#: rows built at once
-_CHUNK: Final = 100_000
 _THREAD: Final = ["process", "thread"]
 _LANE: Final = ["process", "lane"]
 #: name and category of a flow inside the framework
@@ -48,36 +47,31 @@ def applies(measures: Measures) -> bool:
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the timeline, a line an event."""
     rows = _Rows(measures)
-    first, *others = [json.dumps(event, ensure_ascii=False, separators=(",", ":")) for event in rows.lanes.metadata()]
+    first, *others = rows.lanes.metadata()
     stream.write(b"[\n")
-    json_lines.write(itertools.chain([pl.Series(others)], rows.all()), first, stream, pretty=pretty)
+    json_lines.write(chain([json_lines.texts(others)], rows.all()), first, stream, pretty=pretty)
     stream.write(b"]\n")
 
 
 class _Rows:
-    """The events of a run as JSON texts."""
+    """The events of a run as lines of JSON."""
 
     def __init__(self, measures: Measures) -> None:
         self.measures = measures
         main = measures.stream.table.filter(pl.col("process") == measures.steps.process)
         self.scopes = scopes.runs(main, measures.stream.names)
         self.lanes = Lanes.of(measures, self.scopes["depth"].n_unique())
-        self.names = pl.Series([json.dumps(name, ensure_ascii=False) for name in measures.recording.names])
-        self.places = self.lanes.threads.select(
-            *_THREAD, pl.format(',"pid":{},"tid":{},"ts":"', "pid", "tid").alias("place")
-        )
-        self.kernel_places = self.lanes.kernels.select(
-            *_LANE, pl.format(',"pid":{},"tid":{},"ts":"', "pid", "tid").alias("place")
-        )
+        self.names = json_lines.quoted(measures.recording.names)
+        self.places = _Places(self.lanes.threads, _THREAD)
+        self.kernel_places = _Places(self.lanes.kernels, _LANE)
         self.steps = measures.steps.recorded
-        # behind the last step stands the text for no step
-        self.step_texts = pl.Series([f',"step":{number}' for number in self.steps["number"]] + [""])
+        self.step_texts = Texts(f',"step":{number}' for number in self.steps["number"])
 
-    def all(self) -> Iterator[pl.Series]:
+    def all(self) -> Iterator[bytes]:
         """Yield all events in pieces."""
         yield self._steps()
         yield self._overlap()
-        for spans in self.measures.spans.iter_slices(_CHUNK):
+        for spans in self.measures.spans.iter_slices(CHUNK):
             yield self._spans(spans)
         recording = self.measures.recording
         yield self._spans(
@@ -90,167 +84,186 @@ class _Rows:
         yield from self._kernels()
         yield self._communication()
 
-    def _spans(self, spans: pl.DataFrame) -> pl.Series:
-        placed = spans.join(self.places, on=_THREAD, how="left", maintain_order="left")
+    def _spans(self, spans: pl.DataFrame) -> bytes:
         # in the order of the bits of Flag, and one more for what was still running
-        marks = placed["flags"] % Flag.UNRECORDED + placed["unfinished"].cast(pl.UInt8) * Flag.UNRECORDED
-        return json_lines.joined(
-            pl.lit('{"ph":"X","name":'),
-            self.names.gather(placed["name"]),
-            placed["place"],
-            *json_lines.microseconds(placed["start_ns"]),
-            pl.lit('","dur":"'),
-            *json_lines.microseconds(placed["end_ns"] - placed["start_ns"]),
-            _CATEGORIES.gather(placed["category"]),
-            self._step_of(placed["start_ns"]),
-            _MARKS.gather(marks),
-            pl.lit("}}"),
+        marks = spans["flags"] % Flag.UNRECORDED + spans["unfinished"].cast(pl.UInt8) * Flag.UNRECORDED
+        return lines(
+            spans.height,
+            '{"ph":"X","name":',
+            self.names.at(spans["name"]),
+            self.places.of(spans),
+            Microseconds(spans["start_ns"]),
+            '","dur":"',
+            Microseconds(spans["end_ns"] - spans["start_ns"]),
+            _CATEGORIES.at(spans["category"]),
+            self._step_of(spans["start_ns"]),
+            _MARKS.at(marks),
+            "}}",
         )
 
-    def _ties(self) -> pl.Series:
+    def _ties(self) -> bytes:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
         flows = host_operators.flows(self.measures.host_operators)
-        placed = flows.join(self.places, on=_THREAD, how="left", maintain_order="left")
-        return json_lines.joined(
-            pl.lit('{"ph":"'),
-            placed["end"],
-            pl.lit('","name":"fwdbwd","cat":"fwdbwd","bp":"e","id":'),
-            placed["id"].cast(pl.String),
-            placed["place"],
-            *json_lines.microseconds(placed["start_ns"]),
-            pl.lit('"}'),
+        return lines(
+            flows.height,
+            '{"ph":',
+            json_lines.distinct(flows["end"]),
+            ',"name":"fwdbwd","cat":"fwdbwd","bp":"e","id":',
+            Integer(flows["id"]),
+            self.places.of(flows),
+            Microseconds(flows["start_ns"]),
+            '"}',
         )
 
-    def _step_of(self, times: pl.Series) -> pl.Series:
-        return self.step_texts.gather(intervals.locate(times, self.steps).fill_null(self.steps.height))
+    def _step_of(self, times: pl.Series) -> Choice:
+        return self.step_texts.at(intervals.locate(times, self.steps))
 
-    def _steps(self) -> pl.Series:
+    def _steps(self) -> bytes:
         table = self.measures.steps.recorded
         # msprof-analyze takes a step that begins where the last one ends for a part of it: a nanosecond is between them
         touches = table["end_ns"] == table["start_ns"].shift(-1)
         lengths = table["duration_ns"] - touches.fill_null(False).cast(pl.Int64)
-        return json_lines.joined(
-            pl.lit('{"ph":"X","name":"ProfilerStep#'),
-            table["number"].cast(pl.String),
-            pl.lit(f'","pid":{HOST},"tid":{STEPS},"ts":"'),
-            *json_lines.microseconds(table["start_ns"]),
-            pl.lit('","dur":"'),
-            *json_lines.microseconds(lengths.clip(lower_bound=0)),
-            pl.lit('","cat":"cpu_op","args":{}}'),
+        return lines(
+            table.height,
+            '{"ph":"X","name":"ProfilerStep#',
+            Integer(table["number"]),
+            f'","pid":{HOST},"tid":{STEPS},"ts":"',
+            Microseconds(table["start_ns"]),
+            '","dur":"',
+            Microseconds(lengths.clip(lower_bound=0)),
+            '","cat":"cpu_op","args":{}}',
         )
 
-    def _overlap(self) -> pl.Series:
+    def _overlap(self) -> bytes:
         table = overlap.lanes(self.measures.states)
-        tids = {name: f'","pid":{OVERLAP},"tid":{tid},"ts":"' for tid, name in enumerate(OVERLAP_LANES)}
-        return json_lines.joined(
-            pl.lit('{"ph":"X","name":"'),
-            table["lane"],
-            table["lane"].replace_strict(tids, return_dtype=pl.String),
-            *json_lines.microseconds(table["start_ns"]),
-            pl.lit('","dur":"'),
-            *json_lines.microseconds(table["end_ns"] - table["start_ns"]),
-            pl.lit('","cat":"","args":{}}'),
+        tids = {name: f'{name}","pid":{OVERLAP},"tid":{tid},"ts":"' for tid, name in enumerate(OVERLAP_LANES)}
+        rows = table["lane"].replace_strict(list(tids), range(len(tids)), return_dtype=pl.UInt32)
+        return lines(
+            table.height,
+            '{"ph":"X","name":"',
+            Texts(tids.values()).at(rows),
+            Microseconds(table["start_ns"]),
+            '","dur":"',
+            Microseconds(table["end_ns"] - table["start_ns"]),
+            '","cat":"","args":{}}',
         )
 
-    def _counters(self, counters: pl.DataFrame) -> pl.Series:
-        placed = counters.join(self.places, on=_THREAD, how="left", maintain_order="left")
-        return json_lines.joined(
-            pl.lit('{"ph":"C","name":'),
-            self.names.gather(placed["name"]),
-            placed["place"],
-            *json_lines.microseconds(placed["time_ns"]),
-            pl.lit('","args":{"value":'),
-            pl.Series([json.dumps(value) for value in placed["value"]], dtype=pl.String),
-            pl.lit("}}"),
+    def _counters(self, counters: pl.DataFrame) -> bytes:
+        return lines(
+            counters.height,
+            '{"ph":"C","name":',
+            self.names.at(counters["name"]),
+            self.places.of(counters),
+            Microseconds(counters["time_ns"]),
+            '","args":{"value":',
+            json_lines.distinct(counters["value"]),
+            "}}",
         )
 
-    def _kernels(self) -> Iterator[pl.Series]:
+    def _kernels(self) -> Iterator[bytes]:
         """Yield the kernels, the flows to them, and their scopes."""
         stream = self.measures.stream
         if stream.table.is_empty():
             return
         names = json_lines.quoted(stream.names["full_name"])
         types = json_lines.quoted(stream.names["type"])
-        texts = json_lines.quoted(stream.texts)
-        cores = stream.names["core"].replace({HOST_CPU: "HostCpuOps"})
-        for kernels in stream.table.with_row_index("id").iter_slices(_CHUNK):
-            placed = kernels.join(self.kernel_places, on=_LANE, how="left", maintain_order="left")
-            yield json_lines.joined(
-                pl.lit('{"ph":"X","name":'),
-                names.gather(placed["kernel"]),
-                placed["place"],
-                *json_lines.microseconds(placed["start_ns"]),
-                pl.lit('","dur":"'),
-                *json_lines.microseconds(placed["duration_ns"]),
-                pl.lit('","cat":"","args":{"type":"'),
-                cores.gather(placed["kernel"]),
-                pl.lit('","op":'),
-                types.gather(placed["kernel"]),
-                self._step_of(placed["start_ns"]),
-                _argument("module", texts.gather(placed["module"])),
-                _BOUNDS.gather(placed["bound"]),
-                _argument("shapes", texts.gather(placed["shapes"])),
-                _PARTS.gather(placed["part"]),
-                pl.lit("}}"),
+        cores = Texts(stream.names["core"].replace({HOST_CPU: "HostCpuOps"}))
+        modules, shapes = _argument("module", stream.texts), _argument("shapes", stream.texts)
+        for kernels in stream.table.with_row_index("id").iter_slices(CHUNK):
+            yield lines(
+                kernels.height,
+                '{"ph":"X","name":',
+                names.at(kernels["kernel"]),
+                self.kernel_places.of(kernels),
+                Microseconds(kernels["start_ns"]),
+                '","dur":"',
+                Microseconds(kernels["duration_ns"]),
+                '","cat":"","args":{"type":"',
+                cores.at(kernels["kernel"]),
+                '","op":',
+                types.at(kernels["kernel"]),
+                self._step_of(kernels["start_ns"]),
+                modules.at(kernels["module"]),
+                _BOUNDS.at(kernels["bound"]),
+                shapes.at(kernels["shapes"]),
+                _PARTS.at(kernels["part"]),
+                "}}",
             )
-            yield self._flows(placed.filter(pl.col("launch").is_not_null()))
+            yield self._flows(kernels.filter(pl.col("launch").is_not_null()))
         yield self._scopes()
 
-    def _flows(self, kernels: pl.DataFrame) -> pl.Series:
+    def _flows(self, kernels: pl.DataFrame) -> bytes:
         """Return both ends of the flows: at the start of the operator's span, and at that of the kernel."""
         spans = self.measures.recording.spans.select("process", "thread", "start_ns")
-        launches = spans.select(pl.all().gather(kernels["launch"])).join(
-            self.places, on=_THREAD, how="left", maintain_order="left"
-        )
-        ends = [("s", launches), ("f", kernels)]
-        return pl.concat(
-            json_lines.joined(
-                pl.lit(f'{{"ph":"{kind}",{_FLOW},"id":'),
-                kernels["id"].cast(pl.String),
-                end["place"],
-                *json_lines.microseconds(end["start_ns"]),
-                pl.lit('"}'),
+        launches = spans.select(pl.all().gather(kernels["launch"]))
+        ends = [("s", launches, self.places.of(launches)), ("f", kernels, self.kernel_places.of(kernels))]
+        return b"".join(
+            lines(
+                kernels.height,
+                f'{{"ph":"{kind}",{_FLOW},"id":',
+                Integer(kernels["id"]),
+                place,
+                Microseconds(end["start_ns"]),
+                '"}',
             )
-            for kind, end in ends
+            for kind, end, place in ends
         )
 
-    def _scopes(self) -> pl.Series:
+    def _scopes(self) -> bytes:
         table = self.scopes
-        return json_lines.joined(
-            pl.lit('{"ph":"X","name":'),
-            json_lines.quoted(table["scope"]),
-            pl.lit(f',"pid":{SCOPES},"tid":'),
-            table["depth"].cast(pl.String),
-            pl.lit(',"ts":"'),
-            *json_lines.microseconds(table["start_ns"]),
-            pl.lit('","dur":"'),
-            *json_lines.microseconds(table["end_ns"] - table["start_ns"]),
-            pl.lit('","cat":"","args":{}}'),
+        return lines(
+            table.height,
+            '{"ph":"X","name":',
+            json_lines.distinct(table["scope"]),
+            f',"pid":{SCOPES},"tid":',
+            Integer(table["depth"]),
+            ',"ts":"',
+            Microseconds(table["start_ns"]),
+            '","dur":"',
+            Microseconds(table["end_ns"] - table["start_ns"]),
+            '","cat":"","args":{}}',
         )
 
-    def _communication(self) -> pl.Series:
+    def _communication(self) -> bytes:
         """Return the exchanges with other ranks, a lane a group, from which msprof-analyze counts them."""
         table = self.measures.calls
         names = table["operation"].to_list()
         if self.measures.recording.device is None:
             names = [call["name"].rpartition("@")[0] for call in by_call(self.measures)]
         groups = {group: f',"pid":{COMMUNICATION},"tid":{tid},"ts":"' for tid, group in enumerate(self.lanes.groups)}
-        return json_lines.joined(
-            pl.lit('{"ph":"X","name":'),
-            json_lines.quoted(pl.Series(names, dtype=pl.String)),
-            table["group"].replace_strict(groups, return_dtype=pl.String),
-            *json_lines.microseconds(table["start_ns"]),
-            pl.lit('","dur":"'),
-            *json_lines.microseconds(table["end_ns"] - table["start_ns"]),
-            pl.lit('","cat":"","args":{"bytes":'),
-            table["bytes"].cast(pl.String),
-            pl.lit("}}"),
+        rows = table["group"].replace_strict(list(groups), range(len(groups)), return_dtype=pl.UInt32)
+        return lines(
+            table.height,
+            '{"ph":"X","name":',
+            json_lines.distinct(pl.Series(names, dtype=pl.String)),
+            Texts(groups.values()).at(rows),
+            Microseconds(table["start_ns"]),
+            '","dur":"',
+            Microseconds(table["end_ns"] - table["start_ns"]),
+            '","cat":"","args":{"bytes":',
+            Integer(table["bytes"]),
+            "}}",
         )
 
 
-def _argument(name: str, texts: pl.Series) -> pl.Series:
-    """Return texts as a further argument of an event, and nothing where there is none."""
-    return pl.select(pl.format(f',"{name}":{{}}', texts)).to_series().fill_null("")
+class _Places:
+    """Where the rows of a table are drawn, as the texts up to the time."""
+
+    def __init__(self, lanes: pl.DataFrame, by: list[str]) -> None:
+        """Take the lanes: their keys `by`, `pid` and `tid`."""
+        self._texts = Texts(f',"pid":{pid},"tid":{tid},"ts":"' for pid, tid in lanes.select("pid", "tid").iter_rows())
+        self._rows = lanes.select(by).with_row_index("place")
+        self._by = by
+
+    def of(self, table: pl.DataFrame) -> Choice:
+        """Return the part that says where each row of a table is drawn, and begins its time."""
+        found = table.select(self._by).join(self._rows, on=self._by, how="left", maintain_order="left")
+        return self._texts.at(found["place"])
+
+
+def _argument(name: str, texts: pl.Series) -> Texts:
+    """Return texts as a further argument of an event."""
+    return Texts(f',"{name}":{json_lines.text_of(text)}' for text in texts)
 
 
 def _category_text(number: int) -> str:
@@ -259,12 +272,10 @@ def _category_text(number: int) -> str:
     return f'","cat":"{"cpu_op" if number in CALLS else ""}","args":{{"category":"{name}"'
 
 
-_CATEGORIES: Final = pl.Series([_category_text(number) for number in range(256)])
-_MARKS: Final = pl.Series(
-    [
-        "".join(f',"{name}":true' for bit, name in enumerate(("raised", "abandoned", "unfinished")) if marks >> bit & 1)
-        for marks in range(8)
-    ]
+_CATEGORIES: Final = Texts(_category_text(number) for number in range(256))
+_MARKS: Final = Texts(
+    "".join(f',"{name}":true' for bit, name in enumerate(("raised", "abandoned", "unfinished")) if marks >> bit & 1)
+    for marks in range(8)
 )
-_BOUNDS: Final = pl.Series([',"bound":"by order"' if bound == Bound.ORDER else "" for bound in sorted(Bound)])
-_PARTS: Final = pl.Series([f',"part":"{part.name.lower()}"' if part else "" for part in Part])
+_BOUNDS: Final = Texts(',"bound":"by order"' if bound == Bound.ORDER else "" for bound in sorted(Bound))
+_PARTS: Final = Texts(f',"part":"{part.name.lower()}"' if part else "" for part in Part)

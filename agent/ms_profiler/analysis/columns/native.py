@@ -1,0 +1,61 @@
+"""Columns by our extension; the only importer of `ms_profiler._columns`."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler import _columns
+from ms_profiler.analysis.columns.base import Choice, Integer, Part
+
+_NO_PARENT: Final = 2**32 - 1
+
+
+class _Table:
+    """A table of the extension's, for Polars to take over."""
+
+    def __init__(self, capsules: Any) -> None:
+        self._capsules = capsules
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+        return self._capsules
+
+
+class NativeColumns:
+    """See `Columns`."""
+
+    kind = "native"
+
+    def slots(self, slots: bytes) -> pl.DataFrame:
+        """See `Columns.slots`."""
+        return _frame(_columns.slots(slots))
+
+    def nest(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.DataFrame:
+        """See `Columns.nest`."""
+        return _frame(_columns.nest(*map(_column, (lane, start_ns, end_ns))))
+
+    def inside(self, parent: pl.Series, start_ns: pl.Series, end_ns: pl.Series, taken: pl.Series) -> pl.Series:
+        """See `Columns.inside`."""
+        known = parent.fill_null(_NO_PARENT)
+        return _frame(_columns.inside(*map(_column, (known, start_ns, end_ns, taken.cast(pl.UInt8))))).to_series()
+
+    def rows(self, count: int, parts: Sequence[Part]) -> bytes:
+        """See `Columns.rows`."""
+        written: bytes = _columns.rows(count, [_part(part) for part in parts])
+        return written
+
+
+def _frame(capsules: object) -> pl.DataFrame:
+    return pl.DataFrame(_Table(capsules))
+
+
+def _column(values: pl.Series) -> object:
+    return values.rechunk().__arrow_c_stream__()
+
+
+def _part(part: Part) -> object:
+    if isinstance(part, str):
+        return part.encode()
+    if isinstance(part, Choice):
+        return part.texts.list, _column(part.index.cast(pl.UInt32))
+    return None if isinstance(part, Integer) else True, _column(part.values.cast(pl.Int64))

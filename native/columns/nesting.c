@@ -1,0 +1,117 @@
+#include "nesting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  const uint64_t *lane;
+  const int64_t *start_ns, *end_ns;
+} spans;
+
+/* a comes after b; equal ones do not */
+static inline bool after(const spans *of, uint32_t a, uint32_t b) {
+  if (of->lane[a] != of->lane[b]) return of->lane[a] > of->lane[b];
+  if (of->start_ns[a] != of->start_ns[b]) return of->start_ns[a] > of->start_ns[b];
+  return of->end_ns[a] < of->end_ns[b];
+}
+
+/* Merge what is sorted already: spans come as runs, a segment of a thread each, so there is little to do. */
+static bool sort(const spans *of, uint32_t *order, int64_t count) {
+  int64_t runs = count > 0;
+  for (int64_t i = 1; i < count; ++i) runs += after(of, order[i - 1], order[i]);
+  if (runs <= 1) return true;
+  int64_t *bounds = malloc((size_t)(runs + 1) * sizeof *bounds);
+  uint32_t *other = malloc((size_t)count * sizeof *other);
+  if (bounds == NULL || other == NULL) {
+    free(bounds);
+    free(other);
+    return false;
+  }
+  int64_t run = 0;
+  bounds[run++] = 0;
+  for (int64_t i = 1; i < count; ++i) {
+    if (after(of, order[i - 1], order[i])) bounds[run++] = i;
+  }
+  bounds[runs] = count;
+  uint32_t *from = order, *to = other;
+  while (runs > 1) {
+    int64_t merged = 0;
+    for (run = 0; run < runs; run += 2) {
+      int64_t a = bounds[run], middle = bounds[run + 1], place = a;
+      int64_t end = run + 2 <= runs ? bounds[run + 2] : middle, b = middle;
+      while (a < middle && b < end) to[place++] = after(of, from[a], from[b]) ? from[b++] : from[a++];
+      memcpy(to + place, from + a, (size_t)(middle - a) * sizeof *to);
+      memcpy(to + place + (middle - a), from + b, (size_t)(end - b) * sizeof *to);
+      bounds[merged++] = bounds[run];
+    }
+    bounds[merged] = count;
+    runs = merged;
+    uint32_t *swap = from;
+    from = to;
+    to = swap;
+  }
+  if (from != order) memcpy(order, from, (size_t)count * sizeof *order);
+  free(bounds);
+  free(other);
+  return true;
+}
+
+/* The spans of a lane that have not ended, the one that ends last first. */
+typedef struct {
+  int64_t *ends;
+  uint32_t *last; /* by depth: the place that had it last */
+  int64_t count, room;
+} open_spans;
+
+static bool push(open_spans *open, int64_t end) {
+  if (open->count == open->room) {
+    int64_t room = open->room * 2 + 64;
+    int64_t *ends = realloc(open->ends, (size_t)room * sizeof *ends);
+    if (ends != NULL) open->ends = ends;
+    uint32_t *last = realloc(open->last, (size_t)(room + 1) * sizeof *last);
+    if (last != NULL) open->last = last;
+    if (ends == NULL || last == NULL) return false;
+    open->room = room;
+  }
+  int64_t place = open->count++; /* spans that cross are the exception: few have to make way */
+  while (place > 0 && open->ends[place - 1] < end) {
+    open->ends[place] = open->ends[place - 1];
+    --place;
+  }
+  open->ends[place] = end;
+  return true;
+}
+
+bool msp_nest(int64_t count, const uint64_t *lane, const int64_t *start_ns, const int64_t *end_ns, uint32_t *order,
+              uint16_t *depth, uint32_t *parent) {
+  const spans of = {lane, start_ns, end_ns};
+  for (int64_t i = 0; i < count; ++i) order[i] = (uint32_t)i;
+  if (!sort(&of, order, count)) return false;
+  open_spans open = {0};
+  bool done = true;
+  for (int64_t i = 0; i < count && done; ++i) {
+    uint32_t row = order[i];
+    int64_t start = start_ns[row], end = end_ns[row];
+    if (i > 0 && lane[row] != lane[order[i - 1]]) open.count = 0;
+    while (open.count > 0 && open.ends[open.count - 1] <= start) --open.count;
+    int64_t deep = open.count;
+    done = push(&open, end > start ? end : start + 1);
+    if (!done) break;
+    if (deep > MSP_DEEPEST) deep = MSP_DEEPEST;
+    depth[i] = (uint16_t)deep;
+    parent[i] = deep == 0 ? UINT32_MAX : open.last[deep - 1];
+    open.last[deep] = (uint32_t)i;
+  }
+  free(open.ends);
+  free(open.last);
+  return done;
+}
+
+void msp_inside(int64_t count, const uint32_t *parent, const int64_t *start_ns, const int64_t *end_ns,
+                const uint8_t *taken, int64_t *inside) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t outer = parent[i];
+    if (outer >= count || (taken != NULL && !taken[i])) continue;
+    inside[outer] += (end_ns[i] < end_ns[outer] ? end_ns[i] : end_ns[outer]) - start_ns[i];
+  }
+}

@@ -1,0 +1,26 @@
+/* Which span stands inside which, from the times alone. Knows nothing of Python. */
+#ifndef MSP_NESTING_H
+#define MSP_NESTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MSP_DEEPEST = UINT16_MAX };
+
+/* Nest the spans of lanes.
+ *
+ * order    gets the rows by lane and start, the longest first, otherwise in the order that they had
+ * depth    of each place in that order: spans of the lane before it that end after its start; one without duration
+ *          counts as a nanosecond long. At most MSP_DEEPEST.
+ * parent   of each place: the last place before it with one less depth; UINT32_MAX at depth 0.
+ *
+ * Returns false when there is no memory. */
+bool msp_nest(int64_t count, const uint64_t *lane, const int64_t *start_ns, const int64_t *end_ns, uint32_t *order,
+              uint16_t *depth, uint32_t *parent);
+
+/* Sum up what lies inside each span: of each other one that names it as its parent and is taken (all, where `taken` is
+ * NULL), the part up to its own end. `parent` is UINT32_MAX where there is none. `inside` is zero to begin with. */
+void msp_inside(int64_t count, const uint32_t *parent, const int64_t *start_ns, const int64_t *end_ns,
+                const uint8_t *taken, int64_t *inside);
+
+#endif
