@@ -67,36 +67,6 @@ def test_tables_are_those_of_the_whole_run(tmp_path, small, monkeypatch, seed):
         assert thinned[key] == whole[key], key
 
 
-def test_timeline_holds_all_of_the_first_slowest_and_last_steps(tmp_path, small, monkeypatch):
-    store = nested(tmp_path)
-    path = store.write()
-
-    def details():
-        engine.analyse([path])
-        events = json.loads((folder_of(path) / layout.TRACE_VIEW).read_text())
-        found = {}
-        for event in events:
-            if event["ph"] == "X" and "step" in event["args"]:
-                key = (event["name"], event["tid"], event["ts"], event["dur"])
-                found.setdefault(event["args"]["step"], set()).add(key)
-        return found
-
-    thinned = details()
-    kept = json.loads((path / layout.SUMMARY).read_text())["coverage"]["detailed_steps"]
-    monkeypatch.setattr(readers_store, "MOST_SLOTS", 10**9)
-    whole = details()
-    assert {0, 59} <= set(kept) and 3 <= len(kept) < 30
-    for number, spans in whole.items():
-        outer = {span for span in spans if span[0] == "outer"}
-        assert outer and outer <= thinned[number]
-        if number in kept:
-            assert thinned[number] == spans, number
-        else:
-            # what is outside is coarse, or the outermost of its kind
-            assert all(not name.startswith("OP") for name, *_ in thinned[number]), number
-    assert sum(map(len, thinned.values())) < sum(map(len, whole.values()))
-
-
 def test_steps_that_were_asked_for_are_the_ones_kept(tmp_path, small):
     store = nested(tmp_path)
     path = store.write()
@@ -125,11 +95,3 @@ def test_lost_names_are_counted_once(tmp_path, small):
     thinned = summary_of(store)
     assert thinned["completeness"]["missing_strings"] == 200
     assert thinned["top_operators"][0]["name"] == "(name lost)"
-
-
-def test_coverage_is_shown(tmp_path, small, capsys):
-    path = nested(tmp_path).write()
-    from ms_profiler.cli import main
-
-    assert main(["summary", str(path)]) == 0
-    assert "the timeline has the modules and operators of" in capsys.readouterr().out

@@ -96,13 +96,14 @@ def _analyse(
     from ms_profiler.analysis.measures import measure
     from ms_profiler.analysis.readers import foreign, store
     from ms_profiler.analysis.thinning import thin
-    from ms_profiler.analysis.writers import ARTEFACTS, DERIVED, core
+    from ms_profiler.analysis.writers import ARTEFACTS, DERIVED, DERIVED_SECTIONS, SECTIONS, core
 
     target = inputs.result(path, output)
     if inputs.kind(path) == inputs.Kind.STORE:
         recording = store.read(path, None if progress is None else lambda slots: progress(path, slots))
         measures = measure(thin(recording, chosen), chosen)
         measures.target = target
+        core.write_sections(SECTIONS, measures, pretty=pretty)
         for artefact in ARTEFACTS:
             core.write(artefact, measures, pretty=pretty)
     else:
@@ -110,6 +111,7 @@ def _analyse(
         recording = foreign.read(path, ledger.ours)
         measures = measure(recording, chosen)
         measures.target = target
+        ledger.write_sections(DERIVED_SECTIONS, measures, pretty=pretty)
         for artefact in DERIVED:
             ledger.write(artefact, measures, pretty=pretty)
     counts = recording.counts

@@ -7,6 +7,7 @@ changed since, or that was there before, belongs to somebody else.
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from ms_profiler.analysis.measures import Measures
@@ -39,12 +40,32 @@ class Ledger:
             measures: of the run.
             pretty: format JSON for people.
         """
-        path = writer.path(measures)
+        if self._free(writer, measures) and core.write(writer, measures, pretty=pretty) is not None:
+            self._note(writer.path(measures), measures)
+
+    def write_sections(self, writers: Sequence[core.SectionWriter], measures: Measures, *, pretty: bool) -> None:
+        """Write artefacts section by section, as `write` does one.
+
+        Args:
+            writers: which.
+            measures: of the run.
+            pretty: format JSON for people.
+        """
+        free = [writer for writer in writers if self._free(writer, measures)]
+        for path in core.write_sections(free, measures, pretty=pretty):
+            self._note(os.path.relpath(path, self.directory), measures)
+
+    def _free(self, artefact: core.Artefact, measures: Measures) -> bool:
+        """Tell whether no file of somebody else is in its place, and note it where there is one."""
+        path = artefact.path(measures)
         there = os.path.lexists(os.path.join(self.directory, path))
-        if there and path not in self.ours and not (path == layout.SUMMARY and self._summary):
+        free = not there or path in self.ours or (path == layout.SUMMARY and self._summary)
+        if not free:
             measures.kept.append(path)
-        elif core.write(writer, measures, pretty=pretty) is not None:
-            measures.written[path] = _digest(self.directory, path)
+        return free
+
+    def _note(self, path: str, measures: Measures) -> None:
+        measures.written[path] = _digest(self.directory, path)
 
 
 def read_summary(directory: str) -> dict[str, Any] | None:

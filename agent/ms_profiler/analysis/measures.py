@@ -1,5 +1,6 @@
 """Every metric of one run, computed once and handed to every writer."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -26,6 +27,7 @@ from ms_profiler.analysis.metrics import (
 from ms_profiler.analysis.metrics.kernels import by_type
 from ms_profiler.analysis.readers import memory as memory_reader
 from ms_profiler.analysis.readers import pipelines as pipeline_reader
+from ms_profiler.analysis.sections import Section, sections
 from ms_profiler.errors import UsageError
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
@@ -53,6 +55,7 @@ class Measures:
         target: the directory that receives what is derived; that of the recording by default.
         written: digests of the files that were derived from another tool's result, by path in `target`.
         kept: paths there where a file of somebody else stands in place of a derived one.
+        section_count: sections that were written.
     """
 
     recording: tables.Recording
@@ -80,12 +83,29 @@ class Measures:
     target: str = ""
     written: dict[str, str] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
+    section_count: int = 1
+    _operators: tuple[Section, pl.DataFrame] | None = None
 
     @cached_property
     def host_operators(self) -> pl.DataFrame:
         """Return the operators that computed where they were called, of `host_operators.calls`, if there are such."""
-        computing = host_operators.compute(self.recording) and not self.stream.decides
-        return host_operators.calls(self.spans if computing else self.spans.head(0))
+        return host_operators.calls(self.spans if self._operators_compute else self.spans.head(0))
+
+    @cached_property
+    def _operators_compute(self) -> bool:
+        return host_operators.compute(self.recording) and not self.stream.decides
+
+    def sections(self) -> Iterator[Section]:
+        """Yield the sections of the run."""
+        return sections(self.recording, self.spans, self.steps.table, self.chosen is not None)
+
+    def operators_of(self, section: Section) -> pl.DataFrame:
+        """Return `host_operators` of one section."""
+        if self.recording.again is None or not self._operators_compute:
+            return self.host_operators
+        if self._operators is None or self._operators[0] is not section:
+            self._operators = section, host_operators.calls_in(section)
+        return self._operators[1]
 
     @property
     def states(self) -> pl.DataFrame:

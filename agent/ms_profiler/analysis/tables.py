@@ -15,6 +15,12 @@ from ms_profiler.analysis.clock import Clock
 from ms_profiler.store.reader import ReadCounts
 from ms_profiler.store.run_info import RunInfo
 
+#: before and after all times
+EARLIEST, LATEST = -(2**63), 2**63 - 1
+
+#: of so many fine-grained spans `Recording.starts` has the start of one
+SAMPLED = 64
+
 #: thread number of records whose thread is not known
 UNKNOWN_THREAD = 2**32 - 1
 
@@ -218,8 +224,10 @@ class Recording:
         counts: what was read, and what could not be.
         names: texts by row number.
         fine: how many fine-grained spans (modules, operators) were read.
-        again: reads all spans once more, batch by batch, as `UNNESTED`; None where `spans` holds everything. Where it
-            is given, `spans` has no fine-grained ones until `analysis.thinning` has chosen some.
+        again: reads the spans that begin from one time to another (nanoseconds since the epoch) once more, batch by
+            batch, as `UNNESTED`; None where `spans` holds everything. Where it is given, `spans` has no fine-grained
+            ones until `analysis.thinning` has chosen some.
+        starts: when some of the fine-grained spans begin, in order, where `spans` does not hold all of them.
         sums: fine-grained spans by name, as of `metrics.operators.sum_up`, where `spans` does not hold all of them.
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
         windows: of the kernel stream, by process and start.
@@ -240,7 +248,8 @@ class Recording:
     counters: pl.DataFrame
     steps: pl.DataFrame
     fine: int = 0
-    again: Callable[[], Iterator[pl.DataFrame]] | None = None
+    again: Callable[[int, int], Iterator[pl.DataFrame]] | None = None
+    starts: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
     sums: pl.DataFrame | None = None
     detailed: list[int] | None = None
     windows: list[Window] = field(default_factory=list)

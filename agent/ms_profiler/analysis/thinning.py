@@ -1,4 +1,4 @@
-"""Bring a recording that is too large to hold down to what its tables and its timeline can use.
+"""Bring a recording that is too large to hold down to what its metrics can use; `sections` has all of it.
 
 Steps, phases and everything coarse are kept for the whole run. Of the fine-grained spans (modules, operators) those of
 the first, the slowest and the last steps are kept, and the outermost modules of all, from which the forward phase
@@ -40,7 +40,7 @@ def thin(recording: tables.Recording, chosen: list[int] | None = None) -> tables
     start, end = within["start_ns"].min(), within["end_ns"].max()
     windows = kept_steps(used.recorded, fine)
     thinner = _Thinner(windows)
-    for batch in recording.again():
+    for batch in recording.again(tables.EARLIEST, tables.LATEST):
         touching = (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
         thinner.add(batch if chosen is None else batch.filter(touching))
     coarse = recording.spans.select(_COLUMNS)
@@ -48,7 +48,6 @@ def thin(recording: tables.Recording, chosen: list[int] | None = None) -> tables
         recording,
         spans=nest(pl.concat([coarse, *thinner.kept])).select(tables.SPANS.names()),
         sums=operators.add_up(thinner.sums) if thinner.sums else None,
-        again=None,
         detailed=windows["number"].to_list(),
     )
 

@@ -2,7 +2,7 @@
 
     {output_path}/{host}_{pid}_{UTC time}_ascend_ms/
         profiler_info_{rank}.json  profiler_metadata.json  summary.json
-        ASCEND_PROFILER_OUTPUT/    what other tools read
+        ASCEND_PROFILER_OUTPUT/    what other tools read; a long timeline goes on in msprof_slice_{number}.json
         KINETO/                    the timeline in the form of PyTorch's profiler, where it was asked for
         FRAMEWORK/                 the store: raw data, kept
             run_info.json          options, rank, hooks, reasons, state of the run
@@ -67,6 +67,11 @@ def result_name(host: str, pid: int, wall_seconds: float) -> str:
 def profiler_info(rank: int) -> str:
     """Return the name of the file other tools take the rank from."""
     return f"profiler_info_{rank}.json"
+
+
+def trace_slice(number: int) -> str:
+    """Return the name of one section of a timeline after the first: one of those that MindStudio Insight looks for."""
+    return f"msprof_slice_{number}.json"
 
 
 def kineto_trace(rank: int) -> str:

@@ -129,12 +129,20 @@ class ProcessStore:
     dropped_limit: int = 0
     files: list[str] = field(default_factory=list)
 
-    def segments(self, counts: ReadCounts) -> Iterator[Segment]:
-        """Read the event segments one by one."""
-        for path in self.files:
+    def segments(self, counts: ReadCounts, files: list[str] | None = None) -> Iterator[tuple[str, Segment]]:
+        """Read event segments one by one.
+
+        Args:
+            counts: is added to.
+            files: which; all by default.
+
+        Yields:
+            the path and what it holds.
+        """
+        for path in self.files if files is None else files:
             segment = read_segment(path, counts)
             if segment is not None:
-                yield segment
+                yield path, segment
 
 
 def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:

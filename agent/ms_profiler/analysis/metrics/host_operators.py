@@ -11,9 +11,12 @@ import polars as pl
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.phases import innermost
+from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.sections import Section
 from ms_profiler.store.format import Category
 
 _THREAD: Final = ["process", "thread"]
+_COLUMNS: Final = tables.UNNESTED.names()
 
 
 def compute(recording: tables.Recording) -> bool:
@@ -30,40 +33,43 @@ def calls(spans: pl.DataFrame) -> pl.DataFrame:
     """Return every operator, by process, thread and start.
 
     Args:
-        spans: `tables.SPANS` with `duration_ns` and `self_ns`.
+        spans: `tables.SPANS` with `duration_ns`, and whatever else is to be kept.
 
     Returns:
         these, `module` (row of the names of the innermost module around its start, null outside of all), `inner`
         (whether no other operator ran in it) and `wait_ns` (since the end of the innermost one before it in its thread,
         0 for the first, null for those that are not innermost).
     """
+    # the next one in order of start, the longest first, is inside if any is
+    last = (pl.col("thread") != pl.col("thread").shift(-1)) | (pl.col("process") != pl.col("process").shift(-1))
+    after = pl.col("start_ns").shift(-1) >= pl.max_horizontal("end_ns", pl.col("start_ns") + 1)
+    operators = spans.filter(pl.col("category") == Category.OP).with_columns(inner=(last | after).fill_null(True))
+    modules = spans.filter(pl.col("category") == Category.MODULE)
     found = []
-    operators = spans.filter(pl.col("category") == Category.OP).with_columns(
-        # the next one in order of start, the longest first, is inside if any is
-        inner=(pl.col("start_ns").shift(-1) >= pl.max_horizontal("end_ns", pl.col("start_ns") + 1))
-        .over(_THREAD)
-        .fill_null(True)
-    )
-    for thread, own in operators.group_by(_THREAD, maintain_order=True):
-        around = spans.filter(
-            pl.col("process") == thread[0], pl.col("thread") == thread[1], pl.col("category") == Category.MODULE
-        )
-        module = pl.Series("module", [None] * own.height, dtype=pl.UInt32)
+    for (process, thread), own in operators.group_by(_THREAD, maintain_order=True):
+        around = modules.filter(pl.col("process") == process, pl.col("thread") == thread)
+        module = pl.repeat(None, own.height, dtype=pl.UInt32, eager=True)
         if not around.is_empty():
             pieces = innermost(around, "name")
-            module = pieces["name"].gather(intervals.locate(own["start_ns"], pieces)).rename("module")
+            module = pieces["name"].gather(intervals.locate(own["start_ns"], pieces))
         ends = own.select(pl.when("inner").then("end_ns").cum_max().forward_fill().shift(1)).to_series()
-        found.append(
-            own.with_columns(
-                module,
-                wait_ns=pl.when("inner").then((own["start_ns"] - ends).clip(lower_bound=0).fill_null(0)),
-            )
-        )
+        wait = pl.when("inner").then((own["start_ns"] - ends).clip(lower_bound=0).fill_null(0))
+        found.append(own.with_columns(module.alias("module"), wait_ns=wait))
     if not found:
-        return operators.with_columns(
-            module=pl.lit(None, pl.UInt32), inner=pl.lit(None, pl.Boolean), wait_ns=pl.lit(None, pl.Int64)
-        )
+        return operators.with_columns(module=pl.lit(None, pl.UInt32), wait_ns=pl.lit(None, pl.Int64))
     return pl.concat(found)
+
+
+def calls_in(section: Section) -> pl.DataFrame:
+    """Return what `calls` does, of a run in sections.
+
+    Args:
+        section: of the run; what its operators stand in or come after is carried over from those before.
+    """
+    new = section.spans.select(_COLUMNS).with_columns(carried=pl.lit(False))
+    spans = nest(pl.concat([section.carried.with_columns(carried=pl.lit(True)), new]))
+    timed = spans.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    return calls(timed).filter(~pl.col("carried"))
 
 
 def flows(operators: pl.DataFrame) -> pl.DataFrame:
@@ -72,6 +78,7 @@ def flows(operators: pl.DataFrame) -> pl.DataFrame:
     Args:
         operators: of `calls`.
     """
+    operators = operators.filter(pl.col("arg") > 0)
     pairs = ties(operators)
     places = operators.select("process", "thread", "start_ns")
     return pl.concat(

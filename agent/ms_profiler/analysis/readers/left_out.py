@@ -18,23 +18,30 @@ def take_away(recording: tables.Recording) -> None:
     Args:
         recording: the run, of which spans and instants are changed.
     """
-    spans, moments = _by_schedule(recording)
     others = _other_domains(recording)
-    spans |= (recording.spans["category"] == Category.MARKER) & recording.spans["name"].is_in(others.implode())
-    moments |= (recording.instants["category"] == Category.MARKER) & recording.instants["name"].is_in(others.implode())
+    steps = recording.steps.filter(~pl.col("recorded")).sort("start_ns")
+    spans = _spans_out(recording.spans, steps, others)
     if spans.any():
         recording.spans = nest(recording.spans.filter(~spans).select(tables.UNNESTED.names())).select(
             tables.SPANS.names()
         )
-    recording.instants = recording.instants.filter(~moments)
+    moments = intervals.locate(recording.instants["time_ns"], steps).is_not_null()
+    recording.instants = recording.instants.filter(~(moments | _is_other(recording.instants, others)))
+    again = recording.again
+    if again is not None and (steps.height or len(others)):
+        recording.again = lambda start, end: (
+            batch.filter(~_spans_out(batch, steps, others)) for batch in again(start, end)
+        )
 
 
-def _by_schedule(recording: tables.Recording) -> tuple[pl.Series, pl.Series]:
-    """Tell which spans and which instants began in a step that is not recorded."""
-    steps = recording.steps.filter(~pl.col("recorded")).sort("start_ns")
-    own = recording.spans["category"].is_in([Category.IMPORT, Category.PROFILER])
-    inside = intervals.locate(recording.spans["start_ns"], steps).is_not_null()
-    return inside & ~own, intervals.locate(recording.instants["time_ns"], steps).is_not_null()
+def _spans_out(spans: pl.DataFrame, steps: pl.DataFrame, others: pl.Series) -> pl.Series:
+    """Tell which spans began in a step that is not recorded, or are markers of another domain."""
+    own = spans["category"].is_in([Category.IMPORT, Category.PROFILER])
+    return (intervals.locate(spans["start_ns"], steps).is_not_null() & ~own) | _is_other(spans, others)
+
+
+def _is_other(table: pl.DataFrame, others: pl.Series) -> pl.Series:
+    return (table["category"] == Category.MARKER) & table["name"].is_in(others.implode())
 
 
 def _other_domains(recording: tables.Recording) -> pl.Series:

@@ -1,7 +1,7 @@
 """Our own store: the segments of every process of a result directory, as tables.
 
 A recording of more than `MOST_SLOTS` is not held in memory: its tables then lack the fine-grained spans, and `again`
-reads all spans once more, batch by batch (see `analysis.thinning`).
+reads all spans of some time once more, batch by batch (see `analysis.thinning` and `analysis.sections`).
 """
 
 import os
@@ -34,6 +34,10 @@ _FALLBACK_HALF_WIDTH_NS: Final = 1_000_000
 #: the name of records whose own is missing, and its row in `names`
 _LOST_NAME: Final = "(name lost)"
 _LOST_NAME_ROW: Final = 1
+
+_SPAN: Final = pl.col("kind").is_between(Kind.OPEN, Kind.SPAN)
+#: what does not end before it starts
+_FORWARDS: Final = (pl.col("end_ns") >= pl.col("start_ns")) | (pl.col("kind") == Kind.OPEN)
 
 
 def read(directory: str, progress: Progress | None = None) -> tables.Recording:
@@ -74,8 +78,10 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         counters=pl.concat([part.counters for part in parts]).sort("process", "name", "time_ns"),
         steps=pl.concat([part.steps for part in parts]).sort("process", "thread", "start_ns"),
         fine=sum(part.fine for part in parts),
-        again=(lambda: (batch for part in parts for batch in part.again())) if coarse else None,
     )
+    if coarse:
+        recording.again = lambda start, end: (batch for part in parts for batch in part.again(start, end))
+        recording.starts = clock.epoch(pl.concat([starts for part in parts for starts in part.starts])).sort()
     left_out.take_away(recording)
     recording.windows = kernels.windows(recording)
     return recording
@@ -111,6 +117,8 @@ class _Process:
         coarse: leave fine-grained spans out of `spans`.
         window: what of the store is this run's.
         fine: how many of them there are.
+        starts: RAW times of the starts of some.
+        extents: of each segment, when the first and the last thing in it began, RAW.
     """
 
     store: ProcessStore
@@ -126,6 +134,8 @@ class _Process:
     counters: pl.DataFrame = field(default_factory=pl.DataFrame)
     steps: pl.DataFrame = field(default_factory=pl.DataFrame)
     fine: int = 0
+    starts: list[pl.Series] = field(default_factory=list)
+    extents: list[tuple[str, int, int]] = field(default_factory=list)
     _ids: pl.Series = field(default_factory=pl.Series)
     _last: int = 0
 
@@ -136,7 +146,8 @@ class _Process:
         seen += [anchor.raw_ns for anchor in self.store.anchors]
         records = 0
         self._ids = self._global_ids()
-        for batch in slots.batches(self.store, self.counts):
+        for part in slots.batches(self.store, self.counts):
+            batch = part.table
             heads = batch.filter(pl.col("kind") == Kind.THREAD)
             events = self.window.cut(self._usable(batch, heads.height))
             self.counts.slots += events.height + heads.filter(pl.col("start_ns") > 0).height
@@ -148,6 +159,8 @@ class _Process:
             self.fine += fine.height
             if self.coarse:
                 self._names(fine["id"], self.counts)  # counts those that are lost
+                self.starts.append(fine["start_ns"].gather_every(tables.SAMPLED))
+                self.extents += part.extents()
                 spans = spans.filter(pl.col("category") < fmt.CATEGORY_FINE)
             by_kind["spans"].append(spans)
             by_kind["moments"].append(events.filter(pl.col("kind").is_in([Kind.INSTANT, Kind.COUNTER])))
@@ -165,16 +178,29 @@ class _Process:
         self._fill_threads(_stack(by_kind["threads"]))
         return self
 
-    def again(self) -> Iterator[pl.DataFrame]:
-        """Yield all spans of this process once more, as `tables.UNNESTED`; what is damaged has been counted."""
-        for batch in slots.batches(self.store, ReadCounts()):
-            yield self._to_spans(_spans_of(self.window.cut(_forwards(batch))), ReadCounts())
+    def again(self, start_ns: int, end_ns: int) -> Iterator[pl.DataFrame]:
+        """Yield the spans of this process that begin in some time once more, as `tables.UNNESTED`.
+
+        What is damaged has been counted.
+
+        Args:
+            start_ns: nanoseconds since the epoch.
+            end_ns: likewise; what begins then does not belong to it.
+        """
+        paths, least, most = zip(*self.extents, strict=True) if self.extents else ((), (), ())
+        first, last = (self.clock.epoch(pl.Series(times, dtype=pl.Int64)) for times in (least, most))
+        files = [path for path, near in zip(paths, (first < end_ns) & (last >= start_ns), strict=True) if near]
+        for batch in slots.batches(self.store, ReadCounts(), files):
+            table = self.window.cut(batch.table)
+            began = self.clock.epoch(table["start_ns"])
+            chosen = (began >= start_ns) & (began < end_ns) & table.select(_SPAN & _FORWARDS).to_series()
+            yield self._to_spans(table.filter(chosen), ReadCounts())
 
     def _usable(self, batch: pl.DataFrame, heads: int) -> pl.DataFrame:
         """Return the events of a batch, and count the slots that are of no use."""
         torn = int((batch["kind"] == 0).sum())
         events = int(batch["kind"].is_between(Kind.OPEN, Kind.STEP).sum())
-        forwards = _forwards(batch)
+        forwards = batch.filter(pl.col("kind").is_between(Kind.OPEN, Kind.STEP), _FORWARDS)
         self.counts.torn += torn
         self.counts.unknown += batch.height - events - heads - torn
         self.counts.backwards += events - forwards.height
@@ -269,14 +295,6 @@ class _Process:
             .unique("thread", keep="last", maintain_order=True)
             .select(tables.THREADS.names())
         )
-
-
-def _forwards(batch: pl.DataFrame) -> pl.DataFrame:
-    """Return the events that do not end before they start."""
-    return batch.filter(
-        pl.col("kind").is_between(Kind.OPEN, Kind.STEP),
-        (pl.col("end_ns") >= pl.col("start_ns")) | (pl.col("kind") == Kind.OPEN),
-    )
 
 
 def _spans_of(events: pl.DataFrame) -> pl.DataFrame:

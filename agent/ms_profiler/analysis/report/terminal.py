@@ -241,10 +241,10 @@ def _gaps(summary: dict[str, Any]) -> list[str]:
     }
     lines = [f"{counts[key]} {text}" for key, text in words.items() if counts.get(key)]
     coverage = summary["coverage"]
-    if coverage["detailed_steps"] is not None:
+    if coverage["timeline_files"] > 1:
         lines.append(
-            f"the timeline has the modules and operators of {len(coverage['detailed_steps'])} steps "
-            f"({coverage['fine_records_kept']:,} of {coverage['fine_records']:,}); the tables count all of them"
+            f"the timeline is in {coverage['timeline_files']} files, each some time of the run: {layout.TRACE_VIEW}, "
+            f"{layout.trace_slice(1)} and so on"
         )
     if coverage["kernel_steps"] is not None:
         lines.append(

@@ -21,12 +21,12 @@ from ms_profiler.analysis.writers import (
     trace_view,
 )
 
-#: what an analysis writes, in this order: a summary is there only when everything else is
+#: what is written section by section, before everything else
+SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, kineto_trace, kernel_details)
+
+#: what an analysis writes besides, in this order: a summary is there only when everything else is
 ARTEFACTS: tuple[core.Writer, ...] = (
-    trace_view,
-    kineto_trace,
     step_trace_time,
-    kernel_details,
     op_statistic,
     api_statistic,
     operator_details,
@@ -43,11 +43,10 @@ ARTEFACTS: tuple[core.Writer, ...] = (
 )
 
 #: what an analysis derives from the result of another tool, where that does not have it; the summary last
+DERIVED_SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, kernel_details)
 DERIVED: tuple[core.Writer, ...] = (
-    trace_view,
     overlap_analysis,
     step_trace_time,
-    kernel_details,
     op_statistic,
     api_statistic,
     summary,

@@ -1,19 +1,20 @@
 """What every writer shares: opening, atomic finish and clean-up."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import BinaryIO, Final, Protocol
 
 from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.sections import Section
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 
 _REMEDY: Final = "Is there space left, and may you write there?"
 
 
-class Writer(Protocol):
-    """One artefact; modules are writers."""
+class Artefact(Protocol):
+    """Something that an analysis leaves; modules are artefacts."""
 
     def path(self, measures: Measures) -> str:
         """Return where it goes, relative to the directory that receives what is derived."""
@@ -21,8 +22,22 @@ class Writer(Protocol):
     def applies(self, measures: Measures) -> bool:
         """Tell whether there is anything to write; what was not collected gets no file."""
 
+
+class Writer(Artefact, Protocol):
+    """One file, written in one go."""
+
     def write(self, measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
         """Write all of it; the same measures give the same bytes."""
+
+
+class SectionWriter(Artefact, Protocol):
+    """A file that is written section by section, or a file for each section."""
+
+    def part(self, measures: Measures, number: int) -> str:
+        """Return where a section goes; the first one goes to `path`."""
+
+    def write(self, measures: Measures, section: Section, stream: BinaryIO, *, pretty: bool) -> None:
+        """Write a section; the same measures give the same bytes."""
 
 
 def write(writer: Writer, measures: Measures, *, pretty: bool = False) -> str | None:
@@ -38,20 +53,81 @@ def write(writer: Writer, measures: Measures, *, pretty: bool = False) -> str | 
         StoreError: a symbolic link is in the way.
     """
     path = os.path.join(measures.target, writer.path(measures))
+    with _telling(path):
+        if not _ready(writer, measures, path):
+            return None
+        with replaced(path) as stream:
+            writer.write(measures, stream, pretty=pretty)
+    return path
+
+
+def write_sections(writers: Sequence[SectionWriter], measures: Measures, *, pretty: bool = False) -> list[str]:
+    """Write artefacts section by section, and return the paths of their files.
+
+    Each section is read once, for all of them; their files take their places together. Those that an earlier analysis
+    left for sections that there are no more are removed.
+
+    Args:
+        writers: which.
+        measures: of the run.
+        pretty: format JSON for people.
+
+    Raises:
+        MsProfilerError: one cannot be written.
+        StoreError: a symbolic link is in the way.
+    """
+    wanted = []
+    for writer in writers:
+        path = os.path.join(measures.target, writer.path(measures))
+        with _telling(path):
+            if _ready(writer, measures, path):
+                wanted.append(writer)
+    streams: dict[str, BinaryIO] = {}
+    with ExitStack() as files:
+        for section in measures.sections():
+            measures.section_count = section.number + 1
+            for writer in wanted:
+                path = os.path.join(measures.target, writer.part(measures, section.number))
+                with _telling(path):
+                    if path not in streams:
+                        streams[path] = files.enter_context(replaced(path))
+                    writer.write(measures, section, streams[path], pretty=pretty)
+    for writer in writers:
+        _remove_parts(writer, measures, measures.section_count if writer in wanted else 1)
+    return list(streams)
+
+
+def _remove_parts(writer: SectionWriter, measures: Measures, number: int) -> None:
+    """Remove the files of the sections from `number` on."""
+    while True:
+        path = os.path.join(measures.target, writer.part(measures, number))
+        if writer.part(measures, 1) == writer.path(measures) or not os.path.lexists(path):
+            return
+        with _telling(path):
+            os.unlink(path)
+        number += 1
+
+
+def _ready(artefact: Artefact, measures: Measures, path: str) -> bool:
+    """Make the folder of an artefact, or remove an older one that no longer applies; tell whether it does."""
     folder = os.path.dirname(path)
     if os.path.islink(folder):
         raise StoreError(f"{folder} is a symbolic link; nothing is written through one.")
+    if not artefact.applies(measures):
+        if os.path.lexists(path):
+            os.unlink(path)
+        return False
+    os.makedirs(folder, layout.DIRECTORY_MODE, exist_ok=True)
+    return True
+
+
+@contextmanager
+def _telling(path: str) -> Iterator[None]:
+    """Turn errors of the system into ours, which name the file."""
     try:
-        if not writer.applies(measures):
-            if os.path.lexists(path):
-                os.unlink(path)
-            return None
-        os.makedirs(folder, layout.DIRECTORY_MODE, exist_ok=True)
-        with replaced(path) as stream:
-            writer.write(measures, stream, pretty=pretty)
+        yield
     except OSError as error:
         raise MsProfilerError(f"Cannot write {path}: {error.strerror}.", _REMEDY) from error
-    return path
 
 
 @contextmanager

@@ -13,19 +13,20 @@ CHUNK: Final = 100_000
 _END: Final = ",\n"
 
 
-def write(events: Iterable[bytes], last: dict[str, Any], stream: BinaryIO, *, pretty: bool) -> None:
+def write(events: Iterable[bytes], last: dict[str, Any] | None, stream: BinaryIO, *, pretty: bool) -> None:
     """Write events.
 
     Args:
         events: of `lines` and `texts`, in pieces.
-        last: the one that has no comma behind it.
+        last: the one that has no comma behind it; None where others follow.
         stream: where to.
         pretty: format them for people.
     """
     for piece in events:
         stream.write(_pretty(piece) if pretty else piece)
-    text = text_of(last)
-    stream.write((_indented(text) if pretty else text).encode() + b"\n")
+    if last is not None:
+        text = text_of(last)
+        stream.write((_indented(text) if pretty else text).encode() + b"\n")
 
 
 def lines(count: int, *parts: Part) -> bytes:

@@ -20,6 +20,7 @@ from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
+from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.analysis.writers.csv_lines import CHUNK, Cells, lines
 from ms_profiler.store import layout
@@ -43,14 +44,25 @@ def applies(measures: Measures) -> bool:
     return not measures.host_operators.is_empty()
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
-    """Write the table."""
-    header = True
-    for count, columns in _kernels(measures) if measures.stream.decides else _operators(measures):
+def part(measures: Measures, number: int) -> str:
+    """Return where a section goes: it is one table."""
+    return path(measures)
+
+
+def write(measures: Measures, section: Section, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write the rows of a section."""
+    header = section.first
+    for count, columns in _rows(measures, section):
         if header:
             stream.write((",".join(columns) + "\n").encode())
         stream.write(lines(count, columns))
         header = False
+
+
+def _rows(measures: Measures, section: Section) -> Iterator[tuple[int, dict[str, Sequence[Part]]]]:
+    if not measures.stream.decides:
+        return _operators(measures, section)
+    return _kernels(measures) if section.first else iter(())
 
 
 def _kernels(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]]]]:
@@ -71,10 +83,10 @@ def _kernels(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]
         yield rows.height, columns
 
 
-def _operators(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]]]]:
+def _operators(measures: Measures, section: Section) -> Iterator[tuple[int, dict[str, Sequence[Part]]]]:
     steps = measures.steps.table
     names = Cells(measures.recording.names)
-    for rows in measures.host_operators.filter("inner").iter_slices(CHUNK):
+    for rows in measures.operators_of(section).filter("inner").iter_slices(CHUNK):
         own = rows["process"] == measures.steps.process
         times = rows["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))
         step = steps["number"].gather(intervals.locate(times, steps))

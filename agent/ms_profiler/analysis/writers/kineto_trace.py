@@ -18,6 +18,7 @@ import polars as pl
 from ms_profiler.analysis.columns import Integer, Microseconds, Part, Texts
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import host_operators
+from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.json_lines import CHUNK, lines
 from ms_profiler.analysis.writers.lanes import CALLS, NATIVE_TID
@@ -39,29 +40,38 @@ def applies(measures: Measures) -> bool:
     return FORM in (measures.recording.info.options.get("export_type") or ())
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
-    """Write the timeline, a line an event."""
-    rows = _Rows(measures)
+def part(measures: Measures, number: int) -> str:
+    """Return where a section goes: there is one file for a rank."""
+    return path(measures)
+
+
+def write(measures: Measures, section: Section, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write the events of a section, a line an event."""
+    rows = _Rows(measures, section)
     info = measures.recording.info
-    head = {
-        "schemaVersion": 1,
-        "deviceProperties": [],
-        # with a space after the colon: Holistic Trace Analysis looks for that text
-        "distributedInfo": {"rank": info.rank, "world_size": info.world_size},
-        "displayTimeUnit": "ms",
-        "baseTimeNanoseconds": rows.base_ns,
-    }
-    stream.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [\n')
     first, *others = rows.metadata()
-    json_lines.write(chain([json_lines.texts(others)], rows.all()), first, stream, pretty=pretty)
-    stream.write(b"]}\n")
+    events = rows.all()
+    if section.first:
+        events = chain([json_lines.texts(others)], events)
+        head = {
+            "schemaVersion": 1,
+            "deviceProperties": [],
+            # with a space after the colon: Holistic Trace Analysis looks for that text
+            "distributedInfo": {"rank": info.rank, "world_size": info.world_size},
+            "displayTimeUnit": "ms",
+            "baseTimeNanoseconds": rows.base_ns,
+        }
+        stream.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [\n')
+    json_lines.write(events, first if section.last else None, stream, pretty=pretty)
+    if section.last:
+        stream.write(b"]}\n")
 
 
 class _Rows:
-    """The events of a run as lines of JSON."""
+    """The events of a section as lines of JSON."""
 
-    def __init__(self, measures: Measures) -> None:
-        self.measures = measures
+    def __init__(self, measures: Measures, section: Section) -> None:
+        self.measures, self.section = measures, section
         recording = measures.recording
         starts = [recording.processes["first_ns"].min(), measures.steps.recorded["start_ns"].min()]
         self.base_ns = min((int(str(start)) for start in starts if start is not None), default=0) // _SECOND * _SECOND
@@ -69,8 +79,6 @@ class _Rows:
         self.lanes = measures.stream.table.select("process", "lane").unique().sort("process", "lane")
         self.names = json_lines.quoted(recording.names)
         self.kernels = json_lines.quoted(measures.stream.names["full_name"])
-        ids = measures.spans["start_ns"].arg_sort()
-        self.ids = pl.DataFrame({"row": ids}).with_row_index("id", offset=1).sort("row")["id"]
 
     def metadata(self) -> list[dict[str, Any]]:
         """Return the `M` events: names of processes and threads."""
@@ -86,13 +94,26 @@ class _Rows:
 
     def all(self) -> Iterator[bytes]:
         """Yield all events in pieces."""
-        yield self._steps()
-        for rows in self.measures.spans.with_columns(id=self.ids).iter_slices(CHUNK):
+        if self.section.first:
+            yield self._steps()
+        numbered = self.section.spans.with_columns(
+            id=pl.col("start_ns").rank("ordinal").cast(pl.Int64) + self.section.before,
+            duration_ns=pl.col("end_ns") - pl.col("start_ns"),
+        )
+        for rows in numbered.iter_slices(CHUNK):
             yield self._spans(rows)
-        yield self._instants()
         yield self._ties()
-        for rows in self.measures.stream.table.with_row_index("id", offset=len(self.ids) + 1).iter_slices(CHUNK):
-            yield self._kernels(rows)
+        if self.section.first:
+            yield self._instants()
+            for rows in self.measures.stream.table.with_row_index("id", offset=self._all_spans() + 1).iter_slices(
+                CHUNK
+            ):
+                yield self._kernels(rows)
+
+    def _all_spans(self) -> int:
+        """Return how many spans all sections have."""
+        recording = self.measures.recording
+        return self.measures.spans.height if recording.again is None else recording.spans.height + recording.fine
 
     def _placed(self, table: pl.DataFrame) -> pl.DataFrame:
         return table.join(self.threads, on=["process", "thread"], how="left", maintain_order="left")
@@ -155,7 +176,7 @@ class _Rows:
 
     def _ties(self) -> bytes:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
-        flows = self._placed(host_operators.flows(self.measures.host_operators))
+        flows = self._placed(host_operators.flows(self.measures.operators_of(self.section)))
         return lines(
             flows.height,
             '{"ph":',

@@ -220,6 +220,7 @@ def _coverage(measures: Measures) -> dict[str, Any]:
         "fine_records": measures.recording.fine,
         "fine_records_kept": kept,
         "detailed_steps": measures.recording.detailed,
+        "timeline_files": measures.section_count,
         "kernels": measures.stream.count,
         "kernels_kept": measures.stream.table.height,
         "kernel_steps": measures.stream.detailed,

@@ -5,7 +5,8 @@ A bare JSON list of events as in MindSpore's public profiler documents: `X` (dur
 integer nanoseconds. An instant is an `X` without duration: MindStudio Insight does not read the kind meant for it. Only
 what the host calls of operators and compiled graphs, and the steps, carry the category `cpu_op`, among which
 msprof-analyze looks for calls and for a step by its number. The kernels that are launched are in the lane `CPU OP`,
-with a flow where the launch is known.
+with a flow where the launch is known. A run too large to hold goes on in further files, of which each can be opened
+alone: the first has all but the operators and modules that begin later.
 """
 
 import os
@@ -21,6 +22,7 @@ from ms_profiler.analysis.metrics import host_operators, intervals, overlap, sco
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.communication import by_call
 from ms_profiler.analysis.writers.json_lines import CHUNK, lines
@@ -44,9 +46,14 @@ def applies(measures: Measures) -> bool:
     return True
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
-    """Write the timeline, a line an event."""
-    rows = _Rows(measures)
+def part(measures: Measures, number: int) -> str:
+    """Return where a section goes."""
+    return os.path.join(layout.OUTPUT, layout.trace_slice(number)) if number else path(measures)
+
+
+def write(measures: Measures, section: Section, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write a section, a line an event: the first one has everything but operators and modules of the others."""
+    rows = _Rows(measures, section)
     first, *others = rows.lanes.metadata()
     stream.write(b"[\n")
     json_lines.write(chain([json_lines.texts(others)], rows.all()), first, stream, pretty=pretty)
@@ -54,10 +61,10 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
 
 
 class _Rows:
-    """The events of a run as lines of JSON."""
+    """The events of a section as lines of JSON."""
 
-    def __init__(self, measures: Measures) -> None:
-        self.measures = measures
+    def __init__(self, measures: Measures, section: Section) -> None:
+        self.measures, self.section = measures, section
         main = measures.stream.table.filter(pl.col("process") == measures.steps.process)
         self.scopes = scopes.runs(main, measures.stream.names)
         self.lanes = Lanes.of(measures, self.scopes["depth"].n_unique())
@@ -69,17 +76,23 @@ class _Rows:
 
     def all(self) -> Iterator[bytes]:
         """Yield all events in pieces."""
-        yield self._steps()
-        yield self._overlap()
-        for spans in self.measures.spans.iter_slices(CHUNK):
+        if self.section.first:
+            yield self._steps()
+            yield self._overlap()
+        for spans in self.section.spans.iter_slices(CHUNK):
             yield self._spans(spans)
+        yield self._ties()
+        if self.section.first:
+            yield from self._whole()
+
+    def _whole(self) -> Iterator[bytes]:
+        """Yield what is not cut."""
         recording = self.measures.recording
         yield self._spans(
             recording.instants.with_columns(
                 start_ns="time_ns", end_ns="time_ns", flags=pl.lit(0, pl.UInt8), unfinished=pl.lit(False)
             )
         )
-        yield self._ties()
         yield self._counters(recording.counters)
         yield from self._kernels()
         yield self._communication()
@@ -103,7 +116,7 @@ class _Rows:
 
     def _ties(self) -> bytes:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
-        flows = host_operators.flows(self.measures.host_operators)
+        flows = host_operators.flows(self.measures.operators_of(self.section))
         return lines(
             flows.height,
             '{"ph":',

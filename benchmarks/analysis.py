@@ -1,0 +1,167 @@
+"""What analysing a recording takes, from the store to all artefacts: time and memory, beside Kineto's stop and export.
+
+A recording is generated through the recorder itself: a training loop of 934 operators a step in 60 modules, on the main
+thread and autograd's, with data, optimizer and synchronisation spans and counters. Kineto records operators of a real
+loop until it has some hundred thousand; what it takes to stop and export one event is compared with what the command
+`ms-profiler analyse` takes for one.
+
+usage: analysis.py [MILLIONS ...]
+"""
+
+import os
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pairs
+
+#: events of a step
+OPERATORS, MODULES = 934, 60
+#: operators that Kineto records
+KINETO_STEPS = 400
+ROUNDS = 3
+
+
+def generate(folder: str, events: int) -> int:
+    """Record about `events` events and return how many there are."""
+    from ms_profiler.job.recorder.native import NativeRecorder
+    from ms_profiler.store import layout, run_info
+    from ms_profiler.store.format import Category, Kind, StepSource
+
+    pid = os.getpid()
+    process = layout.process_dir(folder, pid)
+    os.makedirs(process)
+    recorder = NativeRecorder()
+    wall, start = time.time(), recorder.now()
+    recorder.open(process)
+    names = [recorder.intern(f"aten::operator_{number % 90}") for number in range(OPERATORS)]
+    modules = [recorder.intern(f"Linear layers.{number}") for number in range(MODULES)]
+    data, forward, backward, update, sync, source, counter = map(
+        recorder.intern, ("next", "forward", "backward", "SGD.step", "item", "script", "host memory")
+    )
+    half = OPERATORS // 2
+    bits = int.from_bytes(struct.pack("<d", 1.5e9), "little")
+    first = [
+        (Kind.SPAN, Category.DATA, data, 0, 40_000, 0),
+        (Kind.SPAN, Category.FORWARD, forward, 40_000, 3_000_000, 0),
+    ]
+    for number in range(MODULES):
+        begin = 41_000 + number * 49_000
+        first.append((Kind.SPAN, Category.MODULE, modules[number], begin, begin + 48_000, 0))
+    for number in range(half):  # three in one another
+        begin = 42_000 + number // 3 * 18_900 + number % 3 * 1_500
+        first.append((Kind.SPAN, Category.OP, names[number], begin, begin + 14_000 - number % 3 * 3_500, 0))
+    first.append((Kind.SPAN, Category.BACKWARD, backward, 3_000_000, 6_000_000, 0))
+    first.append((Kind.SPAN, Category.OPTIMIZER, update, 6_000_000, 6_900_000, 0))
+    first.append((Kind.SPAN, Category.SYNC, sync, 6_900_000, 6_950_000, 0))
+    first.append((Kind.COUNTER, 0, counter, 6_960_000, 6_960_000, bits))
+    second = []
+    for number in range(half, OPERATORS):
+        begin = 3_001_000 + (number - half) // 3 * 18_900 + number % 3 * 1_500
+        second.append((Kind.SPAN, Category.OP, names[number], begin, begin + 14_000 - number % 3 * 3_500, 0))
+    record, length = recorder.record, 7_000_000
+
+    def write(table: list[tuple[int, int, int, int, int, int]], moment: int) -> None:
+        for kind, category, name, begin, end, arg in table:
+            record(kind, category, 0, name, moment + begin, moment + end, arg)
+
+    steps = max(events // (len(first) + len(second) + 1), 1)
+    with ThreadPoolExecutor(1) as autograd:
+        for step in range(steps):
+            write(first, start + step * length)
+            if step % 50 == 49 or step == steps - 1:
+                since = step // 50 * 50
+                autograd.submit(
+                    lambda since=since, step=step: [write(second, start + n * length) for n in range(since, step + 1)]
+                ).result()
+            record(Kind.STEP, StepSource.SCRIPT, 0, source, start + step * length, start + (step + 1) * length, step)
+    recorder.close()
+    info = run_info.RunInfo(pid=pid, started_wall=wall, started_ns=start, framework={"name": "torch", "device": "CPU"})
+    run_info.write(layout.run_info_path(folder), info)
+    ended = run_info.ProcessInfo(
+        pid=pid, recorder="native", state="ended", end="exit", ended_ns=start + (steps + 1) * length
+    )
+    run_info.write(os.path.join(process, layout.PROCESS_INFO), ended)
+    return steps * (len(first) + len(second) + 1)
+
+
+def analyse(folder: str) -> tuple[float, float, int]:
+    """Return the seconds that the command takes, its peak memory in MB, and what it wrote in bytes."""
+    command = [sys.executable, "-m", "ms_profiler", "analyse", folder]
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    if status:
+        raise SystemExit(f"{command} ended with {status}")
+    took = time.perf_counter() - start
+    output = os.path.join(folder, "ASCEND_PROFILER_OUTPUT")
+    return took, usage.ru_maxrss / 1024, sum(item.stat().st_size for item in os.scandir(output))
+
+
+def kineto() -> float:
+    """Return the seconds that Kineto takes for an event to be stopped and exported."""
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(1)
+    model = nn.Sequential(*(nn.Linear(32, 32) for _ in range(20)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    batch = torch.randn(8, 32)
+    with tempfile.TemporaryDirectory() as folder:
+        profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+        profiler.start()
+        for _ in range(KINETO_STEPS):
+            optimizer.zero_grad()
+            model(batch).sum().backward()
+            optimizer.step()
+        start = time.perf_counter()
+        profiler.stop()
+        profiler.export_chrome_trace(os.path.join(folder, "trace.json"))
+        took = time.perf_counter() - start
+        count = len(profiler.profiler.kineto_results.events())
+    return took / count
+
+
+def apart(*arguments: str) -> float:
+    """Return what this file prints, run in a process of its own: what one has held counts as its children's peak."""
+    command = [sys.executable, os.path.abspath(__file__), *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["generate"]:
+        print(generate(sys.argv[2], int(sys.argv[3])))
+        return
+    if sys.argv[1:2] == ["kineto"]:
+        print(kineto())
+        return
+    print(pairs.machine())
+    for millions in [float(text) for text in sys.argv[1:]] or [1.0, 10.0]:
+        with tempfile.TemporaryDirectory(prefix="ms_profiler_analysis_") as parent:
+            folder = os.path.join(parent, "host_1_20260101000000000_ascend_ms")
+            count = apart("generate", folder, str(int(millions * 1e6)))
+            ours, theirs, peaks, size = [], [], [], 0
+            for _ in range(ROUNDS):
+                theirs.append(apart("kineto"))
+                took, peak, size = analyse(folder)
+                ours.append(took / count)
+                peaks.append(peak)
+            again = statistics.median(a / b for a, b in zip(ours[1:], ours, strict=False))
+            ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+            pairs.report(
+                f"{count / 1e6:.1f} million events, against Kineto's stop and export",
+                ratio,
+                again,
+                f"{statistics.median(ours) * 1e6:.2f} us an event, Kineto {statistics.median(theirs) * 1e6:.2f}; "
+                f"peak {max(peaks):.0f} MB, {size / 2**20:.0f} MB written",
+            )
+
+
+if __name__ == "__main__":
+    main()

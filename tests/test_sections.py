@@ -1,0 +1,154 @@
+import json
+
+import polars as pl
+import pytest
+from ms_profiler.analysis import engine, sections, thinning
+from ms_profiler.analysis.readers import slots
+from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.analysis.tables import EARLIEST, SAMPLED
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+from store_builder import MS, StoreBuilder, folder_of
+from test_thinning import nested
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Limits that a test can reach."""
+    monkeypatch.setattr(readers_store, "MOST_SLOTS", 100)
+    monkeypatch.setattr(slots, "BATCH", 32 * 100)
+    monkeypatch.setattr(thinning.kept_steps, "__defaults__", (600,))
+    monkeypatch.setattr(sections, "MOST", 500)
+
+
+def operators(parent, steps=40):
+    """A run of PyTorch on two threads: modules, and operators in them, some of them in one another."""
+    store = StoreBuilder(parent, framework={"name": "torch", "version": "2.13.0", "device": "CPU"})
+    process = store.process()
+    threads = [process.thread(1), process.thread(2, "autograd", 4300)]
+    for number in range(steps):
+        start = number * MS
+        threads[0].span("forward", Category.FORWARD, start, start + MS // 2)
+        threads[0].span("Net", Category.MODULE, start, start + MS // 2)
+        threads[0].span("Linear fc", Category.MODULE, start + 10, start + MS // 3)
+        for thread in threads:
+            for place in range(20):
+                begin = start + 1000 + place * 20_000
+                thread.span("aten::linear", Category.OP, begin, begin + 18_000)
+                thread.span(f"aten::addmm_{place % 3}", Category.OP, begin + 1000, begin + 9_000 + place)
+            if number % 7 == 6:
+                thread.new_segment()
+        threads[0].step(number, start, start + MS)
+    return store
+
+
+def files_of(path, **options):
+    """Analyse a run and return its timelines, by name, and its other files."""
+    engine.analyse([path], **options)
+    files = {file.name: file.read_bytes() for file in folder_of(path).iterdir()}
+    timelines = {name: json.loads(files.pop(name)) for name in sorted(files) if name.endswith("json")}
+    return timelines, files
+
+
+def drawn(timeline):
+    """What is drawn, in the order of time; metadata left out."""
+    return sorted(json.dumps(event, sort_keys=True) for event in timeline if event["ph"] != "M")
+
+
+@pytest.mark.parametrize("build", [nested, operators])
+def test_the_files_of_a_long_timeline_hold_every_event_once(tmp_path, small, monkeypatch, build):
+    path = build(tmp_path).write()
+    cut, _ = files_of(path)
+    assert json.loads((path / layout.SUMMARY).read_text())["coverage"]["timeline_files"] == len(cut)
+    monkeypatch.setattr(readers_store, "MOST_SLOTS", 10**9)
+    whole, _ = files_of(path)
+    assert set(whole) == {layout.TRACE_VIEW}, "what the longer one left is removed"
+    assert set(cut) == {layout.TRACE_VIEW, *(layout.trace_slice(number) for number in range(1, len(cut)))}
+    assert len(cut) > 2
+    assert json.loads((path / layout.SUMMARY).read_text())["coverage"]["timeline_files"] == 1
+    assert sorted(event for timeline in cut.values() for event in drawn(timeline)) == drawn(whole[layout.TRACE_VIEW])
+
+
+def test_each_file_can_be_opened_alone_and_is_some_time_of_the_run(tmp_path, small):
+    cut, _ = files_of(nested(tmp_path).write())
+    before = ""
+    for name in sorted(cut, key=lambda name: int("0" + "".join(filter(str.isdigit, name)))):
+        timeline = cut[name]
+        lanes = {(event["pid"], event["tid"]) for event in timeline if event["name"] == "thread_name"}
+        fine = [event for event in timeline if event.get("args", {}).get("category") in ("module", "op")]
+        assert {(event["pid"], event["tid"]) for event in fine} <= lanes
+        assert min(event["ts"] for event in fine) >= before
+        before = max(event["ts"] for event in fine)
+
+
+def test_tables_do_not_know_of_sections(tmp_path, small, monkeypatch):
+    """Also the first operator of a section: how long after the one before it, and in which module."""
+    path = operators(tmp_path).write()
+    _, cut = files_of(path)
+    monkeypatch.setattr(readers_store, "MOST_SLOTS", 10**9)
+    _, whole = files_of(path)
+
+    def rows(files):
+        header, *lines = files[layout.KERNEL_DETAILS].decode().splitlines()
+        return header, sorted(lines)
+
+    assert rows(cut) == rows(whole)
+    assert cut[layout.OP_STATISTIC] == whole[layout.OP_STATISTIC]
+    assert cut[layout.STEP_TRACE_TIME] == whole[layout.STEP_TRACE_TIME]
+
+
+def test_only_the_chosen_steps_are_written(tmp_path, small, monkeypatch):
+    path = nested(tmp_path).write()
+    cut, _ = files_of(path, step_list=list(range(10, 40)))
+    monkeypatch.setattr(readers_store, "MOST_SLOTS", 10**9)
+    whole, _ = files_of(path, step_list=list(range(10, 40)))
+    assert len(cut) > 1
+    assert sorted(event for timeline in cut.values() for event in drawn(timeline)) == drawn(whole[layout.TRACE_VIEW])
+
+
+def test_an_interrupted_analysis_leaves_the_files_of_the_one_before(tmp_path, small, monkeypatch):
+    path = nested(tmp_path).write()
+    before, tables = files_of(path)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ms_profiler.analysis.writers.kernel_details.write", interrupted)
+    monkeypatch.setattr("ms_profiler.analysis.writers.kernel_details.applies", lambda _: True)
+    with pytest.raises(KeyboardInterrupt):
+        engine.analyse([path])
+    left = {file.name for file in folder_of(path).iterdir()}
+    assert left == {*before, *tables}
+    assert {name: json.loads((folder_of(path) / name).read_text()) for name in before} == before
+
+
+def test_sections_end_where_steps_begin(tmp_path, small):
+    recording = readers_store.read(nested(tmp_path).write())
+    steps = pl.DataFrame({"start_ns": recording.steps["start_ns"]})
+    found = sections.bounds(recording, steps, most=500)
+    assert found == sorted(set(found))
+    assert set(found) <= set(steps["start_ns"])
+    sizes = [
+        sum(batch.height for batch in recording.again(begin, end))
+        for begin, end in zip([EARLIEST, *found], [*found, 2**63 - 1], strict=True)
+    ]
+    assert sum(sizes) == recording.fine + recording.spans.height
+    assert max(sizes) < 500 + 4 * SAMPLED + 100
+
+
+def test_a_run_without_steps_is_cut_anywhere(tmp_path, small):
+    store = StoreBuilder(tmp_path)
+    thread = store.process().thread()
+    for number in range(3000):
+        thread.span("op", Category.OP, number * MS, (number + 1) * MS)
+    cut, _ = files_of(store.write())
+    assert len(cut) >= 6
+    assert sum(event["name"] == "op" for timeline in cut.values() for event in timeline) == 3000
+
+
+def test_the_summary_says_where_a_long_timeline_is(tmp_path, small, capsys):
+    from ms_profiler.cli import main
+
+    path = nested(tmp_path).write()
+    assert main(["summary", str(path)]) == 0
+    assert "files, each some time of the run: trace_view.json, msprof_slice_1.json" in capsys.readouterr().out
