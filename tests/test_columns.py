@@ -1,5 +1,7 @@
 """What the extension does with columns, and what Polars does in its place: the same."""
 
+import errno
+import io
 import random
 import subprocess
 import sys
@@ -143,3 +145,22 @@ def test_both_write_alike_also_from_the_middle_of_a_table():
 def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call(pl.Series([1], dtype=pl.Int64).__arrow_c_stream__())
+
+
+def test_rows_go_to_a_file_in_order_with_what_is_written_otherwise(columns, tmp_path):
+    table = pl.DataFrame({"number": range(100_000)})
+    with open(tmp_path / "rows", "wb") as stream:
+        stream.write(b"head\n")
+        columns.write_rows(stream, table.height, ["row ", Integer(table["number"]), "\n"])
+        stream.write(b"tail\n")
+    lines = (tmp_path / "rows").read_text().splitlines()
+    assert lines == ["head", *(f"row {number}" for number in range(100_000)), "tail"]
+    memory = io.BytesIO()
+    columns.write_rows(memory, 2, ["x"])
+    assert memory.getvalue() == b"xx"
+
+
+def test_a_full_disk_is_told(columns):
+    with open("/dev/full", "wb", buffering=0) as stream, pytest.raises(OSError) as failed:
+        columns.write_rows(stream, 100_000, ["some text\n"])
+    assert failed.value.errno == errno.ENOSPC

@@ -4,8 +4,10 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "arrow.h"
 #include "file_format.h"
@@ -186,48 +188,91 @@ static bool take_part(PyObject *object, int64_t rows, row_parts *of) {
   return true;
 }
 
-/* Returns what malloc gave, or NULL. */
-static char *write_rows(const row_parts *of, int64_t rows, size_t *length) {
-  size_t most = msp_rows_most(of->parts, (size_t)of->count) * BLOCK + 1;
-  size_t room = most;
-  char *buffer = malloc(room);
-  *length = 0;
-  for (int64_t row = 0; row < rows && buffer != NULL; row += BLOCK) {
-    if (room - *length < most) {
-      room = room * 2 + most;
-      char *larger = realloc(buffer, room);
-      if (larger == NULL) free(buffer);
-      buffer = larger;
-      if (buffer == NULL) break;
-    }
-    int64_t block = rows - row < BLOCK ? rows - row : BLOCK;
-    *length += msp_rows_write(buffer + *length, of->parts, (size_t)of->count, row, block);
+/* Where rows go: to a file, or into memory that grows. */
+typedef struct {
+  char *buffer;
+  size_t room, length;
+  int file; /* -1: none */
+} row_sink;
+
+static bool drain(row_sink *sink) {
+  for (size_t done = 0; done < sink->length;) {
+    ssize_t written = write(sink->file, sink->buffer + done, sink->length - done);
+    if (written < 0 && errno != EINTR) return false;
+    if (written > 0) done += (size_t)written;
   }
-  return buffer;
+  sink->length = 0;
+  return true;
+}
+
+/* Make room for `most` bytes more; a file gets what there is whenever the buffer, which stays in the processor's cache,
+ * is full. False: errno says why. */
+static bool make_room(row_sink *sink, size_t most) {
+  if (sink->room - sink->length >= most) return true;
+  if (sink->file >= 0 && !drain(sink)) return false;
+  if (sink->room - sink->length >= most) return true;
+  size_t room = sink->file >= 0 ? most : sink->room * 2 + most;
+  char *larger = realloc(sink->buffer, room);
+  if (larger == NULL) return false;
+  sink->buffer = larger;
+  sink->room = room;
+  return true;
+}
+
+static bool write_rows(const row_parts *of, int64_t rows, row_sink *sink) {
+  size_t each = msp_rows_most(of->parts, (size_t)of->count);
+  for (int64_t row = 0; row < rows; row += BLOCK) {
+    int64_t block = rows - row < BLOCK ? rows - row : BLOCK;
+    if (!make_room(sink, each * (size_t)block + 1)) return false;
+    sink->length += msp_rows_write(sink->buffer + sink->length, of->parts, (size_t)of->count, row, block);
+  }
+  return sink->file < 0 || drain(sink);
+}
+
+/* Take the parts, write the rows, and tell whether that went well; otherwise an exception is set. */
+static bool rows_into(row_sink *sink, PyObject *number, PyObject *list) {
+  int64_t rows = PyLong_AsLongLong(number);
+  Py_ssize_t parts = PyList_Size(list);
+  if ((rows == -1 || parts < 0) && PyErr_Occurred()) return false;
+  if (parts > PARTS_MOST) return PyErr_Format(PyExc_ValueError, "%zd parts are too many", parts) != NULL;
+  row_parts of = {.count = 0};
+  bool done = true;
+  for (Py_ssize_t i = 0; i < parts && done; ++i) done = take_part(PyList_GetItem(list, i), rows, &of);
+  if (done) {
+    int error;
+    Py_BEGIN_ALLOW_THREADS;
+    done = write_rows(&of, rows, sink);
+    error = errno;
+    Py_END_ALLOW_THREADS;
+    if (!done) {
+      errno = error;
+      PyErr_SetFromErrno(PyExc_OSError);
+    }
+  }
+  free_parts(&of);
+  return done;
 }
 
 static PyObject *py_rows(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   (void)self;
   if (count != 2) return PyErr_Format(PyExc_TypeError, "rows() takes 2 arguments, not %zd", count);
-  int64_t rows = PyLong_AsLongLong(args[0]);
-  Py_ssize_t parts = PyList_Size(args[1]);
-  if ((rows == -1 || parts < 0) && PyErr_Occurred()) return NULL;
-  if (parts > PARTS_MOST) return PyErr_Format(PyExc_ValueError, "%zd parts are too many", parts);
-  row_parts of = {.count = 0};
-  bool taken = true;
-  for (Py_ssize_t i = 0; i < parts && taken; ++i) taken = take_part(PyList_GetItem(args[1], i), rows, &of);
-  PyObject *result = NULL;
-  if (taken) {
-    size_t length;
-    char *buffer;
-    Py_BEGIN_ALLOW_THREADS;
-    buffer = write_rows(&of, rows, &length);
-    Py_END_ALLOW_THREADS;
-    result = buffer == NULL ? PyErr_NoMemory() : PyBytes_FromStringAndSize(buffer, (Py_ssize_t)length);
-    free(buffer);
-  }
-  free_parts(&of);
+  row_sink sink = {.file = -1};
+  bool done = rows_into(&sink, args[0], args[1]);
+  PyObject *result = done ? PyBytes_FromStringAndSize(sink.buffer, (Py_ssize_t)sink.length) : NULL;
+  free(sink.buffer);
   return result;
+}
+
+static PyObject *py_write_rows(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  if (count != 3) return PyErr_Format(PyExc_TypeError, "write_rows() takes 3 arguments, not %zd", count);
+  long file = PyLong_AsLong(args[0]);
+  if (file == -1 && PyErr_Occurred()) return NULL;
+  row_sink sink = {.file = (int)file};
+  bool done = rows_into(&sink, args[1], args[2]);
+  free(sink.buffer);
+  if (!done) return NULL;
+  Py_RETURN_NONE;
 }
 
 #define FAST(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL
@@ -236,7 +281,8 @@ static PyMethodDef functions[] = {
     {"slots", py_slots, METH_O, "Decode slots: slots(bytes) -> table."},
     {"nest", FAST(py_nest), "Order and nest spans: nest(lane, start_ns, end_ns) -> table of row, depth, parent."},
     {"inside", FAST(py_inside), "Sum up what is inside of spans: inside(parent, start_ns, end_ns, taken) -> table."},
-    {"rows", FAST(py_rows), "Write rows: rows(count, [part, ...]) -> bytes."},
+    {"rows", FAST(py_rows), "Return rows: rows(count, [part, ...]) -> bytes."},
+    {"write_rows", FAST(py_write_rows), "Write rows to a file: write_rows(descriptor, count, [part, ...])."},
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {

@@ -1,7 +1,7 @@
 """Every metric of one run, computed once and handed to every writer."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -84,7 +84,6 @@ class Measures:
     written: dict[str, str] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     section_count: int = 1
-    _operators: tuple[Section, pl.DataFrame] | None = None
 
     @cached_property
     def host_operators(self) -> pl.DataFrame:
@@ -97,15 +96,9 @@ class Measures:
 
     def sections(self) -> Iterator[Section]:
         """Yield the sections of the run."""
-        return sections(self.recording, self.spans, self.steps.table, self.chosen is not None)
-
-    def operators_of(self, section: Section) -> pl.DataFrame:
-        """Return `host_operators` of one section."""
-        if self.recording.again is None or not self._operators_compute:
-            return self.host_operators
-        if self._operators is None or self._operators[0] is not section:
-            self._operators = section, host_operators.calls_in(section)
-        return self._operators[1]
+        for section in sections(self.recording, self.spans, self.steps.table, self.chosen is not None):
+            cut = self.recording.again is not None and self._operators_compute
+            yield replace(section, operators=host_operators.calls_in(section) if cut else self.host_operators)
 
     @property
     def states(self) -> pl.DataFrame:

@@ -4,7 +4,7 @@ Timelines and the table of kernels are written section by section. A run that is
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
@@ -32,6 +32,7 @@ class Section:
             ones of the run.
         before: spans in the sections before.
         carried: `tables.UNNESTED`: what the fine-grained ones may stand in or come after, of the sections before.
+        operators: those of its spans that compute where they are called, of `metrics.host_operators.calls`.
     """
 
     number: int
@@ -39,6 +40,7 @@ class Section:
     spans: pl.DataFrame
     before: int
     carried: pl.DataFrame
+    operators: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def first(self) -> bool:
@@ -69,10 +71,10 @@ def sections(recording: tables.Recording, spans: pl.DataFrame, steps: pl.DataFra
         before += fine.height + coarse.height
         coarse = coarse.clear()
         known = pl.concat([carried, fine])
-        latest = known.filter(pl.col("category") == Category.OP).sort("start_ns")
-        carried = pl.concat(
-            [known.filter(pl.col("end_ns") > until), latest.unique(["process", "thread"], keep="last")]
-        ).unique()
+        open_still = known.filter(pl.col("end_ns") > until)
+        operators = known.filter(pl.col("category") == Category.OP)
+        latest = operators.filter(pl.col("start_ns") == pl.col("start_ns").max().over("process", "thread"))
+        carried = pl.concat([open_still, latest]).unique()
 
 
 def bounds(recording: tables.Recording, steps: pl.DataFrame, most: int | None = None) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis import tables
+from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.metrics import intervals, operators, steps
 from ms_profiler.analysis.nesting import nest
 from ms_profiler.store.format import CATEGORY_FINE, Category
@@ -40,7 +41,7 @@ def thin(recording: tables.Recording, chosen: list[int] | None = None) -> tables
     start, end = within["start_ns"].min(), within["end_ns"].max()
     windows = kept_steps(used.recorded, fine)
     thinner = _Thinner(windows)
-    for batch in recording.again(tables.EARLIEST, tables.LATEST):
+    for batch in ahead(recording.again(tables.EARLIEST, tables.LATEST)):
         touching = (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
         thinner.add(batch if chosen is None else batch.filter(touching))
     coarse = recording.spans.select(_COLUMNS)

@@ -15,6 +15,8 @@ from ms_profiler.store.format import Kind
 
 #: offset of the kind inside a slot
 _KIND = 28
+#: bytes looked at together for the last one that is not zero
+_TAIL = 4096
 _FOREIGN_MAGIC = int.from_bytes(fmt.MAGIC.to_bytes(8, "little"), "big")
 
 
@@ -104,7 +106,7 @@ class Segment:
     pid: int
     dropped: int
     dropped_limit: int
-    slots: bytes
+    slots: memoryview
 
 
 @dataclass
@@ -173,7 +175,7 @@ def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:
         if segment.control:
             store.dropped = max(store.dropped, segment.dropped)
             store.dropped_limit = max(store.dropped_limit, segment.dropped_limit)
-            _read_control(segment.slots, store, counts)
+            _read_control(bytes(segment.slots), store, counts)
     return store if readable else None
 
 
@@ -191,7 +193,7 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
     except OSError as error:
         counts.damaged_files.append((name, error.strerror or "cannot be read"))
         return None
-    used = len(content.rstrip(b"\0"))
+    used = _used(content)
     if used == 0:
         counts.empty_files += 1
         return None
@@ -212,7 +214,19 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
     # control stream the last slots may be the bytes of a string
     while not control and end > header_size and content[end - fmt.SLOT_SIZE + _KIND] == 0:
         end -= fmt.SLOT_SIZE
-    return Segment(name, control, pid, dropped, limit, content[header_size:end])
+    return Segment(name, control, pid, dropped, limit, memoryview(content)[header_size:end])
+
+
+def _used(content: bytes) -> int:
+    """Return the length up to the last byte that is not zero; `rstrip` copies what it leaves."""
+    end = len(content)
+    while end > 0:
+        begin = max(end - _TAIL, 0)
+        left = len(content[begin:end].rstrip(b"\0"))
+        if left:
+            return begin + left
+        end = begin
+    return 0
 
 
 def _unusable(content: bytes) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import BinaryIO, Protocol, TypeAlias
 
 import polars as pl
 
@@ -122,6 +122,15 @@ class Columns(Protocol):
         """Return rows of text, in UTF-8, each its parts one after the other.
 
         Args:
+            count: of rows.
+            parts: of a row.
+        """
+
+    def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
+        """Write what `rows` returns.
+
+        Args:
+            stream: a file, or what takes bytes in place of one.
             count: of rows.
             parts: of a row.
         """

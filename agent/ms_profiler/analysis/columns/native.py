@@ -1,7 +1,7 @@
 """Columns by our extension; the only importer of `ms_profiler._columns`."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import polars as pl
 
@@ -41,8 +41,17 @@ class NativeColumns:
 
     def rows(self, count: int, parts: Sequence[Part]) -> bytes:
         """See `Columns.rows`."""
-        written: bytes = _columns.rows(count, [_part(part) for part in parts])
-        return written
+        return _columns.rows(count, [_part(part) for part in parts])
+
+    def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
+        """See `Columns.write_rows`; past the stream's buffer, which would be filled and emptied at each call."""
+        try:
+            descriptor = stream.fileno()
+        except OSError:  # is in memory
+            stream.write(self.rows(count, parts))
+            return
+        stream.flush()
+        _columns.write_rows(descriptor, count, [_part(part) for part in parts])
 
 
 def _frame(capsules: object) -> pl.DataFrame:

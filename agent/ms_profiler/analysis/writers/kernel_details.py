@@ -21,8 +21,8 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.sections import Section
-from ms_profiler.analysis.writers import numbers
-from ms_profiler.analysis.writers.csv_lines import CHUNK, Cells, lines
+from ms_profiler.analysis.writers import csv_lines, numbers
+from ms_profiler.analysis.writers.csv_lines import CHUNK, Cells
 from ms_profiler.store import layout
 
 #: by `Bound`
@@ -55,7 +55,7 @@ def write(measures: Measures, section: Section, stream: BinaryIO, *, pretty: boo
     for count, columns in _rows(measures, section):
         if header:
             stream.write((",".join(columns) + "\n").encode())
-        stream.write(lines(count, columns))
+        csv_lines.write(stream, count, columns)
         header = False
 
 
@@ -86,7 +86,7 @@ def _kernels(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]
 def _operators(measures: Measures, section: Section) -> Iterator[tuple[int, dict[str, Sequence[Part]]]]:
     steps = measures.steps.table
     names = Cells(measures.recording.names)
-    for rows in measures.operators_of(section).filter("inner").iter_slices(CHUNK):
+    for rows in section.operators.filter("inner").iter_slices(CHUNK):
         own = rows["process"] == measures.steps.process
         times = rows["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))
         step = steps["number"].gather(intervals.locate(times, steps))

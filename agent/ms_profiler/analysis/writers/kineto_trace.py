@@ -20,7 +20,7 @@ from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import host_operators
 from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers import json_lines
-from ms_profiler.analysis.writers.json_lines import CHUNK, lines
+from ms_profiler.analysis.writers.json_lines import CHUNK, Lines, lines
 from ms_profiler.analysis.writers.lanes import CALLS, NATIVE_TID
 from ms_profiler.store import layout
 
@@ -92,7 +92,7 @@ class _Rows:
             events.append(_named("thread_name", process, lane, f"kernels of thread {lane}"))
         return events
 
-    def all(self) -> Iterator[bytes]:
+    def all(self) -> Iterator[Lines]:
         """Yield all events in pieces."""
         if self.section.first:
             yield self._steps()
@@ -129,7 +129,7 @@ class _Rows:
             Microseconds(table[start] - self.base_ns),
         ]
 
-    def _lasting(self, table: pl.DataFrame, kinds: Part, names: list[Part], tid: str = "tid") -> bytes:
+    def _lasting(self, table: pl.DataFrame, kinds: Part, names: list[Part], tid: str = "tid") -> Lines:
         """Return `X` events.
 
         Args:
@@ -152,19 +152,19 @@ class _Rows:
             "}}",
         )
 
-    def _steps(self) -> bytes:
+    def _steps(self) -> Lines:
         steps = self.measures.steps.recorded.select("process", "number", "start_ns", "duration_ns")
         name: list[Part] = ['"ProfilerStep#', Integer(steps["number"]), '"']
         return self._lasting(steps.with_columns(id=pl.lit(0), tid=pl.lit(_STEPS)), "user_annotation", name)
 
-    def _spans(self, spans: pl.DataFrame) -> bytes:
+    def _spans(self, spans: pl.DataFrame) -> Lines:
         placed = self._placed(spans)
         return self._lasting(placed, _KINDS.at(placed["category"]), [self.names.at(placed["name"])])
 
-    def _kernels(self, kernels: pl.DataFrame) -> bytes:
+    def _kernels(self, kernels: pl.DataFrame) -> Lines:
         return self._lasting(kernels, "cpu_op", [self.kernels.at(kernels["kernel"])], "lane")
 
-    def _instants(self) -> bytes:
+    def _instants(self) -> Lines:
         instants = self._placed(self.measures.recording.instants)
         return lines(
             instants.height,
@@ -174,9 +174,9 @@ class _Rows:
             "}",
         )
 
-    def _ties(self) -> bytes:
+    def _ties(self) -> Lines:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
-        flows = self._placed(host_operators.flows(self.measures.operators_of(self.section)))
+        flows = self._placed(host_operators.flows(self.section.operators))
         return lines(
             flows.height,
             '{"ph":',

@@ -25,7 +25,7 @@ from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.communication import by_call
-from ms_profiler.analysis.writers.json_lines import CHUNK, lines
+from ms_profiler.analysis.writers.json_lines import CHUNK, Lines, lines
 from ms_profiler.analysis.writers.lanes import CALLS, COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS, Lanes
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag
@@ -74,7 +74,7 @@ class _Rows:
         self.steps = measures.steps.recorded
         self.step_texts = Texts(f',"step":{number}' for number in self.steps["number"])
 
-    def all(self) -> Iterator[bytes]:
+    def all(self) -> Iterator[Lines]:
         """Yield all events in pieces."""
         if self.section.first:
             yield self._steps()
@@ -85,7 +85,7 @@ class _Rows:
         if self.section.first:
             yield from self._whole()
 
-    def _whole(self) -> Iterator[bytes]:
+    def _whole(self) -> Iterator[Lines]:
         """Yield what is not cut."""
         recording = self.measures.recording
         yield self._spans(
@@ -97,7 +97,7 @@ class _Rows:
         yield from self._kernels()
         yield self._communication()
 
-    def _spans(self, spans: pl.DataFrame) -> bytes:
+    def _spans(self, spans: pl.DataFrame) -> Lines:
         # in the order of the bits of Flag, and one more for what was still running
         marks = spans["flags"] % Flag.UNRECORDED + spans["unfinished"].cast(pl.UInt8) * Flag.UNRECORDED
         return lines(
@@ -114,9 +114,9 @@ class _Rows:
             "}}",
         )
 
-    def _ties(self) -> bytes:
+    def _ties(self) -> Lines:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
-        flows = host_operators.flows(self.measures.operators_of(self.section))
+        flows = host_operators.flows(self.section.operators)
         return lines(
             flows.height,
             '{"ph":',
@@ -131,7 +131,7 @@ class _Rows:
     def _step_of(self, times: pl.Series) -> Choice:
         return self.step_texts.at(intervals.locate(times, self.steps))
 
-    def _steps(self) -> bytes:
+    def _steps(self) -> Lines:
         table = self.measures.steps.recorded
         # msprof-analyze takes a step that begins where the last one ends for a part of it: a nanosecond is between them
         touches = table["end_ns"] == table["start_ns"].shift(-1)
@@ -147,7 +147,7 @@ class _Rows:
             '","cat":"cpu_op","args":{}}',
         )
 
-    def _overlap(self) -> bytes:
+    def _overlap(self) -> Lines:
         table = overlap.lanes(self.measures.states)
         tids = {name: f'{name}","pid":{OVERLAP},"tid":{tid},"ts":"' for tid, name in enumerate(OVERLAP_LANES)}
         rows = table["lane"].replace_strict(list(tids), range(len(tids)), return_dtype=pl.UInt32)
@@ -161,7 +161,7 @@ class _Rows:
             '","cat":"","args":{}}',
         )
 
-    def _counters(self, counters: pl.DataFrame) -> bytes:
+    def _counters(self, counters: pl.DataFrame) -> Lines:
         return lines(
             counters.height,
             '{"ph":"C","name":',
@@ -173,7 +173,7 @@ class _Rows:
             "}}",
         )
 
-    def _kernels(self) -> Iterator[bytes]:
+    def _kernels(self) -> Iterator[Lines]:
         """Yield the kernels, the flows to them, and their scopes."""
         stream = self.measures.stream
         if stream.table.is_empty():
@@ -202,16 +202,16 @@ class _Rows:
                 _PARTS.at(kernels["part"]),
                 "}}",
             )
-            yield self._flows(kernels.filter(pl.col("launch").is_not_null()))
+            yield from self._flows(kernels.filter(pl.col("launch").is_not_null()))
         yield self._scopes()
 
-    def _flows(self, kernels: pl.DataFrame) -> bytes:
-        """Return both ends of the flows: at the start of the operator's span, and at that of the kernel."""
+    def _flows(self, kernels: pl.DataFrame) -> Iterator[Lines]:
+        """Yield both ends of the flows: at the start of the operator's span, and at that of the kernel."""
         spans = self.measures.recording.spans.select("process", "thread", "start_ns")
         launches = spans.select(pl.all().gather(kernels["launch"]))
         ends = [("s", launches, self.places.of(launches)), ("f", kernels, self.kernel_places.of(kernels))]
-        return b"".join(
-            lines(
+        for kind, end, place in ends:
+            yield lines(
                 kernels.height,
                 f'{{"ph":"{kind}",{_FLOW},"id":',
                 Integer(kernels["id"]),
@@ -219,10 +219,8 @@ class _Rows:
                 Microseconds(end["start_ns"]),
                 '"}',
             )
-            for kind, end, place in ends
-        )
 
-    def _scopes(self) -> bytes:
+    def _scopes(self) -> Lines:
         table = self.scopes
         return lines(
             table.height,
@@ -237,7 +235,7 @@ class _Rows:
             '","cat":"","args":{}}',
         )
 
-    def _communication(self) -> bytes:
+    def _communication(self) -> Lines:
         """Return the exchanges with other ranks, a lane a group, from which msprof-analyze counts them."""
         table = self.measures.calls
         names = table["operation"].to_list()

@@ -1,0 +1,23 @@
+"""Work on what comes next while this is used."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+Item = TypeVar("Item")
+
+_END: Final = object()
+
+
+def ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield items, of which the next one is made by another thread meanwhile.
+
+    Args:
+        items: of which nobody else takes any.
+    """
+    iterator = iter(items)
+    with ThreadPoolExecutor(1, "ms-profiler-ahead") as thread:
+        coming = thread.submit(next, iterator, _END)
+        while (item := coming.result()) is not _END:
+            coming = thread.submit(next, iterator, _END)
+            yield item  # type: ignore[misc] # what is no item is the end
