@@ -13,7 +13,7 @@ import polars as pl
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.metrics import intervals, operators, steps
-from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.nesting import lanes, nest, order
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
 #: fine-grained spans that are kept, about
@@ -89,10 +89,14 @@ class _Thinner:
 
     def add(self, batch: pl.DataFrame) -> None:
         """Take one batch."""
-        spans = nest(
-            pl.concat([self._carried.with_columns(counted=pl.lit(True)), batch.with_columns(counted=pl.lit(False))])
-        )
-        timed = operators.self_times(spans, ~pl.col("counted")).filter(_FINE)
+        spans = pl.concat([self._carried.with_columns(counted=pl.lit(True)), batch.with_columns(counted=pl.lit(False))])
+        found = order(spans)
+        timed = operators.self_times(
+            spans.select("name", "category", "start_ns", "end_ns", "counted")[found["row"]].with_columns(
+                found["parent"]
+            ),
+            ~pl.col("counted"),
+        ).filter(_FINE)
         late = timed.filter("counted").select(
             "name",
             "category",
@@ -104,7 +108,7 @@ class _Thinner:
             pl.lit(0, pl.Int128).alias("squares"),
         )
         self.sums = [operators.add_up([*self.sums, operators.sum_up(timed.filter(~pl.col("counted"))), late])]
-        modules = nest(spans.filter(pl.col("category") == Category.MODULE).drop("depth", "parent"))
+        modules = nest(spans.filter(pl.col("category") == Category.MODULE))
         fine = spans.filter(_FINE, ~pl.col("counted"))
         inside = intervals.locate(fine["start_ns"], self.windows).is_not_null()
         outermost = modules.filter(pl.col("depth") == 0, ~pl.col("counted"))
@@ -112,5 +116,5 @@ class _Thinner:
             fine.filter(inside).select(_COLUMNS),
             outermost.filter(intervals.locate(outermost["start_ns"], self.windows).is_null()).select(_COLUMNS),
         ]
-        latest = pl.col("start_ns").max().over("process", "thread", pl.col("category") == Category.OP)
+        latest = pl.col("start_ns").max().over(lanes(spans))
         self._carried = spans.filter(pl.col("end_ns") > latest).select(_COLUMNS)

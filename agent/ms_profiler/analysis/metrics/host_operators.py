@@ -11,12 +11,14 @@ import polars as pl
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.phases import innermost
-from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.nesting import order
 from ms_profiler.analysis.sections import Section
 from ms_profiler.store.format import Category
 
 _THREAD: Final = ["process", "thread"]
-_COLUMNS: Final = tables.UNNESTED.names()
+#: what is asked of the operators of a section, and where their modules come from
+_COLUMNS: Final = ("process", "thread", "name", "category", "start_ns", "end_ns", "arg")
+_TAKEN: Final = (Category.OP, Category.MODULE)
 
 
 def compute(recording: tables.Recording) -> bool:
@@ -66,10 +68,13 @@ def calls_in(section: Section) -> pl.DataFrame:
     Args:
         section: of the run; what its operators stand in or come after is carried over from those before.
     """
-    new = section.spans.select(_COLUMNS).with_columns(carried=pl.lit(False))
-    spans = nest(pl.concat([section.carried.with_columns(carried=pl.lit(True)), new]))
-    timed = spans.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
-    return calls(timed).filter(~pl.col("carried"))
+    parts = [(section.carried, True), (section.spans, False)]
+    known = pl.concat(
+        part.filter(pl.col("category").is_in(_TAKEN)).select(_COLUMNS).with_columns(carried=pl.lit(carried))
+        for part, carried in parts
+    )
+    spans = known[order(known)["row"]].with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    return calls(spans).filter(~pl.col("carried"))
 
 
 def flows(operators: pl.DataFrame) -> pl.DataFrame:

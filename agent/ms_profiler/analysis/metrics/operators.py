@@ -18,7 +18,7 @@ def self_times(spans: pl.DataFrame, taken: pl.Expr | None = None) -> pl.DataFram
     self(i) = duration(i) - sum of duration(j) over all j with parent(j) = i, where only the part inside i counts.
 
     Args:
-        spans: `tables.SPANS`, complete: `parent` numbers their rows.
+        spans: `parent`, which numbers their rows, `start_ns`, `end_ns`, and whatever else is to be kept.
         taken: which spans are taken from those they stand in; all by default.
     """
     counted = pl.select(pl.repeat(True, spans.height)).to_series() if taken is None else spans.select(taken).to_series()
