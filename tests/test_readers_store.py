@@ -1,6 +1,7 @@
 import polars as pl
 import pytest
 from ms_profiler.analysis import tables
+from ms_profiler.analysis.progress import Progress
 from ms_profiler.analysis.readers import slots
 from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.errors import StoreError
@@ -71,10 +72,12 @@ def test_many_segments_are_read_in_batches(store, monkeypatch):
         for part in range(7):
             thread.span(f"s{number}", Category.DATA, (number * 10 + part) * MS, (number * 10 + part + 1) * MS)
     seen = []
-    recording = read(store, progress=seen.append)
+    recording = read(store, progress=Progress("", lambda _, share, total: seen.append((share, total))))
     assert recording.spans.height == 350
     assert recording.spans["thread"].unique().to_list() == [1]
-    assert len(seen) > 10 and seen == sorted(seen) and seen[-1] >= 350
+    shares = [share for share, _ in seen]
+    assert len(seen) > 10 and shares == sorted(shares) and 0 < shares[0] < shares[-1]
+    assert min(total for _, total in seen) > 350
 
 
 def test_open_span_reaches_to_the_last_sign_of_life(store):

@@ -152,3 +152,11 @@ def test_the_summary_says_where_a_long_timeline_is(tmp_path, small, capsys):
     path = nested(tmp_path).write()
     assert main(["summary", str(path)]) == 0
     assert "files, each some time of the run: trace_view.json, msprof_slice_1.json" in capsys.readouterr().out
+
+
+def test_progress_is_told_from_the_first_batch_to_the_end(tmp_path, small):
+    told = []
+    engine.analyse([nested(tmp_path).write()], progress=lambda *seen: told.append(seen))
+    shares = [share for _, share, _ in told]
+    assert len(shares) > 20 and shares == sorted(shares)
+    assert 0 < shares[0] < 0.1 and shares[-1] > 0.9

@@ -1,14 +1,12 @@
 """Analyse result directories: what was recorded -> tables -> metrics -> artefacts, one directory after the other."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ms_profiler.analysis import cpus, inputs
+from ms_profiler.analysis.progress import Progress, Tell
 from ms_profiler.errors import DependencyError, StoreError, UsageError
-
-#: told the directory and the slots read so far
-Progress = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ def analyse(
     pretty: bool = False,
     max_processes: int | None = None,
     data_simplification: bool = True,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
     output: str | None = None,
 ) -> list[Result]:
     """Analyse the recordings in `directories` and write the artefacts into each.
@@ -51,7 +49,7 @@ def analyse(
         max_processes: processors to use at most; by default all that the affinity mask and the control group allow.
         data_simplification: remove intermediate files. The store is raw data and stays either way, and this analysis
             leaves no intermediates.
-        progress: called while reading.
+        progress: told how far it is.
         output: a directory that receives one of its own for each result, in place of these.
 
     Raises:
@@ -88,9 +86,7 @@ def find(directories: Sequence[str | os.PathLike[str]]) -> list[str]:
     return inputs.find([os.fspath(item) for item in directories])
 
 
-def _analyse(
-    path: str, output: str | None, chosen: list[int] | None, pretty: bool, progress: Progress | None
-) -> Result:
+def _analyse(path: str, output: str | None, chosen: list[int] | None, pretty: bool, tell: Tell | None) -> Result:
     # Polars takes 0.2 s to import, which is for nothing when there is no such directory
     from ms_profiler.analysis.ledger import Ledger
     from ms_profiler.analysis.measures import measure
@@ -100,10 +96,11 @@ def _analyse(
 
     target = inputs.result(path, output)
     if inputs.kind(path) == inputs.Kind.STORE:
-        recording = store.read(path, None if progress is None else lambda slots: progress(path, slots))
-        measures = measure(thin(recording, chosen), chosen)
+        progress = Progress(path, tell)
+        recording = store.read(path, progress)
+        measures = measure(thin(recording, chosen, progress), chosen)
         measures.target = target
-        core.write_sections(SECTIONS, measures, pretty=pretty)
+        core.write_sections(SECTIONS, measures, pretty=pretty, progress=progress)
         for artefact in ARTEFACTS:
             core.write(artefact, measures, pretty=pretty)
     else:

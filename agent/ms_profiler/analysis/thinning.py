@@ -14,6 +14,7 @@ from ms_profiler.analysis import tables
 from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.metrics import intervals, operators, steps
 from ms_profiler.analysis.nesting import lanes, nest, order
+from ms_profiler.analysis.progress import Progress, Stage
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
 #: fine-grained spans that are kept, about
@@ -23,12 +24,15 @@ _FINE: Final = pl.col("category") >= CATEGORY_FINE
 _COLUMNS: Final = tables.UNNESTED.names()
 
 
-def thin(recording: tables.Recording, chosen: list[int] | None = None) -> tables.Recording:
+def thin(
+    recording: tables.Recording, chosen: list[int] | None = None, progress: Progress | None = None
+) -> tables.Recording:
     """Return the recording with some of its fine-grained spans, and the sums of all of them.
 
     Args:
         recording: one that has not been read completely.
         chosen: step numbers to keep to; None for all.
+        progress: told after each batch.
     """
     if recording.again is None:
         return recording
@@ -40,10 +44,13 @@ def thin(recording: tables.Recording, chosen: list[int] | None = None) -> tables
         within = used.table
     start, end = within["start_ns"].min(), within["end_ns"].max()
     windows = kept_steps(used.recorded, fine)
-    thinner = _Thinner(windows)
+    thinner, seen = _Thinner(windows), 0
     for batch in ahead(recording.again(tables.EARLIEST, tables.LATEST)):
         touching = (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
         thinner.add(batch if chosen is None else batch.filter(touching))
+        seen += batch.height
+        if progress is not None:
+            progress.at(Stage.SUMMING, seen)
     coarse = recording.spans.select(_COLUMNS)
     return replace(
         recording,

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Progress:
-    """A line on a terminal that is written over: what is being read, and how fast."""
+    """A line on a terminal that is written over: how much is done, how fast, and what is left."""
 
     INTERVAL_S = 0.1
 
@@ -70,14 +70,18 @@ class _Progress:
         self._directory = ""
         self._since = self._shown = time.monotonic()
 
-    def __call__(self, directory: str, slots: int) -> None:
+    def __call__(self, directory: str, share: float, records: int) -> None:
         now = time.monotonic()
         if directory != self._directory:
             self._directory, self._since = directory, now
-        elif now - self._shown >= self.INTERVAL_S:
+        elif now - self._shown >= self.INTERVAL_S and share > 0:
             self._shown = now
-            rate = slots / max(now - self._since, 1e-9)
-            sys.stderr.write(f"\r\x1b[K{directory}: {slots:,} records, {rate / 1e6:.1f} million a second")
+            took = now - self._since
+            rate = records * share / took / 1e6
+            left = took / share - took
+            sys.stderr.write(
+                f"\r\x1b[K{directory}: {share * 100:.0f} %, {rate:.1f} million records a second, {left:.0f} s left"
+            )
             sys.stderr.flush()
 
     def clear(self) -> None:

@@ -6,7 +6,7 @@ reads all spans of some time once more, batch by batch (see `analysis.thinning` 
 
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns.base import SLOTS
 from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.progress import Progress, Stage
 from ms_profiler.analysis.readers import kernels, left_out, slots
 from ms_profiler.analysis.readers.window import Window
 from ms_profiler.errors import StoreError
@@ -23,9 +24,6 @@ from ms_profiler.store import format as fmt
 from ms_profiler.store import layout, reader, run_info
 from ms_profiler.store.format import Flag, Kind
 from ms_profiler.store.reader import Anchor, ProcessStore, ReadCounts
-
-#: told how many slots have been read so far
-Progress = Callable[[int], None]
 
 #: slots up to which everything is held in memory: 0.5 GB, and a timeline of 0.5 GB
 MOST_SLOTS: Final = 3_000_000
@@ -45,7 +43,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
 
     Args:
         directory: a `*_ascend_ms` directory.
-        progress: called after each batch.
+        progress: told after each batch.
 
     Raises:
         StoreError: nothing in it can be read.
@@ -61,9 +59,14 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     anchors = [anchor for store in stores for anchor in store.anchors]
     clock = Clock.from_anchors(anchors, fallback if info.started_ns else None)
     texts = {"": 0, _LOST_NAME: _LOST_NAME_ROW}
-    coarse = sum(_most_slots(store) for store in stores) > MOST_SLOTS
+    most = sum(_most_slots(store) for store in stores)
+    coarse = most > MOST_SLOTS
+    if progress is not None:
+        progress.of(most)
     window = Window.of(info)
     parts = [_Process(store, clock, texts, counts, coarse, window).read(info, progress) for store in stores]
+    if progress is not None:
+        progress.of(counts.slots)  # what is in the files, which are made larger than what is in them
     recording = tables.Recording(
         directory=directory,
         info=info,
@@ -167,7 +170,7 @@ class _Process:
             by_kind["steps"].append(events.filter(pl.col("kind") == Kind.STEP))
             by_kind["threads"].append(heads)
             if progress is not None:
-                progress(self.counts.slots)
+                progress.at(Stage.READING, self.counts.slots)
         times = [self.window.clamp(int(moment)) for moment in seen if moment]
         self._last = max(times, default=0)
         first_ns, last_ns = self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last)

@@ -8,6 +8,7 @@ from typing import BinaryIO, Final, Protocol
 
 from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.progress import Progress, Stage
 from ms_profiler.analysis.sections import Section
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
@@ -63,7 +64,9 @@ def write(writer: Writer, measures: Measures, *, pretty: bool = False) -> str | 
     return path
 
 
-def write_sections(writers: Sequence[SectionWriter], measures: Measures, *, pretty: bool = False) -> list[str]:
+def write_sections(
+    writers: Sequence[SectionWriter], measures: Measures, *, pretty: bool = False, progress: Progress | None = None
+) -> list[str]:
     """Write artefacts section by section, and return the paths of their files.
 
     Each section is read once, for all of them; their files take their places together. Those that an earlier analysis
@@ -73,6 +76,7 @@ def write_sections(writers: Sequence[SectionWriter], measures: Measures, *, pret
         writers: which.
         measures: of the run.
         pretty: format JSON for people.
+        progress: told after each section.
 
     Raises:
         MsProfilerError: one cannot be written.
@@ -98,6 +102,8 @@ def write_sections(writers: Sequence[SectionWriter], measures: Measures, *, pret
             measures.section_count = section.number + 1
             for done in [threads.submit(add, writer, section) for writer in wanted]:
                 done.result()
+            if progress is not None:
+                progress.at(Stage.WRITING, section.before + section.spans.height)
     for writer in writers:
         _remove_parts(writer, measures, measures.section_count if writer in wanted else 1)
     return list(streams)
