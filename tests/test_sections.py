@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import polars as pl
@@ -160,3 +161,14 @@ def test_progress_is_told_from_the_first_batch_to_the_end(tmp_path, small):
     shares = [share for _, share, _ in told]
     assert len(shares) > 20 and shares == sorted(shares)
     assert 0 < shares[0] < 0.1 and shares[-1] > 0.9
+
+
+def test_packed_timelines_are_the_same_and_take_the_place_of_the_others(tmp_path, small):
+    path = nested(tmp_path).write()
+    plain, _ = files_of(path)
+    engine.analyse([path], packed=True)
+    packed = {file.name: gzip.decompress(file.read_bytes()) for file in folder_of(path).glob("*.json*")}
+    assert {name.removesuffix(".gz"): json.loads(text) for name, text in packed.items()} == plain
+    assert all(name.endswith(".gz") for name in packed)
+    assert files_of(path)[0] == plain
+    assert not list(folder_of(path).glob("*.gz"))

@@ -52,6 +52,7 @@ class Measures:
         memory: `tables.MEMORY`, where it was asked for.
         pipelines: dataset pipelines whose operators were watched, the one with the most samples first.
         run_ns: from the first to the last record.
+        packed: write timelines with gzip.
         target: the directory that receives what is derived; that of the recording by default.
         written: digests of the files that were derived from another tool's result, by path in `target`.
         kept: paths there where a file of somebody else stands in place of a derived one.
@@ -81,6 +82,7 @@ class Measures:
     cost: dict[str, Any]
     run_ns: int
     target: str = ""
+    packed: bool = False
     written: dict[str, str] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     section_count: int = 1

@@ -1,6 +1,7 @@
 """Columns by our extension; the only importer of `ms_profiler._columns`."""
 
 from collections.abc import Sequence
+from io import BufferedWriter, FileIO
 from typing import Any, BinaryIO, Final
 
 import polars as pl
@@ -45,13 +46,11 @@ class NativeColumns:
 
     def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
         """See `Columns.write_rows`; past the stream's buffer, which would be filled and emptied at each call."""
-        try:
-            descriptor = stream.fileno()
-        except OSError:  # is in memory
+        if not isinstance(stream, BufferedWriter | FileIO):  # in memory, or packed on the way
             stream.write(self.rows(count, parts))
             return
         stream.flush()
-        _columns.write_rows(descriptor, count, [_part(part) for part in parts])
+        _columns.write_rows(stream.fileno(), count, [_part(part) for part in parts])
 
 
 def _frame(capsules: object) -> pl.DataFrame:

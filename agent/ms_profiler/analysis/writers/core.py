@@ -1,10 +1,12 @@
 """What every writer shares: opening, atomic finish and clean-up."""
 
+import gzip
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from typing import BinaryIO, Final, Protocol
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import BinaryIO, Final, Protocol, cast
 
 from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.measures import Measures
@@ -13,6 +15,8 @@ from ms_profiler.analysis.sections import Section
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 
+#: end of the name of a packed file
+PACKED: Final = ".gz"
 _REMEDY: Final = "Is there space left, and may you write there?"
 
 
@@ -69,8 +73,7 @@ def write_sections(
 ) -> list[str]:
     """Write artefacts section by section, and return the paths of their files.
 
-    Each section is read once, for all of them; their files take their places together. Those that an earlier analysis
-    left for sections that there are no more are removed.
+    Each section is read once, for all of them, and their files take their places together.
 
     Args:
         writers: which.
@@ -95,7 +98,8 @@ def write_sections(
             path = os.path.join(measures.target, writer.part(measures, section.number))
             with _telling(path):
                 if path not in streams:
-                    streams[path] = files.enter_context(replaced(path))
+                    stream = files.enter_context(replaced(path))
+                    streams[path] = files.enter_context(_packing(stream)) if path.endswith(PACKED) else stream
                 writer.write(measures, section, streams[path], pretty=pretty)
 
         for section in ahead(measures.sections()):
@@ -104,20 +108,28 @@ def write_sections(
                 done.result()
             if progress is not None:
                 progress.at(Stage.WRITING, section.before + section.spans.height)
-    for writer in writers:
-        _remove_parts(writer, measures, measures.section_count if writer in wanted else 1)
     return list(streams)
 
 
-def _remove_parts(writer: SectionWriter, measures: Measures, number: int) -> None:
-    """Remove the files of the sections from `number` on."""
-    while True:
-        path = os.path.join(measures.target, writer.part(measures, number))
-        if writer.part(measures, 1) == writer.path(measures) or not os.path.lexists(path):
-            return
-        with _telling(path):
-            os.unlink(path)
-        number += 1
+def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence[str]) -> None:
+    """Remove what an earlier analysis of ours left: files of more sections, and packed ones or those that were not.
+
+    Args:
+        writers: of sections.
+        measures: of the run.
+        written: paths that are to stay.
+    """
+    for writer in writers:
+        for number in itertools.count():
+            path = os.path.join(measures.target, writer.part(measures, number)).removesuffix(PACKED)
+            left = [form for form in (path, path + PACKED) if form not in written and os.path.lexists(form)]
+            for form in left:
+                with _telling(form):
+                    os.unlink(form)
+            if number and not left and path not in written and path + PACKED not in written:
+                break
+            if writer.part(measures, number + 1) == writer.part(measures, number):
+                break
 
 
 def _ready(artefact: Artefact, measures: Measures, path: str) -> bool:
@@ -131,6 +143,12 @@ def _ready(artefact: Artefact, measures: Measures, path: str) -> bool:
         return False
     os.makedirs(folder, layout.DIRECTORY_MODE, exist_ok=True)
     return True
+
+
+def _packing(stream: BinaryIO) -> AbstractContextManager[BinaryIO]:
+    """Return what packs bytes into a stream; the same bytes always give the same file."""
+    # level 1: 59 MB of a timeline become 5.4 MB in 0.54 s, with the usual level 4.4 MB in 0.84 s
+    return cast(AbstractContextManager[BinaryIO], gzip.GzipFile("", "wb", 1, stream, mtime=0))
 
 
 @contextmanager

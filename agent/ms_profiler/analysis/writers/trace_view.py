@@ -25,6 +25,7 @@ from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.communication import by_call
+from ms_profiler.analysis.writers.core import PACKED
 from ms_profiler.analysis.writers.json_lines import CHUNK, Lines, lines
 from ms_profiler.analysis.writers.lanes import CALLS, COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS, Lanes
 from ms_profiler.store import layout
@@ -38,7 +39,7 @@ _FLOW: Final = '"name":"mindspore_to_self","cat":"async_mindspore","bp":"e"'
 
 def path(measures: Measures) -> str:
     """Return where it goes."""
-    return os.path.join(layout.OUTPUT, layout.TRACE_VIEW)
+    return part(measures, 0)
 
 
 def applies(measures: Measures) -> bool:
@@ -48,7 +49,8 @@ def applies(measures: Measures) -> bool:
 
 def part(measures: Measures, number: int) -> str:
     """Return where a section goes."""
-    return os.path.join(layout.OUTPUT, layout.trace_slice(number)) if number else path(measures)
+    name = layout.trace_slice(number) if number else layout.TRACE_VIEW
+    return os.path.join(layout.OUTPUT, name + PACKED * measures.packed)
 
 
 def write(measures: Measures, section: Section, stream: BinaryIO, *, pretty: bool) -> None:
