@@ -9,11 +9,10 @@
 #endif
 
 #define LINE_NS 1000000u
-/* Pairs are wrong by half their widths, 30 ns as a rule, so a rate from two of them 20 ms apart makes 3 ns at the end
- * of a line. Over more than a second the machine may have been suspended, which the counter sees and the clock does
- * not. */
+/* Pairs are wrong by half their widths, 30 ns as a rule: a rate from two of them that are 20 ms apart is wrong by 3 ns
+ * at the end of a line. */
 #define BASELINE_LEAST_NS 20000000u
-#define BASELINE_MOST_NS 1000000000u
+#define SLEPT_MOST_NS 100000u   /* what reading three clocks in turn may look like */
 #define WIDTH_ENOUGH 200u       /* ticks; a thread that is interrupted between its readings takes others */
 #define WIDTH_MOST 600u         /* of a pair that a line begins at */
 #define ATTEMPTS 4              /* to read a narrow one */
@@ -53,31 +52,50 @@ static uint64_t ticks_now(void) { return 0; }
 #endif
 
 static msp_tsc_pair read_pair(void) {
-  msp_tsc_pair best = {0, 0, UINT64_MAX};
+  msp_tsc_pair best = {0, 0, UINT64_MAX, 0};
   for (int attempt = 0; attempt < ATTEMPTS && best.width > WIDTH_ENOUGH; ++attempt) {
     uint64_t before = ticks_now();
     uint64_t ns = msp_now();
     uint64_t width = ticks_now() - before;
-    if (width < best.width) best = (msp_tsc_pair){before + width / 2, ns, width};
+    if (width < best.width) best = (msp_tsc_pair){before + width / 2, ns, width, 0};
   }
+  best.slept = msp_clock_read(CLOCK_BOOTTIME) - msp_clock_read(CLOCK_MONOTONIC);
   return best;
 }
 
-void msp_tsc_init(void) { __atomic_store_n(&counter.trusted, reliable(), __ATOMIC_RELAXED); }
-void msp_tsc_after_fork(void) { __atomic_store_n(&counter.busy, 0, __ATOMIC_RELAXED); }
+void msp_tsc_init(void) {
+  if (!reliable()) return;
+  counter.first = read_pair();
+  __atomic_store_n(&counter.trusted, 1, __ATOMIC_RELAXED);
+}
+
+void msp_tsc_after_fork(void) {
+  counter.first = read_pair();
+  __atomic_store_n(&counter.busy, 0, __ATOMIC_RELAXED);
+}
+
 bool msp_tsc_trusted(void) { return __atomic_load_n(&counter.trusted, __ATOMIC_RELAXED) != 0; }
 void msp_tsc_distrust(void) { __atomic_store_n(&counter.trusted, 0, __ATOMIC_RELAXED); }
 
-/* Return the rate, 0 while it is not known; whoever comes first 20 ms after the first pair finds it. */
+static bool slept_between(const msp_tsc_pair *one, const msp_tsc_pair *other) {
+  uint64_t apart = other->slept - one->slept + SLEPT_MOST_NS;
+  return apart > 2 * SLEPT_MOST_NS;
+}
+
+/* Return the rate, 0 while it is not known; whoever comes first when 20 ms have passed finds it. */
 static uint32_t rate_with(const msp_tsc_pair *pair) {
   uint32_t rate = __atomic_load_n(&counter.rate, __ATOMIC_RELAXED);
   if (rate != 0 || __atomic_exchange_n(&counter.busy, 1, __ATOMIC_ACQUIRE) != 0) return rate;
   uint64_t ns = pair->ns - counter.first.ns, ticks = pair->ticks - counter.first.ticks;
-  if (counter.first.ns == 0 || ns > BASELINE_MOST_NS) {
+  if (counter.first.width > WIDTH_MOST || slept_between(&counter.first, pair)) {
     counter.first = *pair;
-  } else if (ns >= BASELINE_LEAST_NS && ns < ticks) { /* a counter slower than 1 GHz is of no use */
-    rate = (uint32_t)((ns << 32) / ticks);
-    __atomic_store_n(&counter.rate, rate, __ATOMIC_RELAXED);
+  } else if (pair->ns > counter.first.ns && ns >= BASELINE_LEAST_NS) {
+    if (ns < ticks) {
+      rate = (uint32_t)((double)ns / (double)ticks * 4294967296.0);
+      __atomic_store_n(&counter.rate, rate, __ATOMIC_RELAXED);
+    } else {
+      msp_tsc_distrust(); /* slower than 1 GHz it is too coarse */
+    }
   }
   __atomic_store_n(&counter.busy, 0, __ATOMIC_RELEASE);
   return rate;

@@ -27,13 +27,15 @@ typedef struct {
 typedef struct {
   uint64_t ticks; /* the middle of two readings of the counter */
   uint64_t ns;    /* of the clock, read between them */
-  uint64_t width; /* ticks between the two */
+  uint64_t width; /* ticks between the two readings */
+  uint64_t slept; /* ns for which the machine was suspended so far: the counter may have seen them, the clock did not */
 } msp_tsc_pair;
 
-/* Look whether the counter can be relied on; once per process. */
+/* Look whether the counter can be relied on, and begin to measure its rate; once per process. Lines begin when that is
+ * known, 20 ms later. */
 void msp_tsc_init(void);
 
-/* Mend what a fork may have cut short. */
+/* Mend what a fork may have cut short; the child may be in another time namespace. */
 void msp_tsc_after_fork(void);
 
 /* Tell whether threads may follow the counter. */

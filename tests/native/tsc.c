@@ -84,7 +84,7 @@ static int compare_all(uint64_t ns, bool follows) {
 }
 
 /* A machine that is made up, with half a nanosecond a tick: begin a line where it is, `ms` after the last one. */
-static msp_tsc_pair place = {5000000000u, 7000000000u, 100};
+static msp_tsc_pair place = {5000000000u, 7000000000u, 100, 1ull << 62};
 
 static uint64_t later(msp_tsc *tsc, uint64_t ms) {
   place.ticks += 2000000 * ms;
@@ -94,9 +94,11 @@ static uint64_t later(msp_tsc *tsc, uint64_t ms) {
 
 static int make_up(void) {
   msp_tsc tsc = {0};
-  CHECK(later(&tsc, 0) == place.ns && tsc.length == 0);
-  CHECK(later(&tsc, 19) == place.ns && tsc.length == 0);   /* no rate yet */
-  CHECK(later(&tsc, 1982) == place.ns && tsc.length == 0); /* a suspend may lie between: begin anew */
+  CHECK(later(&tsc, 0) == place.ns && tsc.length == 0); /* the machine slept since msp_tsc_init: measure anew */
+  CHECK(later(&tsc, 19) == place.ns && tsc.length == 0);
+  place.slept += 3000000000u;
+  place.ticks += 6000000000u;
+  CHECK(later(&tsc, 30) == place.ns && tsc.length == 0); /* and anew */
   CHECK(later(&tsc, 20) == place.ns);
   CHECK(tsc.length == 2000000 && tsc.rate == 1u << 31 && tsc.ticks == place.ticks && tsc.ns == place.ns);
   place.width = 700; /* interrupted between the readings: no line for now */
