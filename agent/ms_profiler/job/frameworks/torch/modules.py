@@ -94,12 +94,18 @@ class Modules:
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - stands in for the method
             if tracing():
                 return original(self, *args, **kwargs)
-            label = known.get(id(self)) or named(self)
+            try:
+                label = known[id(self)]
+            except KeyError:
+                label = named(self)
             if not inside.value:
                 return outermost(label, self, args, kwargs)
             token = begin(*label)
             try:
-                result = original(self, *args, **kwargs)
+                if kwargs or len(args) != 1:
+                    result = original(self, *args, **kwargs)
+                else:  # the usual case: 0.2 us less than with what can be any arguments
+                    result = original(self, args[0])
             except BaseException as reason:
                 end(token, closures.flags_of(reason))
                 raise
