@@ -102,10 +102,9 @@ class Modules:
                 return outermost(label, self, args, kwargs)
             token = begin(*label)
             try:
-                if kwargs or len(args) != 1:
-                    result = original(self, *args, **kwargs)
-                else:  # the usual case: 0.2 us less than with what can be any arguments
-                    result = original(self, args[0])
+                # one argument, as usual: passed as one it takes 0.2 us less than as what may be any arguments
+                one = len(args) == 1 and not kwargs
+                result = original(self, args[0]) if one else original(self, *args, **kwargs)
             except BaseException as reason:
                 end(token, closures.flags_of(reason))
                 raise
