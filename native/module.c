@@ -90,7 +90,7 @@ static PyObject *py_record(PyObject *self, PyObject *const *args, Py_ssize_t cou
 static PyObject *py_now(PyObject *self, PyObject *unused) {
   (void)self;
   (void)unused;
-  return PyLong_FromUnsignedLongLong(msp_now());
+  return PyLong_FromUnsignedLongLong(msp_writer_now());
 }
 
 /* Call `use` with the UTF-8 of a string; half surrogate pairs, which have none, become question marks. */

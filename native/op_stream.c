@@ -63,36 +63,36 @@ static bool is_torch(const itt_domain *of) {
   return true;
 }
 
-/* The end of a task does not say of which. They nest on a thread, so each begin is counted, recorded or not. */
+/* The end of a task does not say of which. They nest on a thread, so each is counted, recorded or not. */
 static void task_begin(const itt_domain *of, itt_id id, itt_id parent, const char *name) {
   (void)id;
   (void)parent;
   if (!__atomic_load_n(&running, __ATOMIC_RELAXED) || name == NULL || !is_torch(of)) return;
   msp_writer *writer = msp_writer_get();
   if (writer == NULL) return;
-  uint32_t token = 0;
+  bool elsewhere = ends_elsewhere(name);
   if (msp_writer_admits(writer, MSP_CATEGORY_OP)) {
     uint32_t text = msp_intern_recent(&writer->recent, name, writer->session);
-    if (ends_elsewhere(name)) {
+    if (elsewhere) {
       msp_instant(text, MSP_CATEGORY_COMMUNICATION, 0);
-      return;
+    } else {
+      msp_writer_begin(writer, text, MSP_CATEGORY_OP, 0, true);
     }
-    token = msp_writer_begin(writer, text, MSP_CATEGORY_OP, 0);
-  } else if (ends_elsewhere(name)) {
-    return;
   }
-  if (writer->ops < MSP_DEPTH_MOST) writer->op_tokens[writer->ops] = token;
-  ++writer->ops;
+  if (!elsewhere) ++writer->ops;
 }
 
 static void task_end(const itt_domain *of) {
   if (!__atomic_load_n(&running, __ATOMIC_RELAXED) || !is_torch(of)) return;
   msp_writer *writer = msp_writer_get();
   if (writer == NULL || writer->ops == 0) return; /* it began before the session */
-  if (--writer->ops >= MSP_DEPTH_MOST) return;
-  uint32_t token = writer->op_tokens[writer->ops];
+  uint32_t inside = writer->ops--;
+  uint32_t depth = writer->depth;
+  while (depth > 0 && writer->open[depth - 1].ops >= inside) --depth;
+  const msp_open_span *span = &writer->open[depth - 1];
+  if (depth == 0 || !span->op || span->ops != writer->ops) return; /* it was not recorded */
   /* only an exception goes past the end of a span of Python's */
-  if (token != 0) msp_writer_end(writer, token, msp_now(), 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
+  msp_writer_end(writer, depth - 1, 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
 }
 
 static bool in_torch(const itt_table *table) {
@@ -125,9 +125,8 @@ bool msp_op_stream_start(void) {
 
 void msp_op_stream_annotate(const char *name, size_t length) {
   msp_writer *writer = msp_writer_current != NULL ? msp_writer_get() : NULL;
-  if (writer == NULL || writer->ops == 0 || writer->ops > MSP_DEPTH_MOST || writer->depth == 0) return;
-  uint32_t token = writer->op_tokens[writer->ops - 1];
+  if (writer == NULL || writer->depth == 0) return;
   msp_open_span *last = &writer->open[writer->depth - 1];
-  bool open = token != 0 && last->serial == token >> MSP_DEPTH_BITS;
-  if (open && last->slot->name == msp_intern(name, length)) last->category = MSP_CATEGORY_MARKER;
+  bool innermost = last->op && last->ops + 1u == writer->ops;
+  if (innermost && last->slot->name == msp_intern(name, length)) last->category = MSP_CATEGORY_MARKER;
 }

@@ -11,6 +11,7 @@
 #include "helper.h"
 #include "store.h"
 #include "strings.h"
+#include "tsc.h"
 #include "writer.h"
 
 static struct {
@@ -29,6 +30,7 @@ static void after_fork(void) {
   msp_control_after_fork();
   msp_store_after_fork();
   msp_strings_after_fork();
+  msp_tsc_after_fork();
   msp_writer_after_fork();
 }
 
@@ -42,6 +44,7 @@ int msp_recorder_init(void) {
   if (error == 0) error = pthread_atfork(NULL, NULL, after_fork);
   if (error != 0) return error;
   msp_gate_init();
+  msp_tsc_init();
   recorder.initialised = true;
   return 0;
 }

@@ -74,7 +74,7 @@ static void leave_closed(msp_writer *writer) {
 
 /* The thread ends while the session, held here, goes on. */
 static void leave_open(msp_writer *writer) {
-  uint64_t now = msp_now();
+  uint64_t now = msp_tsc_now(&writer->tsc);
   while (writer->depth > 0) msp_writer_end_last(writer, now, MSP_FLAG_ABANDONED);
   if (!empty(writer)) {
     if (writer->limit - writer->next >= LEFT_OVER_LEAST) {
@@ -107,7 +107,9 @@ void msp_writer_after_fork(void) {
   pthread_mutex_init(&writers.lock, NULL);
   msp_writer_reset(0);
   msp_writer_scratch(false);
-  if (msp_writer_current != NULL) clear(msp_writer_current);
+  if (msp_writer_current == NULL) return;
+  clear(msp_writer_current);
+  msp_writer_current->tsc = (msp_tsc){0}; /* the child may be in another time namespace */
 }
 
 void msp_writer_reset(uint32_t session) {
@@ -164,7 +166,8 @@ static uint32_t name_id(const msp_writer *writer) {
 
 static void write_thread(msp_writer *writer, uint32_t name) {
   uint64_t tid = (uint64_t)syscall(SYS_gettid);
-  msp_slot_commit(writer->next++, msp_now(), tid, writer->number, name, msp_slot_word(MSP_KIND_THREAD, 0, 0, 0));
+  uint64_t now = msp_tsc_now(&writer->tsc);
+  msp_slot_commit(writer->next++, now, tid, writer->number, name, msp_slot_word(MSP_KIND_THREAD, 0, 0, 0));
 }
 
 /* The session is held. */
@@ -265,7 +268,7 @@ void msp_writer_name(const char *text, size_t length) {
 void msp_writer_end_all(void) {
   msp_writer *writer = msp_writer_current != NULL ? msp_writer_get() : NULL;
   if (writer == NULL) return;
-  uint64_t now = msp_now();
+  uint64_t now = msp_tsc_now(&writer->tsc);
   while (writer->depth > 0) msp_writer_end_last(writer, now, 0);
 }
 

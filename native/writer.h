@@ -15,6 +15,7 @@
 #include "slot.h"
 #include "store.h"
 #include "strings.h"
+#include "tsc.h"
 
 /* A token holds an index of the stack of open spans and the serial number of what was put there, so that one that is
  * used twice, or on another thread, or after close, finds a stranger. 30 bits: one digit of a Python integer. */
@@ -24,31 +25,34 @@ typedef struct {
   msp_slot *slot;
   msp_segment *segment;
   uint32_t serial;
+  uint16_t ops; /* open operators when it began */
   uint8_t category;
+  bool op; /* it is one itself, of the op stream */
 } msp_open_span;
 
+/* What events need stands together: between two of them a framework has gone through all of the cache. */
 typedef struct msp_writer {
   const msp_gate *gate;
   uint32_t session; /* that the segment belongs to */
   uint32_t depth;   /* open spans */
   uint32_t serial;  /* of the span begun last */
+  uint32_t ops;     /* operators of the op stream that have not ended, recorded or not */
   msp_slot *next;   /* free slots of the segment */
   msp_slot *limit;
   uint64_t records; /* in this session */
   msp_segment *segment;
+  msp_tsc tsc;     /* the clock of the thread's records */
   uint32_t wanted; /* slots of the next segment */
   uint32_t number; /* of the thread in this session, from 1; 0 until it wrote something */
   char *label;     /* name of the thread as set; NULL: ask the system */
   size_t label_length;
   struct msp_writer *previous, *following; /* among the session's writers */
-  uint32_t ops;                            /* operators of the op stream that have not ended, recorded or not */
-  uint32_t op_tokens[MSP_DEPTH_MOST];      /* of the first of them */
   msp_recent recent;
   msp_open_span open[MSP_DEPTH_MOST];
 } msp_writer;
 
-/* One pointer of thread-local storage. The dynamic model costs 2 ns more than static, and takes nothing from the few
- * hundred bytes that all libraries loaded later have to share. */
+/* One pointer of thread-local storage. The dynamic model costs an operator 8 ns more than the static one, which
+ * takes from the few hundred bytes that all libraries loaded later have to share, and fails where they are used up. */
 extern __thread msp_writer *msp_writer_current;
 
 /* Once per process. Returns 0 or an errno. */
@@ -106,8 +110,14 @@ static inline msp_worth msp_worth_of(uint8_t category) {
   return category & MSP_CATEGORY_FINE ? MSP_WORTH_FINE : MSP_WORTH_COARSE;
 }
 
-/* Begin a span that the writer admits; returns its token, 0 when it is not recorded. */
-static inline uint32_t msp_writer_begin(msp_writer *writer, uint32_t name, uint8_t category, uint64_t arg) {
+/* CLOCK_MONOTONIC_RAW in nanoseconds, never before a time that this thread has recorded. */
+static inline uint64_t msp_writer_now(void) {
+  msp_writer *writer = msp_writer_current;
+  return writer != NULL ? msp_tsc_now(&writer->tsc) : msp_now();
+}
+
+/* Begin a span that the writer admits, or an operator; returns its token, 0 when it is not recorded. */
+static inline uint32_t msp_writer_begin(msp_writer *writer, uint32_t name, uint8_t category, uint64_t arg, bool op) {
   if (__builtin_expect(writer->depth == MSP_DEPTH_MOST, 0)) {
     msp_writer_drop(writer);
     return 0;
@@ -119,11 +129,9 @@ static inline uint32_t msp_writer_begin(msp_writer *writer, uint32_t name, uint8
   writer->serial = serial;
   uint32_t index = writer->depth++;
   msp_open_span *span = &writer->open[index];
-  span->slot = slot;
-  span->segment = writer->segment;
-  span->serial = serial;
-  span->category = category;
-  msp_slot_commit(slot, msp_now(), 0, arg, name, msp_slot_word(MSP_KIND_OPEN, category, 0, 0));
+  *span = (msp_open_span){slot, writer->segment, serial, (uint16_t)writer->ops, category, op};
+  uint64_t now = msp_tsc_now(&writer->tsc);
+  msp_slot_commit(slot, now, 0, arg, name, msp_slot_word(MSP_KIND_OPEN, category, 0, 0));
   return serial << MSP_DEPTH_BITS | index;
 }
 
@@ -133,27 +141,27 @@ static inline void msp_writer_end_last(msp_writer *writer, uint64_t now, uint8_t
   if (__builtin_expect(span->segment != writer->segment, 0)) msp_writer_settle(writer, span->segment);
 }
 
-/* Begin a span; returns its token, 0 when it is not recorded. */
+/* Begin a span of the calling thread; returns its token, 0 when it is not recorded. */
 static inline uint32_t msp_begin(uint32_t name, uint8_t category, uint64_t arg) {
   msp_writer *writer = msp_writer_get();
   if (writer == NULL || !msp_writer_admits(writer, category)) return 0;
-  return msp_writer_begin(writer, name, category, arg);
+  return msp_writer_begin(writer, name, category, arg, false);
 }
 
-/* End the span of a token, and those that began after it with the flags `inner`; does nothing when it is not open. */
-static inline void msp_writer_end(msp_writer *writer, uint32_t token, uint64_t now, uint8_t flags, uint8_t inner) {
-  uint32_t index = token & (MSP_DEPTH_MOST - 1);
-  if (index >= writer->depth || writer->open[index].serial != token >> MSP_DEPTH_BITS) return;
+/* End the open span of that index, and those that began after it with the flags `inner`. */
+static inline void msp_writer_end(msp_writer *writer, uint32_t index, uint8_t flags, uint8_t inner) {
+  uint64_t now = msp_tsc_now(&writer->tsc);
   while (writer->depth > index + 1) msp_writer_end_last(writer, now, inner);
   msp_writer_end_last(writer, now, flags);
 }
 
-/* The same of the calling thread. */
+/* End the span of a token, and abandon those that began after it; does nothing when it is not open. */
 static inline void msp_end(uint32_t token, uint8_t flags) {
   if (token == 0) return;
-  uint64_t now = msp_now(); /* first: what follows is our cost, not the span's */
   msp_writer *writer = msp_writer_get();
-  if (writer != NULL) msp_writer_end(writer, token, now, flags, MSP_FLAG_ABANDONED);
+  uint32_t index = token & (MSP_DEPTH_MOST - 1);
+  if (writer == NULL || index >= writer->depth || writer->open[index].serial != token >> MSP_DEPTH_BITS) return;
+  msp_writer_end(writer, index, flags, MSP_FLAG_ABANDONED);
 }
 
 static inline void msp_event(uint8_t kind, uint32_t name, uint8_t category, uint64_t arg) {
@@ -161,7 +169,7 @@ static inline void msp_event(uint8_t kind, uint32_t name, uint8_t category, uint
   if (writer == NULL || !msp_writer_admits(writer, category)) return;
   msp_slot *slot = msp_writer_slot(writer, msp_worth_of(category));
   if (slot == NULL) return;
-  uint64_t now = msp_now();
+  uint64_t now = msp_tsc_now(&writer->tsc);
   msp_slot_commit(slot, now, now, arg, name, msp_slot_word(kind, category, 0, 0));
 }
 

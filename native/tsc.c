@@ -1,0 +1,135 @@
+#include "tsc.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#define LINE_NS 1000000u
+/* Pairs are wrong by half their widths, 30 ns as a rule: a rate from two of them that are 20 ms apart is wrong by 3 ns
+ * at the end of a line. */
+#define BASELINE_LEAST_NS 20000000u
+#define SLEPT_MOST_NS 100000u   /* what reading three clocks in turn may look like */
+#define WIDTH_ENOUGH 200u       /* ticks; a thread that is interrupted between its readings takes others */
+#define WIDTH_MOST 600u         /* of a pair that a line begins at */
+#define ATTEMPTS 4              /* to read a narrow one */
+#define FAILED_MOST 64u         /* times that all of them are wide, in a row, for reading the counter to be worth it */
+#define DEVIATION_MOST_NS 1000u /* of the clock from a line */
+#define COMPARED_MOST 16u       /* lengths of a line after which it cannot be compared any more */
+#define SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+
+static struct {
+  uint32_t trusted;
+  uint32_t rate;      /* ns a tick, times 2^32; 0 until it is known */
+  uint32_t busy;      /* a thread is at `first` */
+  msp_tsc_pair first; /* that the rate is taken from */
+} counter;
+
+#if defined(__x86_64__)
+
+/* The counter has one rate in all states of the processor, and the kernel, which knows more about it, uses it. */
+static bool reliable(void) {
+  unsigned a, b, c, d;
+  if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || (d & 1u << 8) == 0) return false;
+  int descriptor = open(SOURCE, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  char name[8];
+  ssize_t length = read(descriptor, name, sizeof name);
+  close(descriptor);
+  return length == 4 && memcmp(name, "tsc\n", 4) == 0;
+}
+
+static uint64_t ticks_now(void) { return __builtin_ia32_rdtsc(); }
+
+#else
+
+static bool reliable(void) { return false; }
+static uint64_t ticks_now(void) { return 0; }
+
+#endif
+
+static msp_tsc_pair read_pair(void) {
+  msp_tsc_pair best = {0, 0, UINT64_MAX, 0};
+  for (int attempt = 0; attempt < ATTEMPTS && best.width > WIDTH_ENOUGH; ++attempt) {
+    uint64_t before = ticks_now();
+    uint64_t ns = msp_now();
+    uint64_t width = ticks_now() - before;
+    if (width < best.width) best = (msp_tsc_pair){before + width / 2, ns, width, 0};
+  }
+  best.slept = msp_clock_read(CLOCK_BOOTTIME) - msp_clock_read(CLOCK_MONOTONIC);
+  return best;
+}
+
+void msp_tsc_init(void) {
+  if (!reliable()) return;
+  counter.first = read_pair();
+  __atomic_store_n(&counter.trusted, 1, __ATOMIC_RELAXED);
+}
+
+void msp_tsc_after_fork(void) {
+  counter.first = read_pair();
+  __atomic_store_n(&counter.busy, 0, __ATOMIC_RELAXED);
+}
+
+bool msp_tsc_trusted(void) { return __atomic_load_n(&counter.trusted, __ATOMIC_RELAXED) != 0; }
+void msp_tsc_distrust(void) { __atomic_store_n(&counter.trusted, 0, __ATOMIC_RELAXED); }
+
+static bool slept_between(const msp_tsc_pair *one, const msp_tsc_pair *other) {
+  uint64_t apart = other->slept - one->slept + SLEPT_MOST_NS;
+  return apart > 2 * SLEPT_MOST_NS;
+}
+
+/* Return the rate, 0 while it is not known; whoever comes first when 20 ms have passed finds it. */
+static uint32_t rate_with(const msp_tsc_pair *pair) {
+  uint32_t rate = __atomic_load_n(&counter.rate, __ATOMIC_RELAXED);
+  if (rate != 0 || __atomic_exchange_n(&counter.busy, 1, __ATOMIC_ACQUIRE) != 0) return rate;
+  uint64_t ns = pair->ns - counter.first.ns, ticks = pair->ticks - counter.first.ticks;
+  if (counter.first.width > WIDTH_MOST || slept_between(&counter.first, pair)) {
+    counter.first = *pair;
+  } else if (pair->ns > counter.first.ns && ns >= BASELINE_LEAST_NS) {
+    if (ns < ticks) {
+      rate = (uint32_t)((double)ns / (double)ticks * 4294967296.0);
+      __atomic_store_n(&counter.rate, rate, __ATOMIC_RELAXED);
+    } else {
+      msp_tsc_distrust(); /* slower than 1 GHz it is too coarse */
+    }
+  }
+  __atomic_store_n(&counter.busy, 0, __ATOMIC_RELEASE);
+  return rate;
+}
+
+/* Tell whether the clock is elsewhere than the line leads, as far as that can be told. */
+static bool strays(const msp_tsc *tsc, const msp_tsc_pair *pair) {
+  uint64_t ran = pair->ticks - tsc->ticks;
+  if (ran >= COMPARED_MOST * tsc->length) return false; /* also when there is none */
+  int64_t ahead = (int64_t)(tsc->ns + (ran * tsc->rate >> 32) - pair->ns);
+  return ahead > (int64_t)DEVIATION_MOST_NS || ahead < -(int64_t)DEVIATION_MOST_NS;
+}
+
+uint64_t msp_tsc_begin(msp_tsc *tsc, const msp_tsc_pair *pair) {
+  uint32_t rate = 0;
+  if (pair->width <= WIDTH_MOST) {
+    tsc->failed = 0;
+    if (strays(tsc, pair)) msp_tsc_distrust();
+    rate = rate_with(pair);
+  } else if (++tsc->failed == FAILED_MOST) {
+    msp_tsc_distrust();
+  }
+  tsc->length = 0;
+  if (rate != 0 && msp_tsc_trusted()) {
+    tsc->ticks = pair->ticks;
+    tsc->ns = pair->ns;
+    tsc->rate = rate;
+    tsc->length = ((uint64_t)LINE_NS << 32) / rate;
+  }
+  return msp_tsc_not_before(tsc, pair->ns);
+}
+
+uint64_t msp_tsc_read(msp_tsc *tsc) {
+  if (!msp_tsc_trusted()) return msp_tsc_not_before(tsc, msp_now());
+  const msp_tsc_pair pair = read_pair();
+  return msp_tsc_begin(tsc, &pair);
+}

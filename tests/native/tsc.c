@@ -1,0 +1,132 @@
+/* Check the clock that threads compute from the time-stamp counter against the one of the kernel.
+ *
+ * usage: tsc follow MILLISECONDS | clock MILLISECONDS | made-up. Returns 1 when a check fails, 77 when the counter
+ * cannot be relied on here. Built by tests/test_tsc.py and, with the sanitizers, by native/sanitize.sh.
+ */
+#include "tsc.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a pair may be wrong by, half of 600 ticks at 2 GHz, and what two of them 20 ms apart do to the rate. */
+enum { THREADS = 3, DEVIATION_MOST = 170 };
+
+#define CHECK(condition)                                                  \
+  do {                                                                    \
+    if (!(condition)) {                                                   \
+      fprintf(stderr, "%s:%d: not %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                            \
+    }                                                                     \
+  } while (0)
+
+typedef struct {
+  uint64_t until_ns; /* when to stop */
+  uint64_t readings;
+  uint64_t followed; /* of them, computed */
+  uint64_t furthest; /* ns that one was outside of the readings of the clock around it */
+} watch;
+
+static void compare(watch *seen, msp_tsc *tsc) {
+  uint64_t last = 0;
+  for (uint64_t before = msp_now(); before < seen->until_ns; before = msp_now()) {
+    uint64_t began = tsc->ticks;
+    uint64_t now = msp_tsc_now(tsc);
+    uint64_t after = msp_now();
+    CHECK(now >= last);
+    last = now;
+    uint64_t outside = now < before ? before - now : now > after ? now - after : 0;
+    if (outside > seen->furthest) seen->furthest = outside;
+    ++seen->readings;
+    seen->followed += tsc->length != 0 && tsc->ticks == began;
+  }
+}
+
+static void *watched(void *argument) {
+  msp_tsc tsc = {0};
+  compare(argument, &tsc);
+  return NULL;
+}
+
+/* Compare on several threads, and on those of a fork child, whose memory may hold what another thread had begun. */
+static int compare_all(uint64_t ns, bool follows) {
+  watch seen[THREADS];
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; ++i) {
+    seen[i] = (watch){.until_ns = msp_now() + ns};
+    CHECK(pthread_create(&threads[i], NULL, watched, &seen[i]) == 0);
+  }
+  usleep((useconds_t)(ns / 2000));
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    msp_tsc_after_fork();
+    watch inherited = {.until_ns = msp_now() + ns / 4};
+    watched(&inherited);
+    CHECK(inherited.furthest <= DEVIATION_MOST);
+    _exit(0);
+  }
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  for (int i = 0; i < THREADS; ++i) {
+    pthread_join(threads[i], NULL);
+    printf("%llu readings, %llu computed, at most %llu ns outside\n", (unsigned long long)seen[i].readings,
+           (unsigned long long)seen[i].followed, (unsigned long long)seen[i].furthest);
+    CHECK(seen[i].furthest <= DEVIATION_MOST);
+    /* the first 20 ms are read from the clock, and one of some thousand later on */
+    CHECK(follows ? seen[i].followed > seen[i].readings / 2 : seen[i].followed == 0);
+  }
+  CHECK(msp_tsc_trusted() == follows);
+  return 0;
+}
+
+/* A machine that is made up, with half a nanosecond a tick: begin a line where it is, `ms` after the last one. */
+static msp_tsc_pair place = {5000000000u, 7000000000u, 100, 1ull << 62};
+
+static uint64_t later(msp_tsc *tsc, uint64_t ms) {
+  place.ticks += 2000000 * ms;
+  place.ns += 1000000 * ms;
+  return msp_tsc_begin(tsc, &place);
+}
+
+static int make_up(void) {
+  msp_tsc tsc = {0};
+  CHECK(later(&tsc, 0) == place.ns && tsc.length == 0); /* the machine slept since msp_tsc_init: measure anew */
+  CHECK(later(&tsc, 19) == place.ns && tsc.length == 0);
+  place.slept += 3000000000u;
+  place.ticks += 6000000000u;
+  CHECK(later(&tsc, 30) == place.ns && tsc.length == 0); /* and anew */
+  CHECK(later(&tsc, 20) == place.ns);
+  CHECK(tsc.length == 2000000 && tsc.rate == 1u << 31 && tsc.ticks == place.ticks && tsc.ns == place.ns);
+  place.width = 700; /* interrupted between the readings: no line for now */
+  CHECK(later(&tsc, 1) == place.ns && tsc.length == 0);
+  place.width = 100;
+  CHECK(later(&tsc, 1) == place.ns && tsc.length != 0);
+  place.ns -= 30; /* half of what pairs are wide: a thread's time stands still instead of going back */
+  uint64_t last = msp_tsc_not_before(&tsc, place.ns + 30);
+  CHECK(later(&tsc, 0) == last && tsc.ns == last - 30);
+  place.ticks += 3600 * 2000000000ull; /* suspended: the clock did not run */
+  CHECK(later(&tsc, 2) == place.ns && tsc.ns == place.ns && msp_tsc_trusted());
+  place.ticks = 1000; /* and then the counter began anew */
+  CHECK(later(&tsc, 2) == place.ns && tsc.ticks == place.ticks && msp_tsc_trusted());
+  place.ticks += 4000; /* 2 us that the clock does not know of */
+  CHECK(later(&tsc, 1) == place.ns);
+  CHECK(!msp_tsc_trusted() && tsc.length == 0);
+  uint64_t before = msp_now();
+  CHECK(msp_tsc_now(&tsc) >= before);
+  CHECK(tsc.length == 0);
+  return 0;
+}
+
+int main(int count, char **arguments) {
+  msp_tsc_init();
+  if (!msp_tsc_trusted()) return 77;
+  if (count == 2 && strcmp(arguments[1], "made-up") == 0) return make_up();
+  if (count != 3) return 2;
+  bool follows = strcmp(arguments[1], "follow") == 0;
+  if (!follows) msp_tsc_distrust();
+  return compare_all(strtoull(arguments[2], NULL, 10) * 1000000u, follows);
+}
