@@ -1,12 +1,17 @@
 """Analyse result directories: what was recorded -> tables -> metrics -> artefacts, one directory after the other."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ms_profiler.analysis import cpus, inputs
 from ms_profiler.analysis.progress import Progress, Tell
 from ms_profiler.errors import DependencyError, StoreError, UsageError
+from ms_profiler.store import layout
+
+if TYPE_CHECKING:
+    from ms_profiler.analysis.measures import Measures
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ def analyse(
     data_simplification: bool = True,
     progress: Tell | None = None,
     output: str | None = None,
+    exports: Collection[str] = (),
 ) -> list[Result]:
     """Analyse the recordings in `directories` and write the artefacts into each.
 
@@ -51,6 +57,7 @@ def analyse(
             leaves no intermediates.
         progress: told how far it is.
         output: a directory that receives one of its own for each result, in place of these.
+        exports: forms in which tables are written besides; those that are there already are renewed in any case.
 
     Raises:
         StoreError: no directory holds anything that can be read.
@@ -67,7 +74,7 @@ def analyse(
     results: list[Result] = []
     for directory in found:
         try:
-            results.append(_analyse(directory, output, chosen, pretty, progress))
+            results.append(_analyse(directory, output, chosen, pretty, progress, exports))
         except StoreError as error:
             if len(found) == 1:
                 raise
@@ -86,32 +93,58 @@ def find(directories: Sequence[str | os.PathLike[str]]) -> list[str]:
     return inputs.find([os.fspath(item) for item in directories])
 
 
-def _analyse(path: str, output: str | None, chosen: list[int] | None, pretty: bool, tell: Tell | None) -> Result:
+def measured(path: str, chosen: list[int] | None = None, progress: Progress | None = None) -> "Measures":
+    """Return one run, read and measured.
+
+    Args:
+        path: of `find`.
+        chosen: the steps to keep to; None for all.
+        progress: told how far it is.
+
+    Raises:
+        StoreError: nothing in it can be read.
+        UsageError: the run has none of these steps.
+    """
     # Polars takes 0.2 s to import, which is for nothing when there is no such directory
     from ms_profiler.analysis.ledger import Ledger
     from ms_profiler.analysis.measures import measure
     from ms_profiler.analysis.readers import foreign, store
     from ms_profiler.analysis.thinning import thin
-    from ms_profiler.analysis.writers import ARTEFACTS, DERIVED, DERIVED_SECTIONS, SECTIONS, core
+
+    if inputs.kind(path) == inputs.Kind.STORE:
+        progress = progress or Progress(path, None)
+        return measure(thin(store.read(path, progress), chosen, progress), chosen)
+    return measure(foreign.read(path, Ledger(inputs.result(path)).ours), chosen)
+
+
+def _analyse(
+    path: str,
+    output: str | None,
+    chosen: list[int] | None,
+    pretty: bool,
+    tell: Tell | None,
+    exports: Collection[str],
+) -> Result:
+    from ms_profiler.analysis.ledger import Ledger
+    from ms_profiler.analysis.writers import ARTEFACTS, DERIVED, DERIVED_SECTIONS, SECTIONS, core, parquet
 
     target = inputs.result(path, output)
+    progress = Progress(path, tell)
+    measures = measured(path, chosen, progress)
+    measures.target = target
+    measures.exports = frozenset(exports)
+    if os.path.isdir(os.path.join(target, layout.TABLES)):
+        measures.exports |= {parquet.FORM}
     if inputs.kind(path) == inputs.Kind.STORE:
-        progress = Progress(path, tell)
-        recording = store.read(path, progress)
-        measures = measure(thin(recording, chosen, progress), chosen)
-        measures.target = target
         core.write_sections(SECTIONS, measures, pretty=pretty, progress=progress)
         for artefact in ARTEFACTS:
             core.write(artefact, measures, pretty=pretty)
     else:
         ledger = Ledger(target)
-        recording = foreign.read(path, ledger.ours)
-        measures = measure(recording, chosen)
-        measures.target = target
         ledger.write_sections(DERIVED_SECTIONS, measures, pretty=pretty)
         for artefact in DERIVED:
             ledger.write(artefact, measures, pretty=pretty)
-    counts = recording.counts
+    counts = measures.recording.counts
     return Result(target, measures.finding.sentence, counts.describe(), slots=counts.slots)
 
 

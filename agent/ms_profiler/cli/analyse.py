@@ -23,6 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--step-list", type=_steps, metavar="N,N|N-M", help="keep to these consecutive steps")
     parser.add_argument("--output", metavar="DIR", help="write below this directory, not into the results themselves")
+    parser.add_argument(
+        "--export",
+        action="append",
+        choices=("parquet",),
+        default=[],
+        help="write all tables besides (`ms-profiler tables` lists them), as Parquet into the folder TABLES",
+    )
     parser.add_argument("--pretty", action="store_true", help="format JSON for people")
     parser.add_argument("--max-process-number", type=int, metavar="N", help="use N processors at most")
     parser.add_argument(
@@ -45,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
         data_simplification=args.data_simplification,
         progress=progress,
         output=args.output,
+        exports=args.export,
     )
     if progress is not None:
         progress.clear()
