@@ -64,11 +64,10 @@ class Drawing:
         """
         operators = self.section.operators.filter(pl.col("arg") > 0)
         pairs = host_operators.ties(operators)
-        rows = self._rows(operators)
         return pairs.select(
             id=pl.col("forward").cast(pl.Int64) + self.kernels.height + self.section.before,
-            source=rows.gather(pairs["forward"]),
-            target=rows.gather(pairs["backward"]),
+            source=self._rows(operators, pairs["forward"]),
+            target=self._rows(operators, pairs["backward"]),
         )
 
     @cached_property
@@ -88,14 +87,17 @@ class Drawing:
             rows = self._found(self.measures.recording.spans[launch])
         return self.launched.select("id", source=rows).drop_nulls()
 
-    def _rows(self, operators: pl.DataFrame) -> pl.Series:
-        """Return the row of the spans of each operator with a number of autograd's."""
+    def _rows(self, operators: pl.DataFrame, chosen: pl.Series) -> pl.Series:
+        """Return the rows of the spans of some of the operators that have a number of autograd's."""
         if self.measures.recording.again is not None:
-            return self._found(operators)
-        return self.spans.select(pl.arg_where((pl.col("category") == Category.OP) & (pl.col("arg") > 0))).to_series()
+            return self._found(operators[chosen])
+        numbered = (pl.col("category") == Category.OP) & (pl.col("arg") > 0)
+        return self.spans.select(pl.arg_where(numbered)).to_series().gather(chosen)
 
     def _found(self, wanted: pl.DataFrame) -> pl.Series:
         """Return the row of the spans of each one that is wanted, null where it is in another section."""
+        if wanted.is_empty():
+            return pl.Series("row", dtype=pl.UInt32)
         known = self.spans.select(_KEYS).with_row_index("row")
         joined = wanted.select(_KEYS).with_row_index("place").join(known, on=_KEYS, how="left", maintain_order="left")
         return joined.unique("place", keep="first", maintain_order=True)["row"]
