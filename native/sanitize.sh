@@ -18,7 +18,7 @@ done
 
 columns="$root/tests/native/columns.c"
 for source in "$root"/native/columns/*.c; do
-  case $source in */module.c | */arrow.c) ;; *) columns="$columns $source" ;; esac
+  case $source in *module.c | */arrow.c) ;; *) columns="$columns $source" ;; esac
 done
 
 build() { # NAME FLAGS...

@@ -21,6 +21,7 @@ def test_what_is_missing_is_added_and_listed(tmp_path):
     path = result(tmp_path).text()
     engine.analyse([path])
     names = {layout.API_STATISTIC, layout.STEP_TRACE_TIME, layout.OP_STATISTIC, layout.OVERLAP_ANALYSIS}
+    names.add(layout.PERFETTO_TRACE)
     derived = read_summary(str(path))["derived"]
     assert derived["written"].keys() == {f"{layout.OUTPUT}/{name}" for name in names}
     assert derived["kept"] == [f"{layout.OUTPUT}/{name}" for name in (layout.TRACE_VIEW, layout.KERNEL_DETAILS)]

@@ -253,7 +253,7 @@ def test_files_are_private_to_user_and_group(tmp_path):
         os.umask(old)
     assert folder_of(path).stat().st_mode & 0o777 == 0o750
     written = [path / layout.SUMMARY, path / layout.METADATA, *folder_of(path).iterdir()]
-    assert len(written) == 6
+    assert len(written) == 7
     for file in written:
         assert file.stat().st_mode & 0o777 == 0o640, file
 

@@ -34,6 +34,7 @@ static size_t width(char format) {
   switch (format) {
     case 'l':
     case 'L':
+    case 'g':
       return 8;
     case 'I':
       return 4;

@@ -20,8 +20,8 @@ typedef struct {
 
 /* Take a column from what `Series.__arrow_c_stream__()` returned; it has to be in one piece.
  *
- * `format` is Arrow's letter for the type: 'l' int64, 'L' uint64, 'I' uint32, 'S' uint16, 'C' uint8. False: an
- * exception is set, and there is nothing to release. */
+ * `format` is Arrow's letter for the type: 'l' int64, 'L' uint64, 'g' double, 'I' uint32, 'S' uint16, 'C' uint8. False:
+ * an exception is set, and there is nothing to release. */
 bool msp_column_take(PyObject *capsule, char format, msp_column *column);
 void msp_column_release(msp_column *column);
 

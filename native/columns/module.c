@@ -12,6 +12,7 @@
 #include "arrow.h"
 #include "file_format.h"
 #include "nesting.h"
+#include "perfetto_module.h"
 #include "rows.h"
 #include "slots.h"
 
@@ -283,6 +284,7 @@ static PyMethodDef functions[] = {
     {"inside", FAST(py_inside), "Sum up what is inside of spans: inside(parent, start_ns, end_ns, taken) -> table."},
     {"rows", FAST(py_rows), "Return rows: rows(count, [part, ...]) -> bytes."},
     {"write_rows", FAST(py_write_rows), "Write rows to a file: write_rows(descriptor, count, [part, ...])."},
+    {"track_events", FAST(msp_py_track_events), "Write events of Perfetto's trace; see perfetto_module.h."},
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "columns/nesting.h"
+#include "columns/perfetto.h"
 #include "columns/rows.h"
 #include "columns/slots.h"
 #include "file_format.h"
@@ -100,6 +101,104 @@ static void slots(size_t count) {
   free(to.flags);
 }
 
+static uint64_t varint(const uint8_t **from, const uint8_t *end) {
+  uint64_t value = 0;
+  for (int shift = 0; *from < end; shift += 7) {
+    uint8_t byte = *(*from)++;
+    value |= (uint64_t)(byte & 0x7f) << shift;
+    if (byte < 0x80) return value;
+  }
+  require(0, "half a number");
+  return 0;
+}
+
+/* Takes whole packets, counts them, and refuses further ones when it has taken as much as it may. */
+typedef struct {
+  int64_t packets, most;
+} counted;
+
+static bool take_packets(void *context, const uint8_t *bytes, size_t length) {
+  counted *to = context;
+  const uint8_t *end = bytes + length;
+  while (bytes < end) {
+    require(varint(&bytes, end) == 10, "a tag that is not that of a packet");
+    uint64_t size = varint(&bytes, end);
+    require(size <= (uint64_t)(end - bytes), "half a packet");
+    bytes += size;
+    ++to->packets;
+  }
+  return to->packets < to->most;
+}
+
+static void perfetto(int64_t count) {
+  static char long_text[3000];
+  memset(long_text, 'x', sizeof long_text);
+  const msp_text texts[] = {{"one", 3}, {"", 0}, {long_text, sizeof long_text}};
+  const msp_text_table tables[] = {{texts, 3}, {texts, 2}, {texts, 3}};
+  const msp_track places[] = {{1, {"", 0}}, {2, {long_text, 200}}};
+  uint32_t *track = room((size_t)count, sizeof *track), *name = room((size_t)count, sizeof *name);
+  uint32_t *category = room((size_t)count, sizeof *category), *event = room((size_t)count, sizeof *event);
+  int64_t *start = room((size_t)count, sizeof *start), *end = room((size_t)count, sizeof *end);
+  double *value = room((size_t)count, sizeof *value);
+  uint8_t *truth = room((size_t)count, 1);
+  for (int64_t i = 0; i < count; ++i) {
+    track[i] = i < count / 2 ? 0 : 1;
+    start[i] = i == 0 || track[i] != track[i - 1] ? random_below(9) : start[i - 1] + random_below(90);
+    end[i] = start[i] + random_below(300);
+    name[i] = random_below(3);
+    category[i] = random_below(2);
+    event[i] = (uint32_t)i;
+    truth[i] = (uint8_t)random_below(2);
+  }
+  const msp_argument arguments[] = {
+      {.kind = MSP_ARGUMENT_TEXT, .name = {"text", 4}, .table = 2, .values = name, .valid = truth},
+      {.kind = MSP_ARGUMENT_INTEGER, .name = {long_text, 500}, .values = end},
+      {.kind = MSP_ARGUMENT_TRUE, .name = {"true", 4}, .values = truth},
+  };
+  for (int kind = MSP_EVENT_SLICE; kind <= MSP_EVENT_COUNTER; ++kind) {
+    const msp_events events = {
+        .kind = (msp_event_kind)kind,
+        .count = count,
+        .track = track,
+        .start_ns = start,
+        .end_ns = kind == MSP_EVENT_SLICE ? end : NULL,
+        .value = kind == MSP_EVENT_COUNTER ? value : NULL,
+        .name = name,
+        .category = category,
+        .arguments = arguments,
+        .argument_count = kind == MSP_EVENT_COUNTER ? 0 : 3,
+        .tables = tables,
+        .table_count = 3,
+        .flow_count = count,
+        .flow_event = event,
+        .flow_id = end,
+        .flow_ends = truth,
+    };
+    msp_tracks tracks = {.tracks = places, .count = 2, .sequence = 100, .crossing_uuid = 1000, .stride = 1};
+    counted all = {.most = INT64_MAX}, few = {.most = 1};
+    require(msp_perfetto_write(&tracks, &events, take_packets, &all) == MSP_PERFETTO_DONE, "events that are refused");
+    int64_t per = kind == MSP_EVENT_SLICE ? 2 : 1;
+    /* a sequence begins with one packet, or with two where what crosses stands in it */
+    require(all.packets >= per * count + tracks.sequence - 100, "events that are missing");
+    require(all.packets <= per * count + 2 * (tracks.sequence - 100), "events that are too many");
+    if (count == 0) continue;
+    require(msp_perfetto_write(&tracks, &events, take_packets, &few) == MSP_PERFETTO_REFUSED, "no end to it");
+    uint32_t last = track[count - 1];
+    track[count - 1] = 2;
+    require(msp_perfetto_write(&tracks, &events, take_packets, &all) == MSP_PERFETTO_RANGE,
+            "a track that is not there");
+    track[count - 1] = last;
+  }
+  free(track);
+  free(name);
+  free(category);
+  free(event);
+  free(start);
+  free(end);
+  free(value);
+  free(truth);
+}
+
 /* usage: columns FOLDER ROUNDS SEED; the folder is not used */
 int main(int count, char **arguments) {
   if (count != 4) return 2;
@@ -108,6 +207,7 @@ int main(int count, char **arguments) {
     nest(random_below(500));
     rows(1 + random_below(500));
     slots(random_below(500));
+    perfetto(random_below(500));
   }
   return 0;
 }

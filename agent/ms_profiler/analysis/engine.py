@@ -1,12 +1,18 @@
 """Analyse result directories: what was recorded -> tables -> metrics -> artefacts, one directory after the other."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ms_profiler.analysis import cpus, inputs
 from ms_profiler.analysis.progress import Progress, Tell
+from ms_profiler.analysis.request import Request
 from ms_profiler.errors import DependencyError, StoreError, UsageError
+from ms_profiler.store import layout
+
+if TYPE_CHECKING:
+    from ms_profiler.analysis.measures import Measures
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ def analyse(
     progress: Tell | None = None,
     output: str | None = None,
     packed: bool = False,
+    forms: Collection[str] = (),
 ) -> list[Result]:
     """Analyse the recordings in `directories` and write the artefacts into each.
 
@@ -53,13 +60,15 @@ def analyse(
         progress: told how far it is.
         output: a directory that receives one of its own for each result, in place of these.
         packed: write the timelines of our own recordings with gzip.
+        forms: of the result besides those that the run itself asked for, see `Request`; tables as Parquet that are
+            there already are renewed in any case.
 
     Raises:
         StoreError: no directory holds anything that can be read.
         UsageError: `step_list` is not consecutive, or holds no step of the run.
         DependencyError: Polars is not installed.
     """
-    chosen = _consecutive(step_list)
+    asked = Request(_consecutive(step_list), output, pretty, packed, frozenset(forms))
     found = find(directories)
     cpus.limit_threads(max_processes)
     try:
@@ -69,7 +78,7 @@ def analyse(
     results: list[Result] = []
     for directory in found:
         try:
-            results.append(_analyse(directory, output, chosen, pretty, packed, progress))
+            results.append(_analyse(directory, asked, progress))
         except StoreError as error:
             if len(found) == 1:
                 raise
@@ -88,35 +97,51 @@ def find(directories: Sequence[str | os.PathLike[str]]) -> list[str]:
     return inputs.find([os.fspath(item) for item in directories])
 
 
-def _analyse(
-    path: str, output: str | None, chosen: list[int] | None, pretty: bool, packed: bool, tell: Tell | None
-) -> Result:
+def measured(path: str, chosen: list[int] | None = None, progress: Progress | None = None) -> "Measures":
+    """Return one run, read and measured.
+
+    Args:
+        path: of `find`.
+        chosen: the steps to keep to; None for all.
+        progress: told how far it is.
+
+    Raises:
+        StoreError: nothing in it can be read.
+        UsageError: the run has none of these steps.
+    """
     # Polars takes 0.2 s to import, which is for nothing when there is no such directory
     from ms_profiler.analysis.ledger import Ledger
     from ms_profiler.analysis.measures import measure
     from ms_profiler.analysis.readers import foreign, store
     from ms_profiler.analysis.thinning import thin
-    from ms_profiler.analysis.writers import ARTEFACTS, DERIVED, DERIVED_SECTIONS, SECTIONS, core
 
-    target = inputs.result(path, output)
     if inputs.kind(path) == inputs.Kind.STORE:
-        progress = Progress(path, tell)
-        recording = store.read(path, progress)
-        measures = measure(thin(recording, chosen, progress), chosen)
-        measures.target, measures.packed = target, packed
-        written = core.write_sections(SECTIONS, measures, pretty=pretty, progress=progress)
+        progress = progress or Progress(path, None)
+        return measure(thin(store.read(path, progress), chosen, progress), chosen)
+    return measure(foreign.read(path, Ledger(inputs.result(path)).ours), chosen)
+
+
+def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
+    from ms_profiler.analysis.ledger import Ledger
+    from ms_profiler.analysis.writers import ARTEFACTS, DERIVED, DERIVED_SECTIONS, SECTIONS, core, parquet
+
+    target = inputs.result(path, asked.output)
+    if os.path.isdir(os.path.join(target, layout.TABLES)):
+        asked = replace(asked, forms=asked.forms | {parquet.FORM})
+    progress = Progress(path, tell)
+    measures = measured(path, asked.steps, progress)
+    measures.target, measures.asked = target, asked
+    if inputs.kind(path) == inputs.Kind.STORE:
+        written = core.write_sections(SECTIONS, measures, pretty=asked.pretty, progress=progress)
         core.tidy(SECTIONS, measures, written)
         for artefact in ARTEFACTS:
-            core.write(artefact, measures, pretty=pretty)
+            core.write(artefact, measures, pretty=asked.pretty)
     else:
         ledger = Ledger(target)
-        recording = foreign.read(path, ledger.ours)
-        measures = measure(recording, chosen)
-        measures.target = target
-        ledger.write_sections(DERIVED_SECTIONS, measures, pretty=pretty)
+        ledger.write_sections(DERIVED_SECTIONS, measures, pretty=asked.pretty)
         for artefact in DERIVED:
-            ledger.write(artefact, measures, pretty=pretty)
-    counts = recording.counts
+            ledger.write(artefact, measures, pretty=asked.pretty)
+    counts = measures.recording.counts
     return Result(target, measures.finding.sentence, counts.describe(), slots=counts.slots)
 
 

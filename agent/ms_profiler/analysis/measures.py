@@ -27,6 +27,7 @@ from ms_profiler.analysis.metrics import (
 from ms_profiler.analysis.metrics.kernels import by_type
 from ms_profiler.analysis.readers import memory as memory_reader
 from ms_profiler.analysis.readers import pipelines as pipeline_reader
+from ms_profiler.analysis.request import Request
 from ms_profiler.analysis.sections import Section, sections
 from ms_profiler.errors import UsageError
 from ms_profiler.store.format import CATEGORY_FINE, Category
@@ -52,8 +53,8 @@ class Measures:
         memory: `tables.MEMORY`, where it was asked for.
         pipelines: dataset pipelines whose operators were watched, the one with the most samples first.
         run_ns: from the first to the last record.
-        packed: write timelines with gzip.
         target: the directory that receives what is derived; that of the recording by default.
+        asked: what is asked of this analysis.
         written: digests of the files that were derived from another tool's result, by path in `target`.
         kept: paths there where a file of somebody else stands in place of a derived one.
         section_count: sections that were written.
@@ -82,7 +83,7 @@ class Measures:
     cost: dict[str, Any]
     run_ns: int
     target: str = ""
-    packed: bool = False
+    asked: Request = field(default_factory=Request)
     written: dict[str, str] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     section_count: int = 1
@@ -96,11 +97,26 @@ class Measures:
     def _operators_compute(self) -> bool:
         return host_operators.compute(self.recording) and not self.stream.decides
 
+    @property
+    def forms(self) -> frozenset[str]:
+        """Return the forms of the result that the run or this analysis asks for."""
+        own = () if self.recording.foreign else self.recording.info.options.get("export_type") or ()
+        return self.asked.forms | frozenset(own)
+
     def sections(self) -> Iterator[Section]:
         """Yield the sections of the run."""
         for section in sections(self.recording, self.spans, self.steps.table, self.chosen is not None):
             cut = self.recording.again is not None and self._operators_compute
             yield replace(section, operators=host_operators.calls_in(section) if cut else self.host_operators)
+
+    @cached_property
+    def drawn(self) -> pl.Series:
+        """Return the row in `spans` of each span of the recording, null for those outside of the chosen steps."""
+        spans = self.recording.spans
+        inside = pl.repeat(True, spans.height, eager=True)
+        if self.chosen is not None:
+            inside = spans.select(_touches(self.steps)).to_series()
+        return pl.select(pl.when(inside).then(inside.cast(pl.UInt32).cum_sum() - 1)).to_series()
 
     @property
     def states(self) -> pl.DataFrame:
@@ -132,7 +148,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         used = steps.restrict(used, chosen)
         if used.table.is_empty():
             raise UsageError(f"{recording.directory} has none of the steps {chosen[0]} to {chosen[-1]}.")
-        spans = _within(spans, used)
+        spans = spans.filter(_touches(used))
     pieces = phases.pieces(spans, used)
     times = phases.by_step(pieces)
     compiled = phases.compiling(times)
@@ -195,10 +211,10 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     return measures
 
 
-def _within(spans: pl.DataFrame, used: steps.Steps) -> pl.DataFrame:
-    """Keep the spans that touch the time from the first to the last chosen step."""
+def _touches(used: steps.Steps) -> pl.Expr:
+    """Tell which spans touch the time from the first to the last chosen step."""
     start, end = _least(used.table["start_ns"]), _most(used.table["end_ns"])
-    return spans.filter(pl.col("start_ns") < end, pl.col("end_ns") > start)
+    return (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
 
 
 def _least(times: pl.Series) -> int:

@@ -18,6 +18,8 @@ COMMANDS = {
     "options": "ms_profiler.cli.options",
     "analyse": "ms_profiler.cli.analyse",
     "summary": "ms_profiler.cli.summary",
+    "sql": "ms_profiler.cli.sql",
+    "tables": "ms_profiler.cli.tables",
 }
 ALIASES = {"analyze": "analyse"}
 

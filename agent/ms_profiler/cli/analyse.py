@@ -24,6 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step-list", type=_steps, metavar="N,N|N-M", help="keep to these consecutive steps")
     parser.add_argument("--output", metavar="DIR", help="write below this directory, not into the results themselves")
     parser.add_argument("--gzip", action="store_true", help="pack the timelines of recordings: Perfetto reads them so")
+    parser.add_argument(
+        "--export",
+        action="append",
+        choices=("parquet",),
+        default=[],
+        help="write all tables besides (`ms-profiler tables` lists them), as Parquet into the folder TABLES",
+    )
     parser.add_argument("--pretty", action="store_true", help="format JSON for people")
     parser.add_argument("--max-process-number", type=int, metavar="N", help="use N processors at most")
     parser.add_argument(
@@ -47,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
         progress=progress,
         output=args.output,
         packed=args.gzip,
+        forms=args.export,
     )
     if progress is not None:
         progress.clear()

@@ -1,26 +1,23 @@
 """`ms-profiler options`: list every option, on the terminal or into a document."""
 
 import argparse
-import os
 import textwrap
 from collections.abc import Sequence
 
 from ms_profiler import options
-from ms_profiler.errors import UsageError
+from ms_profiler.cli.document import Marks
 
 NAME = "options"
 HELP = "list the options of MS_PROFILER_OPTIONS"
 
-BEGIN = "<!-- options:begin -->"
-END = "<!-- options:end -->"
+MARKS = Marks("options")
+BEGIN, END = MARKS.begin, MARKS.end
 HEADINGS = ("Option and old names", "Type", "Default", "Meaning")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument(
-        "--write", metavar="FILE", help=f"replace what stands between {BEGIN} and {END} in a Markdown file"
-    )
+    parser.add_argument("--write", metavar="FILE", help=f"replace what stands between {MARKS} in a Markdown file")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,19 +29,7 @@ def run(args: argparse.Namespace) -> int:
     if args.write is None:
         print(listing(), end="")
         return 0
-    try:
-        with open(args.write, encoding="utf-8") as stream:
-            before = stream.read()
-        after = rewritten(before)
-        if after != before:
-            temporary = f"{args.write}.{os.getpid()}.tmp"
-            with open(temporary, "w", encoding="utf-8") as stream:
-                stream.write(after)
-            os.replace(temporary, args.write)
-    except OSError as reason:
-        raise UsageError(f"Cannot rewrite {args.write}: {reason.strerror}.") from None
-    except ValueError:
-        raise UsageError(f"{args.write} has no lines {BEGIN} and {END}.", "Add both where the table goes.") from None
+    MARKS.write(args.write, table())
     return 0
 
 
@@ -69,5 +54,4 @@ def rewritten(document: str) -> str:
     Raises:
         ValueError: the marks are not there.
     """
-    start = document.index(BEGIN) + len(BEGIN)
-    return f"{document[:start]}\n{table()}{document[document.index(END, start) :]}"
+    return MARKS.rewritten(document, table())

@@ -4,6 +4,7 @@
         profiler_info_{rank}.json  profiler_metadata.json  summary.json
         ASCEND_PROFILER_OUTPUT/    what other tools read; a long timeline goes on in msprof_slice_{number}.json
         KINETO/                    the timeline in the form of PyTorch's profiler, where it was asked for
+        TABLES/                    tables as Parquet, where they were asked for
         FRAMEWORK/                 the store: raw data, kept
             run_info.json          options, rank, hooks, reasons, state of the run
             process_{pid}/         one per process that recorded: the job and its fork children
@@ -30,6 +31,7 @@ TORCH_SUFFIX: Final = "_ascend_pt"
 FRAMEWORK: Final = "FRAMEWORK"
 OUTPUT: Final = "ASCEND_PROFILER_OUTPUT"
 KINETO: Final = "KINETO"
+TABLES: Final = "TABLES"
 LOGS: Final = "logs"
 
 RUN_INFO: Final = "run_info.json"
@@ -37,6 +39,7 @@ PROCESS_INFO: Final = "process_info.json"
 SUMMARY: Final = "summary.json"
 METADATA: Final = "profiler_metadata.json"
 TRACE_VIEW: Final = "trace_view.json"
+PERFETTO_TRACE: Final = "trace.pftrace"
 OVERLAP_ANALYSIS: Final = "overlap_analysis.json"
 STEP_TRACE_TIME: Final = "step_trace_time.csv"
 DATASET: Final = "dataset.csv"
@@ -72,6 +75,11 @@ def profiler_info(rank: int) -> str:
 def trace_slice(number: int) -> str:
     """Return the name of one section of a timeline after the first: one of those that MindStudio Insight looks for."""
     return f"msprof_slice_{number}.json"
+
+
+def table(name: str) -> str:
+    """Return the name of a table as Parquet."""
+    return f"{name}.parquet"
 
 
 def kineto_trace(rank: int) -> str:

@@ -1,13 +1,16 @@
 """What both kinds of `Columns` can do."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
 
 import polars as pl
 
 from ms_profiler.store import format as fmt
+
+if TYPE_CHECKING:
+    from ms_profiler.analysis.columns.track_events import Place, TrackEvents
 
 #: what `Columns.slots` returns: the fields of a slot, and the number of the thread that wrote it
 SLOTS = pl.Schema(
@@ -133,4 +136,16 @@ class Columns(Protocol):
             stream: a file, or what takes bytes in place of one.
             count: of rows.
             parts: of a row.
+        """
+
+    def track_events(self, to: Callable[[bytes], object], place: "Place", events: "TrackEvents") -> int:
+        """Write events of Perfetto's trace, and return the number of the next sequence of packets that is free.
+
+        A track is a sequence of its own; its first packet holds the defaults of the others, and times are deltas. A
+        slice that would cross one that is open goes to the first further track of its lane where it does not.
+
+        Args:
+            to: takes the bytes.
+            place: where the events stand.
+            events: all of them.
         """

@@ -1,6 +1,6 @@
 """Columns by our extension; the only importer of `ms_profiler._columns`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import BufferedWriter, FileIO
 from typing import Any, BinaryIO, Final
 
@@ -8,6 +8,7 @@ import polars as pl
 
 from ms_profiler import _columns
 from ms_profiler.analysis.columns.base import Choice, Integer, Part
+from ms_profiler.analysis.columns.track_events import Argument, Place, TrackEvents
 
 _NO_PARENT: Final = 2**32 - 1
 
@@ -51,6 +52,44 @@ class NativeColumns:
             return
         stream.flush()
         _columns.write_rows(stream.fileno(), count, [_part(part) for part in parts])
+
+    def track_events(self, to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
+        """See `Columns.track_events`."""
+        if events.track.is_empty():
+            return place.sequence
+        flows = events.flows
+        return _columns.track_events(
+            to,
+            (
+                int(events.kind),
+                place.base_ns,
+                place.sequence,
+                place.crossing_uuid,
+                place.stride,
+                int(place.further),
+            ),
+            [(track.uuid, track.crossing) for track in place.tracks],
+            events.tables,
+            (
+                _column(events.track),
+                _column(events.start_ns),
+                None if events.end_ns is None else _column(events.end_ns),
+                None if events.value is None else _column(events.value),
+                None if events.name is None else _column(events.name.index.cast(pl.UInt32)),
+                None if events.category is None else _column(events.category.index.cast(pl.UInt32)),
+            ),
+            [(name.encode(), *_argument(events, part)) for name, part in events.arguments.items()],
+            (_column(flows["event"]), _column(flows["id"]), _column(flows["ends"].cast(pl.UInt8))),
+        )
+
+
+def _argument(events: TrackEvents, part: Argument) -> tuple[int | bool | None, object]:
+    """Return what an argument is, and its column."""
+    if isinstance(part, Choice):
+        return events.table_of(part), _column(part.index.cast(pl.UInt32))
+    if isinstance(part, Integer):
+        return None, _column(part.values.cast(pl.Int64))
+    return True, _column(part.values.cast(pl.UInt8))
 
 
 def _frame(capsules: object) -> pl.DataFrame:

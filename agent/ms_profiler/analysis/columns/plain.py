@@ -1,11 +1,13 @@
 """Columns by Polars alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final
 
 import polars as pl
 
+from ms_profiler.analysis.columns import perfetto
 from ms_profiler.analysis.columns.base import NO_THREAD, SLOT_SIZE, SLOTS, Choice, Integer, Part
+from ms_profiler.analysis.columns.track_events import Place, TrackEvents
 from ms_profiler.store.format import Kind
 
 #: what fits into the column
@@ -74,6 +76,10 @@ class PlainColumns:
     def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
         """See `Columns.write_rows`."""
         stream.write(self.rows(count, parts))
+
+    def track_events(self, to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
+        """See `Columns.track_events`."""
+        return perfetto.write(to, place, events)
 
 
 def _texts(part: Part) -> list[pl.Expr]:

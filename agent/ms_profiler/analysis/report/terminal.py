@@ -272,7 +272,7 @@ def _cost(cost: dict[str, Any]) -> str:
 def _files(directory: str) -> list[str]:
     return [
         directory,
-        f"{layout.OUTPUT}/{layout.TRACE_VIEW}: MindStudio Insight, https://ui.perfetto.dev, chrome://tracing",
+        f"{layout.OUTPUT}/{layout.TRACE_VIEW}: MindStudio Insight; {layout.PERFETTO_TRACE} beside it: https://ui.perfetto.dev",
         f"{layout.OUTPUT}: msprof-analyze and spreadsheets; {layout.SUMMARY}: this page for programs",
     ]
 

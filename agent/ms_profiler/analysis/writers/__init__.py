@@ -13,6 +13,8 @@ from ms_profiler.analysis.writers import (
     op_statistic,
     operator_details,
     overlap_analysis,
+    parquet,
+    perfetto_trace,
     pipeline_raw,
     pipeline_summary,
     profiler_info,
@@ -22,7 +24,7 @@ from ms_profiler.analysis.writers import (
 )
 
 #: what is written section by section, before everything else
-SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, kineto_trace, kernel_details)
+SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, perfetto_trace, kineto_trace, kernel_details)
 
 #: what an analysis writes besides, in this order: a summary is there only when everything else is
 ARTEFACTS: tuple[core.Writer, ...] = (
@@ -37,17 +39,19 @@ ARTEFACTS: tuple[core.Writer, ...] = (
     pipeline_raw,
     pipeline_summary.CSV,
     pipeline_summary.JSON,
+    *parquet.WRITERS,
     profiler_info,
     metadata,
     summary,
 )
 
 #: what an analysis derives from the result of another tool, where that does not have it; the summary last
-DERIVED_SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, kernel_details)
+DERIVED_SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, perfetto_trace, kernel_details)
 DERIVED: tuple[core.Writer, ...] = (
     overlap_analysis,
     step_trace_time,
     op_statistic,
     api_statistic,
+    *parquet.WRITERS,
     summary,
 )

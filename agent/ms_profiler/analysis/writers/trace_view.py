@@ -18,16 +18,16 @@ import polars as pl
 
 from ms_profiler.analysis.columns import Choice, Integer, Microseconds, Texts
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import host_operators, intervals, overlap, scopes
+from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers import json_lines
-from ms_profiler.analysis.writers.communication import by_call
 from ms_profiler.analysis.writers.core import PACKED
+from ms_profiler.analysis.writers.drawing import Drawing
 from ms_profiler.analysis.writers.json_lines import CHUNK, Lines, lines
-from ms_profiler.analysis.writers.lanes import CALLS, COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS, Lanes
+from ms_profiler.analysis.writers.lanes import CALLS, COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag
 
@@ -50,13 +50,13 @@ def applies(measures: Measures) -> bool:
 def part(measures: Measures, number: int) -> str:
     """Return where a section goes."""
     name = layout.trace_slice(number) if number else layout.TRACE_VIEW
-    return os.path.join(layout.OUTPUT, name + PACKED * measures.packed)
+    return os.path.join(layout.OUTPUT, name + PACKED * measures.asked.packed)
 
 
 def write(measures: Measures, section: Section, stream: BinaryIO, *, pretty: bool) -> None:
     """Write a section, a line an event: the first one has everything but operators and modules of the others."""
     rows = _Rows(measures, section)
-    first, *others = rows.lanes.metadata()
+    first, *others = rows.drawing.lanes.metadata()
     stream.write(b"[\n")
     json_lines.write(chain([json_lines.texts(others)], rows.all()), first, stream, pretty=pretty)
     stream.write(b"]\n")
@@ -66,36 +66,32 @@ class _Rows:
     """The events of a section as lines of JSON."""
 
     def __init__(self, measures: Measures, section: Section) -> None:
-        self.measures, self.section = measures, section
-        main = measures.stream.table.filter(pl.col("process") == measures.steps.process)
-        self.scopes = scopes.runs(main, measures.stream.names)
-        self.lanes = Lanes.of(measures, self.scopes["depth"].n_unique())
+        self.measures = measures
+        self.drawing = Drawing(measures, section)
         self.names = json_lines.quoted(measures.recording.names)
-        self.places = _Places(self.lanes.threads, _THREAD)
-        self.kernel_places = _Places(self.lanes.kernels, _LANE)
-        self.steps = measures.steps.recorded
-        self.step_texts = Texts(f',"step":{number}' for number in self.steps["number"])
+        self.places = _Places(self.drawing.lanes.threads, _THREAD)
+        self.kernel_places = _Places(self.drawing.lanes.kernels, _LANE)
+        self.step_texts = Texts(f',"step":{number}' for number in self.drawing.steps["number"])
 
     def all(self) -> Iterator[Lines]:
         """Yield all events in pieces."""
-        if self.section.first:
+        if self.drawing.section.first:
             yield self._steps()
             yield self._overlap()
-        for spans in self.section.spans.iter_slices(CHUNK):
+        for spans in self.drawing.spans.iter_slices(CHUNK):
             yield self._spans(spans)
         yield self._ties()
-        if self.section.first:
+        if self.drawing.section.first:
             yield from self._whole()
 
     def _whole(self) -> Iterator[Lines]:
         """Yield what is not cut."""
-        recording = self.measures.recording
         yield self._spans(
-            recording.instants.with_columns(
+            self.drawing.instants.with_columns(
                 start_ns="time_ns", end_ns="time_ns", flags=pl.lit(0, pl.UInt8), unfinished=pl.lit(False)
             )
         )
-        yield self._counters(recording.counters)
+        yield self._counters(self.drawing.counters)
         yield from self._kernels()
         yield self._communication()
 
@@ -118,7 +114,11 @@ class _Rows:
 
     def _ties(self) -> Lines:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
-        flows = host_operators.flows(self.section.operators)
+        spans, ties = self.drawing.spans.select("process", "thread", "start_ns"), self.drawing.ties
+        flows = pl.concat(
+            spans[ties[side]].with_columns(ties["id"], end=pl.lit(end))
+            for end, side in (("s", "source"), ("f", "target"))
+        )
         return lines(
             flows.height,
             '{"ph":',
@@ -131,10 +131,10 @@ class _Rows:
         )
 
     def _step_of(self, times: pl.Series) -> Choice:
-        return self.step_texts.at(intervals.locate(times, self.steps))
+        return self.step_texts.at(intervals.locate(times, self.drawing.steps))
 
     def _steps(self) -> Lines:
-        table = self.measures.steps.recorded
+        table = self.drawing.steps
         # msprof-analyze takes a step that begins where the last one ends for a part of it: a nanosecond is between them
         touches = table["end_ns"] == table["start_ns"].shift(-1)
         lengths = table["duration_ns"] - touches.fill_null(False).cast(pl.Int64)
@@ -150,7 +150,7 @@ class _Rows:
         )
 
     def _overlap(self) -> Lines:
-        table = overlap.lanes(self.measures.states)
+        table = self.drawing.overlap
         tids = {name: f'{name}","pid":{OVERLAP},"tid":{tid},"ts":"' for tid, name in enumerate(OVERLAP_LANES)}
         rows = table["lane"].replace_strict(list(tids), range(len(tids)), return_dtype=pl.UInt32)
         return lines(
@@ -184,7 +184,7 @@ class _Rows:
         types = json_lines.quoted(stream.names["type"])
         cores = Texts(stream.names["core"].replace({HOST_CPU: "HostCpuOps"}))
         modules, shapes = _argument("module", stream.texts), _argument("shapes", stream.texts)
-        for kernels in stream.table.with_row_index("id").iter_slices(CHUNK):
+        for kernels in self.drawing.kernels.iter_slices(CHUNK):
             yield lines(
                 kernels.height,
                 '{"ph":"X","name":',
@@ -223,7 +223,7 @@ class _Rows:
             )
 
     def _scopes(self) -> Lines:
-        table = self.scopes
+        table = self.drawing.scopes
         return lines(
             table.height,
             '{"ph":"X","name":',
@@ -239,16 +239,15 @@ class _Rows:
 
     def _communication(self) -> Lines:
         """Return the exchanges with other ranks, a lane a group, from which msprof-analyze counts them."""
-        table = self.measures.calls
-        names = table["operation"].to_list()
-        if self.measures.recording.device is None:
-            names = [call["name"].rpartition("@")[0] for call in by_call(self.measures)]
-        groups = {group: f',"pid":{COMMUNICATION},"tid":{tid},"ts":"' for tid, group in enumerate(self.lanes.groups)}
+        table = self.drawing.communication
+        groups = {
+            group: f',"pid":{COMMUNICATION},"tid":{tid},"ts":"' for tid, group in enumerate(self.drawing.lanes.groups)
+        }
         rows = table["group"].replace_strict(list(groups), range(len(groups)), return_dtype=pl.UInt32)
         return lines(
             table.height,
             '{"ph":"X","name":',
-            json_lines.distinct(pl.Series(names, dtype=pl.String)),
+            json_lines.distinct(table["name"]),
             Texts(groups.values()).at(rows),
             Microseconds(table["start_ns"]),
             '","dur":"',

@@ -1,0 +1,201 @@
+"""The content of the tables that can be asked for: columns of the analysis under the names of the catalogue."""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.store.format import Category, Flag, StepSource
+
+
+def spans(measures: Measures) -> pl.DataFrame:
+    """Return the spans."""
+    spans, recording = measures.spans, measures.recording
+    return spans.with_row_index("id").with_columns(
+        *_texts(name=(recording.names, spans["name"])),
+        _category(spans),
+        _thread(measures, spans),
+        *_times(),
+        pl.col("self_ns").alias("self"),
+        _step_at(measures, spans["start_ns"]),
+        measures.drawn.gather(spans["parent"]).alias("parent"),
+        raised=pl.col("flags") & Flag.RAISED != 0,
+        abandoned=pl.col("flags") & Flag.ABANDONED != 0,
+    )
+
+
+def kernels(measures: Measures) -> pl.DataFrame:
+    """Return the kernels that were kept."""
+    kernels, stream = measures.stream.table, measures.stream
+    row = kernels["kernel"]
+    bounds = pl.Series([bound.name.lower() for bound in sorted(Bound)])
+    return kernels.with_columns(
+        *_texts(
+            name=(stream.names["full_name"], row),
+            type=(stream.names["type"], row),
+            core=(stream.names["core"], row),
+            module=(stream.texts, kernels["module"]),
+            shapes=(stream.texts, kernels["shapes"]),
+            bound=(bounds, kernels["bound"]),
+            part=(_PARTS, kernels["part"]),
+        ),
+        pl.col("lane").alias("stream"),
+        pl.col("start_ns").alias("start"),
+        (pl.col("start_ns") + pl.col("duration_ns")).alias("stop"),
+        pl.col("duration_ns").alias("dur"),
+        pl.col("wait_ns").alias("wait"),
+        measures.steps.table["number"].gather(kernels["step"]).alias("step"),
+        measures.drawn.gather(kernels["launch"]).alias("span"),
+    )
+
+
+def steps(measures: Measures) -> pl.DataFrame:
+    """Return the steps."""
+    steps = measures.steps.table
+    sources = {int(source): source.name.lower() for source in StepSource}
+    return steps.with_columns(
+        pl.col("number").alias("step"),
+        _thread(measures, steps),
+        *_times(),
+        pl.col("source").replace_strict(sources, return_dtype=pl.String),
+    )
+
+
+def phases(measures: Measures) -> pl.DataFrame:
+    """Return the recorded steps cut by phase."""
+    return measures.pieces.with_columns(*_times(), _step_of(measures, measures.pieces["step"]))
+
+
+def states(measures: Measures) -> pl.DataFrame:
+    """Return the recorded steps cut by state."""
+    return measures.states.with_columns(*_times(), _step_of(measures, measures.states["step"]))
+
+
+def communication(measures: Measures) -> pl.DataFrame:
+    """Return the exchanges with other ranks."""
+    calls = measures.calls
+    return calls.with_columns(
+        pl.col("operation").alias("name"),
+        pl.col("group").alias("ranks"),
+        *_times(),
+        _step_of(measures, calls["step"]),
+    )
+
+
+def instants(measures: Measures) -> pl.DataFrame:
+    """Return the instants."""
+    instants = measures.recording.instants
+    return instants.with_columns(
+        *_texts(name=(measures.recording.names, instants["name"])),
+        _category(instants),
+        _thread(measures, instants),
+        pl.col("time_ns").alias("time"),
+        _step_at(measures, instants["time_ns"]),
+    )
+
+
+def counters(measures: Measures) -> pl.DataFrame:
+    """Return the counters."""
+    counters = measures.recording.counters
+    return counters.with_columns(
+        *_texts(name=(measures.recording.names, counters["name"])),
+        _thread(measures, counters),
+        pl.col("time_ns").alias("time"),
+    )
+
+
+def memory(measures: Measures) -> pl.DataFrame:
+    """Return what the allocator held."""
+    return measures.memory.with_columns(pl.col("time_ns").alias("time"))
+
+
+def processes(measures: Measures) -> pl.DataFrame:
+    """Return the processes."""
+    return measures.recording.processes.with_columns(pl.col("first_ns").alias("start"), pl.col("last_ns").alias("stop"))
+
+
+def threads(measures: Measures) -> pl.DataFrame:
+    """Return the threads."""
+    threads = measures.recording.threads
+    return threads.with_columns(_thread(measures, threads), pl.col("thread_name").alias("name"))
+
+
+def calls(measures: Measures) -> pl.DataFrame:
+    """Return the calls of the driver."""
+    device = measures.recording.device
+    calls = pl.DataFrame(schema=tables.DRIVER_CALLS) if device is None else device.calls
+    return calls.with_columns(*_times())
+
+
+def span_sums(measures: Measures) -> pl.DataFrame:
+    """Return the sums of all spans, the largest first."""
+    sums = measures.sums
+    summed = sums.with_columns(
+        *_texts(name=(measures.recording.names, sums["name"])),
+        _category(sums),
+        *(pl.col(f"{name}_ns").alias(name) for name in ("total", "self", "min", "max")),
+    )
+    return summed.sort("total", "name", "category", descending=[True, False, False])
+
+
+def kernel_sums(measures: Measures) -> pl.DataFrame:
+    """Return the sums of all kernels, the largest first."""
+    sums, stream = measures.stream.sums, measures.stream
+    summed = sums.with_columns(
+        *_texts(
+            name=(stream.names["full_name"], sums["kernel"]),
+            type=(stream.names["type"], sums["kernel"]),
+            module=(stream.texts, sums["module"]),
+            part=(_PARTS, sums["part"]),
+        ),
+        *(pl.col(f"{name}_ns").alias(name) for name in ("total", "min", "max")),
+    )
+    keys = ["total", "name", "module", "part"]
+    return summed.sort(*keys, "bound", descending=[True, False, False, False, False])
+
+
+def _texts(**columns: tuple[pl.Series, pl.Series]) -> list[pl.Series]:
+    """Return columns of text: by name, the texts and the row of each."""
+    return [texts.gather(row).alias(name) for name, (texts, row) in columns.items()]
+
+
+def _times() -> list[pl.Expr]:
+    return [
+        pl.col("start_ns").alias("start"),
+        pl.col("end_ns").alias("stop"),
+        (pl.col("end_ns") - pl.col("start_ns")).alias("dur"),
+    ]
+
+
+def _category(table: pl.DataFrame) -> pl.Series:
+    return _CATEGORIES.gather(table["category"]).alias("category")
+
+
+def _thread(measures: Measures, table: pl.DataFrame) -> pl.Series:
+    """Return the operating system's number of the thread of each row, null where it is not known."""
+    by = ["process", "thread"]
+    known = measures.recording.threads.filter(pl.col("native_tid") > 0).select(*by, "native_tid")
+    found = table.select(by).join(known, on=by, how="left", maintain_order="left")
+    return found["native_tid"].alias("thread")
+
+
+def _step_at(measures: Measures, times: pl.Series) -> pl.Series:
+    recorded = measures.steps.recorded
+    return recorded["number"].gather(intervals.locate(times, recorded)).alias("step")
+
+
+def _step_of(measures: Measures, rows: pl.Series) -> pl.Series:
+    return measures.steps.table["number"].gather(rows).alias("step")
+
+
+def _category_name(number: int) -> str:
+    known = number in Category.__members__.values()
+    return (Category(number) if known else Category.OTHER).name.lower()
+
+
+_CATEGORIES: Final = pl.Series([_category_name(number) for number in range(256)])
+_PARTS: Final = pl.Series([part.name.lower() if part else None for part in Part], dtype=pl.String)

@@ -1,0 +1,103 @@
+"""What is drawn of a run and where, whatever form the timeline takes."""
+
+from functools import cached_property
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import host_operators, overlap, scopes
+from ms_profiler.analysis.sections import Section
+from ms_profiler.analysis.writers.communication import by_call
+from ms_profiler.analysis.writers.lanes import Lanes
+from ms_profiler.store.format import Category
+
+#: what tells a span from others
+_KEYS: Final = ["process", "thread", "category", "name", "start_ns", "end_ns"]
+
+
+class Drawing:
+    """The rows of one section of a timeline; what is not cut is drawn with the first one.
+
+    Attributes:
+        measures: of the run.
+        section: of the run.
+        scopes: of `scopes.runs`, a lane a depth.
+        lanes: all there are.
+        steps: `number`, `start_ns`, `end_ns`, `duration_ns`, in the lane of the steps.
+        spans: `tables.UNNESTED`, in the lanes of their threads.
+        instants: `tables.INSTANTS`, in the lanes of their threads.
+        counters: `tables.COUNTERS`, beside the lanes of their threads.
+        kernels: `tables.KERNELS`, in their own lanes, with `id`, the number of the flow to each.
+    """
+
+    def __init__(self, measures: Measures, section: Section) -> None:
+        self.measures, self.section = measures, section
+        main = measures.stream.table.filter(pl.col("process") == measures.steps.process)
+        self.scopes = scopes.runs(main, measures.stream.names)
+        self.lanes = Lanes.of(measures, self.scopes["depth"].n_unique())
+        self.steps = measures.steps.recorded
+        self.spans = section.spans
+        self.instants = measures.recording.instants
+        self.counters = measures.recording.counters
+        self.kernels = measures.stream.table.with_row_index("id")
+
+    @cached_property
+    def overlap(self) -> pl.DataFrame:
+        """Return when which lane of the overlap analysis shows something: `lane`, `start_ns`, `end_ns`."""
+        return overlap.lanes(self.measures.states)
+
+    @cached_property
+    def communication(self) -> pl.DataFrame:
+        """Return the exchanges with other ranks: `name`, `group`, which has a lane, `start_ns`, `end_ns`, `bytes`."""
+        calls = self.measures.calls
+        names = calls["operation"].to_list()
+        if self.measures.recording.device is None:
+            names = [call["name"].rpartition("@")[0] for call in by_call(self.measures)]
+        return calls.select(pl.Series("name", names, dtype=pl.String), "group", "start_ns", "end_ns", "bytes")
+
+    @cached_property
+    def ties(self) -> pl.DataFrame:
+        """Return the flows from operators to their gradients: `id`, and the rows `source` and `target` of the spans.
+
+        Their numbers follow those of the flows to kernels, and those of the sections before.
+        """
+        operators = self.section.operators.filter(pl.col("arg") > 0)
+        pairs = host_operators.ties(operators)
+        return pairs.select(
+            id=pl.col("forward").cast(pl.Int64) + self.kernels.height + self.section.before,
+            source=self._rows(operators, pairs["forward"]),
+            target=self._rows(operators, pairs["backward"]),
+        )
+
+    @cached_property
+    def launched(self) -> pl.DataFrame:
+        """Return the kernels that flows lead to: `id`, `launch` as in `tables.KERNELS`, and `target`, their row."""
+        known = self.kernels.with_row_index("target").filter(pl.col("launch").is_not_null())
+        drawn = self.measures.drawn.gather(known["launch"]).is_not_null()
+        return known.filter(drawn).select("id", "launch", "target")
+
+    @cached_property
+    def launches(self) -> pl.DataFrame:
+        """Return where these flows begin: `id`, and `source`, the row of the spans."""
+        launch = self.launched["launch"]
+        if self.measures.recording.again is None:
+            rows = self.measures.drawn.gather(launch)
+        else:
+            rows = self._found(self.measures.recording.spans[launch])
+        return self.launched.select("id", source=rows).drop_nulls()
+
+    def _rows(self, operators: pl.DataFrame, chosen: pl.Series) -> pl.Series:
+        """Return the rows of the spans of some of the operators that have a number of autograd's."""
+        if self.measures.recording.again is not None:
+            return self._found(operators[chosen])
+        numbered = (pl.col("category") == Category.OP) & (pl.col("arg") > 0)
+        return self.spans.select(pl.arg_where(numbered)).to_series().gather(chosen)
+
+    def _found(self, wanted: pl.DataFrame) -> pl.Series:
+        """Return the row of the spans of each one that is wanted, null where it is in another section."""
+        if wanted.is_empty():
+            return pl.Series("row", dtype=pl.UInt32)
+        known = self.spans.select(_KEYS).with_row_index("row")
+        joined = wanted.select(_KEYS).with_row_index("place").join(known, on=_KEYS, how="left", maintain_order="left")
+        return joined.unique("place", keep="first", maintain_order=True)["row"]

@@ -1,0 +1,268 @@
+"""trace.pftrace: the timeline as Perfetto's own protobuf trace, for https://ui.perfetto.dev and trace_processor.
+
+The same events as in `trace_view.json`, whose times are text for MindStudio Insight: Perfetto reads them as doubles, of
+which two may be 256 ns apart at today's date, so that kernels stand in each other that ran one after the other. Here
+times are whole nanoseconds since the epoch. Slices of a track always nest: what crosses goes to a further track of the
+same name. The category of a span is its own (`op`, `module`, `data`, ...), arguments are debug annotations, a flow has
+the number it has in `trace_view.json`, and a step ends where the next one begins. All of a run is in one file, however
+long it is; modules and operators of its later sections stand on further tracks too. The format: protos/perfetto/trace
+in github.com/google/perfetto, and https://perfetto.dev/docs/reference/synthetic-track-event.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import BinaryIO, Final
+
+import polars as pl
+
+from ms_profiler.analysis.columns import COLUMNS, Choice, Integer, Texts
+from ms_profiler.analysis.columns.track_events import FLOWS, Argument, EventKind, Place, TrackEvents, Truth
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.kernels import HOST_CPU
+from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.sections import COUNT, Section
+from ms_profiler.analysis.writers.drawing import Drawing
+from ms_profiler.analysis.writers.lanes import COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS
+from ms_profiler.analysis.writers.tracks import CROSSING, SEQUENCE, Tracks
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category, Flag
+
+_NO_FLOWS: Final = pl.DataFrame(schema=FLOWS).rename({"event": "row"})
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    return os.path.join(layout.OUTPUT, layout.PERFETTO_TRACE)
+
+
+def applies(measures: Measures) -> bool:
+    """Tell that there always is a timeline."""
+    return True
+
+
+def part(measures: Measures, number: int) -> str:
+    """Return where a section goes: there is one file."""
+    return path(measures)
+
+
+def write(measures: Measures, section: Section, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write the events of a section; what describes their tracks goes before the first one."""
+    events = _Events(Drawing(measures, section))
+    whole = section.first and section.last
+    place = Place(
+        events.tracks.all,
+        events.base_ns,
+        sequence=SEQUENCE + 1 + section.number,
+        stride=1 if whole else COUNT,
+        crossing_uuid=CROSSING,
+        # the slices of another section may be open still
+        further=not section.first,
+    )
+    if section.first:
+        stream.write(events.tracks.descriptors)
+    for layer in events.all():
+        place = replace(place, sequence=COLUMNS.track_events(stream.write, place, layer))
+
+
+class _Events:
+    """The events of a section as they stand on tracks."""
+
+    def __init__(self, drawing: Drawing) -> None:
+        self.drawing = drawing
+        self.tracks = Tracks(drawing.lanes)
+        self.counters = self.tracks.add_counters(drawing.counters, drawing.measures.recording.names)
+        self.names = Texts(drawing.measures.recording.names)
+        starts = [
+            *(table["start_ns"] for table in (drawing.steps, drawing.overlap, drawing.spans, drawing.kernels)),
+            *(table["start_ns"] for table in (drawing.scopes, drawing.communication)),
+            *(table["time_ns"] for table in (drawing.instants, drawing.counters)),
+        ]
+        self.base_ns = min((int(str(least)) for times in starts if (least := times.min()) is not None), default=0)
+
+    def all(self) -> Iterator[TrackEvents]:
+        """Yield all events; where a flow begins before where it ends."""
+        yield self._spans()
+        if not self.drawing.section.first:
+            return
+        yield self._steps()
+        yield self._overlap()
+        yield self._instants()
+        yield self._counters()
+        yield self._kernels()
+        yield self._scopes()
+        yield self._communication()
+
+    def _steps(self) -> TrackEvents:
+        table = self.drawing.steps
+        names = Texts(f"ProfilerStep#{number}" for number in table["number"])
+        return _slices(_same(self.tracks.place(HOST, STEPS), table), table, _each(names), _named("step", table))
+
+    def _overlap(self) -> TrackEvents:
+        table = self.drawing.overlap
+        lanes = table["lane"].replace_strict(OVERLAP_LANES, range(len(OVERLAP_LANES)), return_dtype=pl.UInt32)
+        first = self.tracks.place(OVERLAP, 0)
+        return _slices(lanes + first, table, Texts(OVERLAP_LANES).at(lanes), _named("overlap", table))
+
+    def _spans(self) -> TrackEvents:
+        spans = self.drawing.spans
+        flows = [
+            _ends(self.drawing.ties, "source", ends=False),
+            _ends(self.drawing.ties, "target", ends=True),
+            _ends(self.drawing.launches, "source", ends=False),
+        ]
+        return _slices(
+            self.tracks.of_threads(spans),
+            spans,
+            self.names.at(spans["name"]),
+            _CATEGORIES.at(spans["category"]),
+            {
+                "step": self._step_of(spans["start_ns"]),
+                "raised": Truth(spans["flags"] & Flag.RAISED != 0),
+                "abandoned": Truth(spans["flags"] & Flag.ABANDONED != 0),
+                "unfinished": Truth(spans["unfinished"]),
+            },
+            pl.concat(flows),
+        )
+
+    def _instants(self) -> TrackEvents:
+        instants = self.drawing.instants.with_columns(start_ns="time_ns", end_ns="time_ns")
+        return _sorted(
+            EventKind.INSTANT,
+            self.tracks.of_threads(instants),
+            instants,
+            self.names.at(instants["name"]),
+            _CATEGORIES.at(instants["category"]),
+            {"step": self._step_of(instants["start_ns"])},
+        )
+
+    def _counters(self) -> TrackEvents:
+        table = self.drawing.counters.with_columns(track=self.counters).sort("track", "time_ns", maintain_order=True)
+        return TrackEvents(EventKind.COUNTER, table["track"], table["time_ns"], value=table["value"])
+
+    def _kernels(self) -> TrackEvents:
+        kernels, stream = self.drawing.kernels, self.drawing.measures.stream
+        kernels = kernels.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns"))
+        row, texts = kernels["kernel"], Texts(stream.texts)
+        return _slices(
+            self.tracks.of_kernels(kernels),
+            kernels,
+            Texts(stream.names["full_name"]).at(row),
+            _named("kernel", kernels),
+            {
+                "type": _told(Texts(stream.names["core"].replace({HOST_CPU: "HostCpuOps"})), row),
+                "op": _told(Texts(stream.names["type"]), row),
+                "step": self._step_of(kernels["start_ns"]),
+                "module": texts.at(kernels["module"]),
+                "bound": _told(_BOUNDS, kernels["bound"]),
+                "shapes": texts.at(kernels["shapes"]),
+                "part": _told(_PARTS, kernels["part"]),
+            },
+            _ends(self.drawing.launched, "target", ends=True),
+        )
+
+    def _scopes(self) -> TrackEvents:
+        table = self.drawing.scopes
+        # the lanes of the depths follow each other
+        first = self.tracks.place(SCOPES, 0) if table.height else 0
+        return _slices(table["depth"] + first, table, _distinct(table["scope"]), _named("scope", table))
+
+    def _communication(self) -> TrackEvents:
+        table, groups = self.drawing.communication, self.drawing.lanes.groups
+        places = [self.tracks.place(COMMUNICATION, tid) for tid in range(len(groups))]
+        return _slices(
+            table["group"].replace_strict(groups, places, return_dtype=pl.UInt32),
+            table,
+            _distinct(table["name"]),
+            _named("exchange", table),
+            {"bytes": Integer(table["bytes"])},
+        )
+
+    def _step_of(self, times: pl.Series) -> Integer:
+        return Integer(self.drawing.steps["number"].gather(intervals.locate(times, self.drawing.steps)))
+
+
+def _slices(
+    track: pl.Series,
+    table: pl.DataFrame,
+    name: Choice,
+    category: Choice,
+    arguments: Mapping[str, Argument] | None = None,
+    flows: pl.DataFrame = _NO_FLOWS,
+) -> TrackEvents:
+    return _sorted(EventKind.SLICE, track, table, name, category, arguments or {}, flows)
+
+
+def _sorted(
+    kind: EventKind,
+    track: pl.Series,
+    table: pl.DataFrame,
+    name: Choice,
+    category: Choice,
+    arguments: Mapping[str, Argument],
+    flows: pl.DataFrame = _NO_FLOWS,
+) -> TrackEvents:
+    """Return events in the order in which they are written.
+
+    Args:
+        kind: of all.
+        track: of each row.
+        table: `start_ns` and `end_ns`.
+        name: of each row.
+        category: of each row.
+        arguments: by name.
+        flows: `row`, `id`, `ends`.
+    """
+    order = COLUMNS.nest(track.cast(pl.UInt64), table["start_ns"], table["end_ns"])["row"]
+    found = TrackEvents(
+        kind,
+        track,
+        table["start_ns"],
+        table["end_ns"] if kind == EventKind.SLICE else None,
+        name=name,
+        category=category,
+        arguments=arguments,
+        flows=flows.sort("row", "id").rename({"row": "event"}),
+    )
+    return found if order.is_sorted() else found.in_order(order)
+
+
+def _ends(flows: pl.DataFrame, side: str, *, ends: bool) -> pl.DataFrame:
+    """Return one end of flows, by the row of the event."""
+    return flows.select(pl.col(side).cast(pl.UInt32).alias("row"), pl.col("id").cast(pl.Int64), ends=pl.lit(ends))
+
+
+def _same(row: int, table: pl.DataFrame) -> pl.Series:
+    return pl.repeat(row, table.height, dtype=pl.UInt32, eager=True)
+
+
+def _named(category: str, table: pl.DataFrame) -> Choice:
+    """Return the same category for all rows."""
+    return Texts([category]).at(_same(0, table))
+
+
+def _each(texts: Texts) -> Choice:
+    return texts.at(pl.int_range(len(texts.series), dtype=pl.UInt32, eager=True))
+
+
+def _distinct(column: pl.Series) -> Choice:
+    different = column.unique(maintain_order=True)
+    rows = pl.int_range(len(different), dtype=pl.UInt32, eager=True)
+    return Texts(different).at(column.replace_strict(different, rows, return_dtype=pl.UInt32))
+
+
+def _told(texts: Texts, row: pl.Series) -> Choice:
+    """Return texts as an argument; an event does not have it where there is no text."""
+    return texts.at(pl.select(pl.when(texts.series.is_not_null().gather(row)).then(row)).to_series())
+
+
+def _category_of(number: int) -> str:
+    known = number in Category.__members__.values()
+    return (Category(number) if known else Category.OTHER).name.lower()
+
+
+_CATEGORIES: Final = Texts(_category_of(number) for number in range(256))
+_BOUNDS: Final = Texts("by order" if bound == Bound.ORDER else None for bound in sorted(Bound))
+_PARTS: Final = Texts(part.name.lower() if part else None for part in Part)

@@ -1,0 +1,67 @@
+"""Parts of Markdown files that a command writes, between two marks."""
+
+import os
+from dataclasses import dataclass
+
+from ms_profiler.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The marks around a part.
+
+    Attributes:
+        name: of the part.
+    """
+
+    name: str
+
+    @property
+    def begin(self) -> str:
+        """Return the mark before it."""
+        return f"<!-- {self.name}:begin -->"
+
+    @property
+    def end(self) -> str:
+        """Return the mark behind it."""
+        return f"<!-- {self.name}:end -->"
+
+    def __str__(self) -> str:
+        return f"{self.begin} and {self.end}"
+
+    def rewritten(self, document: str, content: str) -> str:
+        """Return a document with other content between its marks.
+
+        Args:
+            document: the whole.
+            content: whole lines.
+
+        Raises:
+            ValueError: the marks are not there.
+        """
+        start = document.index(self.begin) + len(self.begin)
+        return f"{document[:start]}\n{content}{document[document.index(self.end, start) :]}"
+
+    def write(self, path: str, content: str) -> None:
+        """Replace what stands between the marks of a file, if that changes anything.
+
+        Args:
+            path: of the file.
+            content: whole lines.
+
+        Raises:
+            UsageError: it cannot be read or written, or has no such marks.
+        """
+        try:
+            with open(path, encoding="utf-8") as stream:
+                before = stream.read()
+            after = self.rewritten(before, content)
+            if after != before:
+                temporary = f"{path}.{os.getpid()}.tmp"
+                with open(temporary, "w", encoding="utf-8") as stream:
+                    stream.write(after)
+                os.replace(temporary, path)
+        except OSError as reason:
+            raise UsageError(f"Cannot rewrite {path}: {reason.strerror}.") from None
+        except ValueError:
+            raise UsageError(f"{path} has no lines {self}.", f"Add both where the {self.name} go.") from None

@@ -1,0 +1,16 @@
+/* What `ms_profiler._columns` has of Perfetto's trace, as Python calls it. */
+#ifndef MSP_PERFETTO_MODULE_H
+#define MSP_PERFETTO_MODULE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+/* track_events(write, head, tracks, tables, columns, arguments, flows) -> the next free number for a sequence
+ *
+ * `head` is (kind, base_ns, sequence, crossing_uuid, stride, further), `tracks` a list of (uuid, descriptor), `tables`
+ * lists of texts, `columns` (track, start_ns, end_ns, value, name, category), None where the kind has none, `arguments`
+ * a list of (name, what, column), where what is the number of a table, None for integers or True, and `flows` (event,
+ * id, ends). `write` is called with bytes. */
+PyObject *msp_py_track_events(PyObject *self, PyObject *const *args, Py_ssize_t count);
+
+#endif

@@ -1,0 +1,126 @@
+"""Read a trace of Perfetto's with Perfetto's own classes: tracks, slices, instants, counters and flows."""
+
+from dataclasses import dataclass, field
+
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
+
+CLOCK_REALTIME = 1
+
+
+@dataclass
+class Event:
+    """A slice, or an instant, whose end is None."""
+
+    track: int
+    name: str
+    category: str
+    start: int
+    end: int | None = None
+    depth: int = 0
+    args: dict = field(default_factory=dict)
+    flows: list = field(default_factory=list)
+    ends: list = field(default_factory=list)
+
+
+@dataclass
+class Timeline:
+    """A trace.
+
+    Attributes:
+        tracks: descriptors by uuid.
+        slices: in the order in which they began on their tracks.
+        counters: track, time, value.
+    """
+
+    tracks: dict = field(default_factory=dict)
+    slices: list = field(default_factory=list)
+    instants: list = field(default_factory=list)
+    counters: list = field(default_factory=list)
+
+    def lane(self, uuid):
+        """Return process or group, and name, of the lane that a track is of."""
+        track = self.tracks[uuid]
+        if track.HasField("thread"):
+            (process,) = (each for each in self.tracks.values() if each.process.pid == track.thread.pid)
+            return process.process.process_name, track.thread.thread_name
+        above = self.tracks[track.parent_uuid]
+        if above.HasField("thread"):
+            return self.lane(above.uuid)
+        return above.process.process_name or above.name, track.name
+
+
+class _Sequence:
+    def __init__(self):
+        self.now = self.track = None
+        self.clock = 0
+        self.names, self.categories, self.arguments, self.texts = {}, {}, {}, {}
+
+
+def read(path):
+    """Return the trace in a file."""
+    trace = Trace()
+    trace.ParseFromString(path.read_bytes())
+    return timeline(trace)
+
+
+def timeline(trace):
+    """Return what a trace says."""
+    found, sequences, open_slices = Timeline(), {}, {}
+    for packet in trace.packet:
+        if packet.sequence_flags & TracePacket.SEQ_INCREMENTAL_STATE_CLEARED:
+            sequences[packet.trusted_packet_sequence_id] = _Sequence()
+        sequence = sequences[packet.trusted_packet_sequence_id]
+        if packet.HasField("track_descriptor"):
+            assert packet.track_descriptor.uuid not in found.tracks
+            found.tracks[packet.track_descriptor.uuid] = packet.track_descriptor
+        if packet.HasField("trace_packet_defaults"):
+            sequence.track = packet.trace_packet_defaults.track_event_defaults.track_uuid
+            sequence.clock = packet.trace_packet_defaults.timestamp_clock_id
+        if packet.HasField("clock_snapshot"):
+            clocks = {clock.clock_id: clock for clock in packet.clock_snapshot.clocks}
+            assert clocks[sequence.clock].is_incremental
+            sequence.now = clocks[CLOCK_REALTIME].timestamp
+        data = packet.interned_data
+        sequence.names.update((entry.iid, entry.name) for entry in data.event_names)
+        sequence.categories.update((entry.iid, entry.name) for entry in data.event_categories)
+        sequence.arguments.update((entry.iid, entry.name) for entry in data.debug_annotation_names)
+        sequence.texts.update((entry.iid, entry.str.decode()) for entry in data.debug_annotation_string_values)
+        if packet.HasField("track_event"):
+            assert packet.sequence_flags & TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
+            sequence.now += packet.timestamp
+            _event(found, sequence, packet.track_event, open_slices.setdefault(sequence.track, []))
+    assert not any(open_slices.values())
+    return found
+
+
+def _event(found, sequence, event, stack):
+    if event.type == TrackEvent.TYPE_COUNTER:
+        found.counters.append((sequence.track, sequence.now, event.double_counter_value))
+        return
+    if event.type == TrackEvent.TYPE_SLICE_END:
+        stack.pop().end = sequence.now
+        return
+    (category,) = event.category_iids
+    made = Event(
+        sequence.track,
+        sequence.names[event.name_iid],
+        sequence.categories[category],
+        sequence.now,
+        depth=len(stack),
+        args={
+            sequence.arguments[each.name_iid]: sequence.texts[each.string_value_iid]
+            if each.HasField("string_value_iid")
+            else each.int_value
+            if each.HasField("int_value")
+            else each.bool_value
+            for each in event.debug_annotations
+        },
+        flows=list(event.flow_ids),
+        ends=list(event.terminating_flow_ids),
+    )
+    if event.type == TrackEvent.TYPE_SLICE_BEGIN:
+        stack.append(made)
+        found.slices.append(made)
+    else:
+        assert event.type == TrackEvent.TYPE_INSTANT
+        found.instants.append(made)

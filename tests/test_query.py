@@ -1,0 +1,94 @@
+import pytest
+from ms_profiler.analysis import kernels, query, thinning
+from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.errors import StoreError, UsageError
+from store_builder import MS, compiled, training, write_training
+
+
+def named(rank):
+    return f"host_{rank}_20260101000000123_ascend_ms"
+
+
+def test_sums_by_name(tmp_path):
+    path = str(write_training(tmp_path))
+    answer = query.ask(
+        [path], "select name, count(*) as n, sum(dur) as total from spans where category = 'data' group by name"
+    )
+    assert answer.table.rows(named=True) == [{"name": "next", "n": 20, "total": 60 * MS}]
+    assert answer.notes == []
+
+
+def test_rows_of_several_runs_are_told_apart(tmp_path):
+    for rank in range(2):
+        write_training(tmp_path, name=named(rank), rank=rank, steps=2 + rank)
+    expected = [(named(0), 0, 2), (named(1), 1, 3)]
+    text = "select directory, rank, count(*) as n from steps group by directory, rank order by rank"
+    assert query.ask([str(tmp_path)], text).table.rows() == expected
+    assert query.ask([str(tmp_path / name) for name, _, _ in expected], text).table.rows() == expected
+
+
+def test_tables_are_joined(tmp_path):
+    path = str(compiled(tmp_path, steps=2, windows=1).write())
+    text = (
+        "select s.step, count(*) as n, sum(k.dur) as busy from steps s join kernels k on s.step = k.step "
+        "group by s.step order by s.step"
+    )
+    assert query.ask([path], text).table.rows() == [(0, 3, 5_500_000), (1, 3, 5_500_000)]
+
+
+def test_an_unknown_table_is_named_with_those_there_are(tmp_path):
+    with pytest.raises(UsageError, match=r"^There is no table kernel\. There are spans, kernels, .*kernel_sums\.$"):
+        query.ask([str(write_training(tmp_path))], "select * from kernel")
+
+
+@pytest.mark.parametrize("column", ["durr", "s.durr", "sum(durr)"])
+def test_an_unknown_column_is_named_with_those_there_are(tmp_path, column):
+    with pytest.raises(UsageError, match=r"^There is no column durr\. spans has directory, rank, id, name, .*\.$"):
+        query.ask([str(write_training(tmp_path))], f"select {column} from spans s")
+
+
+@pytest.mark.parametrize("text", ["selec", "", "select no_such(dur) from spans", "select 1; select 2"])
+def test_what_is_no_query_is_one_line(tmp_path, text):
+    with pytest.raises(UsageError, match=r"^The query cannot be run: .*`ms-profiler tables`\.$") as raised:
+        query.ask([str(write_training(tmp_path))], text)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_directory_without_anything(tmp_path):
+    with pytest.raises(StoreError, match="holds no recording"):
+        query.ask([str(tmp_path)], "select * from spans")
+
+
+def test_an_empty_table_is_told(tmp_path):
+    path = str(write_training(tmp_path))
+    answer = query.ask([path], "select count(*) as n from memory")
+    assert answer.table.rows() == [(0,)]
+    (note,) = answer.notes
+    assert note.startswith(f"memory is empty in {path}")
+
+
+def test_tables_can_be_listed(tmp_path):
+    found = query.ask([str(write_training(tmp_path))], "show tables").table
+    assert set(found.to_series()) == {table.name for table in query.catalogue.TABLES}
+
+
+def test_what_a_long_run_leaves_out_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(kernels, "MOST", 6)
+    path = str(compiled(tmp_path, steps=20).write())
+    answer = query.ask([path], "select count(*) as n from kernels")
+    ((kept,),) = answer.table.rows()
+    assert kept < 60
+    assert answer.notes == [
+        f"kernels holds {kept} of 60 in {path}, those of the first, the slowest and the last steps; "
+        "sums over all are in kernel_sums."
+    ]
+    assert query.ask([path], "select sum(count) as n from kernel_sums").table.rows() == [(60,)]
+
+
+def test_spans_of_a_long_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers_store, "MOST_SLOTS", 100)
+    monkeypatch.setattr(thinning.kept_steps, "__defaults__", (6,))
+    path = str(training(tmp_path, steps=20).write())
+    answer = query.ask([path], "select count(*) as n from spans")
+    assert answer.table.item() < 141 == query.ask([path], "select sum(count) as n from span_sums").table.item()
+    assert answer.notes[0].startswith(f"spans holds {answer.table.item()} of 141 in {path}")
