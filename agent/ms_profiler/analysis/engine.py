@@ -37,6 +37,7 @@ def analyse(
     data_simplification: bool = True,
     progress: Tell | None = None,
     output: str | None = None,
+    export_type: Sequence[str] = (),
 ) -> list[Result]:
     """Analyse the recordings in `directories` and write the artefacts into each.
 
@@ -51,6 +52,7 @@ def analyse(
             leaves no intermediates.
         progress: told how far it is.
         output: a directory that receives one of its own for each result, in place of these.
+        export_type: forms of the result besides those that the run itself asked for.
 
     Raises:
         StoreError: no directory holds anything that can be read.
@@ -67,7 +69,7 @@ def analyse(
     results: list[Result] = []
     for directory in found:
         try:
-            results.append(_analyse(directory, output, chosen, pretty, progress))
+            results.append(_analyse(directory, output, chosen, pretty, progress, frozenset(export_type)))
         except StoreError as error:
             if len(found) == 1:
                 raise
@@ -86,7 +88,14 @@ def find(directories: Sequence[str | os.PathLike[str]]) -> list[str]:
     return inputs.find([os.fspath(item) for item in directories])
 
 
-def _analyse(path: str, output: str | None, chosen: list[int] | None, pretty: bool, tell: Tell | None) -> Result:
+def _analyse(
+    path: str,
+    output: str | None,
+    chosen: list[int] | None,
+    pretty: bool,
+    tell: Tell | None,
+    forms: frozenset[str],
+) -> Result:
     # Polars takes 0.2 s to import, which is for nothing when there is no such directory
     from ms_profiler.analysis.ledger import Ledger
     from ms_profiler.analysis.measures import measure
@@ -99,7 +108,7 @@ def _analyse(path: str, output: str | None, chosen: list[int] | None, pretty: bo
         progress = Progress(path, tell)
         recording = store.read(path, progress)
         measures = measure(thin(recording, chosen, progress), chosen)
-        measures.target = target
+        measures.target, measures.forms = target, measures.forms | forms
         core.write_sections(SECTIONS, measures, pretty=pretty, progress=progress)
         for artefact in ARTEFACTS:
             core.write(artefact, measures, pretty=pretty)
@@ -107,7 +116,7 @@ def _analyse(path: str, output: str | None, chosen: list[int] | None, pretty: bo
         ledger = Ledger(target)
         recording = foreign.read(path, ledger.ours)
         measures = measure(recording, chosen)
-        measures.target = target
+        measures.target, measures.forms = target, forms
         ledger.write_sections(DERIVED_SECTIONS, measures, pretty=pretty)
         for artefact in DERIVED:
             ledger.write(artefact, measures, pretty=pretty)

@@ -53,6 +53,7 @@ class Measures:
         pipelines: dataset pipelines whose operators were watched, the one with the most samples first.
         run_ns: from the first to the last record.
         target: the directory that receives what is derived; that of the recording by default.
+        forms: forms of the result that were asked for, as the option `export_type` has them.
         written: digests of the files that were derived from another tool's result, by path in `target`.
         kept: paths there where a file of somebody else stands in place of a derived one.
         section_count: sections that were written.
@@ -81,6 +82,7 @@ class Measures:
     cost: dict[str, Any]
     run_ns: int
     target: str = ""
+    forms: frozenset[str] = frozenset()
     written: dict[str, str] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     section_count: int = 1
@@ -186,6 +188,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         cost=cost.cost(recording, last - first),
         run_ns=last - first,
         target=recording.directory,
+        forms=frozenset(recording.info.options.get("export_type") or ()) if recording.device is None else frozenset(),
     )
     measures.advice = advice.advice(
         shares, steps.statistics(measures.steady), len(compiled), recorded, measures.pipelines

@@ -7,6 +7,7 @@ import time
 from ms_profiler.analysis import engine
 from ms_profiler.errors import StoreError
 from ms_profiler.log import PREFIX
+from ms_profiler.options import OPTIONS
 
 NAME = "analyse"
 HELP = (
@@ -23,6 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--step-list", type=_steps, metavar="N,N|N-M", help="keep to these consecutive steps")
     parser.add_argument("--output", metavar="DIR", help="write below this directory, not into the results themselves")
+    parser.add_argument(
+        "--export-type",
+        type=_forms,
+        default=(),
+        metavar="FORM,FORM",
+        help="forms of the result besides files: db, a database; kineto, the timeline of our own recordings as Kineto "
+        "writes it",
+    )
     parser.add_argument("--pretty", action="store_true", help="format JSON for people")
     parser.add_argument("--max-process-number", type=int, metavar="N", help="use N processors at most")
     parser.add_argument(
@@ -45,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
         data_simplification=args.data_simplification,
         progress=progress,
         output=args.output,
+        export_type=args.export_type,
     )
     if progress is not None:
         progress.clear()
@@ -95,6 +105,14 @@ def _steps(text: str) -> list[int]:
     if dash:
         return list(range(int(first), int(last) + 1))
     return [int(number) for number in first.split(",")]
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    kind = OPTIONS["export_type"].kind
+    try:
+        return tuple(kind.resolve(text.split(",")))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{kind.allowed}, separated by commas, not {text}") from None
 
 
 def _truth(text: str) -> bool:

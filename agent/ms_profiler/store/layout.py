@@ -42,11 +42,16 @@ STEP_TRACE_TIME: Final = "step_trace_time.csv"
 DATASET: Final = "dataset.csv"
 KERNEL_DETAILS: Final = "kernel_details.csv"
 MEMORY_RECORD: Final = "memory_record.csv"
+OPERATOR_MEMORY: Final = "operator_memory.csv"
+MODULE_MEMORY: Final = "npu_module_mem.csv"
 OP_STATISTIC: Final = "op_statistic.csv"
 API_STATISTIC: Final = "api_statistic.csv"
 OPERATOR_DETAILS: Final = "operator_details.csv"
 COMMUNICATION: Final = "communication.json"
 COMMUNICATION_MATRIX: Final = "communication_matrix.json"
+COMMUNICATION_DB: Final = "communication_analyzer.db"
+#: the same, as torch_npu calls it
+TORCH_COMMUNICATION_DB: Final = "analysis.db"
 KERNELS: Final = "kernels"
 #: begin of the name of MindSpore's file of what its allocator held; the rank follows
 MEMORY_PREFIX: Final = "cpu_ms_memory_record_"
@@ -72,6 +77,11 @@ def profiler_info(rank: int) -> str:
 def trace_slice(number: int) -> str:
     """Return the name of one section of a timeline after the first: one of those that MindStudio Insight looks for."""
     return f"msprof_slice_{number}.json"
+
+
+def database(rank: int, *, torch: bool) -> str:
+    """Return the name of the database of a result, of MindSpore's profiler or of torch_npu's."""
+    return f"ascend_{'pytorch' if torch else 'mindspore'}_profiler_{rank}.db"
 
 
 def kineto_trace(rank: int) -> str:

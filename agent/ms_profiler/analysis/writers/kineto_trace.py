@@ -37,7 +37,7 @@ def path(measures: Measures) -> str:
 
 def applies(measures: Measures) -> bool:
     """Tell whether this form was asked for."""
-    return FORM in (measures.recording.info.options.get("export_type") or ())
+    return FORM in measures.forms
 
 
 def part(measures: Measures, number: int) -> str:
