@@ -221,7 +221,7 @@ def _transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
             ),
         )
         .sort("start_ns", maintain_order=True)
-        .join_asof(exchanges.sort("start_ns"), on="start_ns", by="group", strategy="backward")
+        .join_asof(exchanges.sort("start_ns"), on="start_ns", by="group", strategy="backward", check_sortedness=False)
         .with_columns(pl.when(pl.col("start_ns") <= pl.col("until_ns")).then("exchange_ns").alias("exchange_ns"))
         .select(tables.TRANSFERS.names())
         .cast(tables.TRANSFERS)

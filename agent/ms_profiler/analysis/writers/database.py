@@ -60,6 +60,8 @@ def fill(measures: Measures, connection: sqlite3.Connection) -> None:
         (schema.SESSION_TIME_INFO, _session(measures)),
         (schema.META_DATA, _metadata(measures)),
     ]
+    if not content.parts.is_empty():
+        tables.append((schema.COMMUNICATION_TASK_INFO, content.parts))
     if content.driver.is_empty():
         tables.append((schema.CANN_API, pl.DataFrame(schema={"connectionId": pl.Int64})))
     else:
@@ -76,6 +78,8 @@ def fill(measures: Measures, connection: sqlite3.Connection) -> None:
         table.create(connection, texts.numbered(table, rows))
     schema.ENUM_API_TYPE.create(connection, _enumeration({number: name for name, number in levels.items()}))
     schema.ENUM_HCCL_DATA_TYPE.create(connection, _enumeration(schema.DATA_TYPES))
+    schema.ENUM_HCCL_TRANSPORT_TYPE.create(connection, _enumeration(schema.TRANSPORT_TYPES))
+    schema.ENUM_HCCL_LINK_TYPE.create(connection, _enumeration(schema.LINK_TYPES))
     schema.STRING_IDS.create(connection, texts.table())
 
 

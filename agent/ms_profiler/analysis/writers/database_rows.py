@@ -7,8 +7,16 @@ import polars as pl
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
+from ms_profiler.analysis.tables import TRANSFERS
 from ms_profiler.analysis.writers import communication
-from ms_profiler.analysis.writers.database_schema import NO_DATA_TYPE, OPERATOR
+from ms_profiler.analysis.writers.database_schema import (
+    LINK_TYPES,
+    NO_RANK,
+    NO_TYPE,
+    OPERATOR,
+    TRANSPORT_TYPES,
+    UNKNOWN_TYPE,
+)
 from ms_profiler.analysis.writers.numbers import NOTHING
 from ms_profiler.store.format import Category
 
@@ -43,6 +51,7 @@ class Rows:
         tasks: as TASK has them.
         kernels: as COMPUTE_TASK_INFO has them.
         exchanges: as COMMUNICATION_OP has them.
+        parts: of exchanges, as COMMUNICATION_TASK_INFO has them.
     """
 
     calls: pl.DataFrame
@@ -51,6 +60,7 @@ class Rows:
     tasks: pl.DataFrame
     kernels: pl.DataFrame
     exchanges: pl.DataFrame
+    parts: pl.DataFrame
 
 
 def rows(measures: Measures) -> Rows:
@@ -79,6 +89,8 @@ def rows(measures: Measures) -> Rows:
     launching = calls["row"].cast(pl.Int64) + 1 + driver_count
     known = launching.is_in(connections["id"].implode())
     tasks = ran.filter(~pl.col("exchange")).with_row_index("globalTaskId")
+    exchanges = _exchanges(measures, ran.filter("exchange"))
+    parts = _parts(measures, exchanges, tasks.height)
     return Rows(
         calls=calls.select(
             pl.col("start_ns").cast(pl.String).alias("startNs"),
@@ -99,19 +111,20 @@ def rows(measures: Measures) -> Rows:
         if driver.height
         else pl.DataFrame(),
         connections=connections.unique(maintain_order=True),
-        tasks=tasks.select(
+        tasks=pl.concat([tasks, parts], how="diagonal").select(
             pl.col("start_ns").alias("startNs"),
             pl.col("end_ns").alias("endNs"),
             pl.lit(measures.recording.info.device_id).alias("deviceId"),
             "connectionId",
             "globalTaskId",
-            pl.col("process").alias("globalPid"),
+            pl.col("process").fill_null(measures.steps.process).alias("globalPid"),
             pl.col("core").alias("taskType"),
             pl.col("stream").alias("streamId"),
             pl.col("globalTaskId").alias("taskId"),
         ),
         kernels=_described(tasks),
-        exchanges=_exchanges(measures, ran.filter("exchange")),
+        exchanges=exchanges,
+        parts=_of_exchanges(parts),
     )
 
 
@@ -133,6 +146,40 @@ def _described(tasks: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce("type", "name").alias("opType"),
         quoted.alias("inputShapes"),
         *(pl.lit(NOTHING).alias(name) for name in unknown),
+    )
+
+
+def _parts(measures: Measures, exchanges: pl.DataFrame, first: int) -> pl.DataFrame:
+    """Return the parts of the exchanges, as tasks that are numbered from `first` on."""
+    device = measures.recording.device
+    transfers = pl.DataFrame(schema=TRANSFERS) if device is None else device.transfers
+    known = exchanges.select(
+        pl.col("startNs").alias("exchange_ns"), pl.col("groupName").alias("group"), "opName", "opId", "connectionId"
+    ).unique(["exchange_ns", "group"], keep="first")
+    return transfers.join(known, on=["exchange_ns", "group"], maintain_order="left").with_columns(
+        (pl.int_range(pl.len()) + first).cast(pl.UInt32).alias("globalTaskId"), pl.col("kind").alias("core")
+    )
+
+
+def _of_exchanges(parts: pl.DataFrame) -> pl.DataFrame:
+    def number(column: str, names: dict[int, str]) -> pl.Expr:
+        numbers = {name: key for key, name in names.items()}
+        return pl.col(column).replace_strict(numbers, default=UNKNOWN_TYPE, return_dtype=pl.Int64)
+
+    return parts.select(
+        pl.col("opName").alias("name"),
+        "globalTaskId",
+        pl.col("kind").alias("taskType"),
+        pl.col("plane").alias("planeId"),
+        pl.col("group").alias("groupName"),
+        pl.lit(NO_TYPE).alias("rdmaType"),
+        pl.col("source").fill_null(NO_RANK).alias("srcRank"),
+        pl.col("target").fill_null(NO_RANK).alias("dstRank"),
+        number("transport", TRANSPORT_TYPES).alias("transportType"),
+        pl.col("bytes").alias("size"),
+        pl.lit(NO_TYPE).alias("dataType"),
+        number("link", LINK_TYPES).alias("linkType"),
+        "opId",
     )
 
 
@@ -238,7 +285,7 @@ def _exchanges(measures: Measures, ran: pl.DataFrame) -> pl.DataFrame:
         "opId",
         pl.lit(0).alias("relay"),
         pl.lit(0).alias("retry"),
-        pl.lit(NO_DATA_TYPE).alias("dataType"),
+        pl.lit(UNKNOWN_TYPE).alias("dataType"),
         pl.lit(NOTHING).alias("algType"),
         pl.col("type").alias("opType"),
     )

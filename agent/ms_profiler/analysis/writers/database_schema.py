@@ -57,7 +57,7 @@ def _texts(*names: str) -> dict[str, str]:
     return dict.fromkeys(names, TEXT_ID)
 
 
-#: one per task of the device, exchanges left out, or per kernel on the processor
+#: one per task of the device that computed or was part of an exchange, or per kernel on the processor
 TASK: Final = Table(
     "TASK",
     {
@@ -93,6 +93,20 @@ COMMUNICATION_OP: Final = Table(
         "count": _NUMBER,
         "opType": TEXT_ID,
     },
+)
+#: one per part of an exchange
+COMMUNICATION_TASK_INFO: Final = Table(
+    "COMMUNICATION_TASK_INFO",
+    {
+        "name": TEXT_ID,  # of the exchange
+        "globalTaskId": "INTEGER",
+        "taskType": TEXT_ID,
+        "planeId": "INTEGER",
+        "groupName": TEXT_ID,
+        **_integers("notifyId", "rdmaType", "srcRank", "dstRank", "transportType", "size", "dataType", "linkType"),
+        "opId": "INTEGER",  # of COMMUNICATION_OP
+    },
+    ("globalTaskId",),
 )
 #: one per step whose inside is known
 STEP_TIME: Final = Table("STEP_TIME", _integers("id", "startNs", "endNs"))
@@ -132,18 +146,29 @@ META_DATA: Final = Table("META_DATA", {"name": "TEXT", "value": "TEXT"})
 STRING_IDS: Final = Table("STRING_IDS", {"id": _KEY, "value": "TEXT"})
 ENUM_API_TYPE: Final = Table("ENUM_API_TYPE", {"id": _KEY, "name": "TEXT"})
 ENUM_HCCL_DATA_TYPE: Final = Table("ENUM_HCCL_DATA_TYPE", {"id": _KEY, "name": "TEXT"})
+ENUM_HCCL_TRANSPORT_TYPE: Final = Table("ENUM_HCCL_TRANSPORT_TYPE", {"id": _KEY, "name": "TEXT"})
+ENUM_HCCL_LINK_TYPE: Final = Table("ENUM_HCCL_LINK_TYPE", {"id": _KEY, "name": "TEXT"})
 
 #: levels of calls of the driver, and `OPERATOR` for calls of the framework
 API_TYPES: Final = {"runtime": 5000, "hccl": 5500, "node": 10000, "model": 15000, "acl": 20000, "op": 50001}
 OPERATOR: Final = API_TYPES["op"]
-#: data type of an exchange of which it is not known
-NO_DATA_TYPE: Final = 65534
+#: type of data, transport or link where it is not known, and where there is none
+UNKNOWN_TYPE: Final = 65534
+NO_TYPE: Final = 65535
+#: in place of a rank, where there is none
+NO_RANK: Final = 2**32 - 1
+_NEITHER: Final = {UNKNOWN_TYPE: "N/A", NO_TYPE: "INVALID_TYPE"}
+TRANSPORT_TYPES: Final = {**dict(enumerate(("SDMA", "RDMA", "LOCAL"))), **_NEITHER}
+LINK_TYPES: Final = {
+    **dict(enumerate(("ON_CHIP", "HCCS", "PCIE", "ROCE", "SIO", "HCCS_SW", "STANDARD_ROCE", "RESERVED"))),
+    **_NEITHER,
+}
 DATA_TYPES: Final = {
     **dict(enumerate(("INT8", "INT16", "INT32", "FP16", "FP32", "INT64", "UINT64", "UINT8", "UINT16", "UINT32"))),
     10: "FP64",
     11: "BFP16",
     12: "INT128",
-    NO_DATA_TYPE: "N/A",
+    **_NEITHER,
 }
 
 _EXCHANGE: Final = {"hccl_op_name": "TEXT", "group_name": "TEXT"}
