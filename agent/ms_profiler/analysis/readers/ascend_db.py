@@ -16,7 +16,7 @@ from urllib.parse import quote
 import polars as pl
 
 from ms_profiler.analysis import tables
-from ms_profiler.analysis.readers import ascend_run, assembly, device_memory
+from ms_profiler.analysis.readers import ascend_run, assembly, cells, device_memory
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
@@ -25,6 +25,7 @@ NAME: Final = re.compile(r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db")
 _FRAMEWORK: Final = "PYTORCH_API"
 _DRIVER: Final = "CANN_API"
 _STACKS: Final = "trace"
+_CALLS: Final = pl.Schema({name: kind for name, kind in assembly.HOST.items() if name != "category"})
 #: key in META_DATA by which a database of our own is known
 _OURS: Final = "ms_profiler"
 
@@ -72,9 +73,9 @@ def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> table
             [source.name],
             calls=source.calls(),
             transfers=source.transfers(),
-            memory=device_memory.of_database(source.rows, source.text),
-            allocations=device_memory.allocations(source.rows, source.text),
-            modules=device_memory.modules(source.rows),
+            memory=device_memory.of_database(source.rows, source.text, counts),
+            allocations=device_memory.allocations(source.rows, source.text, counts),
+            modules=device_memory.modules(source.rows, counts),
         )
         ascend_run.note(info, device, directory, ours)
         parts = assembly.Parts(source.host(), device.tasks, {}, source.process(), device)
@@ -96,7 +97,7 @@ class _Database:
                 self.columns[table] = [row[1] for row in described]
         except sqlite3.DatabaseError as error:
             counts.damaged_files.append((name, str(error)))
-        self.texts = {number: text for number, text in self.rows("STRING_IDS", "id", "value") if text is not None}
+        self.texts = {number: text for number, text in self.rows("STRING_IDS", "id", "value") if isinstance(text, str)}
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """Return the columns of a table, null where it lacks one; of a damaged one the rows before the damage."""
@@ -130,7 +131,7 @@ class _Database:
         ):
             own = self.text(name), self.text(kind), "HCCL", self.text(group) or "", None
             found.append((0, *own, start, end, True, launches.get(connection), driver.get(connection)))
-        table = pl.DataFrame(found, schema=tables.TASKS, orient="row", strict=False)
+        table = cells.typed(found, tables.TASKS)
         usable = table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
         self.counts.damaged_kernels += table.height - usable.height
         return usable.with_columns(pl.col("stream").fill_null(0), pl.col("core").fill_null("N/A")).sort(
@@ -143,14 +144,12 @@ class _Database:
         frames = [self._steps()]
         for table in (_FRAMEWORK, _DRIVER):
             found = [
-                (self._thread(thread), self.text(name), start, end)
+                # PyTorch writes times as text
+                (self._thread(thread), self.text(name), _number(start), _number(end))
                 for start, end, thread, name, kind in self.rows(table, "startNs", "endNs", "globalTid", "name", "type")
                 if kinds.get(kind) != _STACKS
             ]
-            columns = {"thread": pl.Int64, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
-            # PyTorch writes times as text
-            cells = pl.DataFrame(found, schema=dict.fromkeys(columns, pl.String), orient="row", strict=False)
-            frame = cells.cast(pl.Schema(columns), strict=False)
+            frame = cells.typed(found, _CALLS)
             usable = frame.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
             self.counts.damaged_events += frame.height - usable.height
             usable = usable.filter(pl.col("name").str.extract(assembly.STEP.pattern, 1).is_null())
@@ -167,7 +166,7 @@ class _Database:
             (levels.get(kind, ""), self.text(name), start, end, self._thread(thread))
             for start, end, name, kind, thread in self.rows(_DRIVER, "startNs", "endNs", "name", "type", "globalTid")
         ]
-        table = pl.DataFrame(found, schema=tables.DRIVER_CALLS, orient="row", strict=False)
+        table = cells.typed(found, tables.DRIVER_CALLS)
         return table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
 
     def transfers(self) -> pl.DataFrame:
@@ -185,7 +184,7 @@ class _Database:
             how = self.text(kind), transports.get(transport), links.get(link)
             what = source, target, size, *times.get(task, (None, None))
             found.append((self.text(group) or "", start, plane, *how, *what))
-        table = pl.DataFrame(found, schema=tables.TRANSFERS, orient="row", strict=False)
+        table = cells.typed(found, tables.TRANSFERS)
         usable = assembly.usable_transfers(table)
         self.counts.damaged_events += table.height - usable.height
         return usable
@@ -203,8 +202,10 @@ class _Database:
             (thread, f"ProfilerStep#{number}", int(Category.OTHER), start, end)
             for number, start, end in self.rows("STEP_TIME", "id", "startNs", "endNs")
         ]
-        steps = pl.DataFrame(found, schema=assembly.HOST, orient="row", strict=False)
-        return steps.filter(pl.col("end_ns") >= pl.col("start_ns"))
+        steps = cells.typed(found, assembly.HOST)
+        usable = steps.filter(pl.col("end_ns") >= pl.col("start_ns"))
+        self.counts.damaged_events += steps.height - usable.height
+        return usable
 
     def _driver(self) -> dict[int, int]:
         """Return when the call of CANN began that launched what has a connection."""
@@ -232,3 +233,7 @@ class _Database:
     @staticmethod
     def _thread(number: Any) -> int:
         return number % 2**32 if isinstance(number, int) else 0
+
+
+def _number(text: Any) -> Any:
+    return int(text) if isinstance(text, str) and text.isdecimal() else text

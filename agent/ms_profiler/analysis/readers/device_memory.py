@@ -11,7 +11,9 @@ from typing import Any, Final
 import polars as pl
 
 from ms_profiler.analysis import tables
+from ms_profiler.analysis.readers import cells
 from ms_profiler.analysis.readers.trace_events import Events
+from ms_profiler.store.reader import ReadCounts
 
 _LANE: Final = "NPU MEM"
 _COUNTER: Final = "APP/Memory"
@@ -41,12 +43,13 @@ def of_trace(events: Events) -> pl.DataFrame:
     ).sort("time_ns", maintain_order=True)
 
 
-def of_database(rows: Rows, text: Text) -> pl.DataFrame:
+def of_database(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
     """Return `tables.DEVICE_MEMORY` of a database.
 
     Args:
         rows: of one of its tables.
         text: by number.
+        counts: is told what cannot be read.
     """
     held = [
         (_APPLICATION, time, None, (ddr or 0) + (hbm or 0), None, None)
@@ -55,16 +58,17 @@ def of_database(rows: Rows, text: Text) -> pl.DataFrame:
     ]
     columns = "component", "timestamp", "totalAllocated", "totalReserved", "totalActive", "streamPtr"
     held += [(text(component), *values) for component, *values in rows("MEMORY_RECORD", *columns)]
-    table = pl.DataFrame(held, schema=tables.DEVICE_MEMORY, orient="row", strict=False)
-    return table.drop_nulls(["component", "time_ns"]).sort("time_ns", maintain_order=True)
+    table = cells.typed(held, tables.DEVICE_MEMORY)
+    return _complete(table, ["component", "time_ns"], counts).sort("time_ns", maintain_order=True)
 
 
-def allocations(rows: Rows, text: Text) -> pl.DataFrame:
+def allocations(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
     """Return `tables.ALLOCATIONS` of a database.
 
     Args:
         rows: of one of its tables.
         text: by number.
+        counts: is told what cannot be read.
     """
     columns = (
         *("size", "allocationTime", "releaseTime", "activeReleaseTime", "duration", "activeDuration"),
@@ -72,22 +76,29 @@ def allocations(rows: Rows, text: Text) -> pl.DataFrame:
         *("releaseTotalAllocated", "releaseTotalReserved", "releaseTotalActive", "streamPtr"),
     )
     found = [(text(name), *values) for name, *values in rows("OP_MEMORY", "name", *columns)]
-    table = pl.DataFrame(found, schema=tables.ALLOCATIONS, orient="row", strict=False)
-    return table.drop_nulls(["name", "size", "allocated_ns"])
+    return _complete(cells.typed(found, tables.ALLOCATIONS), ["name", "size", "allocated_ns"], counts)
 
 
-def modules(rows: Rows) -> pl.DataFrame:
+def modules(rows: Rows, counts: ReadCounts) -> pl.DataFrame:
     """Return `tables.MODULE_MEMORY` of a database.
 
     Args:
         rows: of one of its tables.
+        counts: is told what cannot be read.
     """
     names: dict[Any, Any] = dict(rows("ENUM_MODULE", "id", "name"))
     found = [
         (names.get(module), time, reserved)
         for module, time, reserved in rows("NPU_MODULE_MEM", "moduleId", "timestampNs", "totalReserved")
     ]
-    return pl.DataFrame(found, schema=tables.MODULE_MEMORY, orient="row", strict=False).drop_nulls()
+    return _complete(cells.typed(found, tables.MODULE_MEMORY), tables.MODULE_MEMORY.names(), counts)
+
+
+def _complete(table: pl.DataFrame, needed: list[str], counts: ReadCounts) -> pl.DataFrame:
+    """Return the rows that have what makes one, and count the others."""
+    usable = table.drop_nulls(needed)
+    counts.damaged_memory += table.height - usable.height
+    return usable
 
 
 def _numbers(*values: Any) -> bool:
