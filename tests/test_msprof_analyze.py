@@ -179,29 +179,29 @@ def recipe(name, paths, tmp_path):
 
 def test_cluster_reads_databases(databases, tmp_path):
     found = recipe("all", databases, tmp_path)
-    # one row a rank over all steps: computing, what nothing hides, overlapped, communication, free
-    assert sorted(row[2] for row in found["ClusterStepTraceTime"]) == [0, 1]
+    # one row a rank over all steps: computing, what nothing hides, overlapped, communication
+    assert sorted(row[2] for row in found["ClusterStepTraceTime"]) == ["0", "1"]
     assert {row[3:7] for row in found["ClusterStepTraceTime"]} == {(110_000, 10_000, 0, 10_000)}
-    (group,) = found["CommunicationGroupMapping"]
-    assert group[:2] == ("collective", "(0,1)")
-    # 20 exchanges and their sum, by rank
-    assert len(found["ClusterCommunicationTime"]) == 2 * 21
-    assert len(found["ClusterCommunicationBandwidth"]) == 2 * 21
-    moved = {row for row in found["ClusterCommunicationMatrix"] if any("total" in str(cell) for cell in row)}
-    assert len(moved) == 2 and all(80.0 in row for row in moved)
+    ((kind, ranks, _, group, _),) = found["CommunicationGroupMapping"]
+    assert (kind, ranks, group) == ("collective", "(0,1)", "world")
+    # an exchange a step and its sum, by rank
+    assert len(found["ClusterCommunicationTime"]) == len(found["ClusterCommunicationBandwidth"]) == 2 * 20 * 2
+    totals = {row[3:6] + row[7:] for row in found["ClusterCommunicationMatrix"] if row[1] == "Total Op Info"}
+    assert totals == {(rank, rank, "LOCAL", 80, 10, 8.0) for rank in (0, 1)}
 
 
+@pytest.mark.slow
 def test_recipes_read_kernels_of_databases(databases, tmp_path):
     found = recipe("compute_op_sum", databases, tmp_path)
-    types = {row[0] for row in found["ComputeOpAllRankStatsByOpType"]}
-    assert types == {"MatMul", "ApplyMomentum"}
+    counts = {row[:3] for row in found["ComputeOpAllRankStats"]}
+    assert counts == {("MatMul", "HOST_CPU", 80), ("ApplyMomentum", "HOST_CPU", 40)}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hccl_sum", "free_analysis", "slow_rank", "export_summary"])
 def test_more_recipes_read_databases(databases, tmp_path, name):
     told = run("cluster", "-m", name, "-d", databases[0].parent, "-o", tmp_path / "out", expected=NO_DRIVER)
-    assert "ERROR" not in told and any(path.is_file() for path in (tmp_path / "out").rglob("*"))
+    assert re.search(r"Recipe \w+ analysis finished", told)
 
 
 # -- real jobs
