@@ -190,6 +190,12 @@ def test_cluster_reads_databases(databases, tmp_path):
     assert totals == {(rank, rank, "LOCAL", 80, 10, 8.0) for rank in (0, 1)}
 
 
+def test_compare_reads_databases(databases, tmp_path):
+    told = run("compare", "-d", databases[0], "-bp", databases[1], "-o", tmp_path / "out")
+    # 20 steps of 5.5 ms computing and 0.5 ms communication that nothing hides
+    assert "0.110s" in told and "0.010s" in told
+
+
 @pytest.mark.slow
 def test_recipes_read_kernels_of_databases(databases, tmp_path):
     found = recipe("compute_op_sum", databases, tmp_path)

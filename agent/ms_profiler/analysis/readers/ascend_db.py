@@ -25,6 +25,7 @@ NAME: Final = re.compile(r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db")
 _FRAMEWORK: Final = "PYTORCH_API"
 _DRIVER: Final = "CANN_API"
 _STACKS: Final = "trace"
+_NOTHING: Final = "N/A"
 _CALLS: Final = pl.Schema({name: kind for name, kind in assembly.HOST.items() if name != "category"})
 #: key in META_DATA by which a database of our own is known
 _OURS: Final = "ms_profiler"
@@ -228,7 +229,8 @@ class _Database:
         return self.texts.get(number)
 
     def _shapes(self, number: Any) -> str | None:
-        return text.strip('"') if (text := self.text(number)) is not None else None
+        text = self.text(number)
+        return None if text is None or text == _NOTHING else text.strip('"')
 
     @staticmethod
     def _thread(number: Any) -> int:

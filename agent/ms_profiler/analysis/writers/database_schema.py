@@ -155,8 +155,8 @@ OPERATOR: Final = API_TYPES["op"]
 #: type of data, transport or link where it is not known, and where there is none
 UNKNOWN_TYPE: Final = 65534
 NO_TYPE: Final = 65535
-#: in place of a rank, where there is none
-NO_RANK: Final = 2**32 - 1
+#: in place of a rank or of a connection or model of a task, where there is none: readers sort by these
+NONE: Final = 2**32 - 1
 _NEITHER: Final = {UNKNOWN_TYPE: "N/A", NO_TYPE: "INVALID_TYPE"}
 TRANSPORT_TYPES: Final = {**dict(enumerate(("SDMA", "RDMA", "LOCAL"))), **_NEITHER}
 LINK_TYPES: Final = {

@@ -16,7 +16,6 @@ from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 
 COMPONENT: Final = "MindSpore"
-_DEVICE: Final = "CPU"
 
 
 def path(measures: Measures) -> str:
@@ -33,17 +32,12 @@ def applies(measures: Measures) -> bool:
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the table."""
     device = measures.recording.device
-    if device is None:
-        held = measures.memory.with_columns(component=pl.lit(COMPONENT))
-        last = [pl.lit(_DEVICE).alias("Device Type")]
-    else:
-        held = device.memory
-        last = [numbers.device_type(measures)]
-        if device.form == Form.TORCH_NPU:
-            last.insert(0, pl.col("stream").alias("Stream Ptr"))
+    held = measures.memory.with_columns(component=pl.lit(COMPONENT)) if device is None else device.memory
+    torch = device is not None and device.form == Form.TORCH_NPU
     held.select(
         pl.col("component").alias("Component"),
         numbers.moment("time_ns").alias("Timestamp(us)"),
         *(numbers.megabytes(name.lower()).alias(f"Total {name}(MB)") for name in numbers.HOLDINGS),
-        *last,
+        *([pl.col("stream").alias("Stream Ptr")] if torch else []),
+        numbers.device_type(measures),
     ).write_csv(stream)

@@ -37,8 +37,10 @@ def megabytes(column: str) -> pl.Expr:
 
 
 def device_type(measures: Measures) -> pl.Expr:
-    """Return the column that names the accelerator."""
-    return pl.lit(f"NPU:{measures.recording.info.device_id}").alias("Device Type")
+    """Return the column that names what the memory is of; on a processor that of the host."""
+    device = measures.recording.device
+    processor = device is None or device.form == Form.MS_PROFILER
+    return pl.lit("CPU" if processor else f"NPU:{measures.recording.info.device_id}").alias("Device Type")
 
 
 def mean(total: str, count: str) -> pl.Expr:
