@@ -10,8 +10,12 @@ from pathlib import Path
 BASE = 1_700_000_000_000_000
 PID = 4242
 #: as in a result: a number that has nothing to do with the host's
-HARDWARE, HCCL, CANN, OVERLAP = 3_000_000_001, 3_000_000_002, 3_000_000_003, 3_000_000_004
-NAMES = {PID: "Python", HARDWARE: "Ascend Hardware", HCCL: "HCCL", CANN: "CANN"}
+HARDWARE, HCCL, CANN, OVERLAP, MEMORY = (3_000_000_000 + number for number in range(1, 6))
+NAMES = {PID: "Python", HARDWARE: "Ascend Hardware", HCCL: "HCCL", CANN: "CANN", MEMORY: "NPU MEM"}
+#: in place of a rank, and the numbers of transports and links in databases
+NO_RANK = 2**32 - 1
+TRANSPORTS = {0: "SDMA", 1: "RDMA", 2: "LOCAL"}
+LINKS = {0: "ON_CHIP", 1: "HCCS", 2: "PCIE", 4: "SIO", 5: "HCCS_SW", 65535: "INVALID_TYPE"}
 
 
 @dataclass
@@ -20,6 +24,7 @@ class AscendBuilder:
 
     Attributes:
         suffix: "_ascend_ms" or "_ascend_pt".
+        driven: numbers of the kernels that a call of the driver launched, 1 us from the start; in text alone.
     """
 
     folder: Path
@@ -29,6 +34,18 @@ class AscendBuilder:
     kernels: list = field(default_factory=list)
     exchanges: list = field(default_factory=list)
     calls: list = field(default_factory=list)
+    parts: list = field(default_factory=list)
+    held: list = field(default_factory=list)
+    driven: tuple = ()
+
+    def part(self, plane, kind, start, end, source=0, target=NO_RANK, size=0, link="INVALID_TYPE", transport="SDMA"):
+        """Add a part of the last exchange."""
+        row = (len(self.exchanges) - 1, plane, kind, start, end, source, target, size, link, transport)
+        self.parts.append(row)
+
+    def hold(self, time, kilobytes):
+        """Say how much of the device's memory the application held."""
+        self.held.append((time, kilobytes))
 
     def step(self, number, start, end):
         self.steps.append((number, start, end))
@@ -79,15 +96,28 @@ class AscendBuilder:
             if lane == 10 * (len(groups) - 1):
                 title = {"name": f"Group {group} Communication"}
                 yield {"ph": "M", "name": "thread_name", "pid": HCCL, "tid": lane, "args": title}
-                plane = {"name": "Plane 0"}
-                yield {"ph": "M", "name": "thread_name", "pid": HCCL, "tid": lane + 1, "args": plane}
+                for number in range(3):
+                    plane = {"name": f"Plane {number}"}
+                    yield {"ph": "M", "name": "thread_name", "pid": HCCL, "tid": lane + 1 + number, "args": plane}
             yield self._span(HCCL, lane, name, start, end, count=100)
-            yield self._span(HCCL, lane + 1, "Notify_Wait", start, end)
+            own = [part[1:] for part in self.parts if part[0] == index]
+            if not own:
+                yield self._span(HCCL, lane + 1, "Notify_Wait", start, end)
+            for number, kind, since, until, source, target, size, link, transport in own:
+                told = {"src rank": source, "dst rank": target, "size(Byte)": size, "link type": link}
+                told["transport type"] = transport
+                yield self._span(HCCL, lane + 1 + number, kind, since, until, **told)
             yield from self._flow(f"e{index}", launch, start, HCCL, lane)
         for index, (name, start, end, launch, lane, _, core) in enumerate(self.kernels):
             if hardware:
                 yield self._span(HARDWARE, lane, name, start, end, **{"Task Type": core, "Physic Stream Id": lane})
             yield from self._flow(f"k{index}", launch, start, HARDWARE, lane)
+            if index in self.driven:
+                yield from self._flow(f"d{index}", 1, start, HARDWARE, lane, "HostToDevice", (CANN, PID))
+        for time, kilobytes in self.held:
+            counter = {"ph": "C", "pid": MEMORY, "tid": 0, "ts": absolute(time)}
+            yield {**counter, "name": "APP/Memory", "args": {"KB": float(kilobytes)}}
+            yield {**counter, "name": "Device/Memory", "args": {"KB": 1.0}}
         if hardware:
             kind = {"Task Type": "EVENT_WAIT_SQE", "Physic Stream Id": 2}
             yield self._span(HARDWARE, 2, "EVENT_WAIT", 0, 1, **kind)
@@ -108,7 +138,12 @@ class AscendBuilder:
             CREATE TABLE COMPUTE_TASK_INFO (name INTEGER, globalTaskId INTEGER PRIMARY KEY, taskType INTEGER,
                 opType INTEGER, inputShapes INTEGER);
             CREATE TABLE COMMUNICATION_OP (opName INTEGER, startNs INTEGER, endNs INTEGER, connectionId INTEGER,
-                groupName INTEGER, opType INTEGER);
+                groupName INTEGER, opType INTEGER, opId INTEGER PRIMARY KEY);
+            CREATE TABLE COMMUNICATION_TASK_INFO (globalTaskId INTEGER, taskType INTEGER, planeId INTEGER,
+                srcRank INTEGER, dstRank INTEGER, transportType INTEGER, size INTEGER, linkType INTEGER, opId INTEGER);
+            CREATE TABLE ENUM_HCCL_TRANSPORT_TYPE (id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE ENUM_HCCL_LINK_TYPE (id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE NPU_MEM (type INTEGER, ddr NUMERIC, hbm NUMERIC, timestampNs INTEGER);
             CREATE TABLE STEP_TIME (id INTEGER, startNs INTEGER, endNs INTEGER);
             CREATE TABLE CANN_API (startNs INTEGER, endNs INTEGER, type INTEGER, globalTid INTEGER,
                 connectionId INTEGER, name INTEGER);
@@ -134,9 +169,21 @@ class AscendBuilder:
         # an event: a task that computes nothing
         connection.execute("INSERT INTO TASK VALUES (?, ?, ?, ?, ?)", (ns(0), ns(1), 900, 900, 2))
         for index, (name, start, end, launch, group) in enumerate(self.exchanges, 1000):
-            row = (text(name), ns(start), ns(end), index, text(group), text("hcom_"))
-            connection.execute("INSERT INTO COMMUNICATION_OP VALUES (?, ?, ?, ?, ?, ?)", row)
+            row = (text(name), ns(start), ns(end), index, text(group), text("hcom_"), index)
+            connection.execute("INSERT INTO COMMUNICATION_OP VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             self._launch(connection, index, launch, thread, text("c10d::op"))
+        for task, (exchange, plane, kind, start, end, source, target, size, link, transport) in enumerate(
+            self.parts, 2000
+        ):
+            connection.execute("INSERT INTO TASK VALUES (?, ?, NULL, ?, 9)", (ns(start), ns(end), task))
+            numbers = key(TRANSPORTS, transport), size, key(LINKS, link), 1000 + exchange
+            row = (task, text(kind), plane, source, target, *numbers)
+            connection.execute("INSERT INTO COMMUNICATION_TASK_INFO VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        connection.executemany("INSERT INTO ENUM_HCCL_TRANSPORT_TYPE VALUES (?, ?)", TRANSPORTS.items())
+        connection.executemany("INSERT INTO ENUM_HCCL_LINK_TYPE VALUES (?, ?)", LINKS.items())
+        for time, kilobytes in self.held:
+            row = (text("app"), 0, kilobytes * 1024, ns(time))
+            connection.execute("INSERT INTO NPU_MEM VALUES (?, ?, ?, ?)", row)
         connection.executemany("INSERT INTO STRING_IDS VALUES (?, ?)", [(row, value) for value, row in texts.items()])
         connection.commit()
         connection.close()
@@ -161,16 +208,21 @@ class AscendBuilder:
         return {"ph": "X", "name": name, "pid": pid, "tid": tid, **times, "cat": cat, "args": args}
 
     @staticmethod
-    def _flow(number, launch, start, pid, tid):
+    def _flow(number, launch, start, pid, tid, category="async_npu", source=(PID, PID)):
         if launch is not None:
-            common = {"name": "torch_to_npu", "cat": "async_npu", "id": number}
-            yield {"ph": "s", "pid": PID, "tid": PID, "ts": absolute(launch), **common}
+            common = {"name": category, "cat": category, "id": number}
+            yield {"ph": "s", "pid": source[0], "tid": source[1], "ts": absolute(launch), **common}
             yield {"ph": "f", "bp": "e", "pid": pid, "tid": tid, "ts": absolute(start), **common}
 
 
 def absolute(microseconds):
     """Return a time as these tools write it: text, three decimals."""
     return f"{BASE + int(microseconds)}.{round(microseconds % 1 * 1000):03d}"
+
+
+def key(names, name):
+    """Return the number of a name."""
+    return next(number for number, known in names.items() if known == name)
 
 
 def ns(microseconds):
@@ -197,3 +249,21 @@ TASKS = [
     (0, "hcom_allReduce__077_0_1", "hcom_allReduce_", "HCCL", "g", True, LAUNCHES[1]),
     (3, "Add1", "Add", "AI_VECTOR_CORE", None, False, LAUNCHES[2]),
 ]
+
+
+def exchanging(folder, suffix="_ascend_pt"):
+    """Return a step with an exchange that waited 4 us for other ranks, and moved 4 MB to one of them, 40 to another."""
+    made = AscendBuilder(folder, suffix)
+    made.step(7, 0, 100)
+    made.kernel("MatMul1", 10, 30, launch=5)
+    made.exchange("hcom_allReduce__077_0_1", 20, 50, launch=6, group="77")
+    made.part(0, "Memcpy", 20, 21, target=0, size=1_000_000, link="ON_CHIP")
+    made.part(1, "Notify_Record", 20, 21, target=1)
+    made.part(1, "Notify_Wait", 21, 25, target=1, transport="LOCAL")
+    made.part(1, "Memcpy", 25, 30, target=1, size=2_000_000, link="HCCS")
+    made.part(1, "Notify_Wait", 30, 32, target=1, transport="LOCAL")
+    made.part(1, "Reduce_Inline", 32, 40, target=1, size=2_000_000, link="HCCS")
+    made.part(2, "Memcpy", 25, 35, target=2, size=40_000_000, link="HCCS_SW")
+    made.hold(5, 2048)
+    made.hold(15, 3072)
+    return made

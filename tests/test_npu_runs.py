@@ -199,6 +199,76 @@ def test_database(bare, rank):
         assert own == [Decimal(time) / 1000 for time in times]
 
 
+def without_groups(content):
+    """Return a content by the names of exchanges alone: a trace does not tell the number of a group."""
+    if isinstance(content, dict):
+        return {name.partition("@")[0]: without_groups(value) for name, value in content.items()}
+    return content
+
+
+def compare_numbers(ours, theirs, where=""):
+    """Look for all of theirs in ours: texts to the letter, times to 0.1 us, shares and quotients to the last digit."""
+    if isinstance(theirs, dict):
+        assert theirs.keys() <= ours.keys(), where
+        for key, value in theirs.items():
+            compare_numbers(ours[key], value, f"{where}/{key}")
+    elif isinstance(theirs, list):
+        assert len(ours) == len(theirs), where
+        for own, other in zip(ours, theirs, strict=True):
+            compare_numbers(own, other, where)
+    elif isinstance(theirs, str):
+        assert ours == theirs, where
+    else:
+        # the vendor's quotients are of times with fractions of nanoseconds, some of them of a few microseconds
+        share = 2e-4 if "Bandwidth(GB/s)" in where else 0
+        limit = 1.5e-4 if "Ratio" in where else 1e-4
+        assert abs(ours - theirs) <= limit + share * abs(theirs), (where, ours, theirs)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_exchanges_of_text(bare, rank):
+    theirs, ours = bare("level1", rank)
+    engine.analyse([ours.parent])
+    for name in (layout.COMMUNICATION, layout.COMMUNICATION_MATRIX):
+        derived, expected = (json.loads((folder / name).read_text()) for folder in (ours, theirs))
+        compare_numbers(without_groups(derived), without_groups(expected))
+        (step,) = derived
+        assert len(derived[step]["collective"]) == len(expected[step]["collective"])
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_exchanges_of_a_database(bare, rank):
+    theirs, ours = bare("level1_db", rank)
+    engine.analyse([ours.parent])
+    content = json.loads((ours / layout.COMMUNICATION).read_text())["step50"]["collective"]
+    matrix = json.loads((ours / layout.COMMUNICATION_MATRIX).read_text())["step50"]["collective"]
+    with sqlite3.connect(f"file:{theirs / 'analysis.db'}?mode=ro&immutable=1", uri=True) as connection:
+        connection.row_factory = sqlite3.Row
+        times, bands, links = (
+            connection.execute(f"SELECT * FROM CommAnalyzer{name}").fetchall()
+            for name in ("Time", "Bandwidth", "Matrix")
+        )
+    connection.close()
+    assert len(times) == len(content) - 1 == 4 and len(bands) == 12 and len(links) == 48
+    for row in times:
+        own = content[f"{row['hccl_op_name']}@{row['group_name']}"]["Communication Time Info"]
+        for name in ("elapse", "transit", "wait", "synchronization", "idle"):
+            assert abs(own[f"{name.capitalize()} Time(ms)"] - row[f"{name}_time"]) <= 1e-5, name
+    for row in bands:
+        own = content[f"{row['hccl_op_name']}@{row['group_name']}"]["Communication Bandwidth Info"]
+        link = own[row["transport_type"]]
+        assert abs(link["Transit Size(MB)"] - row["transit_size"]) <= 1e-9
+        assert abs(link["Transit Time(ms)"] - row["transit_time"]) <= 1e-4
+        if row["count"]:
+            count, milliseconds = link["Size Distribution"][str(row["package_size"])]
+            assert count == row["count"] and abs(milliseconds - row["total_duration"]) <= 1e-4
+    for row in links:
+        own = matrix[f"{row['hccl_op_name']}@{row['group_name']}"][f"{row['src_rank']}-{row['dst_rank']}"]
+        assert own["Transport Type"] == row["transport_type"] and own.get("Op Name", "") == (row["op_name"] or "")
+        assert abs(own["Transit Size(MB)"] - row["transit_size"]) <= 1e-9
+        assert abs(own["Transit Time(ms)"] - row["transit_time"]) <= 1e-4
+
+
 @pytest.mark.parametrize(("level", "rank"), [*TEXTS, ("level1_db", 0), ("level1_db", 1)])
 def test_analysing_again_gives_the_same_bytes_and_changes_nothing_of_theirs(bare, level, rank):
     _, ours = bare(level, rank)

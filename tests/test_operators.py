@@ -78,7 +78,7 @@ def test_data_operations(store):
 
 
 def test_calls_of_a_driver_by_level():
-    rows = [("node", "launch", 0, 10), ("node", "launch", 20, 50), ("acl", "launch", 0, 5)]
+    rows = [("node", "launch", 0, 10, 1), ("node", "launch", 20, 50, 1), ("acl", "launch", 0, 5, 1)]
     calls = pl.DataFrame(rows, schema=tables.DRIVER_CALLS, orient="row")
     assert operators.by_level(calls).sort("level").rows() == [
         ("acl", "launch", 1, 5, 5, 5, 25),

@@ -44,7 +44,6 @@ class Option:
         text: what it does, for the table of options.
         aliases: older keys for the same.
         inert: why it does nothing on a machine without accelerator; empty when it works there.
-        inert_choice: the one of its choices that this is true of; empty when of all but the default.
     """
 
     name: str
@@ -53,11 +52,10 @@ class Option:
     text: str
     aliases: tuple[str, ...]
     inert: str
-    inert_choice: str
 
 
-def _option(default: Any, kind: Kind, text: str, *aliases: str, inert: str = "", inert_choice: str = "") -> Any:
-    return field(default=default, metadata={"declared": (kind, text, aliases, inert, inert_choice)})
+def _option(default: Any, kind: Kind, text: str, *aliases: str, inert: str = "") -> Any:
+    return field(default=default, metadata={"declared": (kind, text, aliases, inert)})
 
 
 @dataclass(frozen=True)
@@ -102,10 +100,8 @@ class Options:
     export_type: tuple[str, ...] = _option(
         ("text",),
         Choices("text", "db", "kineto"),
-        "Forms of the result: files, always written; a database; the timeline as PyTorch's Kineto writes it, for "
-        "Holistic Trace Analysis, in the folder `KINETO`.",
-        inert="this version writes no database",
-        inert_choice="db",
+        "Forms of the result: files, always written; a database besides, which msprof-analyze then reads in place of "
+        "the files; the timeline as PyTorch's Kineto writes it, for Holistic Trace Analysis, in the folder `KINETO`.",
     )
     data_simplification: bool = _option(
         True, Bool(), "Remove intermediate files after the analysis; the raw store stays in any case."
@@ -220,8 +216,8 @@ class Options:
 
 
 def _declaration(item: "Field[Any]") -> Option:
-    kind, text, aliases, inert, inert_choice = item.metadata["declared"]
-    return Option(item.name, kind, item.default, text, aliases, inert, inert_choice)
+    kind, text, aliases, inert = item.metadata["declared"]
+    return Option(item.name, kind, item.default, text, aliases, inert)
 
 
 #: Every option by name, in the order of the table.
@@ -380,10 +376,7 @@ def unavailable_on_cpu(options: Options) -> list[tuple[str, str]]:
     return [
         (name, option.inert)
         for name, option in OPTIONS.items()
-        if option.inert
-        and name in options.given
-        and getattr(options, name) != option.default
-        and (not option.inert_choice or option.inert_choice in getattr(options, name))
+        if option.inert and name in options.given and getattr(options, name) != option.default
     ]
 
 
@@ -395,6 +388,6 @@ def describe() -> list[tuple[str, str, str, str]]:
         default = "" if option.default is None else f"`{_written(option, option.default)}`"
         text = f"{option.text} Value: {option.kind.allowed}."
         if option.inert:
-            text += f" On a CPU {option.inert_choice and f'`{option.inert_choice}` '}without effect: {option.inert}."
+            text += f" On a CPU without effect: {option.inert}."
         rows.append((names, option.kind.type, default, text))
     return rows

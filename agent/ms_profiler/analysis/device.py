@@ -4,7 +4,7 @@ import polars as pl
 
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.kernels import Stream
-from ms_profiler.analysis.metrics import device_steps, intervals, kernels
+from ms_profiler.analysis.metrics import device_steps, intervals, kernels, overlap
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import Steps
@@ -49,11 +49,17 @@ def collect(
         pl.lit(int(Part.UNKNOWN), pl.UInt8).alias("part"),
     )
     table = executions.select(*tables.KERNELS.names(), "exchange").sort("process", "lane", "start_ns", "kernel")
-    states = device_steps.states(tasks)
+    if device.form == tables.Form.MS_PROFILER:
+        computed, exchanged = (intervals.union(tasks.filter(kind)) for kind in (~pl.col("exchange"), "exchange"))
+        states = overlap.states(computed, exchanged, used)
+        times = overlap.by_step(states)
+    else:
+        states = device_steps.states(tasks)
+        times = device_steps.by_step(states, tasks, during, device.form)
     return Stream(
         texts=pl.Series("text", texts, dtype=pl.String),
         states=states,
-        times=device_steps.by_step(states, tasks, during, device.form),
+        times=times,
         table=table.select(tables.KERNELS.names()),
         names=names.select(
             pl.col("name").alias("full_name"),

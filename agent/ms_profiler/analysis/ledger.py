@@ -32,7 +32,7 @@ class Ledger:
         self.ours = frozenset(path for path, digest in digests if digest == _digest(directory, path))
         self._summary = known is not None
 
-    def write(self, writer: core.Writer, measures: Measures, *, pretty: bool) -> None:
+    def write(self, writer: core.Writer | core.Database, measures: Measures, *, pretty: bool) -> None:
         """Write one artefact, unless a file of somebody else is in its place; tell the measures which of both.
 
         Args:

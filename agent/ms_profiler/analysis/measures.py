@@ -100,7 +100,7 @@ class Measures:
     @property
     def forms(self) -> frozenset[str]:
         """Return the forms of the result that the run or this analysis asks for."""
-        own = () if self.recording.foreign else self.recording.info.options.get("export_type") or ()
+        own = self.recording.info.options.get("export_type") or () if self.recording.device is None else ()
         return self.asked.forms | frozenset(own)
 
     def sections(self) -> Iterator[Section]:

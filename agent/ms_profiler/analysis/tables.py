@@ -143,11 +143,72 @@ TASKS = pl.Schema(
         "end_ns": pl.Int64,
         "exchange": pl.Boolean,
         "launch_ns": pl.Int64,  # when the host launched it; null where not known
+        "driver_ns": pl.Int64,  # when the call of the device's driver began that did; null where not known
     }
 )
 
+#: one per part of an exchange, as another tool recorded it
+TRANSFERS = pl.Schema(
+    {
+        "group": pl.String,  # of ranks
+        "exchange_ns": pl.Int64,  # when the exchange began that it is a part of
+        "plane": pl.Int64,  # of those that an exchange runs on beside each other
+        "kind": pl.String,  # what it did
+        "transport": pl.String,
+        "link": pl.String,
+        "source": pl.Int64,  # rank in the group; null where not known
+        "target": pl.Int64,  # likewise; null where there is none
+        "bytes": pl.Int64,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+    }
+)
+
+#: what a component held of a device's memory, by time; bytes, null where not known
+DEVICE_MEMORY = pl.Schema(
+    {
+        "component": pl.String,
+        "time_ns": pl.Int64,
+        "allocated": pl.Int64,
+        "reserved": pl.Int64,
+        "active": pl.Int64,
+        "stream": pl.Int64,  # address of the stream that it was for
+    }
+)
+
+#: one per allocation of an operator on a device; bytes, null for what was not given back
+ALLOCATIONS = pl.Schema(
+    {
+        "name": pl.String,
+        "size": pl.Int64,
+        "allocated_ns": pl.Int64,
+        "released_ns": pl.Int64,
+        "inactive_ns": pl.Int64,  # when nothing used it any more
+        "duration_ns": pl.Int64,
+        "active_ns": pl.Int64,
+        "allocation_allocated": pl.Int64,  # of the allocator, afterwards
+        "allocation_reserved": pl.Int64,
+        "allocation_active": pl.Int64,
+        "release_allocated": pl.Int64,
+        "release_reserved": pl.Int64,
+        "release_active": pl.Int64,
+        "stream": pl.Int64,
+    }
+)
+
+#: what a module of the driver reserved, by time; bytes
+MODULE_MEMORY = pl.Schema({"module": pl.String, "time_ns": pl.Int64, "reserved": pl.Int64})
+
 #: one per call of a device's driver on the host, by start
-DRIVER_CALLS = pl.Schema({"level": pl.String, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
+DRIVER_CALLS = pl.Schema(
+    {
+        "level": pl.String,
+        "name": pl.String,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "thread": pl.Int64,  # of the operating system
+    }
+)
 
 #: one per kernel name; kernels name their row
 KERNEL_NAMES = pl.Schema(
@@ -191,6 +252,7 @@ class Form(Enum):
     MINDSPORE = "mindspore"
     TORCH_NPU = "torch_npu"
     KINETO = "kineto"
+    MS_PROFILER = "ms_profiler"
 
 
 @dataclass
@@ -203,6 +265,10 @@ class Device:
         files: that were read, by name.
         unmarked: the timeline that was read has no lanes of the overlap analysis.
         calls: `DRIVER_CALLS`.
+        transfers: `TRANSFERS`.
+        memory: `DEVICE_MEMORY`.
+        allocations: `ALLOCATIONS`.
+        modules: `MODULE_MEMORY`.
     """
 
     form: Form
@@ -210,6 +276,10 @@ class Device:
     files: list[str]
     unmarked: bool = False
     calls: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=DRIVER_CALLS))
+    transfers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TRANSFERS))
+    memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=DEVICE_MEMORY))
+    allocations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ALLOCATIONS))
+    modules: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MODULE_MEMORY))
 
 
 @dataclass

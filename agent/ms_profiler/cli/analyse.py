@@ -26,10 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gzip", action="store_true", help="pack the timelines of recordings: Perfetto reads them so")
     parser.add_argument(
         "--export",
-        action="append",
-        choices=("parquet",),
+        type=_forms,
+        action="extend",
         default=[],
-        help="write all tables besides (`ms-profiler tables` lists them), as Parquet into the folder TABLES",
+        metavar="FORM,FORM",
+        help="forms of the result besides the usual files: db, databases; kineto, the timeline of our own recordings "
+        "as Kineto writes it; parquet, all tables (`ms-profiler tables` lists them) in the folder TABLES",
     )
     parser.add_argument("--pretty", action="store_true", help="format JSON for people")
     parser.add_argument("--max-process-number", type=int, metavar="N", help="use N processors at most")
@@ -105,6 +107,14 @@ def _steps(text: str) -> list[int]:
     if dash:
         return list(range(int(first), int(last) + 1))
     return [int(number) for number in first.split(",")]
+
+
+def _forms(text: str) -> list[str]:
+    known = ("db", "kineto", "parquet")
+    chosen = text.split(",")
+    if not set(chosen) <= set(known):
+        raise argparse.ArgumentTypeError(f"some of {', '.join(known)}, separated by commas, not {text}")
+    return chosen
 
 
 def _truth(text: str) -> bool:

@@ -45,11 +45,16 @@ STEP_TRACE_TIME: Final = "step_trace_time.csv"
 DATASET: Final = "dataset.csv"
 KERNEL_DETAILS: Final = "kernel_details.csv"
 MEMORY_RECORD: Final = "memory_record.csv"
+OPERATOR_MEMORY: Final = "operator_memory.csv"
+MODULE_MEMORY: Final = "npu_module_mem.csv"
 OP_STATISTIC: Final = "op_statistic.csv"
 API_STATISTIC: Final = "api_statistic.csv"
 OPERATOR_DETAILS: Final = "operator_details.csv"
 COMMUNICATION: Final = "communication.json"
 COMMUNICATION_MATRIX: Final = "communication_matrix.json"
+COMMUNICATION_DB: Final = "communication_analyzer.db"
+#: the same, as torch_npu calls it
+TORCH_COMMUNICATION_DB: Final = "analysis.db"
 KERNELS: Final = "kernels"
 #: begin of the name of MindSpore's file of what its allocator held; the rank follows
 MEMORY_PREFIX: Final = "cpu_ms_memory_record_"
@@ -80,6 +85,11 @@ def trace_slice(number: int) -> str:
 def table(name: str) -> str:
     """Return the name of a table as Parquet."""
     return f"{name}.parquet"
+
+
+def database(rank: int, *, torch: bool) -> str:
+    """Return the name of the database of a result, of MindSpore's profiler or of torch_npu's."""
+    return f"ascend_{'pytorch' if torch else 'mindspore'}_profiler_{rank}.db"
 
 
 def kineto_trace(rank: int) -> str:

@@ -47,10 +47,10 @@ def states(tasks: pl.DataFrame) -> pl.DataFrame:
 def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
     """Return when each step was on the device: `step` (row of `steps.table`), `host_ns` (its begin), start and end.
 
-    MindSpore: as long as on the host, the end included. Others: from the start of the first task that the host launched
-    in the step to the end of the last of them, or of the step on the host if that is later; a step that is not known to
-    have launched anything is as long as on the host. Where two overlap, the first has the time. Without steps there is
-    one window without bounds.
+    MindSpore: as long as on the host, the end included; our own: without the end. Others: from the start of the first
+    task that the host launched in the step to the end of the last of them, or of the step on the host if that is later;
+    a step that is not known to have launched anything is as long as on the host. Where two overlap, the first has the
+    time. Without steps there is one window without bounds.
 
     Args:
         tasks: `tables.TASKS`.
@@ -60,6 +60,8 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
     known = steps.table.with_row_index("step").select("step", *intervals.BOUNDS, pl.col("start_ns").alias("host_ns"))
     if steps.source == StepSource.WHOLE_RUN:
         return known.with_columns(start_ns=pl.lit(-_FOREVER), end_ns=pl.lit(_FOREVER)).select(_WINDOWS.names())
+    if form == Form.MS_PROFILER:
+        return known.select(_WINDOWS.names())
     if form == Form.MINDSPORE:
         return known.with_columns(pl.col("end_ns") + 1).select(_WINDOWS.names())
     launched = tasks.with_columns(intervals.locate(tasks["launch_ns"], known).alias("step"))

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import polars as pl
 
 from ms_profiler.analysis import tables
-from ms_profiler.analysis.readers import ascend_run, assembly
+from ms_profiler.analysis.readers import ascend_run, assembly, cells, device_memory
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
@@ -25,21 +25,32 @@ NAME: Final = re.compile(r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db")
 _FRAMEWORK: Final = "PYTORCH_API"
 _DRIVER: Final = "CANN_API"
 _STACKS: Final = "trace"
+_NOTHING: Final = "N/A"
+_CALLS: Final = pl.Schema({name: kind for name, kind in assembly.HOST.items() if name != "category"})
+#: key in META_DATA by which a database of our own is known
+_OURS: Final = "ms_profiler"
 
 
-def database(directory: str) -> str | None:
-    """Return the path of the database of a result, None where there is none."""
+def database(directory: str, ours: frozenset[str] = frozenset()) -> str | None:
+    """Return the path of the database of a result, None where there is none.
+
+    Args:
+        directory: that holds `ASCEND_PROFILER_OUTPUT`.
+        ours: paths below it that an earlier analysis of ours wrote, which are no source.
+    """
     output = layout.output_dir(directory)
     names = sorted(os.listdir(output)) if os.path.isdir(output) else []
-    return next((os.path.join(output, name) for name in names if NAME.fullmatch(name)), None)
+    theirs = [name for name in names if NAME.fullmatch(name) and os.path.join(layout.OUTPUT, name) not in ours]
+    return os.path.join(output, theirs[0]) if theirs else None
 
 
-def read(directory: str, path: str) -> tables.Recording:
+def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> tables.Recording:
     """Read a result.
 
     Args:
         directory: that holds `ASCEND_PROFILER_OUTPUT`.
         path: of the database in it.
+        ours: paths below it that an earlier analysis of ours wrote.
 
     Raises:
         StoreError: nothing in it can be read.
@@ -55,7 +66,19 @@ def read(directory: str, path: str) -> tables.Recording:
         if device_id and isinstance(device_id[0][0], int):
             info.device_id = max(device_id[0][0], 0)
         form = ascend_run.form(directory)
-        device = tables.Device(form, source.tasks(), [source.name], calls=source.calls())
+        if _OURS in {name for (name,) in source.rows("META_DATA", "name")}:
+            form = tables.Form.MS_PROFILER
+        device = tables.Device(
+            form,
+            source.tasks(),
+            [source.name],
+            calls=source.calls(),
+            transfers=source.transfers(),
+            memory=device_memory.of_database(source.rows, source.text, counts),
+            allocations=device_memory.allocations(source.rows, source.text, counts),
+            modules=device_memory.modules(source.rows, counts),
+        )
+        ascend_run.note(info, device, directory, ours)
         parts = assembly.Parts(source.host(), device.tasks, {}, source.process(), device)
     finally:
         connection.close()
@@ -75,7 +98,7 @@ class _Database:
                 self.columns[table] = [row[1] for row in described]
         except sqlite3.DatabaseError as error:
             counts.damaged_files.append((name, str(error)))
-        self.texts = {number: text for number, text in self.rows("STRING_IDS", "id", "value") if text is not None}
+        self.texts = {number: text for number, text in self.rows("STRING_IDS", "id", "value") if isinstance(text, str)}
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """Return the columns of a table, null where it lacks one; of a damaged one the rows before the damage."""
@@ -95,20 +118,21 @@ class _Database:
         """Return `tables.TASKS`."""
         columns = "globalTaskId", "startNs", "endNs", "streamId", "connectionId"
         times = {row[0]: row[1:] for row in self.rows("TASK", *columns)}
-        launches = self._launches()
+        driver = self._driver()
+        launches = {**driver, **self._launches()}
         found: list[tuple[Any, ...]] = []
         for task, name, kind, core, shapes in self.rows(
             "COMPUTE_TASK_INFO", "globalTaskId", "name", "opType", "taskType", "inputShapes"
         ):
             start, end, stream, connection = times.get(task, (None, None, None, None))
-            texts = self._text(name), self._text(kind), self._text(core), None, self._shapes(shapes)
-            found.append((stream, *texts, start, end, False, launches.get(connection)))
+            texts = self.text(name), self.text(kind), self.text(core), None, self._shapes(shapes)
+            found.append((stream, *texts, start, end, False, launches.get(connection), driver.get(connection)))
         for name, start, end, connection, group, kind in self.rows(
             "COMMUNICATION_OP", "opName", "startNs", "endNs", "connectionId", "groupName", "opType"
         ):
-            own = self._text(name), self._text(kind), "HCCL", self._text(group) or "", None
-            found.append((0, *own, start, end, True, launches.get(connection)))
-        table = pl.DataFrame(found, schema=tables.TASKS, orient="row", strict=False)
+            own = self.text(name), self.text(kind), "HCCL", self.text(group) or "", None
+            found.append((0, *own, start, end, True, launches.get(connection), driver.get(connection)))
+        table = cells.typed(found, tables.TASKS)
         usable = table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
         self.counts.damaged_kernels += table.height - usable.height
         return usable.with_columns(pl.col("stream").fill_null(0), pl.col("core").fill_null("N/A")).sort(
@@ -121,14 +145,12 @@ class _Database:
         frames = [self._steps()]
         for table in (_FRAMEWORK, _DRIVER):
             found = [
-                (self._thread(thread), self._text(name), start, end)
+                # PyTorch writes times as text
+                (self._thread(thread), self.text(name), _number(start), _number(end))
                 for start, end, thread, name, kind in self.rows(table, "startNs", "endNs", "globalTid", "name", "type")
                 if kinds.get(kind) != _STACKS
             ]
-            columns = {"thread": pl.Int64, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
-            # PyTorch writes times as text
-            cells = pl.DataFrame(found, schema=dict.fromkeys(columns, pl.String), orient="row", strict=False)
-            frame = cells.cast(pl.Schema(columns), strict=False)
+            frame = cells.typed(found, _CALLS)
             usable = frame.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
             self.counts.damaged_events += frame.height - usable.height
             usable = usable.filter(pl.col("name").str.extract(assembly.STEP.pattern, 1).is_null())
@@ -142,11 +164,31 @@ class _Database:
         """Return `tables.DRIVER_CALLS`."""
         levels = dict(self.rows("ENUM_API_TYPE", "id", "name"))
         found = [
-            (levels.get(kind, ""), self._text(name), start, end)
-            for start, end, name, kind in self.rows(_DRIVER, "startNs", "endNs", "name", "type")
+            (levels.get(kind, ""), self.text(name), start, end, self._thread(thread))
+            for start, end, name, kind, thread in self.rows(_DRIVER, "startNs", "endNs", "name", "type", "globalTid")
         ]
-        table = pl.DataFrame(found, schema=tables.DRIVER_CALLS, orient="row", strict=False)
+        table = cells.typed(found, tables.DRIVER_CALLS)
         return table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
+
+    def transfers(self) -> pl.DataFrame:
+        """Return `tables.TRANSFERS`."""
+        exchanges = {row[0]: row[1:] for row in self.rows("COMMUNICATION_OP", "opId", "startNs", "groupName")}
+        times = {row[0]: row[1:] for row in self.rows("TASK", "globalTaskId", "startNs", "endNs")}
+        transports = dict(self.rows("ENUM_HCCL_TRANSPORT_TYPE", "id", "name"))
+        links = dict(self.rows("ENUM_HCCL_LINK_TYPE", "id", "name"))
+        found = []
+        for exchange, task, plane, kind, transport, link, source, target, size in self.rows(
+            "COMMUNICATION_TASK_INFO",
+            *("opId", "globalTaskId", "planeId", "taskType", "transportType", "linkType", "srcRank", "dstRank", "size"),
+        ):
+            start, group = exchanges.get(exchange, (None, None))
+            how = self.text(kind), transports.get(transport), links.get(link)
+            what = source, target, size, *times.get(task, (None, None))
+            found.append((self.text(group) or "", start, plane, *how, *what))
+        table = cells.typed(found, tables.TRANSFERS)
+        usable = assembly.usable_transfers(table)
+        self.counts.damaged_events += table.height - usable.height
+        return usable
 
     def process(self) -> int:
         """Return the pid of the job: the upper half of its threads' numbers."""
@@ -161,16 +203,19 @@ class _Database:
             (thread, f"ProfilerStep#{number}", int(Category.OTHER), start, end)
             for number, start, end in self.rows("STEP_TIME", "id", "startNs", "endNs")
         ]
-        steps = pl.DataFrame(found, schema=assembly.HOST, orient="row", strict=False)
-        return steps.filter(pl.col("end_ns") >= pl.col("start_ns"))
+        steps = cells.typed(found, assembly.HOST)
+        usable = steps.filter(pl.col("end_ns") >= pl.col("start_ns"))
+        self.counts.damaged_events += steps.height - usable.height
+        return usable
+
+    def _driver(self) -> dict[int, int]:
+        """Return when the call of CANN began that launched what has a connection."""
+        calls = self.rows(_DRIVER, "connectionId", "startNs")
+        return {connection: start for connection, start in calls if connection is not None and isinstance(start, int)}
 
     def _launches(self) -> dict[int, int]:
-        """Return when what has a connection was launched: by an operator of the framework, or by a call of CANN."""
-        launches = {
-            connection: start
-            for connection, start in self.rows(_DRIVER, "connectionId", "startNs")
-            if isinstance(start, int)
-        }
+        """Return when the operator of the framework began that launched what has a connection."""
+        launches: dict[int, int] = {}
         lists: dict[int, list[int]] = {}
         for number, connection in self.rows("CONNECTION_IDS", "id", "connectionId"):
             lists.setdefault(number, []).append(connection)
@@ -179,12 +224,18 @@ class _Database:
                 launches.update(dict.fromkeys(lists.get(number, []), int(start)))
         return launches
 
-    def _text(self, number: Any) -> str | None:
+    def text(self, number: Any) -> str | None:
+        """Return a text by its number, None where it is not known."""
         return self.texts.get(number)
 
     def _shapes(self, number: Any) -> str | None:
-        return text.strip('"') if (text := self._text(number)) is not None else None
+        text = self.text(number)
+        return None if text is None or text == _NOTHING else text.strip('"')
 
     @staticmethod
     def _thread(number: Any) -> int:
         return number % 2**32 if isinstance(number, int) else 0
+
+
+def _number(text: Any) -> Any:
+    return int(text) if isinstance(text, str) and text.isdecimal() else text

@@ -5,19 +5,18 @@ import os
 import re
 from typing import Any, Final
 
-from ms_profiler.analysis.tables import Form
+from ms_profiler.analysis.metrics import transfers
+from ms_profiler.analysis.tables import Device, Form
 from ms_profiler.store import layout
 from ms_profiler.store.reader import ReadCounts
 from ms_profiler.store.run_info import RunInfo
 
 _INFO: Final = re.compile(r"profiler_info(?:_(?P<rank>\d{1,9}))?\.json")
 _RANK_DIRECTORY: Final = re.compile(r"rank_?(?P<rank>\d{1,9})")
-#: tables of the tools themselves that are not derived where they are missing, and why
-_THEIRS: Final = {
-    layout.COMMUNICATION: "this version does not split exchanges into transfers and waits",
-    layout.COMMUNICATION_MATRIX: "this version does not split exchanges into links",
-    layout.MEMORY_RECORD: "this version reads no memory from another tool's result",
-}
+_EXCHANGES: Final = (layout.COMMUNICATION, layout.COMMUNICATION_MATRIX)
+_NO_PARTS: Final = "copies and waits inside exchanges are recorded from level 1 on, and not in this result"
+_REMOTE: Final = "copies over RDMA are several tasks each, which this version does not put together"
+_IN_DATABASES: Final = "of the forms that a result has, the database alone has it"
 
 
 def form(directory: str) -> Form:
@@ -58,11 +57,32 @@ def describe(directory: str, counts: ReadCounts) -> RunInfo:
     if os.path.exists(os.path.join(directory, layout.METADATA)):
         info.world_size = _world(_object(directory, layout.METADATA, counts), info.rank + 1)
     info.world_size = max(info.world_size, info.rank + 1)
-    output = layout.output_dir(directory)
-    info.not_collected = [
-        {"what": name, "why": why} for name, why in _THEIRS.items() if not os.path.exists(os.path.join(output, name))
-    ]
     return info
+
+
+def note(info: RunInfo, device: Device, directory: str, ours: frozenset[str]) -> None:
+    """Note in the run's record which files of the tool itself are missing and cannot be derived, and why.
+
+    Args:
+        info: the run's record.
+        device: what was read.
+        directory: `*_ascend_ms` or `*_ascend_pt`.
+        ours: paths below it that an earlier analysis of ours wrote.
+    """
+
+    def missing(name: str) -> bool:
+        path = os.path.join(layout.OUTPUT, name)
+        return path in ours or not os.path.exists(os.path.join(directory, path))
+
+    if device.tasks["exchange"].any():
+        measured = transfers.known(device.transfers).select(transfers.KEY).unique().height
+        found = device.transfers.select(transfers.KEY).unique().height
+        why = _NO_PARTS if not found else _REMOTE if measured < found else ""
+        info.not_collected += [{"what": name, "why": why} for name in _EXCHANGES if why and missing(name)]
+    if device.allocations.is_empty() and missing(layout.OPERATOR_MEMORY):
+        info.not_collected.append({"what": layout.OPERATOR_MEMORY, "why": _IN_DATABASES})
+    if device.memory.is_empty() and missing(layout.MEMORY_RECORD):
+        info.not_collected.append({"what": layout.MEMORY_RECORD, "why": "memory was not recorded"})
 
 
 def _world(metadata: dict[str, Any], least: int) -> int:

@@ -14,7 +14,7 @@ import polars as pl
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.scopes import Scope
-from ms_profiler.analysis.readers import ascend_run, assembly, trace_events
+from ms_profiler.analysis.readers import ascend_run, assembly, device_memory, trace_events
 from ms_profiler.analysis.readers.decimals import nanoseconds
 from ms_profiler.errors import StoreError
 from ms_profiler.store import layout
@@ -31,8 +31,9 @@ _HOST: Final = ("Python", "MindSpore", "PyTorch", _DRIVER)
 _COMPUTING: Final = (HOST_CPU, "AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "AIV_SQE", "MIX_AIC", "MIX_AIV", "DSA_SQE")
 #: in place of a core, for what exchanges data
 _EXCHANGES: Final = ("HCCL", "COMMUNICATION")
-#: flows from a launch to its task, the best first
-_FLOWS: Final = ("async_npu", "HostToDevice")
+#: flows to a task from the operator that launched it, and from the call of the driver that did
+_BY_FRAMEWORK: Final = "async_npu"
+_BY_DRIVER: Final = "HostToDevice"
 #: how far the table and the trace may differ about the start of a task: one cuts off what the other rounds
 _ROUNDING_NS: Final = 1
 _NOTHING: Final = ("", "N/A")
@@ -70,7 +71,10 @@ def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording
         there,
         unmarked=layout.TRACE_VIEW in there and events.of_process(OVERLAP).is_empty(),
         calls=_calls(events),
+        transfers=_transfers(events, counts),
+        memory=device_memory.of_trace(events),
     )
+    ascend_run.note(info, device, directory, ours)
     computing = device.tasks.filter(~pl.col("exchange"))
     if computing.height and computing["type"].is_null().all():
         why = "types of kernels are recorded from level 1 on, and stand in the table of kernels alone"
@@ -79,7 +83,9 @@ def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording
     return assembly.assemble(directory, info, counts, parts)
 
 
-_ROWS: Final = pl.Schema({name: kind for name, kind in tables.TASKS.items() if name not in ("launch_ns", "group")})
+_ROWS: Final = pl.Schema(
+    {name: kind for name, kind in tables.TASKS.items() if name not in ("launch_ns", "driver_ns", "group")}
+)
 
 
 def _host(events: trace_events.Events) -> pl.DataFrame:
@@ -102,6 +108,7 @@ def _calls(events: trace_events.Events) -> pl.DataFrame:
         pl.col("name").str.replace(r"^\w+@", ""),
         "start_ns",
         "end_ns",
+        pl.col("tid").cast(pl.Int64, strict=False).fill_null(0).alias("thread"),
     )
 
 
@@ -121,10 +128,14 @@ def _tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
     if exchanges.is_empty():
         exchanges = rows.filter("exchange").with_columns(pl.lit("").alias("group"))
     both = pl.concat([kernels.with_columns(pl.lit(None, pl.String).alias("group")), exchanges], how="diagonal_relaxed")
-    launched = _launches(events, both["start_ns"])
-    return (both.with_columns(launched.alias("launch_ns")).select(tables.TASKS.names()).cast(tables.TASKS)).sort(
-        "start_ns", "end_ns", maintain_order=True
-    )
+    starts = both["start_ns"]
+    driver, framework = _launches(events, starts, _BY_DRIVER), _launches(events, starts, _BY_FRAMEWORK)
+    launched = framework.zip_with(framework.is_not_null(), driver)
+    return (
+        both.with_columns(launched.alias("launch_ns"), driver.alias("driver_ns"))
+        .select(tables.TASKS.names())
+        .cast(tables.TASKS)
+    ).sort("start_ns", "end_ns", maintain_order=True)
 
 
 def _hardware(events: trace_events.Events) -> pl.DataFrame:
@@ -187,25 +198,53 @@ def _exchanges(events: trace_events.Events) -> pl.DataFrame:
     )
 
 
+def _transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
+    """Return `tables.TRANSFERS`: a plane belongs to the group whose thread comes before it, a part to what it is in."""
+    spans = events.of_process(*COMMUNICATION)
+    threads = events.thread_names(spans)
+    number = pl.col("tid").cast(pl.Int64, strict=False)
+    placed = spans.with_columns(number.alias("number"), threads.alias("thread")).sort("number", maintain_order=True)
+    own = pl.col("thread").str.starts_with("Plane")
+    group = pl.col("thread").str.strip_prefix("Group ").str.strip_suffix(" Communication")
+    placed = placed.with_columns(pl.when(~own).then(group).forward_fill().alias("group"))
+    exchanges = placed.filter(~own).select("group", "start_ns", exchange_ns="start_ns", until_ns="end_ns")
+    parts = placed.filter(own)
+    table = (
+        parts.with_columns(
+            pl.col("thread").str.extract(r"(\d+)$").cast(pl.Int64, strict=False).alias("plane"),
+            pl.col("name").alias("kind"),
+            events.arguments(parts, "transport type").alias("transport"),
+            events.arguments(parts, "link type").alias("link"),
+            *(
+                events.arguments(parts, argument).cast(pl.Int64, strict=False).alias(name)
+                for name, argument in (("source", "src rank"), ("target", "dst rank"), ("bytes", "size(Byte)"))
+            ),
+        )
+        .sort("start_ns", maintain_order=True)
+        .join_asof(exchanges.sort("start_ns"), on="start_ns", by="group", strategy="backward", check_sortedness=False)
+        .with_columns(pl.when(pl.col("start_ns") <= pl.col("until_ns")).then("exchange_ns").alias("exchange_ns"))
+        .select(tables.TRANSFERS.names())
+        .cast(tables.TRANSFERS)
+    )
+    usable = assembly.usable_transfers(table)
+    # without a profiler level there are planes, but nothing is said of what is on them
+    told = table.filter(pl.col("bytes").is_not_null() | pl.col("transport").is_not_null())
+    counts.damaged_events += max(told.height - usable.height, 0)
+    return usable
+
+
 def _operation(name: pl.Expr) -> pl.Expr:
     """Return `hcom_allReduce_` of `hcom_allReduce__586_0_1`: the type that the table names."""
     return name.str.replace(r"__\d+_.*$", "_")
 
 
-def _launches(events: trace_events.Events, starts: pl.Series) -> pl.Series:
-    """Return when the host launched what started at a time: the first flow that ends there tells."""
-    found = pl.repeat(None, len(starts), dtype=pl.Int64, eager=True)
-    for category in _FLOWS:
-        flows = events.flows.filter(pl.col("category") == category)
-        begins = flows.filter("begin").unique("id", keep="first").select("id", pl.col("time_ns").alias("launch_ns"))
-        ends = flows.filter(~pl.col("begin")).join(begins, on="id").sort("time_ns").unique("time_ns", keep="first")
-        joined = (
-            starts.alias("time_ns")
-            .to_frame()
-            .join(ends.select("time_ns", "launch_ns"), on="time_ns", how="left", maintain_order="left")
-        )
-        found = found.zip_with(found.is_not_null(), joined["launch_ns"])
-    return found
+def _launches(events: trace_events.Events, starts: pl.Series, category: str) -> pl.Series:
+    """Return when the host launched what started at a time: the first flow of a category that ends there tells."""
+    flows = events.flows.filter(pl.col("category") == category)
+    begins = flows.filter("begin").unique("id", keep="first").select("id", pl.col("time_ns").alias("launch_ns"))
+    ends = flows.filter(~pl.col("begin")).join(begins, on="id").sort("time_ns").unique("time_ns", keep="first")
+    known = ends.select("time_ns", "launch_ns")
+    return starts.alias("time_ns").to_frame().join(known, on="time_ns", how="left", maintain_order="left")["launch_ns"]
 
 
 def _table(path: str, counts: ReadCounts) -> pl.DataFrame:

@@ -34,6 +34,10 @@ _PATTERNS: Final = {
 }
 
 
+#: in place of a rank, where there is none
+_NO_RANK: Final = 2**32 - 1
+
+
 @dataclass
 class Parts:
     """What one result of another tool holds.
@@ -77,6 +81,21 @@ def host(spans: pl.DataFrame, kinds: pl.Series, driver: pl.Series) -> pl.DataFra
         "start_ns",
         "end_ns",
     )
+
+
+def usable_transfers(transfers: pl.DataFrame) -> pl.DataFrame:
+    """Return the parts of exchanges that have an exchange, times and a size, with null for what is no rank.
+
+    Args:
+        transfers: `tables.TRANSFERS`.
+    """
+    ranks = (pl.when(pl.col(name) != _NO_RANK).then(name).alias(name) for name in ("source", "target"))
+    return transfers.filter(
+        pl.col("exchange_ns").is_not_null(),
+        pl.col("plane").is_not_null(),
+        pl.col("end_ns") >= pl.col("start_ns"),
+        pl.col("bytes") >= 0,
+    ).with_columns(*ranks)
 
 
 def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) -> tables.Recording:

@@ -20,11 +20,11 @@ def read(path: str, ours: frozenset[str]) -> tables.Recording:
     """
     if kind(path) == Kind.TRACE:
         return kineto.read(path)
-    database = ascend_db.database(path)
+    database = ascend_db.database(path, ours)
     if database is None:
         return ascend_text.read(path, ours)
     try:
-        return ascend_db.read(path, database)
+        return ascend_db.read(path, database, ours)
     except StoreError as damage:
         try:
             recording = ascend_text.read(path, ours)

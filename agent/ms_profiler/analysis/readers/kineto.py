@@ -94,6 +94,7 @@ def _operators(events: trace_events.Events) -> pl.DataFrame:
         "end_ns",
         exchange.alias("exchange"),
         pl.col("start_ns").alias("launch_ns"),
+        pl.lit(None, pl.Int64).alias("driver_ns"),
     )
 
 
@@ -123,4 +124,5 @@ def _tasks(events: trace_events.Events) -> pl.DataFrame:
         "end_ns",
         exchange.alias("exchange"),
         "launch_ns",
+        pl.col("launch_ns").alias("driver_ns"),
     ).sort("start_ns", "end_ns", maintain_order=True)

@@ -23,6 +23,7 @@ _PACKED: Final = b"\x1f\x8b"
 _PIECE: Final = 1 << 16
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
 _TEXTS: Final = pl.Schema(dict.fromkeys(("name", "category", "pid", "tid", "ts", "dur", "end"), pl.String))
+_COUNTERS: Final = pl.Schema(dict.fromkeys(("pid", "name", "ts", "value"), pl.String))
 _FLOWS: Final = pl.Schema({"begin": pl.Boolean, "category": pl.String, "id": pl.String, "ts": pl.String})
 
 
@@ -33,6 +34,7 @@ class Events:
     Attributes:
         spans: `name`, `category`, `pid`, `tid` (texts), `start_ns`, `end_ns`, `args` (row of `args`), by start.
         flows: `begin`, `category`, `id`, `time_ns`.
+        counters: `pid`, `name`, `time_ns` and the first `value` of each.
         args: of each span; its numbers with a fraction are texts.
         processes: name by pid.
         labels: of processes by pid.
@@ -42,6 +44,7 @@ class Events:
 
     spans: pl.DataFrame
     flows: pl.DataFrame
+    counters: pl.DataFrame
     args: list[dict[str, Any]]
     processes: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
@@ -98,10 +101,14 @@ def _events(taken: "_Taken", head: dict[str, Any], counts: ReadCounts) -> Events
     timed = spans.with_columns(start_ns=start, end_ns=end)
     usable = timed.filter(pl.col("end_ns") >= pl.col("start_ns"))
     counts.damaged_events += timed.height - usable.height
+    counters = pl.DataFrame(taken.counters, schema=_COUNTERS, orient="row")
     flows = pl.DataFrame(taken.flows, schema=_FLOWS, orient="row")
     return Events(
         spans=usable.drop("ts", "dur", "end").sort("start_ns", "end_ns", descending=[False, True], maintain_order=True),
         flows=flows.select("begin", "category", "id", time_ns=nanoseconds(pl.col("ts")) + shift_ns).drop_nulls(),
+        counters=counters.select(
+            "pid", "name", nanoseconds(pl.col("ts")).alias("time_ns"), pl.col("value").cast(pl.Float64, strict=False)
+        ).drop_nulls(),
         args=taken.args,
         processes=taken.processes,
         labels=taken.labels,
@@ -116,6 +123,7 @@ class _Taken:
 
     spans: list[tuple[Any, ...]] = field(default_factory=list)
     flows: list[tuple[Any, ...]] = field(default_factory=list)
+    counters: list[tuple[Any, ...]] = field(default_factory=list)
     args: list[dict[str, Any]] = field(default_factory=list)
     processes: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
@@ -124,7 +132,7 @@ class _Taken:
     _open: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
 
     def take(self, event: Any) -> None:
-        """Take one event; those without a meaning for the tables (counters, marks) are passed over."""
+        """Take one event; those without a meaning for the tables (marks) are passed over."""
         if not isinstance(event, dict) or not isinstance(event.get("ph"), str):
             self.damaged += 1
             return
@@ -140,6 +148,8 @@ class _Taken:
             self.flows.append(
                 (kind == "s", str(event.get("cat", "")), str(event.get("id", "")), _text(event.get("ts")))
             )
+        elif kind == "C":
+            self._count(event, thread[0])
         elif kind == "M":
             self._describe(event, thread)
 
@@ -148,6 +158,11 @@ class _Taken:
         self.args.append(args if isinstance(args, dict) else {})
         times = (_text(time) for time in (event.get("ts"), length, end))
         self.spans.append((str(event.get("name", "")), str(event.get("cat", "")), *thread, *times))
+
+    def _count(self, event: dict[str, Any], process: str) -> None:
+        args = event.get("args")
+        value = next(iter(args.values()), None) if isinstance(args, dict) else None
+        self.counters.append((process, str(event.get("name", "")), _text(event.get("ts")), _text(value)))
 
     def _close(self, event: dict[str, Any], thread: tuple[str, str]) -> None:
         begun = self._open.get(thread)

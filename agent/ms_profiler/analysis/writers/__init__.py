@@ -3,15 +3,19 @@
 from ms_profiler.analysis.writers import (
     api_statistic,
     communication,
+    communication_database,
     communication_matrix,
     core,
+    database,
     dataset,
     kernel_details,
     kineto_trace,
     memory_record,
     metadata,
+    npu_module_mem,
     op_statistic,
     operator_details,
+    operator_memory,
     overlap_analysis,
     parquet,
     perfetto_trace,
@@ -27,7 +31,7 @@ from ms_profiler.analysis.writers import (
 SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, perfetto_trace, kineto_trace, kernel_details)
 
 #: what an analysis writes besides, in this order: a summary is there only when everything else is
-ARTEFACTS: tuple[core.Writer, ...] = (
+ARTEFACTS: tuple[core.Writer | core.Database, ...] = (
     step_trace_time,
     op_statistic,
     api_statistic,
@@ -42,16 +46,25 @@ ARTEFACTS: tuple[core.Writer, ...] = (
     *parquet.WRITERS,
     profiler_info,
     metadata,
+    database,
+    communication_database,
     summary,
 )
 
 #: what an analysis derives from the result of another tool, where that does not have it; the summary last
 DERIVED_SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, perfetto_trace, kernel_details)
-DERIVED: tuple[core.Writer, ...] = (
+DERIVED: tuple[core.Writer | core.Database, ...] = (
     overlap_analysis,
     step_trace_time,
     op_statistic,
     api_statistic,
     *parquet.WRITERS,
+    communication,
+    communication_matrix,
+    memory_record,
+    operator_memory,
+    npu_module_mem,
+    database,
+    communication_database,
     summary,
 )

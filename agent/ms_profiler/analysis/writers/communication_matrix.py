@@ -1,23 +1,25 @@
 """communication_matrix.json: what each kind of exchange moved between ranks, by step.
 
-Keys are those of MindSpore's public profiler documents: of the calls of one operation in one group the fastest, the
-middle one, the slowest three, and the sum. Which ranks a call reached is not known on a processor, so that the only
-link is that of this rank with itself.
+Keys are those of MindSpore's public profiler documents: of the exchanges of one operation in one group, link by link,
+the one with the most bandwidth, the middle one, the three with the least, and the sum. Which ranks a call of our own
+reached is not known on a processor, so that the only link is that of this rank with itself.
 """
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import transfers
 from ms_profiler.analysis.metrics.communication import ranks
 from ms_profiler.analysis.writers import communication
 from ms_profiler.store import layout
 
-#: by operation and group
-_Calls = dict[tuple[str, str], list[dict[str, Any]]]
-#: a link of a rank with itself
-_LOCAL: Final = "LOCAL"
+#: what an exchange moved over a link, by link
+_Links = dict[str, list[dict[str, Any]]]
+#: the names of what a rank did with itself
+_LOCAL: Final = transfers.LOCAL
 
 
 def path(measures: Measures) -> str:
@@ -32,49 +34,65 @@ def applies(measures: Measures) -> bool:
 
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the file."""
+    stream.write(json.dumps(content(measures), indent=4 if pretty else None).encode() + b"\n")
+
+
+def content(measures: Measures) -> dict[str, Any]:
+    """Return what the file holds."""
+    steps: dict[str, dict[str, dict[tuple[str, str], _Links]]] = {}
+    for call, link, values in by_link(measures):
+        kinds = steps.setdefault(call["step"], {communication.P2P: {}, communication.COLLECTIVE: {}})
+        group = call["name"].partition("@")[2]
+        alike = kinds[call["kind"]].setdefault((call["operation"].lower(), group), {})
+        alike.setdefault(link, []).append({**values, "Op Name": call["name"].partition("@")[0]})
+    return {step: {kind: _chosen(calls) for kind, calls in kinds.items()} for step, kinds in steps.items()}
+
+
+def by_link(measures: Measures) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
+    """Yield each exchange, as `communication.by_call` has it, with each of its links: `FROM-TO` and what it moved."""
     recording = measures.recording
+    if recording.device is not None:
+        links: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
+        for group, start, *link in transfers.links(transfers.known(recording.device.transfers)).iter_rows():
+            links.setdefault((group, start), []).append(tuple(link))
+        for call in communication.by_call(measures):
+            for source, target, transport, size, length in links.get((call["group"], call["start_ns"]), []):
+                yield call, f"{source}-{target}", _moved(transport, size / 1e6, length / 1e6)
+        return
     groups = ranks(recording.instants, recording.names)
-    steps: dict[str, dict[str, _Calls]] = {}
     for call in communication.by_call(measures):
-        kinds = steps.setdefault(call["step"], {"p2p": {}, "collective": {}})
-        kinds[call["kind"]].setdefault((call["operation"].lower(), call["group"]), []).append(call)
-    content = {
-        step: {kind: _links(calls, groups, recording.info.rank) for kind, calls in kinds.items()}
-        for step, kinds in steps.items()
-    }
-    stream.write(json.dumps(content, indent=4 if pretty else None).encode() + b"\n")
-
-
-def _links(calls: _Calls, groups: dict[str, list[int]], rank: int) -> dict[str, Any]:
-    found = {}
-    for (operation, group), alike in calls.items():
-        members = groups.get(group, [])
+        members = groups.get(call["group"], [])
         # readers count ranks within the group
-        place = members.index(rank) if rank in members else rank
-        link = f"{place}-{place}"
-        ranked = sorted(
-            alike, key=lambda call: (-communication.bandwidth(call["mb"], call["ms"]), call["start_us"], call["name"])
-        )
-        chosen = {
-            "top1": ranked[0],
-            "middle": ranked[len(ranked) // 2],
-            "bottom1": ranked[-1],
-            "bottom2": ranked[-min(2, len(ranked))],
-            "bottom3": ranked[-min(3, len(ranked))],
-        }
-        for which, call in chosen.items():
-            found[f"{operation}-{which}@{group}"] = {
-                link: {**_moved([call]), "Op Name": call["name"].partition("@")[0]}
+        place = members.index(recording.info.rank) if recording.info.rank in members else recording.info.rank
+        yield call, f"{place}-{place}", _moved(_LOCAL, call["mb"], call["ms"])
+
+
+def _chosen(calls: dict[tuple[str, str], _Links]) -> dict[str, Any]:
+    found: dict[str, dict[str, Any]] = {}
+    for (operation, group), links in calls.items():
+        for link, alike in links.items():
+            # exchanges come by time, which decides between those of the same bandwidth
+            ranked = sorted(alike, key=lambda moved: -moved["Bandwidth(GB/s)"])
+            chosen = {
+                "top1": ranked[0],
+                "middle": ranked[len(ranked) // 2],
+                "bottom1": ranked[-1],
+                "bottom2": ranked[-min(2, len(ranked))],
+                "bottom3": ranked[-min(3, len(ranked))],
+                "total": _moved(
+                    ranked[0]["Transport Type"],
+                    communication.added(moved["Transit Size(MB)"] for moved in ranked),
+                    communication.added(moved["Transit Time(ms)"] for moved in ranked),
+                ),
             }
-        found[f"{operation}-total@{group}"] = {link: _moved(ranked)}
+            for which, moved in chosen.items():
+                found.setdefault(f"{operation}-{which}@{group}", {})[link] = moved
     return found
 
 
-def _moved(calls: list[dict[str, Any]]) -> dict[str, Any]:
-    megabytes = communication.added(call["mb"] for call in calls)
-    milliseconds = communication.added(call["ms"] for call in calls)
+def _moved(transport: str, megabytes: float, milliseconds: float) -> dict[str, Any]:
     return {
-        "Transport Type": _LOCAL,
+        "Transport Type": transport,
         "Transit Size(MB)": megabytes,
         "Transit Time(ms)": milliseconds,
         "Bandwidth(GB/s)": communication.bandwidth(megabytes, milliseconds),

@@ -3,10 +3,11 @@
 import gzip
 import itertools
 import os
+import sqlite3
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import BinaryIO, Final, Protocol, cast
+from typing import BinaryIO, Final, Protocol, cast, runtime_checkable
 
 from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.measures import Measures
@@ -18,6 +19,8 @@ from ms_profiler.store import layout
 #: end of the name of a packed file
 PACKED: Final = ".gz"
 _REMEDY: Final = "Is there space left, and may you write there?"
+#: nobody reads a database before it is finished, and one that is not gets no name: no journal is needed
+_PRAGMAS: Final = ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE", "temp_store = MEMORY")
 
 
 class Artefact(Protocol):
@@ -47,7 +50,15 @@ class SectionWriter(Artefact, Protocol):
         """Write a section; the same measures give the same bytes."""
 
 
-def write(writer: Writer, measures: Measures, *, pretty: bool = False) -> str | None:
+@runtime_checkable
+class Database(Artefact, Protocol):
+    """One SQLite database."""
+
+    def fill(self, measures: Measures, connection: sqlite3.Connection) -> None:
+        """Make all tables, inside one transaction; the same measures give the same bytes."""
+
+
+def write(writer: Writer | Database, measures: Measures, *, pretty: bool = False) -> str | None:
     """Write one artefact, or remove an older one that no longer applies, and return its path if there is one.
 
     Args:
@@ -63,8 +74,12 @@ def write(writer: Writer, measures: Measures, *, pretty: bool = False) -> str | 
     with _telling(path):
         if not _ready(writer, measures, path):
             return None
-        with replaced(path) as stream:
-            writer.write(measures, stream, pretty=pretty)
+        if isinstance(writer, Database):
+            with database(path) as connection:
+                writer.fill(measures, connection)
+        else:
+            with replaced(path) as stream:
+                writer.write(measures, stream, pretty=pretty)
     return path
 
 
@@ -158,18 +173,43 @@ def _telling(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise MsProfilerError(f"Cannot write {path}: {error.strerror}.", _REMEDY) from error
+    except sqlite3.Error as error:
+        raise MsProfilerError(f"Cannot write {path}: {error}.", _REMEDY) from error
 
 
 @contextmanager
 def replaced(path: str) -> Iterator[BinaryIO]:
     """Open a file beside `path` that takes its place when the block ends, and vanishes when the block raises."""
+    with _beside(path) as (_, descriptor), os.fdopen(descriptor, "wb", buffering=1 << 20) as stream:
+        yield stream
+
+
+@contextmanager
+def database(path: str) -> Iterator[sqlite3.Connection]:
+    """Open a database beside `path`, in a transaction; otherwise as `replaced` does."""
+    with _beside(path) as (temporary, descriptor):
+        os.close(descriptor)
+        # without an isolation level the module begins and ends no transaction of its own
+        connection = sqlite3.connect(temporary, isolation_level=None)
+        try:
+            for pragma in _PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+
+
+@contextmanager
+def _beside(path: str) -> Iterator[tuple[str, int]]:
+    """Make an empty file beside `path`, and yield its name and descriptor, which the block has to close."""
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    stream = os.fdopen(os.open(temporary, flags, layout.FILE_MODE), "wb", buffering=1 << 20)
+    descriptor = os.open(temporary, flags, layout.FILE_MODE)
     try:
-        with stream:
-            yield stream
+        yield temporary, descriptor
         os.replace(temporary, path)
     except BaseException:
         try:

@@ -1,7 +1,8 @@
 """memory_record.csv: what the framework's allocator held, each time that it gave or took.
 
 Columns are those of MindSpore's public profiler documents; a megabyte is 2^20 bytes. On a CPU the allocator is that of
-tensors on the host, and `Device Type` says so.
+tensors on the host, and `Device Type` says so. What another tool recorded of a device stands by component; torch_npu's
+form has a `Stream Ptr` too.
 """
 
 import os
@@ -10,11 +11,11 @@ from typing import BinaryIO, Final
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.tables import Form
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 
-_COMPONENT: Final = "MindSpore"
-_DEVICE: Final = "CPU"
+COMPONENT: Final = "MindSpore"
 
 
 def path(measures: Measures) -> str:
@@ -24,18 +25,19 @@ def path(measures: Measures) -> str:
 
 def applies(measures: Measures) -> bool:
     """Tell whether memory was recorded."""
-    return not measures.memory.is_empty()
+    device = measures.recording.device
+    return not (measures.memory if device is None else device.memory).is_empty()
 
 
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the table."""
-    measures.memory.select(
-        pl.lit(_COMPONENT).alias("Component"),
-        # a tab keeps spreadsheets from rounding 19 digits
-        pl.concat_str(numbers.microseconds(pl.col("time_ns")), pl.lit("\t")).alias("Timestamp(us)"),
-        *(
-            (pl.col(name) / 2**20).round(6).alias(f"Total {name.capitalize()}(MB)")
-            for name in ("allocated", "reserved", "active")
-        ),
-        pl.lit(_DEVICE).alias("Device Type"),
+    device = measures.recording.device
+    held = measures.memory.with_columns(component=pl.lit(COMPONENT)) if device is None else device.memory
+    torch = device is not None and device.form == Form.TORCH_NPU
+    held.select(
+        pl.col("component").alias("Component"),
+        numbers.moment("time_ns").alias("Timestamp(us)"),
+        *(numbers.megabytes(name.lower()).alias(f"Total {name}(MB)") for name in numbers.HOLDINGS),
+        *([pl.col("stream").alias("Stream Ptr")] if torch else []),
+        numbers.device_type(measures),
     ).write_csv(stream)

@@ -26,7 +26,7 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the file."""
     info = measures.recording.info
     content = {
-        **_parallel(measures),
+        **parallel(measures),
         **info.metadata,
         "ms_profiler": {
             "version": info.product_version,
@@ -43,7 +43,8 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     stream.write(json.dumps(content, indent=4).encode() + b"\n")
 
 
-def _parallel(measures: Measures) -> dict[str, Any]:
+def parallel(measures: Measures) -> dict[str, Any]:
+    """Return who is in which group of ranks, and how the job is cut over them, as far as that is known."""
     recording = measures.recording
     rank, size = recording.info.rank, recording.info.world_size
     groups = communication.ranks(recording.instants, recording.names)

@@ -9,6 +9,8 @@ from ms_profiler.analysis.tables import Form
 
 #: what stands for the device and the core of what ran on the processor
 HOST: Final = "host"
+#: what an allocator tells
+HOLDINGS: Final = ("Allocated", "Reserved", "Active")
 #: text where a column has no meaning
 NOTHING: Final = "N/A"
 
@@ -24,6 +26,23 @@ def microseconds(nanoseconds: pl.Expr) -> pl.Expr:
     )
 
 
+def moment(column: str) -> pl.Expr:
+    """Return a column of nanoseconds since the epoch in microseconds; a tab keeps spreadsheets from rounding it."""
+    return pl.concat_str(microseconds(pl.col(column)), pl.lit("\t"))
+
+
+def megabytes(column: str) -> pl.Expr:
+    """Return a column of bytes in units of 2^20, as exact as bytes are."""
+    return (pl.col(column) / 2**20).round(6)
+
+
+def device_type(measures: Measures) -> pl.Expr:
+    """Return the column that names what the memory is of; on a processor that of the host."""
+    device = measures.recording.device
+    processor = device is None or device.form == Form.MS_PROFILER
+    return pl.lit("CPU" if processor else f"NPU:{measures.recording.info.device_id}").alias("Device Type")
+
+
 def mean(total: str, count: str) -> pl.Expr:
     """Return the quotient of two columns of whole numbers, rounded to a whole number."""
     return (pl.col(total) + pl.col(count).cast(pl.Int64) // 2) // pl.col(count).cast(pl.Int64)
@@ -32,6 +51,6 @@ def mean(total: str, count: str) -> pl.Expr:
 def device_id(measures: Measures) -> list[pl.Expr]:
     """Return the column of the device, which the tables of torch_npu do not have."""
     device = measures.recording.device
-    if device is None:
+    if device is None or device.form == Form.MS_PROFILER:
         return [pl.lit(HOST).alias("Device_id")]
     return [pl.lit(measures.recording.info.device_id).alias("Device_id")] if device.form == Form.MINDSPORE else []

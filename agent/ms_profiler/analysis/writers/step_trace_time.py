@@ -39,9 +39,13 @@ def applies(measures: Measures) -> bool:
 
 def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
     """Write the table."""
+    table(measures).write_csv(stream, quote_style="never")
+
+
+def table(measures: Measures) -> pl.DataFrame:
+    """Return the table: `Step`, and microseconds as text."""
     rows = measures.stream.times.with_columns(exclusive=pl.col("not_overlapped") - pl.col("bubble"))
     steps = measures.steps.table["number"].gather(rows["step"])
-    table = rows.select(
+    return rows.select(
         steps.alias("Step"), *(numbers.microseconds(pl.col(name)).alias(column) for column, name in _COLUMNS.items())
     )
-    table.write_csv(stream, quote_style="never")

@@ -1,0 +1,100 @@
+"""What exchanges with other ranks were spent on, from the parts of each: copies, reductions, notifications, waits.
+
+Source of the formulas: CANN's open analysis of HCCL (its communication and communication matrix parsers), checked
+against files of torch_npu on NPUs. An exchange runs on planes beside each other; its times are those of one of them,
+its bytes those of all. Copies over RDMA are several tasks each, whose bounds are not in these records: an exchange with
+such is left out.
+"""
+
+from typing import Final
+
+import polars as pl
+
+#: link of a copy that does not leave the chip
+LOCAL: Final = "LOCAL"
+#: tasks that carry bytes
+_CARRIERS: Final = ("Memcpy", "Reduce_Inline")
+_WAIT: Final = "Notify_Wait"
+_RDMA: Final = "RDMA"
+_BY_CHIP: Final = "SDMA"
+#: packets of more megabytes than this are large, by link
+LARGE_MB: Final = 32
+#: what an exchange goes by
+KEY: Final = ["group", "exchange_ns"]
+_LENGTH: Final = (pl.col("end_ns") - pl.col("start_ns")).alias("length_ns")
+
+
+def known(transfers: pl.DataFrame) -> pl.DataFrame:
+    """Return the parts of the exchanges that can be measured, with `link` LOCAL where a part does not leave the chip.
+
+    Args:
+        transfers: `tables.TRANSFERS`.
+    """
+    remote = transfers.filter(pl.col("transport") == _RDMA).select(KEY).unique()
+    inside = (pl.col("link") == "ON_CHIP") | pl.col("target").is_null() | (pl.col("target") == pl.col("source"))
+    # a wider bus of the same kind
+    link = pl.when(inside).then(pl.lit(LOCAL)).otherwise(pl.col("link").replace("HCCS_SW", "HCCS"))
+    carries = pl.col("kind").is_in(_CARRIERS) & (pl.col("transport") == _BY_CHIP)
+    return (
+        transfers.join(remote, on=KEY, how="anti", maintain_order="left")
+        .with_columns(link.alias("link"), carries.alias("carries"), _LENGTH)
+        .sort(*KEY, "plane", "start_ns", maintain_order=True)
+    )
+
+
+def times(parts: pl.DataFrame) -> pl.DataFrame:
+    """Return what the time of each exchange was spent on, in nanoseconds.
+
+    transit = sum over the copies to other ranks of the main plane; wait = sum over its waits; synchronization = those
+    of them before its first such copy. The main plane is the only one, or 1: the copies of plane 0 stay on the chip.
+
+    Args:
+        parts: of `known`.
+
+    Returns:
+        `group`, `exchange_ns`, `transit_ns`, `wait_ns`, `synchronization_ns`.
+    """
+    single = pl.col("plane").n_unique().over(KEY) == 1
+    main = parts.filter(single | (pl.col("plane") == 1))
+    transit = pl.col("carries") & (pl.col("link") != LOCAL)
+    waits = pl.col("kind") == _WAIT
+    early = transit.cast(pl.UInt32).cum_sum().over(KEY) == 0
+    length = pl.col("length_ns")
+    return (
+        main.with_columns(transit.alias("transit"), early.alias("early"))
+        .group_by(KEY, maintain_order=True)
+        .agg(
+            length.filter(pl.col("transit")).sum().alias("transit_ns"),
+            length.filter(waits).sum().alias("wait_ns"),
+            length.filter(waits & pl.col("early")).sum().alias("synchronization_ns"),
+        )
+    )
+
+
+def packets(parts: pl.DataFrame) -> pl.DataFrame:
+    """Return one row an exchange, link and size: `group`, `exchange_ns`, `link`, `bytes`, `count`, `length_ns`.
+
+    Args:
+        parts: of `known`; what stays on the chip is left out.
+    """
+    moved = parts.filter("carries", pl.col("link") != LOCAL)
+    return moved.group_by(*KEY, "link", "bytes", maintain_order=True).agg(
+        pl.len().alias("count"), pl.col("length_ns").sum()
+    )
+
+
+def links(parts: pl.DataFrame) -> pl.DataFrame:
+    """Return what each exchange moved from one rank to another.
+
+    Args:
+        parts: of `known`; what has no target stays with its source.
+
+    Returns:
+        `group`, `exchange_ns`, `source`, `target`, `link`, `bytes`, `length_ns`.
+    """
+    target = pl.coalesce("target", "source")
+    return (
+        parts.filter("carries", pl.col("source").is_not_null())
+        .group_by(*KEY, "source", target.alias("target"), maintain_order=True)
+        .agg(pl.col("link").last(), pl.col("bytes").sum(), pl.col("length_ns").sum())
+    )

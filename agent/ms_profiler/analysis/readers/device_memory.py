@@ -1,0 +1,105 @@
+"""Memory of a device, as another tool recorded it: from counters of a trace, or from the tables of a database.
+
+A trace has what the whole device and this application hold (lane `NPU MEM`, kilobytes of 1024). A database has what
+each component held, each time that it gave or took (MEMORY_RECORD, bytes), what operators allocated (OP_MEMORY), and
+what CANN's modules reserved (NPU_MODULE_MEM).
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.readers import cells
+from ms_profiler.analysis.readers.trace_events import Events
+from ms_profiler.store.reader import ReadCounts
+
+_LANE: Final = "NPU MEM"
+_COUNTER: Final = "APP/Memory"
+_APPLICATION: Final = "APP"
+
+#: a table of a database by its columns, null where it lacks one
+Rows = Callable[..., list[tuple[Any, ...]]]
+#: a text by its number, null where it is not known
+Text = Callable[[Any], str | None]
+
+
+def of_trace(events: Events) -> pl.DataFrame:
+    """Return `tables.DEVICE_MEMORY` of the counters of a trace.
+
+    Args:
+        events: of the trace.
+    """
+    lanes = [pid for pid, name in events.processes.items() if name == _LANE]
+    found = events.counters.filter(pl.col("pid").is_in(lanes), pl.col("name") == _COUNTER, pl.col("value") >= 0)
+    return found.select(
+        pl.lit(_APPLICATION).alias("component"),
+        "time_ns",
+        pl.lit(None, pl.Int64).alias("allocated"),
+        (pl.col("value") * 1024).round().cast(pl.Int64).alias("reserved"),
+        pl.lit(None, pl.Int64).alias("active"),
+        pl.lit(None, pl.Int64).alias("stream"),
+    ).sort("time_ns", maintain_order=True)
+
+
+def of_database(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
+    """Return `tables.DEVICE_MEMORY` of a database.
+
+    Args:
+        rows: of one of its tables.
+        text: by number.
+        counts: is told what cannot be read.
+    """
+    held = [
+        (_APPLICATION, time, None, (ddr or 0) + (hbm or 0), None, None)
+        for kind, time, ddr, hbm in rows("NPU_MEM", "type", "timestampNs", "ddr", "hbm")
+        if (text(kind) or "").upper() == _APPLICATION and _numbers(ddr, hbm)
+    ]
+    columns = "component", "timestamp", "totalAllocated", "totalReserved", "totalActive", "streamPtr"
+    held += [(text(component), *values) for component, *values in rows("MEMORY_RECORD", *columns)]
+    table = cells.typed(held, tables.DEVICE_MEMORY)
+    return _complete(table, ["component", "time_ns"], counts).sort("time_ns", maintain_order=True)
+
+
+def allocations(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
+    """Return `tables.ALLOCATIONS` of a database.
+
+    Args:
+        rows: of one of its tables.
+        text: by number.
+        counts: is told what cannot be read.
+    """
+    columns = (
+        *("size", "allocationTime", "releaseTime", "activeReleaseTime", "duration", "activeDuration"),
+        *("allocationTotalAllocated", "allocationTotalReserved", "allocationTotalActive"),
+        *("releaseTotalAllocated", "releaseTotalReserved", "releaseTotalActive", "streamPtr"),
+    )
+    found = [(text(name), *values) for name, *values in rows("OP_MEMORY", "name", *columns)]
+    return _complete(cells.typed(found, tables.ALLOCATIONS), ["name", "size", "allocated_ns"], counts)
+
+
+def modules(rows: Rows, counts: ReadCounts) -> pl.DataFrame:
+    """Return `tables.MODULE_MEMORY` of a database.
+
+    Args:
+        rows: of one of its tables.
+        counts: is told what cannot be read.
+    """
+    names: dict[Any, Any] = dict(rows("ENUM_MODULE", "id", "name"))
+    found = [
+        (names.get(module), time, reserved)
+        for module, time, reserved in rows("NPU_MODULE_MEM", "moduleId", "timestampNs", "totalReserved")
+    ]
+    return _complete(cells.typed(found, tables.MODULE_MEMORY), tables.MODULE_MEMORY.names(), counts)
+
+
+def _complete(table: pl.DataFrame, needed: list[str], counts: ReadCounts) -> pl.DataFrame:
+    """Return the rows that have what makes one, and count the others."""
+    usable = table.drop_nulls(needed)
+    counts.damaged_memory += table.height - usable.height
+    return usable
+
+
+def _numbers(*values: Any) -> bool:
+    return all(value is None or isinstance(value, (int, float)) for value in values)

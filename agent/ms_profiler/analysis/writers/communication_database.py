@@ -1,0 +1,108 @@
+"""communication_analyzer.db: what was exchanged with other ranks, and each step, as tables.
+
+Written beside the database of the run, of which msprof-analyze reads neither. The rows are those of
+`communication.json`, `communication_matrix.json` and `step_trace_time.csv`, their sums left out. Groups go by the
+number that other tools compute from their names. torch_npu calls the file analysis.db.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.writers import communication, communication_matrix, database, step_trace_time
+from ms_profiler.analysis.writers import database_schema as schema
+from ms_profiler.store import layout
+
+_TIMES: Final = (
+    "Start Timestamp(us)",
+    "Elapse Time(ms)",
+    "Transit Time(ms)",
+    "Wait Time(ms)",
+    "Synchronization Time(ms)",
+    "Idle Time(ms)",
+)
+_LINK: Final = ("Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)")
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    name = layout.TORCH_COMMUNICATION_DB if database.of_torch(measures) else layout.COMMUNICATION_DB
+    return os.path.join(layout.OUTPUT, name)
+
+
+def applies(measures: Measures) -> bool:
+    """Tell whether a database was asked for, and there is a step or an exchange to put into it."""
+    return database.applies(measures) and (step_trace_time.applies(measures) or communication.applies(measures))
+
+
+def fill(measures: Measures, connection: sqlite3.Connection) -> None:
+    """Make the tables that have rows."""
+    if step_trace_time.applies(measures):
+        texts = step_trace_time.table(measures)
+        numbers = texts.select(pl.col("Step").cast(pl.String), pl.exclude("Step").cast(pl.Float64))
+        schema.STEP_TRACE_TIME.create(connection, numbers.rename(dict(zip(numbers.columns, _columns(), strict=True))))
+    if communication.applies(measures):
+        content = communication.content(measures)
+        _create(connection, schema.COMMUNICATION_TIME, _times(content))
+        _create(connection, schema.COMMUNICATION_BANDWIDTH, _bandwidths(content))
+        if database.of_torch(measures):
+            _create(connection, schema.TORCH_MATRIX, _chosen_links(communication_matrix.content(measures)))
+        else:
+            _create(connection, schema.COMMUNICATION_MATRIX, _links(measures))
+
+
+def _columns() -> list[str]:
+    return list(schema.STEP_TRACE_TIME.columns)
+
+
+def _create(connection: sqlite3.Connection, table: schema.Table, rows: Iterator[tuple[Any, ...]]) -> None:
+    types = {name: pl.String if kind == "TEXT" else pl.Float64 for name, kind in table.columns.items()}
+    table.create(connection, pl.DataFrame(list(rows), schema=types, orient="row", strict=False))
+
+
+def _entries(content: dict[str, Any]) -> Iterator[tuple[str, str, str, str, Any]]:
+    """Yield name, number of the group, step, kind and values of each exchange."""
+    for step, kinds in content.items():
+        for kind, entries in kinds.items():
+            for key, values in entries.items():
+                if key != communication.TOTAL:
+                    name, _, group = key.partition("@")
+                    yield name, communication.group_number(group), step, kind, values
+
+
+def _times(content: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    for name, group, step, kind, values in _entries(content):
+        yield name, group, *(values[communication.TIME][key] for key in _TIMES), step, kind
+
+
+def _bandwidths(content: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    for name, group, step, kind, values in _entries(content):
+        for transport, link in values[communication.BANDWIDTH].items():
+            common = name, group, transport, *(link[key] for key in _LINK), link["Large Packet Ratio"]
+            if not link["Transit Size(MB)"]:
+                continue
+            # what has no sizes of its own adds up others
+            for size, (count, milliseconds) in (link["Size Distribution"] or {"0": (0, 0)}).items():
+                yield *common, float(size), count, milliseconds, step, kind
+
+
+def _links(measures: Measures) -> Iterator[tuple[Any, ...]]:
+    """Yield what each exchange moved over each link, as CANN's own file has it."""
+    for call, pair, link in communication_matrix.by_link(measures):
+        name, _, group = call["name"].partition("@")
+        source, _, target = pair.partition("-")
+        numbers = (link[key] for key in _LINK)
+        yield name, communication.group_number(group), source, target, link["Transport Type"], *numbers
+
+
+def _chosen_links(content: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield the links of `communication_matrix.json`, as torch_npu's file has them."""
+    for name, group, step, kind, links in _entries(content):
+        for pair, link in links.items():
+            source, _, target = pair.partition("-")
+            values = source, target, link["Transport Type"], *(link[key] for key in _LINK)
+            yield name, group, *values, step, kind, link.get("Op Name", "")

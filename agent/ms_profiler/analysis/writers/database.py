@@ -1,0 +1,161 @@
+"""ascend_{framework}_profiler_{rank}.db: the run as a database, for the recipes of msprof-analyze.
+
+Written where `export_type` has "db", and not from a database. Tables are those of `database_schema`; the
+ones that readers join are there without rows too. Steps are those whose inside is known. Exchanges stand in
+COMMUNICATION_OP alone, not among the kernels. META_DATA has the schema's version, who is in which group of ranks, and
+a key of ours.
+"""
+
+import json
+import os
+import sqlite3
+import zlib
+
+import polars as pl
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.tables import Form
+from ms_profiler.analysis.writers import database_rows, memory_record, metadata
+from ms_profiler.analysis.writers import database_schema as schema
+from ms_profiler.store import layout
+from ms_profiler.store.format import StepSource
+
+FORM = "db"
+_VERSION = ("1", "0", "0")
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    return os.path.join(layout.OUTPUT, layout.database(measures.recording.info.rank, torch=of_torch(measures)))
+
+
+def of_torch(measures: Measures) -> bool:
+    """Tell whether the result has the names of torch_npu."""
+    device = measures.recording.device
+    return device is not None and device.form == Form.TORCH_NPU
+
+
+def applies(measures: Measures) -> bool:
+    """Tell whether it was asked for, and what was read is not one."""
+    device = measures.recording.device
+    readable = device is None or (
+        device.form in (Form.MINDSPORE, Form.TORCH_NPU) and not any(name.endswith(".db") for name in device.files)
+    )
+    return FORM in measures.forms and readable
+
+
+def fill(measures: Measures, connection: sqlite3.Connection) -> None:
+    """Make the tables."""
+    content = database_rows.rows(measures)
+    texts = _Texts()
+    levels = dict(schema.API_TYPES)
+    tables = [
+        (schema.TASK, content.tasks),
+        (schema.COMPUTE_TASK_INFO, content.kernels),
+        (schema.COMMUNICATION_OP, content.exchanges),
+        (schema.PYTORCH_API, content.calls),
+        (schema.CONNECTION_IDS, content.connections),
+        (schema.STEP_TIME, _steps(measures)),
+        (schema.RANK_DEVICE_MAP, _one(rankId=measures.recording.info.rank, deviceId=measures.recording.info.device_id)),
+        (schema.SESSION_TIME_INFO, _session(measures)),
+        (schema.META_DATA, _metadata(measures)),
+    ]
+    if not content.parts.is_empty():
+        tables.append((schema.COMMUNICATION_TASK_INFO, content.parts))
+    if content.driver.is_empty():
+        tables.append((schema.CANN_API, pl.DataFrame(schema={"connectionId": pl.Int64})))
+    else:
+        for level in content.driver["level"].unique(maintain_order=True):
+            levels.setdefault(level, schema.OPERATOR + 1000 + len(levels))
+        kinds = pl.col("level").replace_strict(levels, return_dtype=pl.Int64).alias("type")
+        tables.append((schema.CANN_API, content.driver.with_columns(kinds).drop("level")))
+    if memory_record.applies(measures):
+        tables.append((schema.MEMORY_RECORD, _memory(measures)))
+    if host := measures.recording.info.host:
+        # a number that is the same for all ranks of a host
+        tables.append((schema.HOST_INFO, _one(hostUid=str(zlib.crc32(host.encode())), hostName=host)))
+    for table, rows in tables:
+        table.create(connection, texts.numbered(table, rows))
+    schema.ENUM_API_TYPE.create(connection, _enumeration({number: name for name, number in levels.items()}))
+    schema.ENUM_HCCL_DATA_TYPE.create(connection, _enumeration(schema.DATA_TYPES))
+    schema.ENUM_HCCL_TRANSPORT_TYPE.create(connection, _enumeration(schema.TRANSPORT_TYPES))
+    schema.ENUM_HCCL_LINK_TYPE.create(connection, _enumeration(schema.LINK_TYPES))
+    schema.STRING_IDS.create(connection, texts.table())
+
+
+class _Texts:
+    """Gives texts their numbers, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def numbered(self, table: schema.Table, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows with numbers in place of texts."""
+        columns = [name for name in rows.columns if table.columns[name] == schema.TEXT_ID]
+        for name in columns:
+            for text in rows[name].drop_nulls().unique(maintain_order=True):
+                self._numbers.setdefault(text, len(self._numbers))
+        if not self._numbers:
+            return rows
+        return rows.with_columns(
+            pl.col(name).replace_strict(self._numbers, default=None, return_dtype=pl.Int64) for name in columns
+        )
+
+    def table(self) -> pl.DataFrame:
+        """Return STRING_IDS."""
+        rows = [(number, text) for text, number in self._numbers.items()]
+        return pl.DataFrame(rows, schema={"id": pl.Int64, "value": pl.String}, orient="row")
+
+
+def _one(**values: int | str) -> pl.DataFrame:
+    return pl.DataFrame([values])
+
+
+def _enumeration(names: dict[int, str]) -> pl.DataFrame:
+    return pl.DataFrame(list(names.items()), schema={"id": pl.Int64, "name": pl.String}, orient="row")
+
+
+def _steps(measures: Measures) -> pl.DataFrame:
+    steps = measures.steps.recorded
+    if measures.steps.source == StepSource.WHOLE_RUN:
+        steps = steps.head(0)
+    return steps.select(
+        pl.col("number").alias("id"), pl.col("start_ns").alias("startNs"), pl.col("end_ns").alias("endNs")
+    )
+
+
+def _session(measures: Measures) -> pl.DataFrame:
+    return measures.recording.processes.select(
+        pl.col("first_ns").min().alias("startTimeNs"), pl.col("last_ns").max().alias("endTimeNs")
+    )
+
+
+def _memory(measures: Measures) -> pl.DataFrame:
+    device = measures.recording.device
+    held = measures.memory.with_columns(component=pl.lit(memory_record.COMPONENT), stream=pl.lit(None, pl.Int64))
+    if device is not None:
+        held = device.memory
+    return held.select(
+        "component",
+        pl.col("time_ns").alias("timestamp"),
+        *(pl.col(name).alias(f"total{name.capitalize()}") for name in ("allocated", "reserved", "active")),
+        pl.col("stream").alias("streamPtr"),
+        pl.lit(measures.recording.info.device_id).alias("deviceId"),
+    )
+
+
+def _metadata(measures: Measures) -> pl.DataFrame:
+    info = measures.recording.info
+    major, minor, micro = _VERSION
+    content = {
+        "SCHEMA_VERSION_MAJOR": major,
+        "SCHEMA_VERSION_MINOR": minor,
+        "SCHEMA_VERSION_MICRO": micro,
+        "SCHEMA_VERSION": ".".join(_VERSION),
+    }
+    if measures.recording.device is None:
+        told = {**metadata.parallel(measures), **info.metadata}
+        content |= {name: value if isinstance(value, str) else json.dumps(value) for name, value in told.items()}
+        content["ms_profiler"] = json.dumps({"version": info.product_version})
+    rows = list(content.items())
+    return pl.DataFrame(rows, schema={"name": pl.String, "value": pl.String}, orient="row")

@@ -1,0 +1,221 @@
+"""The tables of a database of results: names, columns and SQL types as Ascend's profilers write them.
+
+Source: databases of torch_npu on NPUs, and the statements by which msprof-analyze 26.2 reads them. Times are
+nanoseconds since the epoch, sizes bytes. A column of the kind `TEXT_ID` holds a number into STRING_IDS; numbers of
+threads are the process's in the upper 32 bits and the operating system's own below. What is not known is NULL, or the
+text N/A where a reader joins STRING_IDS.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+#: columns that hold texts, until they are written
+TEXT_ID: Final = "INTEGER /* STRING_IDS.id */"
+_KEY: Final = "INTEGER PRIMARY KEY"
+_NUMBER: Final = "NUMERIC"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table.
+
+    Attributes:
+        name: as readers know it.
+        columns: SQL type by name, in the order of the tools that read `SELECT *`.
+        index: columns by which readers join it.
+    """
+
+    name: str
+    columns: dict[str, str]
+    index: tuple[str, ...] = ()
+
+    def create(self, connection: sqlite3.Connection, rows: pl.DataFrame) -> None:
+        """Make the table with its rows.
+
+        Args:
+            connection: in a transaction.
+            rows: some of the columns; the others are NULL.
+        """
+        columns = ", ".join(f"{name} {kind.partition(' /*')[0]}" for name, kind in self.columns.items())
+        connection.execute(f"CREATE TABLE {self.name} ({columns})")
+        marks = ", ".join("?" * rows.width)
+        connection.executemany(
+            f"INSERT INTO {self.name} ({', '.join(rows.columns)}) VALUES ({marks})", rows.iter_rows()
+        )
+        if self.index:
+            connection.execute(f"CREATE INDEX {self.name}_index ON {self.name} ({', '.join(self.index)})")
+
+
+def _integers(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names, "INTEGER")
+
+
+def _texts(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names, TEXT_ID)
+
+
+#: one per task of the device that computed or was part of an exchange, or per kernel on the processor
+TASK: Final = Table(
+    "TASK",
+    {
+        **_integers("startNs", "endNs", "deviceId"),
+        "connectionId": "INTEGER",  # what launched it: CANN_API has it, or over CONNECTION_IDS the framework's call
+        **_integers("globalTaskId", "globalPid"),
+        "taskType": TEXT_ID,
+        **_integers("contextId", "streamId", "taskId", "modelId"),
+    },
+    ("startNs", "globalTaskId"),
+)
+#: one per task that computed
+COMPUTE_TASK_INFO: Final = Table(
+    "COMPUTE_TASK_INFO",
+    {
+        "name": TEXT_ID,
+        "globalTaskId": _KEY,
+        **_integers("blockDim", "mixBlockDim"),
+        **_texts("taskType", "opType", "inputFormats", "inputDataTypes", "inputShapes"),
+        **_texts("outputFormats", "outputDataTypes", "outputShapes", "attrInfo"),
+    },
+)
+#: one per exchange with other ranks
+COMMUNICATION_OP: Final = Table(
+    "COMMUNICATION_OP",
+    {
+        "opName": TEXT_ID,
+        **_integers("startNs", "endNs", "connectionId"),
+        "groupName": TEXT_ID,
+        "opId": _KEY,
+        **_integers("relay", "retry", "dataType"),
+        "algType": TEXT_ID,
+        "count": _NUMBER,
+        "opType": TEXT_ID,
+    },
+)
+#: one per part of an exchange
+COMMUNICATION_TASK_INFO: Final = Table(
+    "COMMUNICATION_TASK_INFO",
+    {
+        "name": TEXT_ID,  # of the exchange
+        "globalTaskId": "INTEGER",
+        "taskType": TEXT_ID,
+        "planeId": "INTEGER",
+        "groupName": TEXT_ID,
+        **_integers("notifyId", "rdmaType", "srcRank", "dstRank", "transportType", "size", "dataType", "linkType"),
+        "opId": "INTEGER",  # of COMMUNICATION_OP
+    },
+    ("globalTaskId",),
+)
+#: one per step whose inside is known
+STEP_TIME: Final = Table("STEP_TIME", _integers("id", "startNs", "endNs"))
+#: one per call of the framework on the host
+PYTORCH_API: Final = Table(
+    "PYTORCH_API",
+    {
+        "startNs": "TEXT",
+        "endNs": "TEXT",
+        **_integers("globalTid", "connectionId"),  # of CONNECTION_IDS
+        "name": TEXT_ID,
+        **_integers("sequenceNumber", "fwdThreadId"),
+        **_texts("inputDtypes", "inputShapes"),
+        **_integers("callchainId", "type"),
+    },
+    ("connectionId",),
+)
+#: connections of tasks by that of the framework's call
+CONNECTION_IDS: Final = Table("CONNECTION_IDS", _integers("id", "connectionId"), ("connectionId",))
+#: one per call of the device's driver on the host
+CANN_API: Final = Table(
+    "CANN_API",
+    {**_integers("startNs", "endNs", "type", "globalTid"), "connectionId": _KEY, "name": TEXT_ID},
+)
+#: what the framework's allocator held, each time that it gave or took
+MEMORY_RECORD: Final = Table(
+    "MEMORY_RECORD",
+    {
+        "component": TEXT_ID,
+        **_integers("timestamp", "totalAllocated", "totalReserved", "totalActive", "streamPtr", "deviceId"),
+    },
+)
+RANK_DEVICE_MAP: Final = Table("RANK_DEVICE_MAP", _integers("rankId", "deviceId"))
+HOST_INFO: Final = Table("HOST_INFO", {"hostUid": "TEXT", "hostName": "TEXT"})
+SESSION_TIME_INFO: Final = Table("SESSION_TIME_INFO", _integers("startTimeNs", "endTimeNs"))
+META_DATA: Final = Table("META_DATA", {"name": "TEXT", "value": "TEXT"})
+STRING_IDS: Final = Table("STRING_IDS", {"id": _KEY, "value": "TEXT"})
+ENUM_API_TYPE: Final = Table("ENUM_API_TYPE", {"id": _KEY, "name": "TEXT"})
+ENUM_HCCL_DATA_TYPE: Final = Table("ENUM_HCCL_DATA_TYPE", {"id": _KEY, "name": "TEXT"})
+ENUM_HCCL_TRANSPORT_TYPE: Final = Table("ENUM_HCCL_TRANSPORT_TYPE", {"id": _KEY, "name": "TEXT"})
+ENUM_HCCL_LINK_TYPE: Final = Table("ENUM_HCCL_LINK_TYPE", {"id": _KEY, "name": "TEXT"})
+
+#: levels of calls of the driver, and `OPERATOR` for calls of the framework
+API_TYPES: Final = {"runtime": 5000, "hccl": 5500, "node": 10000, "model": 15000, "acl": 20000, "op": 50001}
+OPERATOR: Final = API_TYPES["op"]
+#: type of data, transport or link where it is not known, and where there is none
+UNKNOWN_TYPE: Final = 65534
+NO_TYPE: Final = 65535
+#: in place of a rank or of a connection or model of a task, where there is none: readers sort by these
+NONE: Final = 2**32 - 1
+_NEITHER: Final = {UNKNOWN_TYPE: "N/A", NO_TYPE: "INVALID_TYPE"}
+TRANSPORT_TYPES: Final = {**dict(enumerate(("SDMA", "RDMA", "LOCAL"))), **_NEITHER}
+LINK_TYPES: Final = {
+    **dict(enumerate(("ON_CHIP", "HCCS", "PCIE", "ROCE", "SIO", "HCCS_SW", "STANDARD_ROCE", "RESERVED"))),
+    **_NEITHER,
+}
+DATA_TYPES: Final = {
+    **dict(enumerate(("INT8", "INT16", "INT32", "FP16", "FP32", "INT64", "UINT64", "UINT8", "UINT16", "UINT32"))),
+    10: "FP64",
+    11: "BFP16",
+    12: "INT128",
+    **_NEITHER,
+}
+
+_EXCHANGE: Final = {"hccl_op_name": "TEXT", "group_name": "TEXT"}
+_PLACE: Final = {"step": "TEXT", "type": "TEXT"}
+
+
+def _numbers(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names, _NUMBER)
+
+
+#: one per exchange and step; microseconds since the epoch and milliseconds
+COMMUNICATION_TIME: Final = Table(
+    "CommAnalyzerTime",
+    {
+        **_EXCHANGE,
+        **_numbers("start_timestamp", "elapse_time", "transit_time", "wait_time", "synchronization_time", "idle_time"),
+        **_PLACE,
+    },
+)
+#: one per exchange, transport and size of packet; megabytes, milliseconds, gigabytes a second
+COMMUNICATION_BANDWIDTH: Final = Table(
+    "CommAnalyzerBandwidth",
+    {
+        **_EXCHANGE,
+        "transport_type": "TEXT",
+        **_numbers("transit_size", "transit_time", "bandwidth", "large_packet_ratio"),
+        **_numbers("package_size", "count", "total_duration"),
+        **_PLACE,
+    },
+)
+#: one per exchange and link between two ranks, which readers of MindSpore's results add up themselves
+COMMUNICATION_MATRIX: Final = Table(
+    "CommAnalyzerMatrix",
+    {
+        **_EXCHANGE,
+        **dict.fromkeys(("src_rank", "dst_rank", "transport_type"), "TEXT"),
+        **_numbers("transit_size", "transit_time", "bandwidth"),
+    },
+)
+#: one per kind of exchange and link, as torch_npu adds them up
+TORCH_MATRIX: Final = Table(COMMUNICATION_MATRIX.name, {**COMMUNICATION_MATRIX.columns, **_PLACE, "op_name": "TEXT"})
+#: `step_trace_time.csv`; microseconds
+STEP_TRACE_TIME: Final = Table(
+    "StepTraceTime",
+    {
+        "step": "TEXT",
+        **_numbers("computing", "communication_not_overlapped", "overlapped", "communication", "free", "stage"),
+        **_numbers("bubble", "communication_not_overlapped_and_exclude_receive", "preparing"),
+    },
+)

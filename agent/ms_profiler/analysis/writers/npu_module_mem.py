@@ -1,0 +1,36 @@
+"""npu_module_mem.csv: what the modules of CANN reserved on a device, as another tool recorded it.
+
+Columns are those of torch_npu's file; a megabyte is 2^20 bytes.
+"""
+
+import os
+from typing import BinaryIO
+
+import polars as pl
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.writers import numbers
+from ms_profiler.store import layout
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    return os.path.join(layout.OUTPUT, layout.MODULE_MEMORY)
+
+
+def applies(measures: Measures) -> bool:
+    """Tell whether that was recorded."""
+    device = measures.recording.device
+    return device is not None and not device.modules.is_empty()
+
+
+def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write the table."""
+    device = measures.recording.device
+    assert device is not None
+    device.modules.select(
+        pl.col("module").alias("Component"),
+        numbers.moment("time_ns").alias("Timestamp(us)"),
+        numbers.megabytes("reserved").alias("Total Reserved(MB)"),
+        numbers.device_type(measures).alias("Device"),
+    ).write_csv(stream)

@@ -1,0 +1,47 @@
+"""operator_memory.csv: what operators allocated on a device and when they gave it back, as another tool recorded it.
+
+Columns are those of MindSpore's public profiler documents; a kilobyte is 2^10 bytes. What was not given back has no
+value there: N/A in MindSpore's form, nothing in torch_npu's.
+"""
+
+import os
+from typing import BinaryIO, Final
+
+import polars as pl
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.tables import Form
+from ms_profiler.analysis.writers import numbers
+from ms_profiler.store import layout
+
+_TOTALS: Final = [f"{when} Total {what}" for when in ("Allocation", "Release") for what in numbers.HOLDINGS]
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    return os.path.join(layout.OUTPUT, layout.OPERATOR_MEMORY)
+
+
+def applies(measures: Measures) -> bool:
+    """Tell whether allocations were recorded."""
+    device = measures.recording.device
+    return device is not None and not device.allocations.is_empty()
+
+
+def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+    """Write the table."""
+    device = measures.recording.device
+    assert device is not None
+    table = device.allocations.select(
+        pl.col("name").alias("Name"),
+        (pl.col("size") / 1024).alias("Size(KB)"),
+        numbers.moment("allocated_ns").alias("Allocation Time(us)"),
+        numbers.moment("released_ns").alias("Release Time(us)"),
+        numbers.moment("inactive_ns").alias("Active Release Time(us)"),
+        numbers.microseconds(pl.col("duration_ns")).alias("Duration(us)"),
+        numbers.microseconds(pl.col("active_ns")).alias("Active Duration(us)"),
+        *(numbers.megabytes(total.lower().replace(" total ", "_")).alias(f"{total}(MB)") for total in _TOTALS),
+        pl.col("stream").alias("Stream Ptr"),
+        numbers.device_type(measures),
+    )
+    table.write_csv(stream, null_value=numbers.NOTHING if device.form == Form.MINDSPORE else "")
