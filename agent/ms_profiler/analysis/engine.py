@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ms_profiler.analysis import cpus, inputs
+from ms_profiler.analysis.metrics.utilization import Workload
 from ms_profiler.analysis.progress import Progress, Tell
 from ms_profiler.errors import DependencyError, StoreError, UsageError
 
@@ -37,6 +38,7 @@ def analyse(
     data_simplification: bool = True,
     progress: Tell | None = None,
     output: str | None = None,
+    workload: Workload | None = None,
 ) -> list[Result]:
     """Analyse the recordings in `directories` and write the artefacts into each.
 
@@ -51,6 +53,7 @@ def analyse(
             leaves no intermediates.
         progress: told how far it is.
         output: a directory that receives one of its own for each result, in place of these.
+        workload: what a step does, as far as the user knows.
 
     Raises:
         StoreError: no directory holds anything that can be read.
@@ -67,7 +70,7 @@ def analyse(
     results: list[Result] = []
     for directory in found:
         try:
-            results.append(_analyse(directory, output, chosen, pretty, progress))
+            results.append(_analyse(directory, output, chosen, pretty, progress, workload or Workload()))
         except StoreError as error:
             if len(found) == 1:
                 raise
@@ -86,7 +89,14 @@ def find(directories: Sequence[str | os.PathLike[str]]) -> list[str]:
     return inputs.find([os.fspath(item) for item in directories])
 
 
-def _analyse(path: str, output: str | None, chosen: list[int] | None, pretty: bool, tell: Tell | None) -> Result:
+def _analyse(
+    path: str,
+    output: str | None,
+    chosen: list[int] | None,
+    pretty: bool,
+    tell: Tell | None,
+    workload: Workload,
+) -> Result:
     # Polars takes 0.2 s to import, which is for nothing when there is no such directory
     from ms_profiler.analysis.ledger import Ledger
     from ms_profiler.analysis.measures import measure
@@ -99,7 +109,7 @@ def _analyse(path: str, output: str | None, chosen: list[int] | None, pretty: bo
         progress = Progress(path, tell)
         recording = store.read(path, progress)
         measures = measure(thin(recording, chosen, progress), chosen)
-        measures.target = target
+        measures.target, measures.workload = target, workload
         core.write_sections(SECTIONS, measures, pretty=pretty, progress=progress)
         for artefact in ARTEFACTS:
             core.write(artefact, measures, pretty=pretty)
@@ -107,7 +117,7 @@ def _analyse(path: str, output: str | None, chosen: list[int] | None, pretty: bo
         ledger = Ledger(target)
         recording = foreign.read(path, ledger.ours)
         measures = measure(recording, chosen)
-        measures.target = target
+        measures.target, measures.workload = target, workload
         ledger.write_sections(DERIVED_SECTIONS, measures, pretty=pretty)
         for artefact in DERIVED:
             ledger.write(artefact, measures, pretty=pretty)

@@ -5,6 +5,7 @@ import sys
 import time
 
 from ms_profiler.analysis import engine
+from ms_profiler.cli import workload
 from ms_profiler.errors import StoreError
 from ms_profiler.log import PREFIX
 
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="true|false",
         help="remove intermediate files (the recording itself is kept either way)",
     )
+    workload.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
         data_simplification=args.data_simplification,
         progress=progress,
         output=args.output,
+        workload=workload.workload(args),
     )
     if progress is not None:
         progress.clear()
