@@ -60,7 +60,7 @@ class Diagnosis:
         recompiles: instants of compilations that were repeated: `step` (row of the steps), `text`.
         compile_ns: time by step (row) in which something was compiled.
         growth: of memory.
-        pauses: of Python.
+        pauses: of Python, in the same steps.
         packets: of exchanges.
         links: slow ones.
         waits: of `dataset.waits`, of the stepping thread.
@@ -129,8 +129,8 @@ def diagnose(
         computing = _worked(own, spans, steps)
         launched = _launched("operators", inner, during)
     points = reads.reads(spans, recording.names, chosen, steps)
-    beside = kernels.head(0) if not watched else ran
-    drained = reads.drained(points, beside if beside is not None else kernels.head(0))
+    beside = ran if watched and ran is not None else kernels.head(0)
+    drained = reads.drained(points, beside, (kernels if watched else own)["start_ns"].sort())
     pieces = bounds.parts(chosen, intervals.union(computing), intervals.union(communicating), drained, ran)
     host = pieces if not watched else bounds.parts(chosen, chosen.head(0), chosen.head(0), chosen.head(0), None)
     device = recording.info.framework.get("device", "CPU").upper()
@@ -138,7 +138,12 @@ def diagnose(
         parts=bounds.by_step(pieces),
         seen=ran is not None,
         accelerator=ran is None and device not in ("", "CPU"),
-        path=critical_path.segments(during, _tasks(recording, kernels, spans, watched), _waits(spans, steps), host),
+        path=critical_path.segments(
+            during,
+            _tasks(recording, kernels, spans, watched),
+            _waits(spans if watched else spans.head(0), steps, cut),
+            host,
+        ),
         launched=launched,
         reads=points,
         recompiles=_recompiles(recording, steps),
@@ -149,11 +154,11 @@ def diagnose(
             ).iter_rows(named=True)
         },
         growth=growth.growth(_held(recording, steps, kernels), steps, compiled),
-        pauses=pauses.pauses(spans, recording.names, steps),
+        pauses=pauses.pauses(spans, recording.names, steps, rows),
         packets=packets.packets(calls),
         links=links.slow(links.bandwidths(calls)),
         waits=dataset.waits(
-            spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread, pl.col("depth") == 0),
+            spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread),
             recording.names,
         ),
     )
@@ -212,16 +217,13 @@ def _tasks(recording: tables.Recording, kernels: pl.DataFrame, spans: pl.DataFra
     )
 
 
-def _waits(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return when the host waited for kernels: reads, graphs that run to their end, exchanges."""
+def _waits(spans: pl.DataFrame, steps: Steps, cut: pl.DataFrame) -> pl.DataFrame:
+    """Return when the host waited for kernels: in reads, graphs that run to their end, exchanges; not what compiles."""
     waiting = [int(category) for category in (Category.SYNC, Category.GRAPH, Category.COMMUNICATION)]
-    return intervals.union(
-        spans.filter(
-            pl.col("process") == steps.process,
-            pl.col("thread") == steps.thread,
-            pl.col("category").is_in(waiting),
-        )
+    found = spans.filter(
+        pl.col("process") == steps.process, pl.col("thread") == steps.thread, pl.col("category").is_in(waiting)
     )
+    return intervals.subtract(intervals.union(found), cut.filter(pl.col("phase") == bounds.COMPILE))
 
 
 def _recompiles(recording: tables.Recording, steps: Steps) -> pl.DataFrame:

@@ -20,9 +20,10 @@ from ms_profiler.analysis.metrics.reads import READ
 WORTH: Final = {bounds.DATA: 0.2, bounds.SYNC: 0.2, bounds.CHECKPOINT: 0.1, bounds.COMMUNICATION: 0.2}
 #: compiling in more steps than this is not warming up any more
 WARM_UP_STEPS: Final = 2
-#: parts of the steps that compiling again, and collections of garbage, have to take
-COMPILE_SHARE: Final = 0.1
-PAUSE_SHARE: Final = 0.05
+#: part of the steps that compiling again, a slow link, or collections of garbage have to take
+SOME: Final = 0.1
+#: collections that are a habit
+PAUSES: Final = 3
 #: operators, or kernels, a step that are many
 MANY: Final = 200
 #: how many times as long as they compute it takes to launch them, where that is the cause: recording adds to it too
@@ -213,7 +214,7 @@ def _compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     repeated = sum(found.compile_ns.get(step, 0) for step in again)
     # compiled once, a graph is used for as long as the job runs
     share = repeated / max(facts.recorded_ns - first, 1)
-    if share < COMPILE_SHARE:
+    if share < SOME:
         return
     worst = max(again, key=lambda step: (found.compile_ns.get(step, 0), -step))
     evidence = (
@@ -255,7 +256,7 @@ def _memory(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 def _pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     pauses = found.pauses
-    if pauses is None or pauses.share < PAUSE_SHARE:
+    if pauses is None or pauses.share < SOME or pauses.count < PAUSES:
         return
     yield Advice(
         "gc-pauses",
@@ -290,7 +291,7 @@ def _fallbacks(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 def _exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     share = found.shares[bounds.COMMUNICATION]
     for link in found.links[:1]:
-        if link.duration_ns / max(facts.recorded_ns, 1) < COMPILE_SHARE:
+        if link.duration_ns / max(facts.recorded_ns, 1) < SOME:
             continue
         yield Advice(
             "slow-link",

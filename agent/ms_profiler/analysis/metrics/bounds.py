@@ -78,7 +78,8 @@ def parts(
     if operators is None:
         return pieces.select("step", "part", *intervals.BOUNDS)
     brief = (pl.col("part") == HOST) & (pl.col("end_ns") - pl.col("start_ns") <= GAP)
-    return pieces.select("step", pl.when(brief).then(pl.lit(LAUNCH)).otherwise("part").alias("part"), *intervals.BOUNDS)
+    settled = pieces.with_columns(pl.when(brief).then(pl.lit(LAUNCH)).otherwise("part").alias("part"))
+    return intervals.merge(settled, "step", "part").select("step", "part", *intervals.BOUNDS)
 
 
 def by_step(pieces: pl.DataFrame) -> pl.DataFrame:

@@ -46,14 +46,14 @@ class _Walk:
             begin: of the step.
             end: of the step.
         """
-        time, kernel = end, -1
+        time, kernel, launching = end, -1, False
         for _ in range(MOST):
             if time <= begin:
                 return
             if kernel < 0:
-                kind, before, kernel = self._on_host(time, begin)
+                kind, before, kernel = self._on_host(time, begin, launching)
                 yield kind, max(before, begin), time
-                time = before
+                time, launching = before, False
                 continue
             start = self.starts[kernel]
             if start < time:
@@ -62,11 +62,11 @@ class _Walk:
             before, kernel = self._before(kernel, time)
             if begin < time and before < time:
                 yield bounds.LAUNCH, max(before, begin), time
-            time = min(before, time)
+            time, launching = min(before, time), kernel < 0
         if time > begin:
             yield _HOST, begin, time
 
-    def _on_host(self, time: int, begin: int) -> tuple[str, int, int]:
+    def _on_host(self, time: int, begin: int, launching: bool) -> tuple[str, int, int]:
         """Return what the host did up to `time`, since when, and the kernel that it waited for before, -1 for none."""
         row = bisect_left(self.wait_starts, time) - 1
         if row < 0 or self.waits[row][1] <= begin:
@@ -77,7 +77,8 @@ class _Walk:
         last = bisect_right(self.ends, time) - 1
         if last >= 0 and self.ends[last] > start:
             return bounds.SYNC, self.ends[last], last
-        return bounds.SYNC, start, -1
+        # a call that runs a graph launches its first kernel before it can wait for any
+        return (bounds.LAUNCH if launching else bounds.SYNC), start, -1
 
     def _before(self, kernel: int, time: int) -> tuple[int, int]:
         """Return when what a kernel started after was done, and which kernel that is, -1 for its launch by the host."""

@@ -6,7 +6,6 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 
 #: samples from which a trend is one
@@ -57,10 +56,8 @@ def growth(samples: pl.DataFrame, steps: Steps, compiled: list[int]) -> Growth |
     placed = samples.sort("time_ns").join_asof(ends, on="time_ns").drop_nulls("row")
     if placed.height < ENOUGH:
         return None
-    compiles = intervals.union(steps.table[compiled].select(intervals.BOUNDS)) if compiled else steps.table.head(0)
-    starts = compiles["start_ns"]
-    seen = starts.search_sorted(placed["time_ns"])
     # between two samples nothing was compiled
+    seen = pl.Series("compiled", sorted(compiled), dtype=pl.Int64).search_sorted(placed["row"], side="right")
     quiet = seen == seen.shift(1)
     added = (placed["held"] - placed["held"].shift(1)).cast(pl.Float64)
     walked = placed.with_columns(

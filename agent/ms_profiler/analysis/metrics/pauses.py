@@ -14,13 +14,13 @@ COLLECTION: Final = "garbage collection, generation"
 
 @dataclass(frozen=True)
 class Pauses:
-    """Collections in the recorded steps.
+    """Collections in some steps.
 
     Attributes:
         count: how many.
         total_ns: of all of them.
         longest_ns: of the longest.
-        share: of the time of the recorded steps.
+        share: of the time of these steps.
         step: row of the steps with the longest.
     """
 
@@ -31,18 +31,19 @@ class Pauses:
     step: int
 
 
-def pauses(spans: pl.DataFrame, names: pl.Series, steps: Steps) -> Pauses | None:
-    """Return the collections that began in recorded steps; None where none did.
+def pauses(spans: pl.DataFrame, names: pl.Series, steps: Steps, chosen: list[int]) -> Pauses | None:
+    """Return the collections that began in some steps; None where none did.
 
-    share = sum of their durations / sum of the durations of the recorded steps.
+    share = sum of their durations / sum of the durations of these steps.
 
     Args:
         spans: `tables.SPANS`.
         names: texts by row.
         steps: the steps in use.
+        chosen: which of them, rows of `steps.table`.
     """
     rows = names.str.starts_with(COLLECTION).arg_true()
-    known = steps.table.with_row_index("row").filter("recorded")
+    known = steps.table.with_row_index("row").filter(pl.col("row").is_in(chosen))
     own = spans.filter(pl.col("process") == steps.process, pl.col("name").is_in(rows.implode()))
     place = intervals.locate(own["start_ns"], known)
     found = own.select(

@@ -14,6 +14,8 @@ READ: Final = "aten::_local_scalar_dense"
 #: ns between two reads up to which nothing can be queued between them: ten times what it takes a device to hand a value
 #: to the host and to get its next kernel
 NEAR: Final = 1_000_000
+#: operators, inner ones included, between two reads up to which the queue runs dry before the host comes back
+FEW: Final = 32
 #: in these phases it is not the script that reads: samplers, guards of compiled code, counters of optimizers
 _OTHERS: Final = [NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER)]
 
@@ -53,19 +55,22 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
     )
 
 
-def drained(found: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
+def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
     """Return when nothing could be queued for a read: `start_ns`, `end_ns`, apart from each other.
 
-    That is from one read to the next of its step, where they are less than `NEAR` apart; and from the end of a read in
-    which the last kernel that had been queued ended to the start of the next kernel.
+    That is from one read to the next of its step, where they are less than `NEAR` apart, or have fewer than `FEW`
+    operators between them; and from the end of a read in which the last kernel that had been queued ended to the start
+    of the next kernel.
 
     Args:
         found: of `reads`.
         kernels: when kernels ran beside the host, apart from each other and by time; empty where none do.
+        starts: of operators, or kernels, in order; empty where they are not known.
     """
-    near = found.with_columns(following=pl.col("start_ns").shift(-1).over("step")).filter(
-        pl.col("following") - pl.col("start_ns") < NEAR
-    )
+    pairs = found.with_columns(following=pl.col("start_ns").shift(-1).over("step")).drop_nulls("following")
+    between = starts.search_sorted(pairs["following"]).cast(pl.Int64) - starts.search_sorted(pairs["start_ns"])
+    few = (between < FEW) if len(starts) else pl.repeat(False, pairs.height, dtype=pl.Boolean, eager=True)
+    near = pairs.filter(few | (pl.col("following") - pl.col("start_ns") < NEAR))
     parts = [near.select("start_ns", pl.col("following").alias("end_ns"))]
     if not kernels.is_empty():
         later = kernels.select(pl.col("start_ns").alias("next_ns"), pl.col("start_ns"))
