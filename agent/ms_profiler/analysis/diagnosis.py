@@ -28,7 +28,8 @@ HELD_PER_KERNEL = 470
 WARMED = 2
 #: part of an operator's calls that are long from which it is the operator that takes so long
 OFTEN = 0.02
-_LENGTH = pl.col("end_ns") - pl.col("start_ns")
+#: calls of drivers that return when the device is done: of AscendCL and of CUDA's runtime
+_BLOCKING = r"^(acl(rt)?|cuda)(.*Synchronize|Memcpy(2D)?$)"
 
 
 @dataclass
@@ -141,7 +142,7 @@ def diagnose(
         path=critical_path.segments(
             during,
             _tasks(recording, kernels, spans, watched),
-            _waits(spans if watched else spans.head(0), steps, cut),
+            _waits(recording, spans if watched else spans.head(0), steps, cut),
             host,
         ),
         launched=launched,
@@ -217,13 +218,18 @@ def _tasks(recording: tables.Recording, kernels: pl.DataFrame, spans: pl.DataFra
     )
 
 
-def _waits(spans: pl.DataFrame, steps: Steps, cut: pl.DataFrame) -> pl.DataFrame:
-    """Return when the host waited for kernels: in reads, graphs that run to their end, exchanges; not what compiles."""
+def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: pl.DataFrame) -> pl.DataFrame:
+    """Return when the host waited for kernels: in reads, graphs that run to their end, exchanges; not what compiles.
+
+    Where another tool recorded the calls of a driver, in those that wait for its device.
+    """
     waiting = [int(category) for category in (Category.SYNC, Category.GRAPH, Category.COMMUNICATION)]
-    found = spans.filter(
-        pl.col("process") == steps.process, pl.col("thread") == steps.thread, pl.col("category").is_in(waiting)
-    )
-    return intervals.subtract(intervals.union(found), cut.filter(pl.col("phase") == bounds.COMPILE))
+    own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    found = [own.filter(pl.col("category").is_in(waiting)).select(intervals.BOUNDS)]
+    if recording.device is not None:
+        blocking = pl.col("name").str.contains(_BLOCKING)
+        found.append(recording.device.calls.filter(blocking).select(intervals.BOUNDS))
+    return intervals.subtract(intervals.union(pl.concat(found)), cut.filter(pl.col("phase") == bounds.COMPILE))
 
 
 def _recompiles(recording: tables.Recording, steps: Steps) -> pl.DataFrame:

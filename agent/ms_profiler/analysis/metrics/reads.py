@@ -58,7 +58,7 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
 def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
     """Return when nothing could be queued for a read: `start_ns`, `end_ns`, apart from each other.
 
-    That is from one read to the next of its step, where they are less than `NEAR` apart, or have fewer than `FEW`
+    That is from one read to the next, where they are less than `NEAR` apart, or have fewer than `FEW`
     operators between them; and from the end of a read in which the last kernel that had been queued ended to the start
     of the next kernel.
 
@@ -67,7 +67,7 @@ def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl
         kernels: when kernels ran beside the host, apart from each other and by time; empty where none do.
         starts: of operators, or kernels, in order; empty where they are not known.
     """
-    pairs = found.with_columns(following=pl.col("start_ns").shift(-1).over("step")).drop_nulls("following")
+    pairs = found.with_columns(following=pl.col("start_ns").shift(-1)).drop_nulls("following")
     between = starts.search_sorted(pairs["following"]).cast(pl.Int64) - starts.search_sorted(pairs["start_ns"])
     few = (between < FEW) if len(starts) else pl.repeat(False, pairs.height, dtype=pl.Boolean, eager=True)
     near = pairs.filter(few | (pl.col("following") - pl.col("start_ns") < NEAR))
