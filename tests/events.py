@@ -28,7 +28,7 @@ def events(result):
     for folder in layout.process_dirs(str(result)):
         counts = reader.ReadCounts()
         store = reader.read_process(folder, counts)
-        for segment in store.segments(counts):
+        for _, segment in store.segments(counts):
             thread = 0
             for at in range(0, len(segment.slots), fmt.SLOT_SIZE):
                 start, end, arg, name, kind, category, flags, _ = fmt.SLOT.unpack_from(segment.slots, at)
