@@ -1,6 +1,6 @@
 import polars as pl
 import pytest
-from ms_profiler.analysis.metrics import advice, verdict
+from ms_profiler.analysis.metrics import verdict
 from ms_profiler.store.format import StepSource
 
 SECOND = 10**9
@@ -56,32 +56,6 @@ def test_the_biggest_finding(table, options, expected):
 def test_finding_is_readable_by_programs():
     found = verdict.finding(shares(data=0.63, other=0.37), StepSource.SCRIPT, 5, 0, 0, SECOND)
     assert (found.kind, found.share) == ("data", 0.63)
-
-
-STEADY = {"count": 100, "median_ms": 10.0, "p95_ms": 11.0}
-
-
-def test_advice_needs_evidence():
-    assert advice.advice(shares(data=0.19, backward=0.81), STEADY, 1, 100) == []
-
-
-@pytest.mark.parametrize(
-    ("table", "statistics", "compiled", "what", "evidence"),
-    [
-        (shares(data=0.2, backward=0.8), STEADY, 0, "data", "20.0 %"),
-        (shares(sync=0.1, backward=0.9), STEADY, 0, "sync", "10.0 %"),
-        (shares(compile=0.4, backward=0.6), STEADY, 3, "compile", "3 of 100"),
-        (shares(backward=1.0), {"count": 20, "median_ms": 10.0, "p95_ms": 20.1}, 0, "uneven steps", "20.100 ms"),
-    ],
-)
-def test_advice_names_its_evidence(table, statistics, compiled, what, evidence):
-    (found,) = advice.advice(table, statistics, compiled, 100)
-    assert found["what"] == what and evidence in found["evidence"] and found["action"]
-
-
-def test_advice_is_in_order_of_time():
-    table = shares(data=0.25, checkpoint=0.5, sync=0.25)
-    assert [item["what"] for item in advice.advice(table, STEADY, 0, 100)] == ["checkpoint", "data", "sync"]
 
 
 def kernels(*rows):

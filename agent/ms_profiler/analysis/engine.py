@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ms_profiler.analysis import cpus, inputs
+from ms_profiler.analysis.metrics.utilization import Workload
 from ms_profiler.analysis.progress import Progress, Tell
 from ms_profiler.analysis.request import Request
 from ms_profiler.errors import DependencyError, StoreError, UsageError
@@ -45,6 +46,7 @@ def analyse(
     output: str | None = None,
     packed: bool = False,
     forms: Collection[str] = (),
+    workload: Workload | None = None,
 ) -> list[Result]:
     """Analyse the recordings in `directories` and write the artefacts into each.
 
@@ -62,13 +64,14 @@ def analyse(
         packed: write the timelines of our own recordings with gzip.
         forms: of the result besides those that the run itself asked for, see `Request`; tables as Parquet that are
             there already are renewed in any case.
+        workload: what a step does, as far as the user knows.
 
     Raises:
         StoreError: no directory holds anything that can be read.
         UsageError: `step_list` is not consecutive, or holds no step of the run.
         DependencyError: Polars is not installed.
     """
-    asked = Request(_consecutive(step_list), output, pretty, packed, frozenset(forms))
+    asked = Request(_consecutive(step_list), output, pretty, packed, frozenset(forms), workload or Workload())
     found = find(directories)
     cpus.limit_threads(max_processes)
     try:

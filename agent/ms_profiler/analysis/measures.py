@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from ms_profiler.analysis import device, kernels, tables
+from ms_profiler.analysis.diagnosis import Diagnosis, diagnose
 from ms_profiler.analysis.metrics import (
-    advice,
     communication,
     completeness,
     cost,
@@ -24,7 +24,9 @@ from ms_profiler.analysis.metrics import (
     steps,
     verdict,
 )
+from ms_profiler.analysis.metrics.advice import Advice, Facts, ranked
 from ms_profiler.analysis.metrics.kernels import by_type
+from ms_profiler.analysis.metrics.utilization import Utilization, reached
 from ms_profiler.analysis.readers import memory as memory_reader
 from ms_profiler.analysis.readers import pipelines as pipeline_reader
 from ms_profiler.analysis.request import Request
@@ -78,7 +80,6 @@ class Measures:
     memory: pl.DataFrame
     pipelines: list[pipelines.Pipeline]
     finding: verdict.Finding
-    advice: list[dict[str, Any]]
     completeness: dict[str, Any]
     cost: dict[str, Any]
     run_ns: int
@@ -117,6 +118,45 @@ class Measures:
         if self.chosen is not None:
             inside = spans.select(_touches(self.steps)).to_series()
         return pl.select(pl.when(inside).then(inside.cast(pl.UInt32).cum_sum() - 1)).to_series()
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """Return why steps take as long as they do."""
+        return diagnose(
+            self.recording,
+            self.steps,
+            self.pieces,
+            self.spans,
+            self.stream,
+            self.host_operators,
+            self.calls,
+            self.compiled,
+        )
+
+    @cached_property
+    def advice(self) -> list[Advice]:
+        """Return what to try, the cause of the time first."""
+        threads = self.recording.threads.filter(
+            pl.col("process") == self.steps.process, pl.col("thread") == self.steps.thread
+        )
+        name = threads["thread_name"][0] if threads.height else ""
+        facts = Facts(
+            numbers=self.steps.table["number"].to_list(),
+            lane=name or f"thread {self.steps.thread}",
+            framework=self.recording.info.framework.get("name", ""),
+            statistics=steps.statistics(self.steady),
+            compiled=self.compiled,
+            recorded=self.steps.recorded.height,
+            recorded_ns=int(self.steps.recorded["duration_ns"].sum()),
+            types=self.types,
+            pipelines=self.pipelines,
+        )
+        return ranked(self.diagnosis, facts)
+
+    @property
+    def utilization(self) -> Utilization:
+        """Return what follows from the workload that the user told."""
+        return reached(self.asked.workload, steps.statistics(self.steady)["mean_ms"])
 
     @property
     def states(self) -> pl.DataFrame:
@@ -178,7 +218,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     if chosen is not None:
         between = _least(used.table["start_ns"]), _most(used.table["end_ns"])
         memory = memory.filter(pl.col("time_ns").is_between(*between))
-    measures = Measures(
+    return Measures(
         recording=recording,
         chosen=chosen,
         steps=used,
@@ -199,16 +239,11 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         finding=verdict.finding(shares, used.source, recorded, compile_ns, before_ns, last - first, types)
         if recording.device is None
         else verdict.of_device(stream.times, types),
-        advice=[],
         completeness=completeness.completeness(recording, [*stream.lost, *pipelines.lost(watched, first)]),
         cost=cost.cost(recording, last - first),
         run_ns=last - first,
         target=recording.directory,
     )
-    measures.advice = advice.advice(
-        shares, steps.statistics(measures.steady), len(compiled), recorded, measures.pipelines
-    )
-    return measures
 
 
 def _touches(used: steps.Steps) -> pl.Expr:

@@ -1,6 +1,8 @@
 """What is asked of an analysis, besides what is to be analysed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from ms_profiler.analysis.metrics.utilization import Workload
 
 
 @dataclass(frozen=True)
@@ -14,6 +16,7 @@ class Request:
         packed: write the timelines of our own recordings with gzip.
         forms: of the result besides those that the run itself asked for, as the option `export_type` has them, and
             "parquet".
+        workload: what a step does, as far as the user knows.
     """
 
     steps: list[int] | None = None
@@ -21,3 +24,4 @@ class Request:
     pretty: bool = False
     packed: bool = False
     forms: frozenset[str] = frozenset()
+    workload: Workload = field(default_factory=Workload)

@@ -5,6 +5,7 @@ import sys
 import time
 
 from ms_profiler.analysis import engine
+from ms_profiler.cli import workload
 from ms_profiler.errors import StoreError
 from ms_profiler.log import PREFIX
 
@@ -42,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="true|false",
         help="remove intermediate files (the recording itself is kept either way)",
     )
+    workload.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
         output=args.output,
         packed=args.gzip,
         forms=args.export,
+        workload=workload.workload(args),
     )
     if progress is not None:
         progress.clear()

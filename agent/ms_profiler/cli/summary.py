@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from ms_profiler.analysis import engine, inputs
+from ms_profiler.cli import workload
 from ms_profiler.errors import DependencyError, StoreError
 from ms_profiler.store import layout
 
@@ -18,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
     )
+    workload.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,10 +29,11 @@ def run(args: argparse.Namespace) -> int:
         from ms_profiler.analysis.report import terminal
     except ModuleNotFoundError as error:
         raise DependencyError(f"Showing a summary needs Rich ({error}).") from error
+    known = workload.workload(args)
     for path in engine.find(args.directories):
         directory = inputs.result(path)
-        if _outdated(path):
-            engine.analyse([path])
+        if known.given or _outdated(path):
+            engine.analyse([path], workload=known)
         if read_summary(directory) is None:
             remedy = f"Write somewhere else: `ms-profiler analyse {path} --output DIR`."
             raise StoreError(f"{directory} holds a {layout.SUMMARY} of another tool.", remedy)

@@ -3,6 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
+from ms_profiler.job import samplers
 from ms_profiler.job.frameworks import PLUGINS, base, import_hook
 from ms_profiler.job.steps import WHY
 from ms_profiler.store.format import Category, Kind
@@ -42,6 +43,8 @@ class Hooks:
             recorder.record(Kind.SPAN, Category.IMPORT, 0, label, start_ns, end_ns, 0)
         plugin = PLUGINS[name]()
         plugin.apply(self._session)
+        if not self.plugins:
+            plugin.add(self._session, samplers.targets)
         self.plugins.append(plugin)
         return True
 

@@ -31,6 +31,10 @@ WHY = {
 }
 
 
+def _nothing() -> None:
+    """Do what is done at a boundary where nobody asked for anything."""
+
+
 class Steps:
     """Take boundaries from all sources, decide which one counts, and write the steps.
 
@@ -57,6 +61,8 @@ class Steps:
         self.count = 0
         #: the number of steps from which on `stepped` is called
         self.due = 0
+        #: called for each boundary that is kept, while nothing is decided
+        self.kept: Callable[[], None] = _nothing
         self.source: StepSource | None = None
         self._decided = decided
         self._stepped = stepped
@@ -293,6 +299,7 @@ class Steps:
         if step is None:
             return
         track.pending.append(step)
+        self.kept()
         best = source <= FRAMEWORK_LOOP or (self.source is not None and source < self.source)
         if best or (len(track.pending) >= self._enough(source) and not self._calls):
             self._decide(source)

@@ -25,6 +25,8 @@ _STATES = {
     "bubble": "bubble",
     "preparing": "preparing",
 }
+#: what bounds a step, in the order in which it is decided
+_PARTS = ("computing", "communication", "data", "compile", "checkpoint", "sync", "launch", "host")
 
 
 def show(summary: dict[str, Any], directory: str, console: Console | None = None) -> None:
@@ -52,6 +54,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
     sections = [
         ("Device, by step", _device(summary)),
         ("Phases of a step" + (" on the host" if summary.get("device") else ""), _phases(summary)),
+        ("What bounds a step, and its critical path", _bounds(summary)),
         (_operators_title(summary), _names(summary["top_operators"])),
         ("Modules", _names(summary["modules"])),
         ("Modules, by their kernels", None if summary["modules"] else _modules(summary["kernels"])),
@@ -63,7 +66,9 @@ def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
             out.print(Group(Text(f"\n{title}", style="bold"), Padding(table, (0, 0, 0, 2))))
     for title, lines in (
         ("Memory of tensors", _memory(summary["memory"])),
-        ("Advice", [f"{item['action']} ({item['what']}: {item['evidence']})" for item in summary["advice"]]),
+        ("Utilization", _utilization(summary.get("utilization"))),
+        ("Communication", _packets(summary.get("small_packets"))),
+        ("Advice", [line for number, item in enumerate(summary["advice"], 1) for line in _advice(number, item)]),
         ("How it ended", [] if foreign else [_end(process) for process in summary["run"]["processes"]]),
         ("Not collected", [f"{item['what']}: {item['why']}" for item in summary["not_collected"]]),
         ("Not complete", _gaps(summary)),
@@ -131,6 +136,48 @@ def _phases(summary: dict[str, Any]) -> Table | None:
         share = phase["steady_share"]
         table.add_row(name, _ms(phase["steady_per_step_ms"]), f"{share * 100:5.1f} %", _bar(share))
     return table
+
+
+def _bounds(summary: dict[str, Any]) -> Table | None:
+    """Return what part of the steps is what, beside what part of their critical paths is."""
+    bounds, path = summary.get("bounds"), summary.get("critical_path")
+    if not bounds or not path:
+        return None
+    table = _table("part", "of the steps", "of the path", "")
+    for name in [name for name in _PARTS if name in bounds["shares"] or name in path["shares"]]:
+        share = path["shares"].get(name, 0.0)
+        table.add_row(name, f"{bounds['shares'].get(name, 0.0) * 100:5.1f} %", f"{share * 100:5.1f} %", _bar(share))
+    return table
+
+
+def _utilization(found: dict[str, Any] | None) -> list[str]:
+    if not found:
+        return []
+    parts = []
+    if found["mfu"] is not None:
+        parts.append(f"MFU {found['mfu'] * 100:.2f} %")
+    if found["flops_per_second"] is not None:
+        parts.append(f"{found['flops_per_second'] / 1e12:,.6g} TFLOP/s")
+    if found["tokens_per_second"] is not None:
+        parts.append(f"{found['tokens_per_second']:,.2f} tokens/s")
+    return [", ".join(parts)] if parts else ["no step, or too few numbers were given"]
+
+
+def _packets(found: dict[str, Any] | None) -> list[str]:
+    if not found:
+        return []
+    return [
+        f"{found['small']} of {found['count']} exchanges are small packets, less than {found['half_bytes']:,} bytes: "
+        f"{found['time_share'] * 100:.1f} % of their time for {found['bytes_share'] * 100:.1f} % of the bytes"
+    ]
+
+
+def _advice(number: int, item: dict[str, Any]) -> Iterator[str]:
+    """Yield what speaks for it and where to look, then what to try."""
+    step = "" if item.get("step") is None else f"step {item['step']}"
+    where = ", ".join(part for part in (step, item.get("lane", "")) if part)
+    yield f"{number}. {item['what']}: {item['evidence']}{f' (see {where})' if where else ''}"
+    yield f"   {item['action']}"
 
 
 def _memory(memory: dict[str, Any] | None) -> list[str]:

@@ -14,7 +14,7 @@ import polars as pl
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, kernels, memory, operators, pipelines, steps
 from ms_profiler.analysis.metrics.steps import milliseconds
-from ms_profiler.analysis.writers import device_summary, operator_details
+from ms_profiler.analysis.writers import device_summary, diagnosis_summary, operator_details
 from ms_profiler.store import layout
 from ms_profiler.store.format import CATEGORY_FINE, StepSource
 
@@ -73,7 +73,8 @@ def summary(measures: Measures) -> dict[str, Any]:
         "dataset": _dataset(measures),
         "dataset_pipelines": [_pipeline(pipeline) for pipeline in measures.pipelines],
         "compile": _compile(measures),
-        "advice": measures.advice,
+        "advice": diagnosis_summary.advice(measures),
+        **diagnosis_summary.summary(measures),
         "hooks": _hooks(info.hooks),
         "not_collected": info.not_collected,
         "completeness": measures.completeness,

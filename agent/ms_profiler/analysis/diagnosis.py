@@ -1,0 +1,259 @@
+"""What a run's tables say about why its steps take as long as they do: everything that advice stands on."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.kernels import Stream
+from ms_profiler.analysis.metrics import (
+    bounds,
+    critical_path,
+    dataset,
+    growth,
+    intervals,
+    links,
+    packets,
+    pauses,
+    reads,
+)
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.store.format import Category
+
+#: name of the counter of what the process holds, bytes
+HELD = "host memory"
+#: bytes that MindSpore's recorder keeps of each kernel until it is emptied; they are the profiler's, not the job's
+HELD_PER_KERNEL = 470
+#: the first step fills caches, queues and pools: it is no steady one where there are at least so many others
+WARMED = 2
+#: part of an operator's calls that are long from which it is the operator that takes so long
+OFTEN = 0.02
+#: calls of drivers that return when the device is done: of AscendCL and of CUDA's runtime
+_BLOCKING = r"^(acl(rt)?|cuda)(.*Synchronize|Memcpy(2D)?$)"
+
+
+@dataclass
+class Launched:
+    """Operators or kernels, one by one, in the steps that were looked at.
+
+    Attributes:
+        what: "operators" or "kernels".
+        per_step: how many on average.
+        median_ns: duration of the median one.
+    """
+
+    what: str
+    per_step: float
+    median_ns: int
+
+
+@dataclass
+class Diagnosis:
+    """Why steps take as long as they do.
+
+    Attributes:
+        parts: of `bounds.by_step`, of the steady steps whose operators or kernels are known, if there are any.
+        seen: when operators or kernels ran is known: "computing" means that, and not a phase.
+        accelerator: a device computed that nothing here has watched: what the host waited for is not known.
+        path: of `critical_path.segments`, of the same steps.
+        launched: operators or kernels; None where none were recorded.
+        reads: of `reads.reads`, of the same steps.
+        recompiles: instants of compilations that were repeated: `step` (row of the steps), `text`.
+        compile_ns: time by step (row) in which something was compiled.
+        growth: of memory.
+        pauses: of Python, in the same steps.
+        packets: of exchanges.
+        links: slow ones.
+        waits: of `dataset.waits`, of the stepping thread.
+    """
+
+    parts: pl.DataFrame
+    seen: bool
+    accelerator: bool
+    path: pl.DataFrame
+    launched: Launched | None
+    reads: pl.DataFrame
+    recompiles: pl.DataFrame
+    compile_ns: dict[int, int]
+    growth: growth.Growth | None
+    pauses: pauses.Pauses | None
+    packets: packets.Packets | None
+    links: list[links.Slow]
+    waits: pl.DataFrame
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Return what part of these steps is what."""
+        return bounds.shares(self.parts)
+
+
+def diagnose(
+    recording: tables.Recording,
+    steps: Steps,
+    cut: pl.DataFrame,
+    spans: pl.DataFrame,
+    stream: Stream,
+    operators: pl.DataFrame,
+    calls: pl.DataFrame,
+    compiled: list[int],
+) -> Diagnosis:
+    """Look at a run.
+
+    Args:
+        recording: the run.
+        steps: the steps in use.
+        cut: of `phases.pieces`.
+        spans: `tables.SPANS` of the chosen steps.
+        stream: of kernels.
+        operators: of `host_operators.calls`, where operators compute where they are called.
+        calls: of `communication.calls`.
+        compiled: steps (rows of `steps.table`) that compiled something.
+    """
+    own = operators.filter(pl.col("process") == steps.process)
+    kernels = stream.table.filter(pl.col("process") == steps.process).with_columns(
+        end_ns=pl.col("start_ns") + pl.col("duration_ns")
+    )
+    watched = stream.decides and not kernels.is_empty()
+    rows = _chosen(steps, compiled, own, stream if watched else None)
+    chosen = cut.filter(pl.col("step").is_in(rows))
+    during = steps.table.with_row_index("step").filter(pl.col("step").is_in(rows))
+    states = stream.states
+    computing = states.filter("computing").select(intervals.BOUNDS)
+    communicating = states.filter("communicating").select(intervals.BOUNDS)
+    launched = ran = None
+    if watched:
+        ran = intervals.union(kernels)
+        launched = _launched("kernels", kernels, during)
+    elif not own.is_empty():
+        inner = own.filter("inner")
+        ran = intervals.union(own)
+        computing = _worked(own, spans, steps)
+        launched = _launched("operators", inner, during)
+    points = reads.reads(spans, recording.names, chosen, steps)
+    beside = ran if watched and ran is not None else kernels.head(0)
+    drained = reads.drained(points, beside, (kernels if watched else own)["start_ns"].sort())
+    pieces = bounds.parts(chosen, intervals.union(computing), intervals.union(communicating), drained, ran)
+    host = pieces if not watched else bounds.parts(chosen, chosen.head(0), chosen.head(0), chosen.head(0), None)
+    device = recording.info.framework.get("device", "CPU").upper()
+    return Diagnosis(
+        parts=bounds.by_step(pieces),
+        seen=ran is not None,
+        accelerator=ran is None and device not in ("", "CPU"),
+        path=critical_path.segments(
+            during,
+            _tasks(recording, kernels, spans, watched),
+            _waits(recording, spans if watched else spans.head(0), steps, cut),
+            host,
+        ),
+        launched=launched,
+        reads=points,
+        recompiles=_recompiles(recording, steps),
+        compile_ns={
+            row["step"]: row["duration_ns"]
+            for row in bounds.by_step(
+                cut.filter(pl.col("phase") == bounds.COMPILE).rename({"phase": "part"})
+            ).iter_rows(named=True)
+        },
+        growth=growth.growth(_held(recording, steps, kernels), steps, compiled),
+        pauses=pauses.pauses(spans, recording.names, steps, rows),
+        packets=packets.packets(calls),
+        links=links.slow(links.bandwidths(calls)),
+        waits=dataset.waits(
+            spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread),
+            recording.names,
+        ),
+    )
+
+
+def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: Stream | None) -> list[int]:
+    """Return the rows of the steps to look at: steady ones, and of them those whose operators or kernels are known."""
+    known = steps.table.with_row_index("row").filter("recorded")
+    steady = known.filter(~pl.col("row").is_in(compiled))
+    known = known if steady.is_empty() else steady
+    seen = known
+    if stream is not None and not stream.covered.is_empty():
+        place = intervals.locate(known["start_ns"], stream.covered)
+        inside = stream.covered["end_ns"].gather(place) >= known["end_ns"]
+        seen = known.filter(inside.fill_null(False))
+        if stream.detailed is not None:
+            seen = seen.filter(pl.col("number").is_in(stream.detailed))
+    elif not operators.is_empty():
+        with_some = intervals.locate(operators["start_ns"], known).unique().drop_nulls()
+        seen = known[with_some.sort()]
+    rows: list[int] = (known if seen.is_empty() else seen)["row"].to_list()
+    return rows[1:] if len(rows) > WARMED else rows
+
+
+def _worked(operators: pl.DataFrame, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return when operators computed that do more than their own dispatch, and compiled graphs, which have none.
+
+    An operator that mostly calls others is what these are. One that is long where hardly any of its name is had its
+    processor taken away by the system.
+    """
+    graphs = spans.filter(pl.col("process") == steps.process, pl.col("category") == int(Category.GRAPH))
+    own = pl.col("self_ns")
+    long = own > bounds.SHORT
+    worked = operators.filter(long, long.mean().over("name") >= OFTEN, 2 * own >= pl.col("duration_ns"))
+    return pl.concat([worked.select(intervals.BOUNDS), graphs.select(intervals.BOUNDS)])
+
+
+def _launched(what: str, ran: pl.DataFrame, during: pl.DataFrame) -> Launched | None:
+    inside = ran.filter(intervals.locate(ran["start_ns"], during).is_not_null())
+    if inside.is_empty():
+        return None
+    median = int(inside.select((pl.col("end_ns") - pl.col("start_ns")).median()).item())
+    return Launched(what, inside.height / during.height, median)
+
+
+def _tasks(recording: tables.Recording, kernels: pl.DataFrame, spans: pl.DataFrame, watched: bool) -> pl.DataFrame:
+    """Return what ran beside the host, for the critical path."""
+    if recording.device is not None:
+        return recording.device.tasks.select(*intervals.BOUNDS, "launch_ns", "exchange")
+    known = kernels if watched else kernels.head(0)
+    exchanges = recording.spans["category"] == int(Category.COMMUNICATION)
+    return known.select(
+        *intervals.BOUNDS,
+        recording.spans["start_ns"].gather(known["launch"]).alias("launch_ns"),
+        exchanges.gather(known["launch"]).fill_null(False).alias("exchange"),
+    )
+
+
+def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: pl.DataFrame) -> pl.DataFrame:
+    """Return when the host waited for kernels: in reads, graphs that run to their end, exchanges; not what compiles.
+
+    Where another tool recorded the calls of a driver, in those that wait for its device.
+    """
+    waiting = [int(category) for category in (Category.SYNC, Category.GRAPH, Category.COMMUNICATION)]
+    own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    found = [own.filter(pl.col("category").is_in(waiting)).select(intervals.BOUNDS)]
+    if recording.device is not None:
+        blocking = pl.col("name").str.contains(_BLOCKING)
+        found.append(recording.device.calls.filter(blocking).select(intervals.BOUNDS))
+    return intervals.subtract(intervals.union(pl.concat(found)), cut.filter(pl.col("phase") == bounds.COMPILE))
+
+
+def _recompiles(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
+    """Return what was compiled again in which step, and why."""
+    marks = recording.instants.filter(
+        pl.col("process") == steps.process, pl.col("category") == int(Category.COMPILE)
+    ).sort("time_ns")
+    texts = recording.names.gather(marks["name"])
+    found = pl.DataFrame(
+        {"step": intervals.locate(marks["time_ns"], steps.table), "text": texts},
+        schema={"step": pl.UInt32, "text": pl.String},
+    )
+    return found.filter(pl.col("step").is_not_null(), pl.col("text").str.starts_with("recompile"))
+
+
+def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return what the job held, without what MindSpore's recorder of kernels keeps until it is emptied."""
+    own = recording.counters.filter(pl.col("process") == steps.process)
+    own = own.filter(recording.names.gather(own["name"]) == HELD).sort("time_ns")
+    since = [0] * own.height
+    starts = kernels["start_ns"].sort()
+    for window in recording.windows if not starts.is_empty() else ():
+        for place, time in enumerate(own["time_ns"]):
+            if window.process == steps.process and window.start_ns <= time < window.end_ns:
+                since[place] = starts.search_sorted(time) - starts.search_sorted(window.start_ns)
+    recorder = pl.Series("since", since, dtype=pl.Int64) * HELD_PER_KERNEL
+    return own.select("time_ns", (pl.col("value").cast(pl.Int64) - recorder).alias("held"))

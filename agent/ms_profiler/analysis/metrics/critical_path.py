@@ -1,0 +1,157 @@
+"""The critical path of each step: what its end waited for, followed back to its begin.
+
+The host queues kernels and goes on; only where it blocks does it wait for them. So the path runs back along the host to
+the end of a wait, from there along the kernels that were waited for, each to what it started after (the kernel before
+it, or its launch), and from a launch along the host again. Shortening anything that is not on it does not make the step
+shorter. Pieces of the path follow each other without gaps and add up to the step exactly.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import bounds, intervals
+
+#: ns between two kernels up to which the second was queued behind the first, where its launch is not known
+BACK_TO_BACK: Final = 20_000
+#: of a step's path at most so many kernels are followed: what is left is the host's
+MOST: Final = 100_000
+#: what the walk finds itself; the host's part is told by phases afterwards
+_HOST: Final = bounds.HOST
+KINDS: Final = bounds.PARTS
+_SEGMENTS: Final = pl.Schema({"step": pl.UInt32, "kind": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
+
+
+class _Walk:
+    """Walks back through the kernels and the waits of a run.
+
+    Args:
+        kernels: `start_ns`, `end_ns`, `launch_ns` (null where not known), `exchange`.
+        waits: when the host waited for kernels, `start_ns`, `end_ns`, apart from each other and by time.
+    """
+
+    def __init__(self, kernels: pl.DataFrame, waits: pl.DataFrame) -> None:
+        ended = kernels.sort("end_ns", "start_ns")
+        self.starts, self.ends = ended["start_ns"].to_list(), ended["end_ns"].to_list()
+        self.launches, self.exchanges = ended["launch_ns"].to_list(), ended["exchange"].to_list()
+        self.waits = list(waits.select(intervals.BOUNDS).iter_rows())
+        self.wait_starts = [start for start, _ in self.waits]
+
+    def back(self, begin: int, end: int) -> Iterator[tuple[str, int, int]]:
+        """Yield kind, start and end of each piece, the last one first.
+
+        Args:
+            begin: of the step.
+            end: of the step.
+        """
+        time, kernel, launching = end, -1, False
+        for _ in range(MOST):
+            if time <= begin:
+                return
+            if kernel < 0:
+                kind, before, kernel = self._on_host(time, begin, launching)
+                yield kind, max(before, begin), time
+                time, launching = before, False
+                continue
+            start = self.starts[kernel]
+            if start < time:
+                yield bounds.COMMUNICATION if self.exchanges[kernel] else bounds.COMPUTING, max(start, begin), time
+                time = start
+            before, kernel = self._before(kernel, time)
+            if begin < time and before < time:
+                yield bounds.LAUNCH, max(before, begin), time
+            time, launching = min(before, time), kernel < 0
+        if time > begin:
+            yield _HOST, begin, time
+
+    def _on_host(self, time: int, begin: int, launching: bool) -> tuple[str, int, int]:
+        """Return what the host did up to `time`, since when, and the kernel that it waited for before, -1 for none."""
+        row = bisect_left(self.wait_starts, time) - 1
+        if row < 0 or self.waits[row][1] <= begin:
+            return _HOST, begin, -1
+        start, end = self.waits[row]
+        if end < time:
+            return _HOST, end, -1
+        last = bisect_right(self.ends, time) - 1
+        if last >= 0 and self.ends[last] > start:
+            return bounds.SYNC, self.ends[last], last
+        # a call that runs a graph launches its first kernel before it can wait for any
+        return (bounds.LAUNCH if launching else bounds.SYNC), start, -1
+
+    def _before(self, kernel: int, time: int) -> tuple[int, int]:
+        """Return when what a kernel started after was done, and which kernel that is, -1 for its launch by the host."""
+        previous = bisect_right(self.ends, time, 0, kernel) - 1
+        ended = self.ends[previous] if previous >= 0 else -1
+        launched = self.launches[kernel]
+        if launched is not None:
+            return (ended, previous) if ended >= launched else (min(launched, time), -1)
+        row = bisect_left(self.wait_starts, time) - 1
+        # inside one wait the host queues nothing: what ran before in it is what the kernel waited for
+        waited = row >= 0 and self.waits[row][0] < ended and time <= self.waits[row][1]
+        if previous >= 0 and (waited or time - ended <= BACK_TO_BACK):
+            return ended, previous
+        return time, -1
+
+
+def segments(during: pl.DataFrame, kernels: pl.DataFrame, waits: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
+    """Return the critical path of each step: `step`, `kind`, `start_ns`, `end_ns`, by time.
+
+    Args:
+        during: the steps on the host: `step`, `start_ns`, `end_ns`.
+        kernels: what ran beside the host: `start_ns`, `end_ns`, `launch_ns` (null where not known), `exchange` (with
+            other ranks); empty where the host computes itself.
+        waits: when the host waited for kernels, apart from each other and by time.
+        host: what the host did: `part` (of `KINDS`), `start_ns`, `end_ns`, apart from each other and by time.
+    """
+    walk = _Walk(kernels, waits)
+    found = [
+        (step, kind, start, end)
+        for step, begin, finish in during.select("step", *intervals.BOUNDS).iter_rows()
+        for kind, start, end in walk.back(begin, finish)
+        if end > start
+    ]
+    path = pl.DataFrame(found, schema=_SEGMENTS, orient="row").sort("start_ns")
+    own = path.filter(pl.col("kind") == _HOST)
+    codes = {kind: code for code, kind in enumerate(KINDS, 1)}
+    parts = host.with_columns(code=pl.col("part").replace_strict(codes, return_dtype=pl.Int64))
+    line = intervals.timeline({"path": own, "code": parts}, {"code": "code"}).filter(pl.col("path") > 0)
+    names = pl.col("code").replace_strict(
+        {code: kind for kind, code in codes.items()}, default=_HOST, return_dtype=pl.String
+    )
+    split = line.join_asof(own.select("step", "start_ns"), on="start_ns").select(
+        "step", names.alias("kind"), *intervals.BOUNDS
+    )
+    whole = pl.concat([path.filter(pl.col("kind") != _HOST), split.with_columns(pl.col("step").cast(pl.UInt32))]).sort(
+        "start_ns"
+    )
+    return intervals.merge(whole, "step", "kind").select(_SEGMENTS.names())
+
+
+def shares(path: pl.DataFrame) -> dict[str, float]:
+    """Return what part of all these paths each kind is, those that occur, in the order of `KINDS`.
+
+    share = time of the kind on the paths / time of the paths.
+
+    Args:
+        path: of `segments`.
+    """
+    length = pl.col("end_ns") - pl.col("start_ns")
+    sums = dict(path.group_by("kind").agg(length.sum().alias("total")).iter_rows())
+    total = max(sum(sums.values()), 1)
+    return {kind: sums[kind] / total for kind in KINDS if sums.get(kind)}
+
+
+def by_step(path: pl.DataFrame) -> pl.DataFrame:
+    """Return one row a step with the nanoseconds of each kind that occurs, by step: `step` and the kinds.
+
+    Args:
+        path: of `segments`.
+    """
+    length = (pl.col("end_ns") - pl.col("start_ns")).alias("length")
+    return (
+        path.select("step", "kind", length)
+        .pivot("kind", index="step", values="length", aggregate_function="sum")
+        .sort("step")
+    )

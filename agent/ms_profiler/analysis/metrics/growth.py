@@ -1,0 +1,81 @@
+"""Whether the process holds more memory after each step: a leak, as far as it can be told from a heap that settles."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics.steps import Steps
+
+#: samples from which a trend is one
+ENOUGH: Final = 8
+#: blocks that the steps are cut into; the first one, in which caches fill, does not count
+BLOCKS: Final = 4
+#: least growth of a block over that of the one that grew most: a heap that settles grows less and less
+EVEN: Final = 0.4
+#: bytes that a heap moves by without a reason
+LEAST: Final = 4 << 20
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Memory that was held from one step to the next, and more after each.
+
+    Attributes:
+        per_step: bytes a step.
+        total: bytes from the first to the last sample that counts.
+        held: bytes held at the last of them.
+        first: number of the step from which on it was looked at.
+        last: number of the last step.
+    """
+
+    per_step: float
+    total: int
+    held: int
+    first: int
+    last: int
+
+
+def growth(samples: pl.DataFrame, steps: Steps, compiled: list[int]) -> Growth | None:
+    """Return how much memory each step adds; None where that is not evident.
+
+    Samples are taken between steps. What is added in steps that compiled is what compilers keep, and does not count.
+    The rest is cut into `BLOCKS` blocks of as many samples; the growth is evident where every block but the first grew,
+    none less than `EVEN` of the one that grew most, and all of them together by `LEAST`.
+
+    per step = growth over these blocks / steps in them.
+
+    Args:
+        samples: `time_ns`, `held` (bytes), by time, of the stepping process.
+        steps: the steps in use.
+        compiled: steps (rows of `steps.table`) that compiled something.
+    """
+    ends = steps.table.select("number", pl.col("end_ns").alias("time_ns"), row=pl.int_range(pl.len())).sort("time_ns")
+    # a sample is taken right after a step ended
+    placed = samples.sort("time_ns").join_asof(ends, on="time_ns").drop_nulls("row")
+    if placed.height < ENOUGH:
+        return None
+    # between two samples nothing was compiled
+    seen = pl.Series("compiled", sorted(compiled), dtype=pl.Int64).search_sorted(placed["row"], side="right")
+    quiet = seen == seen.shift(1)
+    added = (placed["held"] - placed["held"].shift(1)).cast(pl.Float64)
+    walked = placed.with_columns(
+        added=pl.when(quiet).then(added).otherwise(0.0).fill_null(0.0).cum_sum(),
+        took=pl.when(quiet).then(pl.col("row") - pl.col("row").shift(1)).otherwise(0).fill_null(0).cum_sum(),
+    ).filter(quiet.fill_null(True))
+    if walked.height < ENOUGH:
+        return None
+    bounds = [round(block * (walked.height - 1) / BLOCKS) for block in range(BLOCKS + 1)]
+    levels = walked["added"].gather(bounds).to_list()
+    blocks = [after - before for before, after in pairwise(levels[1:])]
+    total, count = sum(blocks), int(walked["took"][-1] - walked["took"][bounds[1]])
+    if total < LEAST or min(blocks) < EVEN * max(blocks) or not count:
+        return None
+    return Growth(
+        total / count,
+        round(total),
+        int(walked["held"][-1]),
+        int(walked["number"][bounds[1]]),
+        int(walked["number"][-1]),
+    )

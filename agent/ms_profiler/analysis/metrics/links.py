@@ -1,0 +1,86 @@
+"""Which group of ranks exchanges its data more slowly than others do with the same operation."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+#: exchanges of a group from which its bandwidth says something
+ENOUGH: Final = 3
+#: a link is slow below this part of the best bandwidth that the same operation reaches
+SLOW: Final = 0.5
+_LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A slow link.
+
+    Attributes:
+        operation: what is done on it.
+        group: of ranks.
+        bandwidth: bytes a second.
+        best: of another group, bytes a second.
+        best_group: that group.
+        duration_ns: of all its exchanges.
+        step: row of the steps with its longest exchange.
+    """
+
+    operation: str
+    group: str
+    bandwidth: float
+    best: float
+    best_group: str
+    duration_ns: int
+    step: int
+
+
+def bandwidths(calls: pl.DataFrame) -> pl.DataFrame:
+    """Return `operation`, `group`, `count`, `bytes`, `duration_ns`, `bandwidth` (bytes a second), `step` (see `Slow`).
+
+    bandwidth = sum of the bytes / sum of the durations, over the exchanges whose bytes are known.
+
+    Args:
+        calls: of `communication.calls`.
+    """
+    known = calls.filter((pl.col("bytes") > 0) & (_LENGTH > 0))
+    return (
+        known.group_by("operation", "group")
+        .agg(
+            pl.len().alias("count"),
+            pl.col("bytes").sum(),
+            _LENGTH.sum().alias("duration_ns"),
+            (pl.col("bytes").sum() / _LENGTH.sum() * 1e9).alias("bandwidth"),
+            pl.col("step").sort_by(_LENGTH).last(),
+        )
+        .sort("operation", "group")
+    )
+
+
+def slow(table: pl.DataFrame) -> list[Slow]:
+    """Return the links that reach less than `SLOW` of the best one for the same operation, most time first.
+
+    Exchanges of fewer bytes than the best link's smaller half would be slow for their latency: a link is compared only
+    where its exchanges are at least half as large on average.
+
+    Args:
+        table: of `bandwidths`.
+    """
+    found = []
+    for _, links in table.filter(pl.col("count") >= ENOUGH).group_by("operation", maintain_order=True):
+        best = links.row(links["bandwidth"].arg_max() or 0, named=True)
+        for link in links.iter_rows(named=True):
+            as_large = link["bytes"] / link["count"] >= best["bytes"] / best["count"] / 2
+            if as_large and link["bandwidth"] < SLOW * best["bandwidth"]:
+                found.append(
+                    Slow(
+                        link["operation"],
+                        link["group"],
+                        link["bandwidth"],
+                        best["bandwidth"],
+                        best["group"],
+                        link["duration_ns"],
+                        link["step"],
+                    )
+                )
+    return sorted(found, key=lambda link: -link.duration_ns)

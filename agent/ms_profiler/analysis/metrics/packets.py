@@ -1,0 +1,66 @@
+"""How many exchanges are too small for their link: most of their time is latency, not transfer."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+#: exchanges from which a latency and a bandwidth can be told
+ENOUGH: Final = 4
+_SECONDS: Final = 1e9
+_LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
+
+
+@dataclass(frozen=True)
+class Packets:
+    """What of the exchanges is small.
+
+    Attributes:
+        count: exchanges whose bytes are known.
+        small: of these, how many are below `half_bytes`.
+        time_share: their part of the time of all of these.
+        bytes_share: their part of the bytes.
+        half_bytes: size at which half of the time is transfer, bytes.
+        latency_ns: the shortest exchange.
+        bandwidth: of the fastest one, bytes a second.
+    """
+
+    count: int
+    small: int
+    time_share: float
+    bytes_share: float
+    half_bytes: int
+    latency_ns: int
+    bandwidth: float
+
+    @property
+    def small_share(self) -> float:
+        """Return small / count."""
+        return self.small / self.count
+
+
+def packets(calls: pl.DataFrame) -> Packets | None:
+    """Return what of the exchanges is small; None where too few have known bytes, or all are alike.
+
+    time(s) = latency + s / bandwidth, and half of it is transfer at s = latency * bandwidth: the half-performance
+    length of Hockney (1994). Latency is estimated by the shortest exchange, bandwidth by max(bytes / time).
+
+    Args:
+        calls: of `communication.calls`.
+    """
+    known = calls.filter((pl.col("bytes") > 0) & (_LENGTH > 0))
+    if known.height < ENOUGH or known["bytes"].n_unique() < 2:
+        return None
+    timed = known.select("bytes", took=_LENGTH, rate=pl.col("bytes") / _LENGTH)
+    latency, rate = int(timed.select(pl.col("took").min()).item()), float(timed.select(pl.col("rate").max()).item())
+    half = round(latency * rate)
+    small = timed.filter(pl.col("bytes") < half)
+    return Packets(
+        timed.height,
+        small.height,
+        int(small["took"].sum()) / int(timed["took"].sum()),
+        int(small["bytes"].sum()) / int(timed["bytes"].sum()),
+        half,
+        latency,
+        rate * _SECONDS,
+    )

@@ -1,0 +1,57 @@
+"""How long Python looked for garbage in the steps: no thread of the interpreter runs meanwhile."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.steps import Steps
+
+#: how the job names these spans
+COLLECTION: Final = "garbage collection, generation"
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Collections in some steps.
+
+    Attributes:
+        count: how many.
+        total_ns: of all of them.
+        longest_ns: of the longest.
+        share: of the time of these steps.
+        step: row of the steps with the longest.
+    """
+
+    count: int
+    total_ns: int
+    longest_ns: int
+    share: float
+    step: int
+
+
+def pauses(spans: pl.DataFrame, names: pl.Series, steps: Steps, chosen: list[int]) -> Pauses | None:
+    """Return the collections that began in some steps; None where none did.
+
+    share = sum of their durations / sum of the durations of these steps.
+
+    Args:
+        spans: `tables.SPANS`.
+        names: texts by row.
+        steps: the steps in use.
+        chosen: which of them, rows of `steps.table`.
+    """
+    rows = names.str.starts_with(COLLECTION).arg_true()
+    known = steps.table.with_row_index("row").filter(pl.col("row").is_in(chosen))
+    own = spans.filter(pl.col("process") == steps.process, pl.col("name").is_in(rows.implode()))
+    place = intervals.locate(own["start_ns"], known)
+    found = own.select(
+        known["row"].gather(place).alias("step"), duration_ns=pl.col("end_ns") - pl.col("start_ns")
+    ).drop_nulls("step")
+    if found.is_empty():
+        return None
+    longest = found.row(found["duration_ns"].arg_max() or 0, named=True)
+    total = int(found["duration_ns"].sum())
+    whole = max(int(known["duration_ns"].sum()), 1)
+    return Pauses(found.height, total, longest["duration_ns"], total / whole, longest["step"])

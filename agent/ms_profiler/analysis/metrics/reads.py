@@ -1,0 +1,85 @@
+"""Where the host asks for a value of a tensor, or waits for the device: points at which nothing is queued ahead."""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.phases import NAMES, innermost
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.store.format import Category
+
+#: PyTorch's operator that takes one value to the host; on a processor it waits for nothing, on a device it would
+READ: Final = "aten::_local_scalar_dense"
+#: ns between two reads up to which nothing can be queued between them: ten times what it takes a device to hand a value
+#: to the host and to get its next kernel
+NEAR: Final = 1_000_000
+#: operators, inner ones included, between two reads up to which the queue runs dry before the host comes back
+FEW: Final = 32
+#: in these phases it is not the script that reads: samplers, guards of compiled code, counters of optimizers
+_OTHERS: Final = [NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER)]
+
+
+def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return the reads and waits of the stepping thread in the steps, by start.
+
+    Args:
+        spans: `tables.SPANS`.
+        names: texts by row.
+        cut: of `phases.pieces`.
+        steps: the steps in use.
+
+    Returns:
+        `name` (text), `module` (text of the innermost one around it, null outside of all), `step` (row of
+        `steps.table`), `start_ns`, `end_ns`.
+    """
+    own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    reading = (names == READ).gather(own["name"]) & (own["category"] == int(Category.OP))
+    found = own.filter(reading | (pl.col("category") == int(Category.SYNC))).sort("start_ns")
+    piece = intervals.locate(found["start_ns"], cut)
+    modules = own.filter(pl.col("category") == int(Category.MODULE))
+    module = pl.repeat(None, found.height, dtype=pl.UInt32, eager=True)
+    if not modules.is_empty() and not found.is_empty():
+        parts = innermost(modules, "name")
+        module = parts["name"].gather(intervals.locate(found["start_ns"], parts))
+    return (
+        found.select(
+            names.gather(found["name"]).alias("name"),
+            names.gather(module).alias("module"),
+            cut["step"].gather(piece).alias("step"),
+            *intervals.BOUNDS,
+            cut["phase"].gather(piece).alias("phase"),
+        )
+        .filter(pl.col("step").is_not_null(), ~pl.col("phase").is_in(_OTHERS))
+        .drop("phase")
+    )
+
+
+def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
+    """Return when nothing could be queued for a read: `start_ns`, `end_ns`, apart from each other.
+
+    That is from one read to the next, where they are less than `NEAR` apart, or have fewer than `FEW`
+    operators between them; and from the end of a read in which the last kernel that had been queued ended to the start
+    of the next kernel.
+
+    Args:
+        found: of `reads`.
+        kernels: when kernels ran beside the host, apart from each other and by time; empty where none do.
+        starts: of operators, or kernels, in order; empty where they are not known.
+    """
+    pairs = found.with_columns(following=pl.col("start_ns").shift(-1)).drop_nulls("following")
+    between = starts.search_sorted(pairs["following"]).cast(pl.Int64) - starts.search_sorted(pairs["start_ns"])
+    few = (between < FEW) if len(starts) else pl.repeat(False, pairs.height, dtype=pl.Boolean, eager=True)
+    near = pairs.filter(few | (pl.col("following") - pl.col("start_ns") < NEAR))
+    parts = [near.select("start_ns", pl.col("following").alias("end_ns"))]
+    if not kernels.is_empty():
+        later = kernels.select(pl.col("start_ns").alias("next_ns"), pl.col("start_ns"))
+        last = kernels.select(pl.col("end_ns").alias("last_ns"), pl.col("end_ns"))
+        waited = found.sort("end_ns").join_asof(last, on="end_ns").filter(pl.col("last_ns") >= pl.col("start_ns"))
+        after = waited.select(pl.col("end_ns").alias("start_ns")).sort("start_ns")
+        parts.append(
+            after.join_asof(later, on="start_ns", strategy="forward")
+            .drop_nulls("next_ns")
+            .select("start_ns", pl.col("next_ns").alias("end_ns"))
+        )
+    return intervals.union(pl.concat(parts))

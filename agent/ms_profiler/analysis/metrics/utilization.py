@@ -1,0 +1,70 @@
+"""How well a job uses its machine, by numbers that the user knows and nothing records."""
+
+from dataclasses import dataclass
+
+from ms_profiler.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a step does; None where the user did not say.
+
+    Attributes:
+        flops_per_step: floating-point operations that the model needs a step, without recomputation.
+        peak_flops: that the device can do, a second.
+        tokens_per_step: tokens, or samples, of a step.
+    """
+
+    flops_per_step: float | None = None
+    peak_flops: float | None = None
+    tokens_per_step: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be.
+
+        Raises:
+            UsageError: a number is not positive.
+        """
+        for name, value in vars(self).items():
+            if value is not None and not 0 < value < float("inf"):
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{option} is {value:g}, but must be a positive number.")
+
+    @property
+    def given(self) -> bool:
+        """Return whether the user said anything."""
+        return any(value is not None for value in vars(self).values())
+
+
+@dataclass(frozen=True)
+class Utilization:
+    """What follows from it; None where a number is missing.
+
+    Attributes:
+        flops_per_second: that the job reaches.
+        mfu: model FLOPs utilization, a share.
+        tokens_per_second: that the job reaches.
+    """
+
+    flops_per_second: float | None
+    mfu: float | None
+    tokens_per_second: float | None
+
+
+def reached(workload: Workload, mean_ms: float | None) -> Utilization:
+    """Return what the job reaches.
+
+    flops a second = flops a step / seconds a step; MFU = flops a second / peak, which is observed throughput over the
+    theoretical maximum (Chowdhery et al., PaLM, 2022, appendix B); tokens a second = tokens a step / seconds a step.
+
+    Args:
+        workload: what the user said, of what this process does.
+        mean_ms: mean duration of a steady step, milliseconds; None without steps.
+    """
+    if not mean_ms:
+        return Utilization(None, None, None)
+    seconds = mean_ms / 1e3
+    flops = None if workload.flops_per_step is None else workload.flops_per_step / seconds
+    mfu = None if flops is None or workload.peak_flops is None else flops / workload.peak_flops
+    tokens = None if workload.tokens_per_step is None else workload.tokens_per_step / seconds
+    return Utilization(flops, mfu, tokens)

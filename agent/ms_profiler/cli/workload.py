@@ -1,0 +1,29 @@
+"""What a user knows about a step and nothing records: options of the commands that analyse."""
+
+import argparse
+
+from ms_profiler.analysis.metrics.utilization import Workload
+
+_OPTIONS = {
+    "flops_per_step": "floating-point operations that the model needs for a step of this process, for MFU",
+    "peak_flops": "floating-point operations a second that its device can do, for MFU",
+    "tokens_per_step": "tokens, or samples, of a step of this process, for tokens a second",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    for name, text in _OPTIONS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="NUMBER", help=text)
+
+
+def workload(args: argparse.Namespace) -> Workload:
+    """Return what was said.
+
+    Args:
+        args: of the command.
+
+    Raises:
+        UsageError: a number is not positive.
+    """
+    return Workload(**{name: getattr(args, name) for name in _OPTIONS})

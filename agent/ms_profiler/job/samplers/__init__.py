@@ -1,0 +1,16 @@
+"""What is recorded of the process itself, whatever framework it runs; it comes and goes with the hooks of the first."""
+
+from typing import TYPE_CHECKING
+
+from ms_profiler.job.samplers import garbage, resident
+
+if TYPE_CHECKING:
+    from ms_profiler.job.frameworks.base import Target
+    from ms_profiler.job.session import Session
+
+
+def targets(session: "Session") -> list["Target"]:
+    """Declare the sources; there is nothing to wrap."""
+    garbage.watch(session)
+    resident.watch(session)
+    return []

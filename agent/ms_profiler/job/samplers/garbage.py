@@ -1,0 +1,62 @@
+"""When Python looks for garbage: every thread of the interpreter stands still meanwhile.
+
+The interpreter tells of each collection through `gc.callbacks`. Young generations are looked through thousands of times
+and in microseconds: of those only the long ones are recorded. Spans are of no phase: what a collection interrupts goes
+on to count as what it is.
+"""
+
+import gc
+from typing import TYPE_CHECKING, Any, Final
+
+from ms_profiler.store.format import Category, Kind
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+#: the generation that is looked through in full, of which every collection is recorded
+OLDEST: Final = 2
+#: ns from which a collection of another generation is
+LONG: Final = 1_000_000
+#: name of the spans, before the generation
+COLLECTION: Final = "garbage collection, generation"
+
+
+class Collections:
+    """Record collections; the argument of a span is how many objects were freed.
+
+    Args:
+        session: that records.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        recorder = session.recorder
+        self._now, self._record = recorder.now, recorder.record
+        self._names = [recorder.intern(f"{COLLECTION} {generation}") for generation in range(OLDEST + 1)]
+        self._since = 0
+
+    def start(self) -> None:
+        """Begin to listen."""
+        if self._heard not in gc.callbacks:
+            gc.callbacks.append(self._heard)
+
+    def stop(self) -> None:
+        """Listen no longer."""
+        if self._heard in gc.callbacks:
+            gc.callbacks.remove(self._heard)
+
+    def _heard(self, phase: str, info: dict[str, Any]) -> None:
+        now = self._now()
+        if phase == "start":
+            self._since = now
+            return
+        generation, since = info["generation"], self._since
+        self._since = 0
+        if since and (generation == OLDEST or now - since >= LONG):
+            self._record(Kind.SPAN, Category.OTHER, 0, self._names[generation], since, now, info["collected"])
+
+
+def watch(session: "Session") -> None:
+    """Record collections for as long as the session records."""
+    collections = Collections(session)
+    session.at_start(collections.start)
+    session.at_end(collections.stop)

@@ -1,0 +1,209 @@
+"""Advice: the cause first, with its numbers, and none without evidence."""
+
+import polars as pl
+import pytest
+from conftest import PROGRAMS
+from ms_profiler.analysis.diagnosis import Diagnosis, Launched
+from ms_profiler.analysis.metrics.advice import Facts, ranked
+from ms_profiler.analysis.metrics.bounds import PARTS
+from ms_profiler.analysis.metrics.growth import Growth
+from ms_profiler.analysis.metrics.links import Slow
+from ms_profiler.analysis.metrics.packets import Packets
+from ms_profiler.analysis.metrics.pauses import Pauses
+
+MS = 1_000_000
+STEPS = 10
+MANY = Launched("operators", 3000, 1500)
+READS = pl.Schema({"name": pl.String, "module": pl.String, "step": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64})
+TYPES = pl.Schema({"name": pl.String, "core": pl.String, "count": pl.UInt64, "ratio": pl.Float64})
+
+
+def parts(**shares):
+    """Return steps of 10 ms with these shares, the rest of them computing."""
+    whole = {"computing": 1 - sum(shares.values()), **shares}
+    rows = [(step, part, round(whole[part] * 10 * MS)) for step in range(STEPS) for part in PARTS if part in whole]
+    schema = {"step": pl.UInt32, "part": pl.String, "duration_ns": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def reads(per_step, module="Net.head", name="Tensor.asnumpy"):
+    rows = [(name, module, step, 0, 1) for step in range(STEPS) for _ in range(per_step)]
+    return pl.DataFrame(rows, schema=READS, orient="row")
+
+
+def told(compiled=(), types=(), statistics=None, **known):
+    """Return the advice on a run of ten steps, numbered from 100, of which this is known."""
+    found = {
+        "parts": parts(),
+        "seen": True,
+        "accelerator": False,
+        "path": pl.DataFrame(),
+        "launched": None,
+        "reads": reads(0),
+        "recompiles": pl.DataFrame(schema={"step": pl.UInt32, "text": pl.String}),
+        "compile_ns": {},
+        "growth": None,
+        "pauses": None,
+        "packets": None,
+        "links": [],
+        "waits": pl.DataFrame(schema={"operation": pl.String, "count": pl.UInt32, "total_ns": pl.Int64}),
+    }
+    facts = Facts(
+        numbers=list(range(100, 100 + STEPS)),
+        lane="MainThread",
+        framework="torch",
+        statistics=statistics or {"count": 100, "median_ms": 10.0, "p95_ms": 11.0},
+        compiled=list(compiled),
+        recorded=STEPS,
+        recorded_ns=STEPS * 10 * MS,
+        types=pl.DataFrame(types, schema=TYPES, orient="row"),
+    )
+    return ranked(Diagnosis(**found | known), facts)
+
+
+def recompiles(*steps):
+    text = "recompile Net: tensor 'x' size mismatch"
+    return pl.DataFrame([(step, text) for step in steps], schema={"step": pl.UInt32, "text": pl.String}, orient="row")
+
+
+WAITS = pl.DataFrame({"operation": ["wait for Samples"], "count": [10], "total_ns": [60 * MS]})
+SMALL = Packets(100, 90, 0.6, 0.01, 4096, 9000, 1e10)
+LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
+
+
+@pytest.mark.parametrize(
+    ("known", "cause", "evidence"),
+    [
+        ({"parts": parts(data=0.5), "waits": WAITS}, "input-bound", "wait for Samples: 10 times, 6.0 ms on average"),
+        ({"parts": parts(checkpoint=0.1)}, "checkpointing", "10.0 %"),
+        ({"parts": parts(communication=0.2)}, "communication-bound", "20.0 %"),
+        (
+            {"parts": parts(sync=0.4), "reads": reads(30)},
+            "sync-bound",
+            "30.0 synchronisation points a step, mostly Ten",
+        ),
+        ({"parts": parts(sync=0.4), "reads": reads(3)}, "sync-bound", "in Net.head"),
+        (
+            {"parts": parts(launch=0.8), "launched": MANY},
+            "launch-bound",
+            "3,000 operators a step, half of them shorter",
+        ),
+        ({"parts": parts(launch=0.4, host=0.4), "launched": MANY}, "launch-bound", "launching them takes 40.0 %"),
+        ({"parts": parts(host=0.7), "launched": Launched("kernels", 20, 9)}, "host-bound", "70.0 %"),
+        ({"growth": Growth(1 << 20, 80 << 20, 200 << 20, 3, 9)}, "memory-growth", "1.0 MB more after each step"),
+        ({"pauses": Pauses(4, 20 * MS, 9 * MS, 0.2, 4)}, "gc-pauses", "4 collections by Python take 20.0 %"),
+        ({"types": [("Cast", "AI_CPU", 7, 0.3), ("MatMul", "AI_CORE", 9, 0.7)]}, "aicpu-fallback", "7 kernels (Cast)"),
+        ({"links": [LINK]}, "slow-link", "AllReduce in slow reaches 95.4 MB/s, in fast 953.7 MB/s"),
+        (
+            {"compiled": [0, 3, 5], "compile_ns": {0: 9 * MS, 3: 9 * MS, 5: 30 * MS}, "recompiles": recompiles(3, 5)},
+            "recompiling",
+            "2 of 10 recorded steps compiled again, 42.9 % of the time; 2 times: recompile Net: tensor 'x'",
+        ),
+        ({"compiled": [0, 3, 5], "compile_ns": {0: MS, 3: MS, 5: 30 * MS}}, "recompiling", "2 of 10 recorded steps"),
+    ],
+)
+def test_a_cause_has_its_numbers_and_what_to_try(known, cause, evidence):
+    (found,) = told(**known)
+    assert found.cause == cause and evidence in found.evidence and found.action
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {},
+        {"parts": parts(data=0.19, sync=0.19, communication=0.19, checkpoint=0.09), "reads": reads(3)},
+        {"parts": parts(sync=0.5)},
+        {"parts": parts(sync=0.9), "reads": reads(1), "accelerator": True},
+        {"parts": parts(launch=0.8), "launched": Launched("operators", 90, 1500)},
+        {"parts": parts(launch=0.6), "launched": MANY},
+        {"parts": parts(host=0.9)},
+        {"compiled": [0, 3], "compile_ns": {0: MS, 3: 90 * MS}, "recompiles": recompiles(3)},
+        {"compiled": [0, 3, 5], "compile_ns": {0: 10 * MS, 3: MS, 5: MS}, "recompiles": recompiles(3, 5)},
+        {"pauses": Pauses(2, 30 * MS, 25 * MS, 0.3, 4)},
+        {"types": [("Cast", "AI_CPU", 7, 0.009), ("MatMul", "AI_CORE", 9, 0.991)]},
+        {"packets": SMALL},
+        {"statistics": {"count": 100, "median_ms": 10.0, "p95_ms": 90.0}},
+    ],
+)
+def test_no_advice_without_evidence(known):
+    assert told(**known) == []
+
+
+def test_the_largest_part_comes_first_but_a_leak_that_grows_fast_before_all():
+    known = {"parts": parts(data=0.3, sync=0.5), "reads": reads(9)}
+    assert [item.cause for item in told(**known)] == ["sync-bound", "input-bound"]
+    slow = Growth(1 << 20, 5 << 20, 200 << 20, 3, 9)
+    assert [item.cause for item in told(**known, growth=slow)] == ["sync-bound", "input-bound", "memory-growth"]
+    fast = Growth(1 << 20, 80 << 20, 200 << 20, 3, 9)
+    assert told(**known, growth=fast)[0].cause == "memory-growth"
+
+
+def test_advice_names_the_step_and_the_lane_that_show_it():
+    table = parts(data=0.3).with_columns(
+        pl.when((pl.col("step") == 7) & (pl.col("part") == "data"))
+        .then(50 * MS)
+        .otherwise("duration_ns")
+        .alias("duration_ns")
+    )
+    (found,) = told(parts=table)
+    assert (found.step, found.lane) == (107, "MainThread")
+
+
+def test_small_packets_are_part_of_what_communication_takes():
+    assert [(item.cause, item.share) for item in told(parts=parts(communication=0.5), packets=SMALL)] == [
+        ("communication-bound", pytest.approx(0.5)),
+        ("small-packets", pytest.approx(0.3)),
+    ]
+
+
+@pytest.mark.parametrize(("part", "causes"), [("checkpoint", ["uneven-steps"]), ("computing", [])])
+def test_uneven_steps_are_told_where_they_wait_for_something(part, causes):
+    table = parts(checkpoint=0.01).with_columns(
+        pl.when((pl.col("step") == 4) & (pl.col("part") == part))
+        .then(25 * MS)
+        .otherwise("duration_ns")
+        .alias("duration_ns")
+    )
+    statistics = {"count": 100, "median_ms": 10.0, "p95_ms": 31.0}
+    found = [item for item in told(parts=table, statistics=statistics) if item.cause != "checkpointing"]
+    assert [item.cause for item in found] == causes
+    assert all(item.step == 104 and "more on checkpoint" in item.evidence for item in found)
+
+
+PLANTED = {
+    "input": "input-bound",
+    "sync": "sync-bound",
+    "launch": "launch-bound",
+    "recompile": "recompiling",
+    "growth": "memory-growth",
+    "none": "",
+}
+
+
+def planted(job, program, kind):
+    """Return the causes that a planted job is told, the first first."""
+    # one thread for each operator: where threads share a processor they wait for each other longer than they compute
+    run = job(PROGRAMS / program, kind, env={"OMP_NUM_THREADS": "1"})
+    assert run.code == 0, run.err
+    return [item["cause"] for item in run.summary["advice"]]
+
+
+#: of these PyTorch starts more than itself: processes, a compiler
+HEAVY = ("recompile", "input-workers")
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        pytest.param(kind, cause, marks=[pytest.mark.slow] * (kind in HEAVY))
+        for kind, cause in [*PLANTED.items(), ("input-workers", "input-bound")]
+    ],
+)
+def test_the_cause_planted_in_a_job_of_pytorch_comes_first(job, kind, cause):
+    assert planted(job, "planted_torch.py", kind)[:1] == [cause] * bool(cause)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "cause"), PLANTED.items())
+def test_the_cause_planted_in_a_job_of_mindspore_comes_first(job, kind, cause):
+    assert planted(job, "planted_mindspore.py", kind)[:1] == [cause] * bool(cause)

@@ -1,0 +1,117 @@
+"""Critical paths, worked out by hand."""
+
+import polars as pl
+import pytest
+from ms_profiler.analysis.metrics import critical_path
+
+US = 1000
+
+
+def spans(*pairs):
+    return pl.DataFrame(
+        [(start * US, end * US) for start, end in pairs],
+        schema={"start_ns": pl.Int64, "end_ns": pl.Int64},
+        orient="row",
+    )
+
+
+def path(kernels=(), waits=(), host=(), steps=((0, 0, 1000),)):
+    """Return the segments in microseconds; kernels are (start, end, launch, exchange), host (part, start, end)."""
+    during = pl.DataFrame(
+        [(step, start * US, end * US) for step, start, end in steps],
+        schema={"step": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64},
+        orient="row",
+    )
+    ran = pl.DataFrame(
+        [(start * US, end * US, None if at is None else at * US, exchange) for start, end, at, exchange in kernels],
+        schema={"start_ns": pl.Int64, "end_ns": pl.Int64, "launch_ns": pl.Int64, "exchange": pl.Boolean},
+        orient="row",
+    )
+    did = pl.DataFrame(
+        [(part, start * US, end * US) for part, start, end in host],
+        schema={"part": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},
+        orient="row",
+    )
+    found = critical_path.segments(during, ran, spans(*waits), did)
+    return [(kind, start // US, end // US) for _, kind, start, end in found.iter_rows()]
+
+
+def test_a_host_that_computes_itself_is_its_own_path():
+    host = [("data", 0, 300), ("computing", 300, 900)]
+    assert path(host=host) == [("data", 0, 300), ("computing", 300, 900), ("host", 900, 1000)]
+
+
+def test_a_read_at_the_end_leads_back_along_the_kernels_to_the_launch_of_the_first():
+    # two kernels behind each other, the second launched long before it could start; the exchange between them hides
+    # nothing; the host waited from 200 on
+    kernels = [(150, 500, 120, False), (500, 600, 140, True), (600, 900, 180, False)]
+    assert path(kernels, waits=[(200, 950)], host=[("data", 0, 100)]) == [
+        ("data", 0, 100),
+        ("host", 100, 120),
+        ("launch", 120, 150),
+        ("computing", 150, 500),
+        ("communication", 500, 600),
+        ("computing", 600, 900),
+        ("sync", 900, 950),
+        ("host", 950, 1000),
+    ]
+
+
+def test_what_the_host_did_beside_a_kernel_is_not_on_the_path():
+    # the wait for data from 100 to 400 lies behind the kernel that is waited for
+    kernels = [(60, 800, 50, False)]
+    assert path(kernels, waits=[(500, 800)], host=[("data", 100, 400)]) == [
+        ("host", 0, 50),
+        ("launch", 50, 60),
+        ("computing", 60, 800),
+        ("host", 800, 1000),
+    ]
+
+
+def test_a_kernel_that_waited_for_its_launch_leads_to_the_host():
+    kernels = [(100, 200, 90, False), (700, 900, 690, False)]
+    assert path(kernels, waits=[(750, 900)]) == [
+        ("host", 0, 690),
+        ("launch", 690, 700),
+        ("computing", 700, 900),
+        ("host", 900, 1000),
+    ]
+
+
+def test_inside_a_graph_kernels_follow_each_other_without_known_launches():
+    kernels = [(250, 400, None, False), (450, 700, None, False)]
+    assert path(kernels, waits=[(200, 750)]) == [
+        ("host", 0, 200),
+        ("launch", 200, 250),
+        ("computing", 250, 400),
+        ("launch", 400, 450),
+        ("computing", 450, 700),
+        ("sync", 700, 750),
+        ("host", 750, 1000),
+    ]
+
+
+def test_kernels_of_an_earlier_step_are_cut_off_at_the_begin():
+    kernels = [(0, 1500, 0, False)]
+    steps = [(0, 0, 1000), (1, 1000, 2000)]
+    assert path(kernels, waits=[(1200, 1600)], steps=steps) == [
+        ("host", 0, 1000),
+        ("computing", 1000, 1500),
+        ("sync", 1500, 1600),
+        ("host", 1600, 2000),
+    ]
+
+
+def test_each_path_adds_up_to_its_step():
+    kernels = [(start, start + 30, start - 20, False) for start in range(40, 1900, 100)]
+    waits = [(start + 5, start + 31) for start in range(40, 1900, 300)]
+    during = pl.DataFrame({"step": [0, 1], "start_ns": [0, 1000], "end_ns": [1000, 2000]})
+    ran = pl.DataFrame(kernels, schema=["start_ns", "end_ns", "launch_ns", "exchange"], orient="row")
+    waited = pl.DataFrame(waits, schema=["start_ns", "end_ns"], orient="row")
+    host = pl.DataFrame(schema={"part": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
+    found = critical_path.segments(during.with_columns(pl.col("step").cast(pl.UInt32)), ran, waited, host)
+    assert found.group_by("step").agg((pl.col("end_ns") - pl.col("start_ns")).sum())["end_ns"].to_list() == [1000, 1000]
+    assert found["start_ns"].to_list()[1:] == found["end_ns"].to_list()[:-1]
+    assert sum(critical_path.shares(found).values()) == pytest.approx(1.0)
+    by_step = critical_path.by_step(found)
+    assert by_step.select(pl.sum_horizontal(pl.exclude("step"))).to_series().to_list() == [1000, 1000]

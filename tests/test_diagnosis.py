@@ -1,0 +1,62 @@
+"""Why steps take as long as they do, from stores written by hand to the summary."""
+
+import json
+
+import pytest
+from ms_profiler.analysis import engine
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+from store_builder import MS, StoreBuilder, compiled, training
+
+
+def summary(store):
+    path = store.write()
+    engine.analyse([path])
+    return json.loads((path / layout.SUMMARY).read_text())
+
+
+def test_a_graph_is_its_kernels_and_what_launches_them(tmp_path):
+    found = summary(compiled(tmp_path))
+    # of 10 ms: 1 ms data, kernels from 2 to 4, 4 to 7 and 8 to 8.5, the rest between them
+    assert found["bounds"]["shares"] == pytest.approx({"computing": 0.55, "data": 0.1, "launch": 0.35}, abs=1e-3)
+    assert found["bounds"]["launched"] == {"what": "kernels", "per_step": 3.0, "median_us": 2000.0}
+    first = found["critical_path"]["steps"][0]
+    assert {name: value for name, value in first.items() if name != "number"} == pytest.approx(
+        {"computing_ms": 5.5, "data_ms": 1.0, "sync_ms": 0.5, "launch_ms": 2.0, "host_ms": 1.0}, abs=1e-3
+    )
+    assert found["advice"] == []
+
+
+def test_without_kernels_phases_tell_what_computed(tmp_path):
+    found = summary(training(tmp_path))
+    # steady steps: 3 ms data, 6.5 ms in phases that compute, 0.5 ms of anything else
+    assert found["bounds"]["computing_is"] == "phases"
+    assert found["bounds"]["shares"] == pytest.approx({"computing": 0.65, "data": 0.3, "host": 0.05})
+    (advice,) = found["advice"]
+    assert (advice["cause"], advice["lane"]) == ("input-bound", "MainThread")
+    assert advice["step"] in range(1, 20)
+
+
+def leaking(parent, kernels):
+    """Build a run that holds 512 KB more after each of 40 steps, which all have so many kernels in one window."""
+    store = StoreBuilder(parent)
+    process = store.process()
+    thread = process.thread()
+    ran = []
+    for number in range(40):
+        start = number * 10 * MS
+        thread.span("forward", Category.FORWARD, start, start + 9 * MS)
+        ran += [(f"Default/Add-op{place}", start + 1000 * place, 500, "") for place in range(kernels)]
+        thread.step(number, start, start + 10 * MS)
+        thread.counter("host memory", start + 10 * MS + 1000, 1e8 + number * 2**19)
+    thread.window(0, 0, 401 * MS, ran)
+    process.anchor(410 * MS)
+    return store
+
+
+def test_what_the_recorder_of_kernels_keeps_is_not_the_jobs(tmp_path):
+    few, many = leaking(tmp_path / "few", 1), leaking(tmp_path / "many", 200)
+    held = summary(few)["memory_growth"]
+    assert held["per_step"] == pytest.approx(2**19 - 470, rel=0.001)
+    # the recorder keeps 470 bytes of each kernel
+    assert summary(many)["memory_growth"]["per_step"] == pytest.approx(2**19 - 200 * 470, rel=0.01)

@@ -1,0 +1,55 @@
+"""Memory that each step adds."""
+
+import polars as pl
+import pytest
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.metrics.growth import growth
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.store.format import StepSource
+
+MB = 1 << 20
+MS = 1_000_000
+
+
+def found(held, compiled=(), every=1):
+    """Return the growth of a run whose steps of 1 ms end with these megabytes, looked at `every` so many steps."""
+    count = len(held) * every
+    rows = [(1, 1, number, number * MS, (number + 1) * MS, 1, True) for number in range(count)]
+    steps = Steps(1, 1, StepSource.SCRIPT, pl.DataFrame(rows, schema=tables.STEPS, orient="row"))
+    times = [(place + 1) * every * MS + 1000 for place in range(len(held))]
+    samples = pl.DataFrame({"time_ns": times, "held": [round(size * MB) for size in held]})
+    return growth(samples, steps, list(compiled))
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_what_each_step_adds(every):
+    leak = found([100 + 2 * step for step in range(41)], every=every)
+    # the first quarter does not count: from sample 10 to sample 40
+    assert leak.per_step == pytest.approx(2 * MB / every)
+    assert (leak.total, leak.held) == (60 * MB, 180 * MB)
+    assert (leak.first, leak.last) == (11 * every - 1, 41 * every - 1)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        [100.0] * 40,
+        [100 + 50 * (1 - 0.8**step) for step in range(40)],
+        [100 + (step % 10) * 8 for step in range(40)],
+        [100 if step < 30 else 200 for step in range(40)],
+        [100 + 0.05 * step for step in range(40)],
+        [100 + 10 * step for step in range(7)],
+        [300 - 2 * step for step in range(40)],
+    ],
+    ids=["flat", "settles", "saw", "once", "little", "few", "shrinks"],
+)
+def test_no_growth_without_evidence(held):
+    assert found(held) is None
+
+
+def test_what_compiling_keeps_is_not_the_scripts():
+    compiled = list(range(0, 40, 2))
+    assert found([100 + 10 * (step // 2) for step in range(40)], compiled) is None
+    assert found([100 + 10 * (step // 2) for step in range(40)]) is not None
+    both = found([100 + 10 * (step // 2) + step for step in range(80)], list(range(0, 80, 2)))
+    assert both.per_step == pytest.approx(MB)

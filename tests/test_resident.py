@@ -1,0 +1,26 @@
+"""Memory of the process, looked at between steps."""
+
+import polars as pl
+from conftest import PROGRAMS
+from ms_profiler.analysis.readers import store
+
+#: what the planted job keeps a step: 256 x 1024 floats
+KEPT = 256 * 1024 * 4
+#: the system may put each of them on a huge page of its own
+HUGE = 2 << 20
+
+
+def test_what_a_job_keeps_is_seen_between_its_steps(job):
+    run = job(PROGRAMS / "planted_torch.py", "growth")
+    assert run.code == 0, run.err
+    recording = store.read(str(run.result))
+    counters = recording.counters.with_columns(name=recording.names.gather(recording.counters["name"]))
+    held = counters.filter(pl.col("name") == "host memory")["value"]
+    assert held.len() >= 8
+    steps = run.summary["steps"]["count"]
+    # the first look is after the first step, the last one some steps before the end
+    assert KEPT * steps / 2 < held[-1] - held[0] < 1.5 * HUGE * steps
+    leak = run.summary["memory_growth"]
+    assert 0.8 * KEPT < leak["per_step"] < 1.2 * HUGE
+    (first, *_) = run.summary["advice"]
+    assert first["cause"] == "memory-growth" and "MB more after each step" in first["evidence"]
