@@ -236,6 +236,8 @@ def test_tables_are_those_of_all_kernels(tmp_path, small, monkeypatch):
     assert thinned["coverage"]["kernels"] == whole["coverage"]["kernels"] == 300
     assert thinned["coverage"]["kernels_kept"] < 60 < whole["coverage"]["kernels_kept"]
     assert whole["coverage"]["kernel_steps"] is None
+    # what bounds a step is told of the steady ones whose kernels are kept
+    assert 0 < thinned["bounds"].pop("steps") < len(thinned["coverage"]["kernel_steps"]) < whole["bounds"].pop("steps")
     for key in sorted(set(whole) - {"coverage"}):
         assert thinned[key] == whole[key], key
     assert (folder_of(store.path) / layout.STEP_TRACE_TIME).read_bytes() == table

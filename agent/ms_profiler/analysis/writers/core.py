@@ -123,7 +123,7 @@ def write_sections(
                 done.result()
             if progress is not None:
                 progress.at(Stage.WRITING, section.before + section.spans.height)
-    return list(streams)
+    return sorted(streams)
 
 
 def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence[str]) -> None:
