@@ -238,6 +238,9 @@ def test_tables_are_those_of_all_kernels(tmp_path, small, monkeypatch):
     assert whole["coverage"]["kernel_steps"] is None
     # what bounds a step is told of the steady ones whose kernels are kept
     assert 0 < thinned["bounds"].pop("steps") < len(thinned["coverage"]["kernel_steps"]) < whole["bounds"].pop("steps")
+    paths = [{path["number"]: path for path in run["critical_path"].pop("steps")} for run in (thinned, whole)]
+    assert set(paths[0]) <= set(thinned["coverage"]["kernel_steps"])
+    assert {number: paths[1].get(number, path) for number, path in paths[0].items()} == paths[0]
     for key in sorted(set(whole) - {"coverage"}):
         assert thinned[key] == whole[key], key
     assert (folder_of(store.path) / layout.STEP_TRACE_TIME).read_bytes() == table
