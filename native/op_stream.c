@@ -89,8 +89,9 @@ static void task_end(const itt_domain *of) {
   uint32_t inside = writer->ops--;
   uint32_t depth = writer->depth;
   while (depth > 0 && writer->open[depth - 1].ops >= inside) --depth;
+  if (depth == 0) return;
   const msp_open_span *span = &writer->open[depth - 1];
-  if (depth == 0 || !span->op || span->ops != writer->ops) return; /* it was not recorded */
+  if (!span->op || span->ops != writer->ops) return; /* it was not recorded */
   /* only an exception goes past the end of a span of Python's */
   msp_writer_end(writer, depth - 1, 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
 }

@@ -1,8 +1,12 @@
 """Memory of the process, looked at between steps."""
 
+import os
+from types import SimpleNamespace
+
 import polars as pl
 from conftest import PROGRAMS
 from ms_profiler.analysis.readers import store
+from ms_profiler.job.samplers.resident import Resident
 
 #: what the planted job keeps a step: 256 x 1024 floats
 KEPT = 256 * 1024 * 4
@@ -24,3 +28,20 @@ def test_what_a_job_keeps_is_seen_between_its_steps(job):
     assert 0.8 * KEPT < leak["per_step"] < 1.2 * HUGE
     (first, *_) = run.summary["advice"]
     assert first["cause"] == "memory-growth" and "MB more after each step" in first["evidence"]
+
+
+def test_a_fork_child_looks_at_its_own_memory():
+    seen = []
+    recorder = SimpleNamespace(intern=len, counter=lambda _, value: seen.append(value), now=lambda: 10**12)
+    resident = Resident(SimpleNamespace(recorder=recorder, steps=SimpleNamespace(recording=True)))
+    resident.start()
+    resident.stepped(1)
+    child = os.fork()
+    if child == 0:
+        kept = bytearray(64 << 20)
+        kept[:: 1 << 12] = b"x" * (len(kept) >> 12)
+        resident.stepped(2)
+        os._exit(seen[1] - seen[0] > 48 << 20)
+    _, status = os.waitpid(child, 0)
+    resident.stop()
+    assert os.waitstatus_to_exitcode(status) == 1

@@ -29,16 +29,19 @@ class Resident:
         self._name = session.recorder.intern(HELD)
         self._page = os.sysconf("SC_PAGE_SIZE")
         self._file = -1
+        self._pid = 0  # whose file it is
         self._last = 0  # time of the last look
         self._interval = 1  # steps
 
     def start(self) -> None:
         """Open the file, which the system fills anew each time that it is read."""
         self._session.steps.kept = self._kept
-        if self._file >= 0:
-            return
+        if self._file < 0:
+            self._open()
+
+    def _open(self) -> None:
         try:
-            self._file = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC)
+            self._file, self._pid = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC), os.getpid()
         except OSError as reason:
             self._session.not_collected("memory of the process", f"{_STATM}: {reason.strerror}")
 
@@ -68,6 +71,11 @@ class Resident:
                 self._look()
 
     def _look(self) -> None:
+        if self._pid != os.getpid():  # after a fork the file is still that of the parent
+            self.stop()
+            self._open()
+            if self._file < 0:
+                return
         fields = os.pread(self._file, 128, 0).split()
         self._session.recorder.counter(self._name, float((int(fields[1]) - int(fields[2])) * self._page))
 
