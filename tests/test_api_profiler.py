@@ -20,7 +20,12 @@ True
 
 
 @pytest.mark.parametrize(
-    ("names", "way"), [("ms_profiler", "variable"), ("ms_profiler", "none"), ("mindspore.profiler", "install")]
+    ("names", "way"),
+    [
+        ("ms_profiler", "variable"),
+        pytest.param("ms_profiler", "none", marks=pytest.mark.slow),
+        ("mindspore.profiler", "install"),
+    ],
 )
 def test_older_interface(job, tmp_path, names, way):
     if way == "install":

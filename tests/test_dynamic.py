@@ -9,8 +9,17 @@ from conftest import PROGRAMS, environment, eventually
 from test_api_profile import numbers, results, rows, start, summary
 
 
-@pytest.mark.parametrize("way", ["variable", "install", "none"])
-@pytest.mark.parametrize("loop", ["model", "loop"])
+@pytest.mark.parametrize(
+    ("loop", "way"),
+    [
+        ("model", "variable"),
+        ("loop", "none"),
+        *(
+            pytest.param(loop, way, marks=pytest.mark.slow)
+            for loop, way in [("model", "install"), ("model", "none"), ("loop", "variable"), ("loop", "install")]
+        ),
+    ],
+)
 def test_a_monitor_records_the_steps_its_file_asks_for(job, tmp_path, way, loop):
     if way == "none":
         run = job(PROGRAMS / "dynamic_monitor.py", loop, "ms_profiler", profile=False, env={"MS_PROFILER_RAISE": "1"})

@@ -177,6 +177,7 @@ def recipe(name, paths, tmp_path):
     return tables_of(file)
 
 
+@pytest.mark.slow
 def test_cluster_reads_databases(databases, tmp_path):
     found = recipe("all", databases, tmp_path)
     # one row a rank over all steps: computing, what nothing hides, overlapped, communication
@@ -190,6 +191,7 @@ def test_cluster_reads_databases(databases, tmp_path):
     assert totals == {(rank, rank, "LOCAL", 80, 10, 8.0) for rank in (0, 1)}
 
 
+@pytest.mark.slow
 def test_compare_reads_databases(databases, tmp_path):
     told = run("compare", "-d", databases[0], "-bp", databases[1], "-o", tmp_path / "out")
     # 20 steps of 5.5 ms computing and 0.5 ms communication that nothing hides

@@ -4,6 +4,7 @@ import os
 from types import SimpleNamespace
 
 import polars as pl
+import pytest
 from conftest import PROGRAMS
 from ms_profiler.analysis.readers import store
 from ms_profiler.job.samplers.resident import Resident
@@ -14,6 +15,7 @@ KEPT = 256 * 1024 * 4
 HUGE = 2 << 20
 
 
+@pytest.mark.slow
 def test_what_a_job_keeps_is_seen_between_its_steps(job):
     run = job(PROGRAMS / "planted_torch.py", "growth")
     assert run.code == 0, run.err
