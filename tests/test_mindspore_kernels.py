@@ -9,7 +9,7 @@ import sys
 from collections import Counter, defaultdict
 
 import pytest
-from conftest import PROGRAMS, environment, eventually
+from conftest import PROGRAMS, ROOT, environment, eventually
 
 NETWORKS = PROGRAMS / "networks.py"
 #: runs a program as if we were not installed, so that MindSpore's own collector finds the variable
@@ -198,3 +198,13 @@ def test_mindspores_own_profiler_keeps_the_kernels_where_nothing_stands_in_for_i
     (result,) = (tmp_path / "ours").glob("*_ascend_ms")
     (left_out,) = json.loads((result / "FRAMEWORK" / "run_info.json").read_text())["not_collected"]
     assert left_out["what"] == "kernels while the script's own profiler runs"
+
+
+def test_the_recorder_is_emptied_before_it_holds_too_much(job):
+    """It keeps the inputs of every step until then: 32 MB in the 40 steps of this job, gigabytes in a larger one."""
+    run = job(PROGRAMS / "kernels_held.py", str(ROOT / "examples" / "train_convnet.py"), "little")
+    assert run.code == 0, run.err
+    assert int(run.out.rpartition("held")[2]) < 14 << 20
+    assert run.summary["kernels"]["windows"] >= 3
+    assert run.summary["kernels"]["count"] == 960
+    assert run.summary["kernels"]["lost_windows"] == 0

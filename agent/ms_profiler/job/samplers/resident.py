@@ -17,6 +17,20 @@ PAUSE: Final = 5_000_000
 _STATM: Final = "/proc/self/statm"
 
 
+def held() -> int:
+    """Return the bytes that the process holds, 0 where the system does not tell."""
+    try:
+        with open(_STATM, "rb", buffering=0) as file:
+            return _bytes(file.read())
+    except OSError:
+        return 0
+
+
+def _bytes(line: bytes) -> int:
+    fields = line.split()
+    return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
+
+
 class Resident:
     """Record what the process holds, between steps.
 
@@ -27,7 +41,6 @@ class Resident:
     def __init__(self, session: "Session") -> None:
         self._session = session
         self._name = session.recorder.intern(HELD)
-        self._page = os.sysconf("SC_PAGE_SIZE")
         self._file = -1
         self._pid = 0  # whose file it is
         self._last = 0  # time of the last look
@@ -76,8 +89,7 @@ class Resident:
             self._open()
             if self._file < 0:
                 return
-        fields = os.pread(self._file, 128, 0).split()
-        self._session.recorder.counter(self._name, float((int(fields[1]) - int(fields[2])) * self._page))
+        self._session.recorder.counter(self._name, float(_bytes(os.pread(self._file, 128, 0))))
 
 
 def watch(session: "Session") -> None:

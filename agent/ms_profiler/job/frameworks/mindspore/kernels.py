@@ -1,8 +1,10 @@
 """The kernels that MindSpore runs on CPU, as its own C++ recorder times them; in graph mode nothing else sees them.
 
-The recorder keeps 470 bytes a kernel in memory until it is stopped. So it is stopped and started again every `op_flush`
-kernels, between two steps, on the stepping thread, after everything queued has run: stopped on another thread it loses
-records, and once ended the job. Each time it writes a few files, which stay in the store as they are.
+The recorder keeps 470 bytes a kernel in memory until it is stopped, and in pynative mode the inputs of steps besides:
+twice the batch of each step in a convolutional net, 32 MB in 40 steps. So it is stopped and started again every
+`op_flush` kernels, and when the process holds `MOST_HELD` more than at the start of the window: between two steps, on
+the stepping thread, after everything queued has run. Stopped on another thread it loses records, and once ended the
+job. Each time it writes a few files, which stay in the store as they are.
 """
 
 import os
@@ -11,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import Target, loaded
+from ms_profiler.job.samplers import resident
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Kind
@@ -21,6 +24,10 @@ if TYPE_CHECKING:
 OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
 #: begin of the name of the file with a line for each type of kernels, its second column how many ran; the rank follows
 TYPES = "cpu_op_type_info_"
+#: bytes that the process may hold more than at the start of a window
+MOST_HELD = 128 << 20
+#: ns between two looks at that, about, of which one takes 15 us; and steps at most
+LOOK_NS, LOOK_STEPS = 5_000_000, 64
 #: Steps of the first window: how many kernels a step has is not known before.
 FIRST_STEPS = 1
 
@@ -42,6 +49,9 @@ class KernelStream:
         self._yielded = 0
         self._steps = FIRST_STEPS  # a window
         self._began = 0  # number of steps before the window
+        self._held = 0  # bytes, at the start of the window
+        self._looked = 0  # time of the last look at that
+        self._interval = 1  # steps between two looks
         self._bytes = 0
         self._memory = ""  # the newest file of what the allocator held
 
@@ -65,6 +75,7 @@ class KernelStream:
         if session.asks("profile_memory"):
             self._recorder.enable_profile_memory()
         self._running = folder
+        self._held = resident.held()
         self._began = session.steps.count
         session.steps.due = 0  # what was looked at seldom, while nothing ran, has an end now
 
@@ -88,14 +99,28 @@ class KernelStream:
         was = self._running
         scheduled = self.session.steps.schedule is not None
         wanted = self.session.steps.recording
-        if not wanted or count - self._began >= self._steps:
+        if not wanted or count - self._began >= self._steps or self._crowded():
             self.stop()
         if wanted:
             self.start()
         if scheduled:
             return count + 1, was != self._running
         # what may not start between steps is started by what lets it: a recording that begins, a profiler that ends
-        return (self._began + self._steps if self._running else NEVER), was != self._running
+        next_look = min(self._began + self._steps, count + self._interval)
+        return (next_look if self._running else NEVER), was != self._running
+
+    def _crowded(self) -> bool:
+        """Tell whether the process holds much more than at the start of the window; looked at now and then."""
+        if not self._running:
+            return False
+        now = self.session.recorder.now()
+        if now - self._looked < LOOK_NS:
+            self._interval = min(self._interval * 2, LOOK_STEPS)
+            return False
+        if now - self._looked > 4 * LOOK_NS:
+            self._interval = max(self._interval // 2, 1)
+        self._looked = now
+        return resident.held() - self._held > MOST_HELD
 
     def yield_to(
         self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
