@@ -79,7 +79,7 @@ elif kind == "growth":
     x, y = batch(8)
     for _ in range(60):
         train(x, y)
-        kept.append(ops.ones((512, 1024), ms.float32) + 1)
+        kept.append(ops.ones((2048, 1024), ms.float32) + 1)
 else:
     inputs, labels = (value.asnumpy() for value in batch(20 * 256))
     data = dataset.NumpySlicesDataset((inputs, labels), shuffle=False).batch(256)

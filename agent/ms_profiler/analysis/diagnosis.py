@@ -24,6 +24,8 @@ from ms_profiler.store.format import Category
 HELD = "host memory"
 #: bytes that MindSpore's recorder keeps of each kernel until it is emptied; they are the profiler's, not the job's
 HELD_PER_KERNEL = 470
+#: bytes that it keeps of the inputs of steps in pynative mode, at most: then it is emptied
+RECORDER_MOST = 128 << 20
 #: the first step fills caches, queues and pools: it is no steady one where there are at least so many others
 WARMED = 2
 #: part of an operator's calls that are long from which it is the operator that takes so long
@@ -154,7 +156,7 @@ def diagnose(
                 cut.filter(pl.col("phase") == bounds.COMPILE).rename({"phase": "part"})
             ).iter_rows(named=True)
         },
-        growth=growth.growth(_held(recording, steps, kernels), steps, compiled),
+        growth=_growth(recording, steps, kernels, compiled),
         pauses=pauses.pauses(spans, recording.names, steps, rows),
         packets=packets.packets(calls),
         links=links.slow(links.bandwidths(calls)),
@@ -243,6 +245,15 @@ def _recompiles(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
         schema={"step": pl.UInt32, "text": pl.String},
     )
     return found.filter(pl.col("step").is_not_null(), pl.col("text").str.starts_with("recompile"))
+
+
+def _growth(
+    recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, compiled: list[int]
+) -> growth.Growth | None:
+    """Return what each step adds to memory, where it is more than MindSpore's recorder may keep of their inputs."""
+    found = growth.growth(_held(recording, steps, kernels), steps, compiled)
+    keeps = recording.info.framework.get("mode") == "pynative" and bool(recording.windows)
+    return None if found is not None and keeps and found.total <= RECORDER_MOST else found
 
 
 def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
