@@ -50,6 +50,7 @@ def generate(folder: str, events: int) -> int:
         (Kind.SPAN, Category.DATA, data, 0, 40_000, 0),
         (Kind.SPAN, Category.FORWARD, forward, 40_000, 3_000_000, 0),
     ]
+    first.append((Kind.SPAN, Category.MODULE, recorder.intern("Net"), 40_500, 2_999_500, 0))
     for number in range(MODULES):
         begin = 41_000 + number * 49_000
         first.append((Kind.SPAN, Category.MODULE, modules[number], begin, begin + 48_000, 0))
@@ -64,6 +65,9 @@ def generate(folder: str, events: int) -> int:
     for number in range(half, OPERATORS):
         begin = 3_001_000 + (number - half) // 3 * 18_900 + number % 3 * 1_500
         second.append((Kind.SPAN, Category.OP, names[number], begin, begin + 14_000 - number % 3 * 3_500, 0))
+    # a span takes its slot when it begins, the outer one before the inner
+    for table in (first, second):
+        table.sort(key=lambda row: (row[3], -row[4]))
     record, length = recorder.record, 7_000_000
 
     def write(table: list[tuple[int, int, int, int, int, int]], moment: int) -> None:

@@ -89,9 +89,10 @@ typedef struct {
 #define MSP_CATEGORY_FINE 0x40
 
 /* categories of what the extension records by itself: work that another thread ends, regions that the user marked, and
- * operators */
+ * operators; and modules, which it finds around them */
 #define MSP_CATEGORY_COMMUNICATION 10
 #define MSP_CATEGORY_MARKER 13
+#define MSP_CATEGORY_MODULE 0x40
 #define MSP_CATEGORY_OP 0x41
 
 #endif

@@ -10,12 +10,15 @@ import polars as pl
 import pytest
 from conftest import environment
 from ms_profiler import _columns
+from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns import COLUMNS, Choice, Integer, Microseconds, Texts
-from ms_profiler.analysis.columns.base import NO_THREAD, SLOTS
+from ms_profiler.analysis.columns import slots as slots_module
+from ms_profiler.analysis.columns.base import SUMS
 from ms_profiler.analysis.columns.native import NativeColumns
 from ms_profiler.analysis.columns.plain import PlainColumns
+from ms_profiler.analysis.columns.slots import DECODED, NO_THREAD, SLOTS, Wanted
 from ms_profiler.store import format as fmt
-from ms_profiler.store.format import Kind
+from ms_profiler.store.format import Category, Kind
 from polars.testing import assert_frame_equal, assert_series_equal
 
 BOTH = (NativeColumns(), PlainColumns())
@@ -46,20 +49,177 @@ def test_the_extension_is_used_where_it_can_be_loaded():
     assert COLUMNS.kind == "native"
 
 
-def test_slots_have_the_thread_of_the_last_head_before_them(columns):
-    slots = [
-        (1, 2, 3, 4, Kind.SPAN, 5, 6, 0),
-        (9, 4711, 7, 1, Kind.THREAD, 0, 0, 0),
-        (2**63 - 1, 2**62, 2**64 - 1, 2**32 - 1, Kind.OPEN, 255, 254, 0),
+def packed(*slots):
+    return b"".join(fmt.SLOT.pack(*slot) for slot in slots)
+
+
+def wanted(names=(0, 7, 5), **changes):
+    known = {"between": (-(2**63), 2**63 - 1), "window": (0, 0), "last_ns": 900, "fine": False}
+    knots = changes.pop("knots", ((0, 1000),))
+    return Wanted(pl.Series(names, dtype=pl.UInt32), 1, Clock(knots, 0), **{**known, **changes})
+
+
+FINE, OPERATOR, COARSE = int(Category.MODULE), int(Category.OP), int(Category.FORWARD)
+HEAD = (9, 4711, 7, 1, Kind.THREAD, 0, 0, 0)
+
+
+def test_spans_by_hand(columns):
+    """Whatever is no span, or ends before it starts, is none; a thread's name says whose the next ones are."""
+    first = packed(
+        (10, 30, 3, 1, Kind.SPAN, FINE, 6, 0),
+        HEAD,
+        (20, 0, 2**64 - 1, 9, Kind.OPEN, COARSE, 254, 0),
         (0, 0, 0, 0, 0, 0, 0, 0),
+        (25, 24, 0, 1, Kind.SPAN, FINE, 0, 0),
         (9, 4711, 8, 1, Kind.THREAD, 0, 0, 0),
-        (10, 10, 0, 2, Kind.INSTANT, 0, 0, 9),
+        (26, 26, 0, 2, Kind.INSTANT, 0, 0, 9),
+        (40, 40, 0, 2, Kind.SPAN, 255, 0, 0),
+    )
+    table = columns.spans([first, b"", packed((50, 60, 0, 0, Kind.SPAN, FINE, 0, 0))], wanted())
+    assert table.schema == DECODED
+    assert table.rows() == [
+        (NO_THREAD, 7, FINE, 6, False, 1010, 1030, 3),
+        (7, 1, COARSE, 254, True, 1020, 1900, 2**64 - 1),
+        (8, 5, 255, 0, False, 1040, 1040, 0),
+        (NO_THREAD, 0, FINE, 0, False, 1050, 1060, 0),
     ]
-    table = columns.slots(b"".join(fmt.SLOT.pack(*slot) for slot in slots))
-    assert table.schema == SLOTS
-    threads = [NO_THREAD, 7, 7, 7, 8, 8]
-    assert table.rows() == [(*slot[:7], thread) for slot, thread in zip(slots, threads, strict=True)]
-    assert columns.slots(b"").schema == SLOTS
+    assert columns.spans([first], wanted(fine=True))["start_ns"].to_list() == [1010, 1040]
+    assert columns.spans([first], wanted(between=(1020, 1040)))["start_ns"].to_list() == [1020]
+    assert columns.spans([], wanted()).schema == DECODED
+
+
+def test_spans_are_cut_to_the_window(columns):
+    slots = packed(
+        (10, 30, 0, 1, Kind.SPAN, FINE, 0, 0),
+        (20, 50, 0, 1, Kind.SPAN, FINE, 0, 0),
+        (25, 0, 0, 1, Kind.OPEN, FINE, 0, 0),
+        (40, 41, 0, 1, Kind.SPAN, FINE, 0, 0),
+    )
+    found = columns.spans([slots], wanted(window=(20, 40), last_ns=40))
+    assert found.select("start_ns", "end_ns").rows() == [(1020, 1040), (1025, 1040)]
+    part = columns.coarse([slots], wanted(window=(20, 40)), 1)
+    assert part.starts.to_list() == [20, 25]
+    assert part.table["start_ns"].to_list() == [10, 40]
+    assert columns.spans([slots], wanted(window=(20, 0)))["start_ns"].to_list() == [1020, 1025, 1040]
+
+
+def test_coarse_slots_by_hand(columns):
+    first = packed(
+        HEAD,
+        (20, 30, 3, 1, Kind.SPAN, FINE, 6, 0),
+        (21, 29, 3, 99, Kind.SPAN, FINE, 6, 0),
+        (22, 0, 3, 2, Kind.OPEN, FINE, 6, 0),
+        (23, 22, 3, 1, Kind.SPAN, FINE, 6, 0),
+        (24, 90, 3, 1, Kind.SPAN, COARSE, 6, 0),
+        (26, 26, 0, 2, Kind.INSTANT, FINE, 0, 9),
+        (0, 0, 0, 0, 0, 0, 0, 0),
+        (8, 10, 0, 1, Kind.SPAN, FINE, 0, 0),
+    )
+    second = packed((24, 90, 3, 1, Kind.SPAN, COARSE, 6, 0))
+    part = columns.coarse([first, second], wanted(), 2)
+    assert part.table.schema == SLOTS
+    assert part.table["start_ns"].to_list() == [9, 23, 24, 26, 0, 24]
+    assert part.table.row(2) == (24, 90, 3, 1, Kind.SPAN, COARSE, 6, 7)
+    assert part.table["thread"].to_list() == [7, 7, 7, 7, 7, NO_THREAD]
+    assert part.fine.schema == slots_module.FINE
+    assert part.fine.rows() == [(4, 1, 8, 22, 30, 7), (0, 0, 2**63 - 1, -(2**63), -(2**63), NO_THREAD)]
+    assert part.starts.to_list() == [20, 22]
+
+
+def test_both_convert_times_as_the_clock_does():
+    """With knots that the time line bends at, before the first and behind the last one too."""
+    generator = random.Random(3)
+    knots = ((10**15, 5 * 10**17), (10**15 + 10**9, 5 * 10**17 + 20_001), (10**15 + 3 * 10**9, 5 * 10**17 - 7))
+    times = [10**15 - 10**8 + generator.randrange(4 * 10**9) for _ in range(2000)]
+    slots = packed(*((time, time + 1, 0, 1, Kind.SPAN, FINE, 0, 0) for time in times))
+    native, plain = (each.spans([slots], wanted(knots=knots)) for each in BOTH)
+    assert_frame_equal(native, plain)
+    assert native["start_ns"].to_list() == Clock(knots, 0).epoch(pl.Series(times)).to_list()
+
+
+def test_calls_by_hand(columns):
+    """Two modules that cross, one without duration, operators that begin with one, and another thread."""
+    rows = [
+        # lane, start, end, category, name
+        (0, 0, 100, FINE, 1),
+        (0, 10, 60, FINE, 2),
+        (0, 50, 120, FINE, 3),  # cut off at 60, where what it began in ends
+        (0, 5, 5, FINE, 4),
+        (0, 21, 22, COARSE, 5),
+        (0, 10, 70, OPERATOR, 9),  # longer than the module that begins with it
+        (0, 20, 30, OPERATOR, 9),
+        (0, 55, 56, OPERATOR, 9),
+        (0, 90, 130, OPERATOR, 9),
+        (0, 130, 130, OPERATOR, 9),
+        (0, 130, 131, OPERATOR, 9),
+        (1, 5, 6, OPERATOR, 9),
+    ]
+    lanes, starts, ends, categories, names = map(list, zip(*rows, strict=True))
+    found = columns.calls(
+        pl.Series(lanes, dtype=pl.UInt64),
+        pl.Series(starts),
+        pl.Series(ends),
+        pl.Series(categories, dtype=pl.UInt8),
+        pl.Series(names, dtype=pl.UInt32),
+    )
+    assert found.schema == {"module": pl.UInt32, "inner": pl.Boolean, "wait_ns": pl.Int64}
+    assert found.rows()[5:] == [
+        (2, False, None),
+        (2, True, 0),
+        (3, True, 25),
+        (1, True, 34),
+        (None, True, 0),
+        (None, False, None),
+        (None, True, 0),
+    ]
+
+
+def test_both_know_the_same_of_operators():
+    generator = random.Random(8)
+    for count in (0, 1, 60, 900):
+        lane, start, end = spans(drawn(generator, count))
+        kinds = pl.Series([generator.choice((FINE, OPERATOR, OPERATOR, COARSE)) for _ in range(count)], dtype=pl.UInt8)
+        names = pl.Series([generator.randrange(9) for _ in range(count)], dtype=pl.UInt32)
+        native, plain = (each.calls(lane, start, end, kinds, names).filter(kinds == OPERATOR) for each in BOTH)
+        assert_frame_equal(native, plain)
+
+
+def test_sums_by_hand(columns):
+    """What was counted before lends its self time to what is inside and was not."""
+    rows = [
+        (0, 0, 100, 1, True),
+        (0, 10, 40, 2, False),
+        (0, 20, 30, 1, False),
+        (0, 90, 120, 2, False),
+        (1, 0, 9, 3, True),
+    ]
+    lanes, starts, ends, keys, counted = map(list, zip(*rows, strict=True))
+    sums, still = columns.sums(
+        pl.Series(lanes, dtype=pl.UInt64),
+        pl.Series(starts),
+        pl.Series(ends),
+        pl.Series(keys, dtype=pl.UInt64),
+        pl.Series(counted),
+    )
+    assert sums.schema == SUMS
+    assert sums.sort("key").rows() == [
+        (1, 1, 10, 10 - 30 - 10, 10, 10, 100),
+        (2, 2, 60, 60 - 10, 30, 30, 1800),
+        (3, 0, 0, 0, None, None, 0),
+    ]
+    assert still.to_list() == [True, False, False, True, True]
+
+
+def test_both_sum_up_alike_also_squares_of_hours():
+    generator = random.Random(4)
+    for count in (0, 1, 50, 3000):
+        lane, start, end = spans(drawn(generator, count))
+        end = end + pl.Series([generator.choice((0, 0, 4 * 3600 * 10**9)) for _ in range(count)], dtype=pl.Int64)
+        key = pl.Series([generator.randrange(600) for _ in range(count)], dtype=pl.UInt64)
+        counted = pl.Series([generator.random() < 0.1 for _ in range(count)], dtype=pl.Boolean)
+        (native, still), (plain, open_still) = (each.sums(lane, start, end, key, counted) for each in BOTH)
+        assert_frame_equal(native.sort("key"), plain.sort("key"))
+        assert_series_equal(still, open_still)
 
 
 def test_nesting_by_hand(columns):
@@ -97,6 +257,45 @@ def test_what_is_inside_counts_up_to_the_end_of_what_it_stands_in(columns):
     inside = columns.inside(parent, starts, ends, pl.Series([True, True, True, True]))
     assert inside.to_list() == [20 + 50, 0, 10, 0]
     assert columns.inside(parent, starts, ends, pl.Series([True, False, True, True])).to_list() == [50, 0, 10, 0]
+
+
+def test_times_are_located_in_intervals(columns):
+    starts, ends = pl.Series([0, 10, 10_000]), pl.Series([5, 20, 10_001])
+    times = [-1, 0, 4, 5, 10, 19, 20, None, 10_000, 10_001, 3, 10_000, -5]
+    found = columns.locate(pl.Series(times, dtype=pl.Int64), starts, ends)
+    assert found.dtype == pl.UInt32
+    assert found.to_list() == [None, 0, 0, None, 1, 1, None, None, 2, None, 0, 2, None]
+    nothing = pl.Series([], dtype=pl.Int64)
+    assert columns.locate(pl.Series([1], dtype=pl.Int64), nothing, nothing).to_list() == [None]
+    assert columns.locate(nothing, starts, ends).to_list() == []
+
+
+def test_both_locate_alike():
+    generator = random.Random(2)
+    bounds = pl.Series(sorted(generator.sample(range(5000), 600)))
+    starts, ends = bounds.gather_every(2), bounds.gather_every(2, 1)
+    for times in ([generator.randrange(-9, 5009) for _ in range(3000)], sorted(range(-9, 5009))):
+        native, plain = (each.locate(pl.Series(times), starts, ends) for each in BOTH)
+        assert_series_equal(native, plain)
+        assert 0 < native.null_count() < len(times)
+
+
+def test_pairs_are_found(columns):
+    known = pl.DataFrame({"process": [7, 7, 2**32 - 1, 7], "thread": [1, 2, 2**32 - 1, 2]}).cast(pl.UInt32)
+    pairs = pl.DataFrame({"process": [7, 7, 7, 2**32 - 1, 1, 7], "thread": [2, 2, 1, 2**32 - 1, 7, 3]}).cast(pl.UInt32)
+    found = columns.find(pairs, known)
+    assert found.dtype == pl.UInt32
+    assert found.to_list() == [1, 1, 0, 2, None, None]
+    assert columns.find(pairs, known.clear()).to_list() == [None] * 6
+
+
+def test_both_find_alike():
+    generator = random.Random(6)
+    known = pl.DataFrame({"a": [generator.randrange(50) for _ in range(900)], "b": range(900)}).cast(pl.UInt32)
+    drawing = {name: [generator.randrange(most) for _ in range(4000)] for name, most in (("a", 50), ("b", 900))}
+    native, plain = (each.find(pl.DataFrame(drawing).cast(pl.UInt32), known) for each in BOTH)
+    assert_series_equal(native, plain)
+    assert 0 < native.null_count() < 4000
 
 
 def test_rows_by_hand(columns):
@@ -139,7 +338,13 @@ def test_both_write_alike_also_from_the_middle_of_a_table():
         (lambda one: _columns.rows(2, [(None, one)]), "a column of 1 rows, not 2"),
         (lambda one: _columns.rows(2, [()]), "a part is bytes or a pair"),
         (lambda one: _columns.nest(one), "3 columns are needed, not 1"),
-        (lambda one: _columns.slots("text"), "expected bytes"),
+        (lambda one: _columns.order(one), "3 columns are needed, not 1"),
+        (lambda one: _columns.locate(one), "2 columns are needed, not 0"),
+        (lambda one: _columns.find(one, one, one), "a column of type l, not I"),
+        (lambda one: _columns.calls(*[one] * 5), "a column of type l, not L"),
+        (lambda one: _columns.coarse([], (), 0), "has to be positive"),
+        (lambda one: _columns.spans(["text"], ()), "expected bytes"),
+        (lambda one: _columns.spans([], ()), "exactly 6 arguments"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message):

@@ -54,7 +54,7 @@ def test_enumerations(prefix, enumeration):
 def test_categories_of_the_extension():
     found = {name: value for name, value in defines("MSP_CATEGORY_").items() if name != "FINE"}
     assert found == {name: fmt.Category[name] for name in found}
-    assert set(found) == {"COMMUNICATION", "MARKER", "OP"}
+    assert set(found) == {"COMMUNICATION", "MARKER", "MODULE", "OP"}
 
 
 def test_segment_flags_are_all_mirrored():

@@ -2,8 +2,8 @@
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.columns.base import SLOTS
-from ms_profiler.analysis.readers.window import Window
+from ms_profiler.analysis.columns.slots import SLOTS
+from ms_profiler.analysis.readers.window import Window, work
 from ms_profiler.store.format import Category, Kind, StepSource
 from ms_profiler.store.run_info import RunInfo
 
@@ -16,14 +16,14 @@ def table(rows, kind):
     return pl.DataFrame(filled, schema=SLOTS, orient="row")
 
 
-def work(starts, category=Category.OP):
+def spans_of(starts, category=Category.OP):
     """Spans that begin then."""
     return pl.DataFrame({"start_ns": starts}).with_columns(category=pl.lit(int(category), pl.UInt8))
 
 
 def steps(window, marks, spans):
     """Return (number, start, end) of the steps of a window."""
-    found = window.steps(table(marks, Kind.STEP), work(spans))
+    found = window.steps(table(marks, Kind.STEP), work(spans_of(spans)))
     return found.select("arg", "start_ns", "end_ns").rows()
 
 
@@ -70,11 +70,11 @@ def test_the_step_that_runs_at_the_end_counts_with_its_spans():
 
 def test_what_we_do_after_the_last_step_is_none():
     window = Window(start_ns=250, end_ns=490, step=4, step_ns=400, source=LOOP)
-    found = window.steps(table(MARKS[2:3], Kind.STEP), pl.concat([work(EVEN), work([410], Category.PROFILER)]))
+    found = window.steps(table(MARKS[2:3], Kind.STEP), work(spans_of([410], Category.PROFILER), pl.Series(EVEN)))
     assert found["arg"].to_list() == [2]
 
 
 def test_what_another_run_left_out_is_a_step_of_this_one():
     marks = table(MARKS, Kind.STEP).with_columns(flags=pl.lit(1, pl.UInt8))
-    found = Window(start_ns=100, end_ns=300).steps(marks, work(EVEN))
+    found = Window(start_ns=100, end_ns=300).steps(marks, work(spans_of(EVEN)))
     assert found["flags"].to_list() == [0, 0]

@@ -87,6 +87,56 @@ void msp_column_release(msp_column *column) {
   column->array = NULL;
 }
 
+bool msp_columns_take(PyObject *const *args, Py_ssize_t count, const char *formats, msp_column *columns) {
+  if (count != (Py_ssize_t)strlen(formats)) {
+    PyErr_Format(PyExc_TypeError, "%zd columns are needed, not %zd", strlen(formats), count);
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    bool taken = msp_column_take(args[i], formats[i], &columns[i]);
+    bool same = taken && columns[i].count == columns[0].count;
+    if (taken && !same) {
+      PyErr_SetString(PyExc_ValueError, "columns of different lengths");
+      msp_column_release(&columns[i]);
+    }
+    if (!same) {
+      while (i-- > 0) msp_column_release(&columns[i]);
+      return false;
+    }
+  }
+  return true;
+}
+
+void msp_columns_release(msp_column *columns, int count) {
+  for (int i = 0; i < count; ++i) msp_column_release(&columns[i]);
+}
+
+bool msp_columns_make(msp_new_column *columns, int count, int64_t rows) {
+  bool all = true;
+  for (int i = 0; i < count; ++i) {
+    columns[i].values = calloc((size_t)rows + 1, width(columns[i].format));
+    all = all && columns[i].values != NULL;
+  }
+  if (all) return true;
+  for (int i = 0; i < count; ++i) {
+    free(columns[i].values);
+    columns[i].values = NULL;
+  }
+  PyErr_NoMemory();
+  return false;
+}
+
+bool msp_column_valid(msp_new_column *column, int64_t rows, uint64_t missing) {
+  column->valid = calloc((size_t)rows / 8 + 1, 1);
+  if (column->valid == NULL) return false;
+  for (int64_t i = 0; i < rows; ++i) {
+    bool known = width(column->format) == 4 ? ((const uint32_t *)column->values)[i] != (uint32_t)missing
+                                            : ((const uint64_t *)column->values)[i] != missing;
+    column->valid[i >> 3] |= (uint8_t)(known << (i & 7));
+  }
+  return true;
+}
+
 /* A table of ours: a struct array and its columns. Whoever takes it may move a column out and release it after the
  * rest, so each column owns its buffers, and names and formats are never freed. */
 

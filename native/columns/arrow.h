@@ -25,6 +25,10 @@ typedef struct {
 bool msp_column_take(PyObject *capsule, char format, msp_column *column);
 void msp_column_release(msp_column *column);
 
+/* Take columns of the same length from the arguments of a function: `formats` has a letter for each. */
+bool msp_columns_take(PyObject *const *args, Py_ssize_t count, const char *formats, msp_column *columns);
+void msp_columns_release(msp_column *columns, int count);
+
 static inline bool msp_column_has(const msp_column *column, int64_t row) {
   if (column->valid == NULL) return true;
   int64_t bit = column->offset + row;
@@ -38,6 +42,12 @@ typedef struct {
   void *values;   /* from malloc */
   uint8_t *valid; /* from malloc, or NULL: all rows are */
 } msp_new_column;
+
+/* Make the memory of new columns, zero and at least one row each. False: an exception is set, and none is held. */
+bool msp_columns_make(msp_new_column *columns, int count, int64_t rows);
+
+/* Make the rows null, of four or eight bytes each, that hold `missing`. False: there is no memory. */
+bool msp_column_valid(msp_new_column *column, int64_t rows, uint64_t missing);
 
 /* Return the pair of capsules that `__arrow_c_array__` has to return: one struct array with these columns, whose memory
  * goes along. NULL: an exception is set, and the memory has been freed. */

@@ -10,113 +10,53 @@
 #include <unistd.h>
 
 #include "arrow.h"
-#include "file_format.h"
+#include "lookup_module.h"
 #include "nesting.h"
 #include "perfetto_module.h"
 #include "rows.h"
-#include "slots.h"
+#include "spans_module.h"
 
 enum { PARTS_MOST = 64, BLOCK = 1024 };
-
-/* Take columns from the arguments of a function: `formats` has a letter for each. */
-static bool take(PyObject *const *args, Py_ssize_t count, const char *formats, msp_column *columns) {
-  if (count != (Py_ssize_t)strlen(formats)) {
-    PyErr_Format(PyExc_TypeError, "%zd columns are needed, not %zd", strlen(formats), count);
-    return false;
-  }
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    bool taken = msp_column_take(args[i], formats[i], &columns[i]);
-    bool same = taken && columns[i].count == columns[0].count;
-    if (taken && !same) {
-      PyErr_SetString(PyExc_ValueError, "columns of different lengths");
-      msp_column_release(&columns[i]);
-    }
-    if (!same) {
-      while (i-- > 0) msp_column_release(&columns[i]);
-      return false;
-    }
-  }
-  return true;
-}
-
-static void release(msp_column *columns, int count) {
-  for (int i = 0; i < count; ++i) msp_column_release(&columns[i]);
-}
-
-/* Memory for new columns, at least a byte each; false: there is none, and none is held. */
-static bool allocate(msp_new_column *columns, const size_t *widths, int count, int64_t rows) {
-  bool all = true;
-  for (int i = 0; i < count; ++i) {
-    columns[i].values = calloc((size_t)rows + 1, widths[i]);
-    all = all && columns[i].values != NULL;
-  }
-  if (all) return true;
-  for (int i = 0; i < count; ++i) free(columns[i].values);
-  PyErr_NoMemory();
-  return false;
-}
-
-static PyObject *py_slots(PyObject *self, PyObject *bytes) {
-  (void)self;
-  char *slots;
-  Py_ssize_t size;
-  if (PyBytes_AsStringAndSize(bytes, &slots, &size) < 0) return NULL;
-  int64_t rows = size / MSP_SLOT_SIZE;
-  msp_new_column columns[] = {{"start_ns", 'l', NULL, NULL}, {"end_ns", 'l', NULL, NULL}, {"arg", 'L', NULL, NULL},
-                              {"id", 'I', NULL, NULL},       {"kind", 'C', NULL, NULL},   {"category", 'C', NULL, NULL},
-                              {"flags", 'C', NULL, NULL},    {"thread", 'I', NULL, NULL}};
-  if (!allocate(columns, (const size_t[]){8, 8, 8, 4, 1, 1, 1, 4}, 8, rows)) return NULL;
-  const msp_slot_columns to = {columns[0].values, columns[1].values, columns[2].values, columns[3].values,
-                               columns[7].values, columns[4].values, columns[5].values, columns[6].values};
-  Py_BEGIN_ALLOW_THREADS;
-  msp_slots_read(slots, (size_t)rows, UINT32_MAX, to);
-  Py_END_ALLOW_THREADS;
-  return msp_table_give(columns, 8, rows);
-}
 
 static PyObject *py_nest(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   (void)self;
   msp_column from[3];
-  if (!take(args, count, "Lll", from)) return NULL;
+  if (!msp_columns_take(args, count, "Lll", from)) return NULL;
   int64_t rows = from[0].count;
   msp_new_column columns[] = {{"row", 'I', NULL, NULL}, {"depth", 'S', NULL, NULL}, {"parent", 'I', NULL, NULL}};
   PyObject *result = NULL;
-  if (allocate(columns, (const size_t[]){4, 2, 4}, 3, rows)) {
-    uint32_t *parent = columns[2].values;
-    uint8_t *valid = calloc((size_t)rows / 8 + 1, 1);
-    bool done = valid != NULL;
+  if (msp_columns_make(columns, 3, rows)) {
+    bool done;
     Py_BEGIN_ALLOW_THREADS;
-    done = done &&
-           msp_nest(rows, from[0].values, from[1].values, from[2].values, columns[0].values, columns[1].values, parent);
-    for (int64_t i = 0; done && i < rows; ++i) valid[i >> 3] |= (uint8_t)((parent[i] != UINT32_MAX) << (i & 7));
+    done = msp_nest(rows, &(msp_spans){from[0].values, from[1].values, from[2].values}, columns[0].values,
+                    columns[1].values, columns[2].values) &&
+           msp_column_valid(&columns[2], rows, UINT32_MAX);
     Py_END_ALLOW_THREADS;
-    columns[2].valid = valid;
     if (done) {
       result = msp_table_give(columns, 3, rows);
     } else {
       for (int i = 0; i < 3; ++i) free(columns[i].values);
-      free(valid);
       PyErr_NoMemory();
     }
   }
-  release(from, 3);
+  msp_columns_release(from, 3);
   return result;
 }
 
 static PyObject *py_inside(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   (void)self;
   msp_column from[4];
-  if (!take(args, count, "IllC", from)) return NULL;
+  if (!msp_columns_take(args, count, "IllC", from)) return NULL;
   int64_t rows = from[0].count;
   msp_new_column column = {"inside_ns", 'l', NULL, NULL};
   PyObject *result = NULL;
-  if (allocate(&column, (const size_t[]){8}, 1, rows)) {
+  if (msp_columns_make(&column, 1, rows)) {
     Py_BEGIN_ALLOW_THREADS;
     msp_inside(rows, from[0].values, from[1].values, from[2].values, from[3].values, column.values);
     Py_END_ALLOW_THREADS;
     result = msp_table_give(&column, 1, rows);
   }
-  release(from, 4);
+  msp_columns_release(from, 4);
   return result;
 }
 
@@ -279,8 +219,14 @@ static PyObject *py_write_rows(PyObject *self, PyObject *const *args, Py_ssize_t
 #define FAST(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL
 
 static PyMethodDef functions[] = {
-    {"slots", py_slots, METH_O, "Decode slots: slots(bytes) -> table."},
     {"nest", FAST(py_nest), "Order and nest spans: nest(lane, start_ns, end_ns) -> table of row, depth, parent."},
+    {"coarse", FAST(msp_py_coarse), "Decode slots, without fine-grained spans; see spans_module.h."},
+    {"spans", FAST(msp_py_spans), "Decode spans; see spans_module.h."},
+    {"order", FAST(msp_py_order), "Order spans: order(lane, start_ns, end_ns) -> table of row."},
+    {"locate", FAST(msp_py_locate), "Find the intervals that times are in; see lookup_module.h."},
+    {"find", FAST(msp_py_find), "Find pairs among those that are known; see lookup_module.h."},
+    {"calls", FAST(msp_py_calls), "Tell what is around operators; see spans_module.h."},
+    {"sums", FAST(msp_py_sums), "Sum up spans; see spans_module.h."},
     {"inside", FAST(py_inside), "Sum up what is inside of spans: inside(parent, start_ns, end_ns, taken) -> table."},
     {"rows", FAST(py_rows), "Return rows: rows(count, [part, ...]) -> bytes."},
     {"write_rows", FAST(py_write_rows), "Write rows to a file: write_rows(descriptor, count, [part, ...])."},

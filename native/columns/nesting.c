@@ -3,20 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-  const uint64_t *lane;
-  const int64_t *start_ns, *end_ns;
-} spans;
-
 /* a comes after b; equal ones do not */
-static inline bool after(const spans *of, uint32_t a, uint32_t b) {
+static inline bool after(const msp_spans *of, uint32_t a, uint32_t b) {
   if (of->lane[a] != of->lane[b]) return of->lane[a] > of->lane[b];
   if (of->start_ns[a] != of->start_ns[b]) return of->start_ns[a] > of->start_ns[b];
   return of->end_ns[a] < of->end_ns[b];
 }
 
 /* Merge what is sorted already: spans come as runs, a segment of a thread each, so there is little to do. */
-static bool sort(const spans *of, uint32_t *order, int64_t count) {
+bool msp_order(int64_t count, const msp_spans *of, uint32_t *order) {
+  for (int64_t i = 0; i < count; ++i) order[i] = (uint32_t)i;
   int64_t runs = count > 0;
   for (int64_t i = 1; i < count; ++i) runs += after(of, order[i - 1], order[i]);
   if (runs <= 1) return true;
@@ -82,11 +78,10 @@ static bool push(open_spans *open, int64_t end) {
   return true;
 }
 
-bool msp_nest(int64_t count, const uint64_t *lane, const int64_t *start_ns, const int64_t *end_ns, uint32_t *order,
-              uint16_t *depth, uint32_t *parent) {
-  const spans of = {lane, start_ns, end_ns};
-  for (int64_t i = 0; i < count; ++i) order[i] = (uint32_t)i;
-  if (!sort(&of, order, count)) return false;
+bool msp_nest(int64_t count, const msp_spans *of, uint32_t *order, uint16_t *depth, uint32_t *parent) {
+  const uint64_t *lane = of->lane;
+  const int64_t *start_ns = of->start_ns, *end_ns = of->end_ns;
+  if (!msp_order(count, of, order)) return false;
   open_spans open = {0};
   bool done = true;
   for (int64_t i = 0; i < count && done; ++i) {

@@ -7,16 +7,25 @@
 
 enum { MSP_DEEPEST = UINT16_MAX };
 
-/* Nest the spans of lanes.
+/* Spans of lanes: those of one may stand in each other. */
+typedef struct {
+  const uint64_t *lane;
+  const int64_t *start_ns, *end_ns;
+} msp_spans;
+
+/* Put the rows of spans into `order`: by lane and start, the longest first, otherwise in the order that they had.
+ * Returns false when there is no memory. */
+bool msp_order(int64_t count, const msp_spans *of, uint32_t *order);
+
+/* Nest spans.
  *
- * order    gets the rows by lane and start, the longest first, otherwise in the order that they had
+ * order    is that of `msp_order`
  * depth    of each place in that order: spans of the lane before it that end after its start; one without duration
  *          counts as a nanosecond long. At most MSP_DEEPEST.
  * parent   of each place: the last place before it with one less depth; UINT32_MAX at depth 0.
  *
  * Returns false when there is no memory. */
-bool msp_nest(int64_t count, const uint64_t *lane, const int64_t *start_ns, const int64_t *end_ns, uint32_t *order,
-              uint16_t *depth, uint32_t *parent);
+bool msp_nest(int64_t count, const msp_spans *of, uint32_t *order, uint16_t *depth, uint32_t *parent);
 
 /* Sum up what lies inside each span: of each other one that names it as its parent and is taken (all, where `taken` is
  * NULL), the part up to its own end. `parent` is UINT32_MAX where there is none. `inside` is zero to begin with. */

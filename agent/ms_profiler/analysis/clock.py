@@ -11,6 +11,7 @@ time line goes on as it began. What another source read from the wall clock is b
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -90,13 +91,18 @@ class Clock:
         """
         if len(self.knots) == 1:
             return raw + self.knots[0][1]
-        times = pl.Series([knot[0] for knot in self.knots], dtype=pl.Int64)
-        offsets = pl.Series([knot[1] for knot in self.knots], dtype=pl.Int64)
-        slopes = (offsets.diff().cast(pl.Float64) / times.diff().cast(pl.Float64)).shift(-1).fill_null(0.0)
+        times, offsets, slopes = self.line
         row = (times.search_sorted(raw, side="right").cast(pl.Int64) - 1).clip(lower_bound=0)
         since = (raw - times.gather(row)).clip(lower_bound=0)
         creep = (slopes.gather(row) * since.cast(pl.Float64)).round().cast(pl.Int64)
         return (raw + offsets.gather(row) + creep).rename(raw.name)
+
+    @cached_property
+    def line(self) -> pl.DataFrame:
+        """Return the knots: `raw` and `offset`, Int64, and `slope`, the growth of the offset up to the next one."""
+        knots = pl.DataFrame(self.knots, {"raw": pl.Int64, "offset": pl.Int64}, orient="row")
+        slope = pl.col("offset").diff().cast(pl.Float64) / pl.col("raw").diff().cast(pl.Float64)
+        return knots.with_columns(slope=slope.shift(-1).fill_null(0.0))
 
     def from_wall(self, wall: pl.Series, start_ns: int, end_ns: int) -> pl.Series:
         """Bring readings of the wall clock onto the time line.

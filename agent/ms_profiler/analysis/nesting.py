@@ -1,9 +1,14 @@
 """Which span stands inside which: depth and parent from the times alone."""
 
+from typing import Final
+
 import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.store.format import Category
+
+#: processes below it leave room for their threads, and for what follows
+_PLACED: Final = 2**31
 
 
 def nest(spans: pl.DataFrame) -> pl.DataFrame:
@@ -15,17 +20,18 @@ def nest(spans: pl.DataFrame) -> pl.DataFrame:
     Args:
         spans: `process`, `thread`, `category`, `start_ns`, `end_ns` and whatever else is to be kept.
     """
-    found = order(spans)
+    found = COLUMNS.nest(lanes(spans), spans["start_ns"], spans["end_ns"])
     return spans[found["row"]].with_columns(found["depth"], found["parent"])
 
 
-def order(spans: pl.DataFrame) -> pl.DataFrame:
-    """Return `row`, `depth` and `parent` of spans in the order of `nest`.
+def in_order(spans: pl.DataFrame) -> pl.DataFrame:
+    """Sort spans by process, thread and start, longest first, if they are not.
 
     Args:
-        spans: `process`, `thread`, `category`, `start_ns`, `end_ns`.
+        spans: `process`, `thread`, `start_ns`, `end_ns` and whatever else is to be kept.
     """
-    return COLUMNS.nest(lanes(spans), spans["start_ns"], spans["end_ns"])
+    row = COLUMNS.order(threads(spans), spans["start_ns"], spans["end_ns"])
+    return spans if row.is_sorted() else spans[row]
 
 
 def lanes(spans: pl.DataFrame) -> pl.Series:
@@ -34,11 +40,16 @@ def lanes(spans: pl.DataFrame) -> pl.Series:
     Args:
         spans: `process`, `thread`, `category`.
     """
-    processes = spans["process"].unique().sort()
-    place = pl.lit(0, pl.UInt64)
-    if len(processes) > 1:
-        places = pl.int_range(len(processes), dtype=pl.UInt64, eager=True)
-        place = pl.col("process").replace_strict(processes, places, return_dtype=pl.UInt64)
-    operator = (pl.col("category") == Category.OP).cast(pl.UInt64)
-    lane = (place * 2**32 + pl.col("thread").cast(pl.UInt64)) * 2 + operator
-    return spans.select(lane.alias("lane")).to_series()
+    return threads(spans) * 2 + (spans["category"] == Category.OP)
+
+
+def threads(spans: pl.DataFrame) -> pl.Series:
+    """Return a number for the thread of each span, as UInt64, by process and thread.
+
+    Args:
+        spans: `process`, `thread`.
+    """
+    process = spans["process"]
+    if int(str(process.max() or 0)) >= _PLACED:  # no process of Linux has such a number
+        process = process.rank("dense") - 1
+    return process.cast(pl.UInt64) * 2**32 + spans["thread"].cast(pl.UInt64)

@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis import tables
+from ms_profiler.analysis.nesting import in_order
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
 #: fine-grained spans of a section, about: 160 MB of a timeline, and less than a gigabyte of memory
@@ -28,11 +29,12 @@ class Section:
     Attributes:
         number: from 0; the first one has everything of the run that is not cut: steps, phases, counters, kernels.
         last: there is none after it.
-        spans: `tables.UNNESTED` at least: the fine-grained ones that begin in it, and in the first section the coarse
-            ones of the run.
+        spans: `tables.UNNESTED` at least, sorted as `tables.SPANS` are or by process, thread and start, the longest
+            first: the fine-grained ones that begin in it, and in the first section the coarse ones of the run.
         before: spans in the sections before.
         carried: `tables.UNNESTED`: what the fine-grained ones may stand in or come after, of the sections before.
-        operators: those of its spans that compute where they are called, of `metrics.host_operators.calls`.
+        operators: those of its spans that compute where they are called, of `metrics.host_operators.calls`; of a run
+            in sections, those that are told one by one or have a number.
     """
 
     number: int
@@ -65,16 +67,23 @@ def sections(recording: tables.Recording, spans: pl.DataFrame, steps: pl.DataFra
     ends = [bound for bound in bounds(recording, steps) if start < bound < end]
     coarse, before = spans.filter(~_FINE).select(_COLUMNS), 0
     for number, (begin, until) in enumerate(zip([tables.EARLIEST, *ends], [*ends, end], strict=True)):
-        parts = [batch.filter(_FINE, pl.col("end_ns") > start) for batch in recording.again(begin, until)]
-        fine = pl.concat([carried.clear(), *parts])
-        yield Section(number, number == len(ends), pl.concat([fine, coarse]), before, carried)
+        fine = pl.concat([carried.clear(), *recording.again((begin, until), True)])
+        if cut:
+            fine = fine.filter(pl.col("end_ns") > start)
+        yield Section(number, number == len(ends), in_order(pl.concat([fine, coarse])), before, carried)
         before += fine.height + coarse.height
         coarse = coarse.clear()
-        known = pl.concat([carried, fine])
-        open_still = known.filter(pl.col("end_ns") > until)
-        operators = known.filter(pl.col("category") == Category.OP)
-        latest = operators.filter(pl.col("start_ns") == pl.col("start_ns").max().over("process", "thread"))
-        carried = pl.concat([open_still, latest]).unique()
+        carried = _carried(pl.concat([carried, fine]), until)
+
+
+def _carried(known: pl.DataFrame, until_ns: int) -> pl.DataFrame:
+    """Return what the spans of later sections may stand in, or come after."""
+    thread, operator = ["process", "thread"], pl.col("category") == Category.OP
+    # lazily: of a million rows only what is needed is looked at
+    latest = known.lazy().filter(operator).group_by(thread).agg(pl.col("start_ns").max()).collect()
+    late = known.filter(operator, pl.col("start_ns") >= pl.lit(latest["start_ns"].min()))
+    last = late.join(latest, on=[*thread, "start_ns"], how="semi")
+    return pl.concat([known.filter(pl.col("end_ns") > until_ns), last]).unique()
 
 
 def bounds(recording: tables.Recording, steps: pl.DataFrame, most: int | None = None) -> list[int]:

@@ -294,9 +294,9 @@ class Recording:
         counts: what was read, and what could not be.
         names: texts by row number.
         fine: how many fine-grained spans (modules, operators) were read.
-        again: reads the spans that begin from one time to another (nanoseconds since the epoch) once more, batch by
-            batch, as `UNNESTED`; None where `spans` holds everything. Where it is given, `spans` has no fine-grained
-            ones until `analysis.thinning` has chosen some.
+        again: reads the spans that begin from one time to another (nanoseconds since the epoch), or the fine-grained
+            ones alone, once more, in parts, as `UNNESTED`; None where `spans` holds everything. Where it is given,
+            `spans` has no fine-grained ones until `analysis.thinning` has chosen some.
         starts: when some of the fine-grained spans begin, in order, where `spans` does not hold all of them.
         sums: fine-grained spans by name, as of `metrics.operators.sum_up`, where `spans` does not hold all of them.
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
@@ -318,7 +318,7 @@ class Recording:
     counters: pl.DataFrame
     steps: pl.DataFrame
     fine: int = 0
-    again: Callable[[int, int], Iterator[pl.DataFrame]] | None = None
+    again: Callable[[tuple[int, int], bool], Iterator[pl.DataFrame]] | None = None
     starts: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
     sums: pl.DataFrame | None = None
     detailed: list[int] | None = None

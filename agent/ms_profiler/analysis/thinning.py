@@ -13,7 +13,7 @@ import polars as pl
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.metrics import intervals, operators, steps
-from ms_profiler.analysis.nesting import lanes, nest, order
+from ms_profiler.analysis.nesting import nest
 from ms_profiler.analysis.progress import Progress, Stage
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
@@ -45,7 +45,7 @@ def thin(
     start, end = within["start_ns"].min(), within["end_ns"].max()
     windows = kept_steps(used.recorded, fine)
     thinner, seen = _Thinner(windows), 0
-    for batch in ahead(recording.again(tables.EARLIEST, tables.LATEST)):
+    for batch in ahead(recording.again((tables.EARLIEST, tables.LATEST), False)):
         touching = (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
         thinner.add(batch if chosen is None else batch.filter(touching))
         seen += batch.height
@@ -97,31 +97,13 @@ class _Thinner:
     def add(self, batch: pl.DataFrame) -> None:
         """Take one batch."""
         spans = pl.concat([self._carried.with_columns(counted=pl.lit(True)), batch.with_columns(counted=pl.lit(False))])
-        found = order(spans)
-        timed = operators.self_times(
-            spans.select("name", "category", "start_ns", "end_ns", "counted")[found["row"]].with_columns(
-                found["parent"]
-            ),
-            ~pl.col("counted"),
-        ).filter(_FINE)
-        late = timed.filter("counted").select(
-            "name",
-            "category",
-            pl.lit(0, pl.UInt64).alias("count"),
-            pl.lit(0, pl.Int64).alias("total_ns"),
-            pl.col("self_ns") - pl.col("duration_ns"),
-            pl.lit(None, pl.Int64).alias("min_ns"),
-            pl.lit(None, pl.Int64).alias("max_ns"),
-            pl.lit(0, pl.Int128).alias("squares"),
-        )
-        self.sums = [operators.add_up([*self.sums, operators.sum_up(timed.filter(~pl.col("counted"))), late])]
+        sums, still = operators.sums_of(spans)
+        self.sums = [operators.add_up([*self.sums, sums.filter(_FINE)])]
+        inside = intervals.locate(batch["start_ns"], self.windows).is_not_null()
         modules = nest(spans.filter(pl.col("category") == Category.MODULE))
-        fine = spans.filter(_FINE, ~pl.col("counted"))
-        inside = intervals.locate(fine["start_ns"], self.windows).is_not_null()
-        outermost = modules.filter(pl.col("depth") == 0, ~pl.col("counted"))
+        outermost = modules.filter(pl.col("depth") == 0, ~pl.col("counted")).select(_COLUMNS)
         self.kept += [
-            fine.filter(inside).select(_COLUMNS),
-            outermost.filter(intervals.locate(outermost["start_ns"], self.windows).is_null()).select(_COLUMNS),
+            batch.filter(_FINE, inside),
+            outermost.filter(intervals.locate(outermost["start_ns"], self.windows).is_null()),
         ]
-        latest = pl.col("start_ns").max().over(lanes(spans))
-        self._carried = spans.filter(pl.col("end_ns") > latest).select(_COLUMNS)
+        self._carried = spans.filter(still).select(_COLUMNS)

@@ -6,7 +6,7 @@ read is used, and whatever had to be skipped is counted by reason, so that a tab
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ms_profiler.store import format as fmt
@@ -131,7 +131,7 @@ class ProcessStore:
     dropped_limit: int = 0
     files: list[str] = field(default_factory=list)
 
-    def segments(self, counts: ReadCounts, files: list[str] | None = None) -> Iterator[tuple[str, Segment]]:
+    def segments(self, counts: ReadCounts, files: Sequence[str] | None = None) -> Iterator[tuple[str, Segment]]:
         """Read event segments one by one.
 
         Args:

@@ -7,28 +7,10 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
 
 import polars as pl
 
-from ms_profiler.store import format as fmt
+from ms_profiler.analysis.columns.slots import Coarse, Wanted
 
 if TYPE_CHECKING:
     from ms_profiler.analysis.columns.track_events import Place, TrackEvents
-
-#: what `Columns.slots` returns: the fields of a slot, and the number of the thread that wrote it
-SLOTS = pl.Schema(
-    {
-        "start_ns": pl.Int64,
-        "end_ns": pl.Int64,
-        "arg": pl.UInt64,
-        "id": pl.UInt32,
-        "kind": pl.UInt8,
-        "category": pl.UInt8,
-        "flags": pl.UInt8,
-        "thread": pl.UInt32,
-    }
-)
-
-#: thread of the slots before the first one that names a thread
-NO_THREAD = 2**32 - 1
-SLOT_SIZE = fmt.SLOT_SIZE
 
 
 class Texts:
@@ -78,17 +60,105 @@ class Microseconds:
 Part: TypeAlias = str | Choice | Integer | Microseconds
 
 
+#: spans by key: sums of durations, of what no span directly inside covers, and of squared durations (exact, so that a
+#: variance does not depend on the order of the sum)
+SUMS = pl.Schema(
+    {
+        "key": pl.UInt64,
+        "count": pl.UInt64,
+        "total_ns": pl.Int64,
+        "self_ns": pl.Int64,
+        "min_ns": pl.Int64,  # null where all had been counted
+        "max_ns": pl.Int64,  # likewise
+        "squares": pl.Int128,
+    }
+)
+
+
 class Columns(Protocol):
     """Work on columns."""
 
     #: "native" or "plain"
     kind: str
 
-    def slots(self, slots: bytes) -> pl.DataFrame:
-        """Return slots as `SLOTS`; the thread of a slot is that of the last THREAD slot before it.
+    def coarse(self, pieces: Sequence[bytes], wanted: Wanted, every: int) -> Coarse:
+        """Return slots of the store without the fine-grained spans, and what there is of these.
 
         Args:
-            slots: whole slots of the store.
+            pieces: whole slots of the store; the thread of a slot is that of the last THREAD slot before it in its
+                piece.
+            wanted: its window; times and names do not matter here.
+            every: of so many fine-grained spans of a piece the start of one is kept, the first's too.
+        """
+
+    def spans(self, pieces: Sequence[bytes], wanted: Wanted) -> pl.DataFrame:
+        """Return spans as `slots.DECODED`, in the order of the slots.
+
+        Args:
+            pieces: as above.
+            wanted: which ones, and what their numbers mean.
+        """
+
+    def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
+        """Return the rows of spans by lane and start, the longest first, otherwise as they are, as UInt32.
+
+        Args:
+            lane: UInt64.
+            start_ns: Int64.
+            end_ns: Int64.
+        """
+
+    def locate(self, times: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
+        """Return for each time the row of the interval that contains it, as UInt32; null where none does.
+
+        Args:
+            times: Int64.
+            start_ns: Int64, of intervals apart from each other and by time.
+            end_ns: Int64; the end of an interval does not belong to it.
+        """
+
+    def find(self, pairs: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
+        """Return for each pair its row among those that are known, as UInt32; null where there is none.
+
+        Args:
+            pairs: two columns, UInt32.
+            known: the same two; of equal pairs the first counts.
+        """
+
+    def calls(
+        self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
+    ) -> pl.DataFrame:
+        """Return for each operator what is around it, inside it and before it; other rows mean nothing.
+
+        Args:
+            lane: UInt64, of the threads.
+            start_ns: Int64.
+            end_ns: Int64, none before its start.
+            category: UInt8; what is neither an operator nor a module does not matter.
+            name: UInt32.
+
+        Returns:
+            `module` (UInt32, name of the innermost module around the start, null outside of all; one that outlives the
+            one it began in counts up to the end of that one), `inner` (Boolean, whether no other operator of the thread
+            began in it; one without duration counts as a nanosecond long) and `wait_ns` (Int64, of inner ones: since
+            the latest end of the inner ones before, at least 0, and 0 for the first; null for others).
+        """
+
+    def sums(
+        self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, key: pl.Series, counted: pl.Series
+    ) -> tuple[pl.DataFrame, pl.Series]:
+        """Sum up spans by a key.
+
+        Args:
+            lane: UInt64; spans of a lane may stand in each other.
+            start_ns: Int64.
+            end_ns: Int64, none before its start.
+            key: UInt64.
+            counted: Boolean, which have been summed up before: what is inside them and was not is only taken from their
+                self time.
+
+        Returns:
+            `SUMS`, in no order, and which spans have not ended when the last one of their lane begins, Boolean.
         """
 
     def nest(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.DataFrame:

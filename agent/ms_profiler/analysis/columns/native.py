@@ -7,7 +7,8 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 
 from ms_profiler import _columns
-from ms_profiler.analysis.columns.base import Choice, Integer, Part
+from ms_profiler.analysis.columns.base import SUMS, Choice, Integer, Part
+from ms_profiler.analysis.columns.slots import Coarse, Wanted
 from ms_profiler.analysis.columns.track_events import Argument, Place, TrackEvents
 
 _NO_PARENT: Final = 2**32 - 1
@@ -28,9 +29,46 @@ class NativeColumns:
 
     kind = "native"
 
-    def slots(self, slots: bytes) -> pl.DataFrame:
-        """See `Columns.slots`."""
-        return _frame(_columns.slots(slots))
+    def coarse(self, pieces: Sequence[bytes], wanted: Wanted, every: int) -> Coarse:
+        """See `Columns.coarse`."""
+        table, fine, starts = map(_frame, _columns.coarse(list(pieces), _wanted(wanted), every))
+        return Coarse(table, fine, starts.to_series())
+
+    def spans(self, pieces: Sequence[bytes], wanted: Wanted) -> pl.DataFrame:
+        """See `Columns.spans`."""
+        return _frame(_columns.spans(list(pieces), _wanted(wanted))).cast({"unfinished": pl.Boolean})
+
+    def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
+        """See `Columns.order`."""
+        return _frame(_columns.order(*map(_column, (lane, start_ns, end_ns)))).to_series()
+
+    def locate(self, times: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
+        """See `Columns.locate`."""
+        return _frame(_columns.locate(*map(_column, (times, start_ns, end_ns)))).to_series()
+
+    def find(self, pairs: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
+        """See `Columns.find`."""
+        return _frame(_columns.find(*map(_column, (*pairs, *known)))).to_series()
+
+    def calls(
+        self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
+    ) -> pl.DataFrame:
+        """See `Columns.calls`."""
+        columns = (lane, start_ns, end_ns, category, name)
+        return _frame(_columns.calls(*map(_column, columns))).cast({"inner": pl.Boolean})
+
+    def sums(
+        self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, key: pl.Series, counted: pl.Series
+    ) -> tuple[pl.DataFrame, pl.Series]:
+        """See `Columns.sums`."""
+        sums, still = _columns.sums(*map(_column, (lane, start_ns, end_ns, key, counted.cast(pl.UInt8))))
+        new = pl.col("count") > 0
+        table = _frame(sums).with_columns(
+            pl.when(new).then("min_ns"),
+            pl.when(new).then("max_ns"),
+            squares=pl.col("high").cast(pl.Int128) * 2**64 + pl.col("low").cast(pl.Int128),
+        )
+        return table.select(SUMS.names()), _frame(still).to_series().cast(pl.Boolean)
 
     def nest(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.DataFrame:
         """See `Columns.nest`."""
@@ -90,6 +128,11 @@ def _argument(events: TrackEvents, part: Argument) -> tuple[int | bool | None, o
     if isinstance(part, Integer):
         return None, _column(part.values.cast(pl.Int64))
     return True, _column(part.values.cast(pl.UInt8))
+
+
+def _wanted(wanted: Wanted) -> tuple[object, ...]:
+    bounds = (wanted.last_ns, *wanted.window, *wanted.between, wanted.fine)
+    return (_column(wanted.names), wanted.lost, *map(_column, wanted.clock.line), bounds)
 
 
 def _frame(capsules: object) -> pl.DataFrame:

@@ -5,10 +5,21 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns import perfetto
-from ms_profiler.analysis.columns.base import NO_THREAD, SLOT_SIZE, SLOTS, Choice, Integer, Part
+from ms_profiler.analysis.columns import calls, perfetto
+from ms_profiler.analysis.columns.base import SUMS, Choice, Integer, Part
+from ms_profiler.analysis.columns.slots import (
+    FINE,
+    FORWARDS,
+    IS_SPAN,
+    NO_THREAD,
+    SLOTS,
+    Coarse,
+    Wanted,
+    decoded,
+    names_of,
+)
 from ms_profiler.analysis.columns.track_events import Place, TrackEvents
-from ms_profiler.store.format import Kind
+from ms_profiler.store.format import CATEGORY_FINE, SLOT_SIZE, Kind
 
 #: what fits into the column
 _DEEPEST: Final = 2**16 - 1
@@ -19,26 +30,80 @@ class PlainColumns:
 
     kind = "plain"
 
-    def slots(self, slots: bytes) -> pl.DataFrame:
-        """See `Columns.slots`; `memoryview.tolist` takes three times as long."""
-        if not slots:
-            return pl.DataFrame(schema=SLOTS)
-        count = len(slots) // 8
-        words = pl.Series([slots]).bin.reinterpret(dtype=pl.Array(pl.UInt64, count), endianness="little").explode()
-        per = SLOT_SIZE // 8
-        raw = pl.DataFrame([words.gather_every(per, offset).alias(name) for offset, name in enumerate("seaw")])
-        upper = pl.col("w") // 2**32
-        table = raw.select(
-            pl.col("s").reinterpret(signed=True).alias("start_ns"),
-            pl.col("e").reinterpret(signed=True).alias("end_ns"),
-            pl.col("a").alias("arg"),
-            (pl.col("w") % 2**32).cast(pl.UInt32).alias("id"),
-            (upper % 256).cast(pl.UInt8).alias("kind"),
-            (upper // 256 % 256).cast(pl.UInt8).alias("category"),
-            (upper // 65536 % 256).cast(pl.UInt8).alias("flags"),
+    def coarse(self, pieces: Sequence[bytes], wanted: Wanted, every: int) -> Coarse:
+        """See `Columns.coarse`."""
+        parts, found, starts = [_no_slots()], [], [pl.Series("start_ns", [], pl.Int64)]
+        for piece in pieces:
+            slots = _slots(piece)
+            fine = _cut(slots, wanted).filter(pl.col("category") >= CATEGORY_FINE)
+            names = names_of(fine["id"], wanted.names, wanted.lost)
+            found.append(
+                (
+                    fine.height,
+                    int((names == wanted.lost).sum()),
+                    min(fine["start_ns"].to_list(), default=2**63 - 1),
+                    max(fine["start_ns"].to_list(), default=-(2**63)),
+                    max(fine["end_ns"].to_list(), default=-(2**63)),
+                    slots["thread"].last(),
+                )
+            )
+            starts.append(fine["start_ns"].gather_every(every))
+            parts.append(slots.filter(~pl.col("slot").is_in(fine["slot"].implode())))
+        return Coarse(
+            pl.concat(parts).select(SLOTS.names()), pl.DataFrame(found, FINE, orient="row"), pl.concat(starts)
         )
-        owner = pl.when(pl.col("kind") == Kind.THREAD).then(pl.col("arg") % 2**32).forward_fill().fill_null(NO_THREAD)
-        return table.with_columns(owner.cast(pl.UInt32).alias("thread")).select(SLOTS.names())
+
+    def spans(self, pieces: Sequence[bytes], wanted: Wanted) -> pl.DataFrame:
+        """See `Columns.spans`."""
+        return decoded(_cut(pl.concat([_no_slots(), *map(_slots, pieces)]), wanted), wanted)
+
+    def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
+        """See `Columns.order`."""
+        spans = pl.DataFrame({"lane": lane, "start": start_ns, "end": end_ns}).with_row_index("row")
+        return spans.sort("lane", "start", "end", descending=[False, False, True], maintain_order=True)["row"]
+
+    def locate(self, times: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
+        """See `Columns.locate`."""
+        if start_ns.is_empty():
+            return pl.repeat(None, len(times), dtype=pl.UInt32, eager=True).alias("row")
+        row = start_ns.search_sorted(times, side="right").cast(pl.Int64) - 1
+        inside = (row >= 0) & (times < end_ns.gather(row.clip(lower_bound=0)))
+        return row.zip_with(inside, pl.Series([None], dtype=pl.Int64)).cast(pl.UInt32).alias("row")
+
+    def find(self, pairs: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
+        """See `Columns.find`."""
+        rows = known.with_row_index("row").unique(known.columns, keep="first")
+        return pairs.join(rows, on=known.columns, how="left", maintain_order="left")["row"]
+
+    def calls(
+        self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
+    ) -> pl.DataFrame:
+        """See `Columns.calls`."""
+        return calls.calls(self.order(lane, start_ns, end_ns), lane, start_ns, end_ns, category, name)
+
+    def sums(
+        self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, key: pl.Series, counted: pl.Series
+    ) -> tuple[pl.DataFrame, pl.Series]:
+        """See `Columns.sums`."""
+        order, _, parent = self.nest(lane, start_ns, end_ns)
+        spans = pl.DataFrame({"lane": lane, "start": start_ns, "end": end_ns, "key": key, "counted": counted})
+        still = spans.select(pl.col("end") > pl.col("start").max().over("lane")).to_series().alias("open")
+        spans = spans[order]
+        inside = self.inside(parent, spans["start"], spans["end"], ~spans["counted"])
+        length, new = pl.col("end") - pl.col("start"), ~pl.col("counted")
+        table = (
+            spans.with_columns(inside.alias("inside_ns"))
+            .group_by("key")
+            .agg(
+                new.sum().cast(pl.UInt64).alias("count"),
+                length.filter(new).sum().alias("total_ns"),
+                (length.filter(new).sum() - pl.col("inside_ns").sum()).alias("self_ns"),
+                length.filter(new).min().alias("min_ns"),
+                length.filter(new).max().alias("max_ns"),
+                length.filter(new).cast(pl.Int128).pow(2).sum().alias("squares"),
+            )
+        )
+        return table.select(SUMS.names()), still
 
     def nest(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.DataFrame:
         """See `Columns.nest`."""
@@ -80,6 +145,42 @@ class PlainColumns:
     def track_events(self, to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
         """See `Columns.track_events`."""
         return perfetto.write(to, place, events)
+
+
+def _no_slots() -> pl.DataFrame:
+    return pl.DataFrame(schema=SLOTS).with_row_index("slot")
+
+
+def _slots(slots: bytes) -> pl.DataFrame:
+    """Return slots as `SLOTS`, numbered in `slot`."""
+    # `memoryview.tolist` takes three times as long
+    count = len(slots) // 8
+    words = pl.Series([slots]).bin.reinterpret(dtype=pl.Array(pl.UInt64, count), endianness="little").explode()
+    per = SLOT_SIZE // 8
+    raw = pl.DataFrame([words.gather_every(per, offset).alias(name) for offset, name in enumerate("seaw")])
+    upper = pl.col("w") // 2**32
+    table = raw.select(
+        pl.col("s").reinterpret(signed=True).alias("start_ns"),
+        pl.col("e").reinterpret(signed=True).alias("end_ns"),
+        pl.col("a").alias("arg"),
+        (pl.col("w") % 2**32).cast(pl.UInt32).alias("id"),
+        (upper % 256).cast(pl.UInt8).alias("kind"),
+        (upper // 256 % 256).cast(pl.UInt8).alias("category"),
+        (upper // 65536 % 256).cast(pl.UInt8).alias("flags"),
+    )
+    owner = pl.when(pl.col("kind") == Kind.THREAD).then(pl.col("arg") % 2**32).forward_fill().fill_null(NO_THREAD)
+    return table.with_columns(owner.cast(pl.UInt32).alias("thread")).select(SLOTS.names()).with_row_index("slot")
+
+
+def _cut(slots: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
+    """Return the spans of the run; one that goes on with the run ends there."""
+    start, end = wanted.window
+    spans = slots.filter(IS_SPAN)
+    if start:
+        spans = spans.filter(pl.col("start_ns") >= start)
+        if end:
+            spans = spans.filter(pl.col("start_ns") < end).with_columns(pl.col("end_ns").clip(upper_bound=end))
+    return spans.filter(FORWARDS)
 
 
 def _texts(part: Part) -> list[pl.Expr]:

@@ -9,16 +9,14 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis import tables
-from ms_profiler.analysis.metrics import intervals
-from ms_profiler.analysis.metrics.phases import innermost
-from ms_profiler.analysis.nesting import order
+from ms_profiler.analysis.columns import COLUMNS
+from ms_profiler.analysis.nesting import threads
 from ms_profiler.analysis.sections import Section
 from ms_profiler.store.format import Category
 
-_THREAD: Final = ["process", "thread"]
 #: what is asked of the operators of a section, and where their modules come from
 _COLUMNS: Final = ("process", "thread", "name", "category", "start_ns", "end_ns", "arg")
-_TAKEN: Final = (Category.OP, Category.MODULE)
+_IS_OPERATOR: Final = pl.col("category") == Category.OP
 
 
 def compute(recording: tables.Recording) -> bool:
@@ -32,7 +30,7 @@ def compute(recording: tables.Recording) -> bool:
 
 
 def calls(spans: pl.DataFrame) -> pl.DataFrame:
-    """Return every operator, by process, thread and start.
+    """Return every operator.
 
     Args:
         spans: `tables.SPANS` with `duration_ns`, and whatever else is to be kept.
@@ -42,39 +40,24 @@ def calls(spans: pl.DataFrame) -> pl.DataFrame:
         (whether no other operator ran in it) and `wait_ns` (since the end of the innermost one before it in its thread,
         0 for the first, null for those that are not innermost).
     """
-    # the next one in order of start, the longest first, is inside if any is
-    last = (pl.col("thread") != pl.col("thread").shift(-1)) | (pl.col("process") != pl.col("process").shift(-1))
-    after = pl.col("start_ns").shift(-1) >= pl.max_horizontal("end_ns", pl.col("start_ns") + 1)
-    operators = spans.filter(pl.col("category") == Category.OP).with_columns(inner=(last | after).fill_null(True))
-    modules = spans.filter(pl.col("category") == Category.MODULE)
-    found = []
-    for (process, thread), own in operators.group_by(_THREAD, maintain_order=True):
-        around = modules.filter(pl.col("process") == process, pl.col("thread") == thread)
-        module = pl.repeat(None, own.height, dtype=pl.UInt32, eager=True)
-        if not around.is_empty():
-            pieces = innermost(around, "name")
-            module = pieces["name"].gather(intervals.locate(own["start_ns"], pieces))
-        ends = own.select(pl.when("inner").then("end_ns").cum_max().forward_fill().shift(1)).to_series()
-        wait = pl.when("inner").then((own["start_ns"] - ends).clip(lower_bound=0).fill_null(0))
-        found.append(own.with_columns(module.alias("module"), wait_ns=wait))
-    if not found:
-        return operators.with_columns(module=pl.lit(None, pl.UInt32), wait_ns=pl.lit(None, pl.Int64))
-    return pl.concat(found)
+    return spans.with_columns(_known(spans)).filter(_IS_OPERATOR)
 
 
 def calls_in(section: Section) -> pl.DataFrame:
-    """Return what `calls` does, of a run in sections.
+    """Return of what `calls` does, of a run in sections, the operators that are told one by one or have a number.
 
     Args:
         section: of the run; what its operators stand in or come after is carried over from those before.
     """
-    parts = [(section.carried, True), (section.spans, False)]
-    known = pl.concat(
-        part.filter(pl.col("category").is_in(_TAKEN)).select(_COLUMNS).with_columns(carried=pl.lit(carried))
-        for part, carried in parts
-    )
-    spans = known[order(known)["row"]].with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
-    return calls(spans).filter(~pl.col("carried"))
+    known = pl.concat([section.carried.select(_COLUMNS), section.spans.select(_COLUMNS)])
+    found = known.with_columns(_known(known)).slice(section.carried.height)
+    chosen = found.filter(_IS_OPERATOR, pl.col("inner") | (pl.col("arg") > 0))
+    return chosen.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+
+
+def _known(spans: pl.DataFrame) -> pl.DataFrame:
+    """Return what is known of each operator among spans, see `Columns.calls`."""
+    return COLUMNS.calls(threads(spans), spans["start_ns"], spans["end_ns"], spans["category"], spans["name"])
 
 
 def flows(operators: pl.DataFrame) -> pl.DataFrame:

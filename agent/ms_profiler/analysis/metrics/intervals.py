@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from ms_profiler.analysis.columns import COLUMNS
+
 #: columns of a set of intervals
 BOUNDS = ("start_ns", "end_ns")
 
@@ -73,11 +75,7 @@ def locate(times: pl.Series, frame: pl.DataFrame) -> pl.Series:
         times: Int64.
         frame: intervals apart from each other and by time; the end of one does not belong to it.
     """
-    if frame.is_empty():
-        return pl.repeat(None, len(times), dtype=pl.UInt32, eager=True)
-    row = frame["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1
-    inside = (row >= 0) & (times < frame["end_ns"].gather(row.clip(lower_bound=0)))
-    return row.zip_with(inside, pl.Series([None], dtype=pl.Int64)).cast(pl.UInt32)
+    return COLUMNS.locate(times, frame["start_ns"], frame["end_ns"])
 
 
 def merge(pieces: pl.DataFrame, *keys: str) -> pl.DataFrame:

@@ -6,6 +6,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.metrics.steps import milliseconds
+from ms_profiler.analysis.nesting import lanes
 from ms_profiler.store.format import Category
 
 #: names listed
@@ -53,6 +54,22 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
         (pl.col("key") % 256).cast(pl.UInt8).alias("category"),
         pl.exclude("key"),
     )
+
+
+def sums_of(spans: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    """Sum up a part of the spans of a run: return what `sum_up` does, and which are still open, see `Columns.sums`.
+
+    Args:
+        spans: `tables.UNNESTED`, and `counted`.
+    """
+    key = spans.select(pl.col("name").cast(pl.UInt64) * 256 + pl.col("category")).to_series()
+    sums, still = COLUMNS.sums(lanes(spans), spans["start_ns"], spans["end_ns"], key, spans["counted"])
+    named = sums.select(
+        (pl.col("key") // 256).cast(pl.UInt32).alias("name"),
+        (pl.col("key") % 256).cast(pl.UInt8).alias("category"),
+        pl.exclude("key"),
+    )
+    return named, still
 
 
 def by_level(calls: pl.DataFrame) -> pl.DataFrame:

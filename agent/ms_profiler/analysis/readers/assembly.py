@@ -174,7 +174,8 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
             schema=tables.THREADS,
             orient="row",
         ),
-        spans=nest(unnested.select(tables.UNNESTED.names())).select(tables.SPANS.names()),
+        # cast: with nothing to replace Polars leaves the type
+        spans=nest(unnested.select(tables.UNNESTED.names()).cast(tables.UNNESTED)).select(tables.SPANS.names()),
         instants=pl.DataFrame(schema=tables.INSTANTS),
         counters=pl.DataFrame(schema=tables.COUNTERS),
         steps=steps.select(tables.STEPS.names()).sort("process", "thread", "start_ns"),

@@ -29,8 +29,8 @@ def take_away(recording: tables.Recording) -> None:
     recording.instants = recording.instants.filter(~(moments | _is_other(recording.instants, others)))
     again = recording.again
     if again is not None and (steps.height or len(others)):
-        recording.again = lambda start, end: (
-            batch.filter(~_spans_out(batch, steps, others)) for batch in again(start, end)
+        recording.again = lambda between, fine: (
+            batch.filter(~_spans_out(batch, steps, others)) for batch in again(between, fine)
         )
 
 

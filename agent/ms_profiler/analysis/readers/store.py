@@ -6,6 +6,7 @@ reads all spans of some time once more, batch by batch (see `analysis.thinning` 
 
 import os
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,10 +15,11 @@ import polars as pl
 
 from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.clock import Clock
-from ms_profiler.analysis.columns.base import SLOTS
+from ms_profiler.analysis.columns import COLUMNS
+from ms_profiler.analysis.columns.slots import FORWARDS, SLOTS, Wanted, decoded, names_of
 from ms_profiler.analysis.nesting import nest
 from ms_profiler.analysis.progress import Progress, Stage
-from ms_profiler.analysis.readers import kernels, left_out, slots
+from ms_profiler.analysis.readers import kernels, left_out, slots, window
 from ms_profiler.analysis.readers.window import Window
 from ms_profiler.errors import StoreError
 from ms_profiler.store import format as fmt
@@ -33,9 +35,9 @@ _FALLBACK_HALF_WIDTH_NS: Final = 1_000_000
 _LOST_NAME: Final = "(name lost)"
 _LOST_NAME_ROW: Final = 1
 
-_SPAN: Final = pl.col("kind").is_between(Kind.OPEN, Kind.SPAN)
-#: what does not end before it starts
-_FORWARDS: Final = (pl.col("end_ns") >= pl.col("start_ns")) | (pl.col("kind") == Kind.OPEN)
+
+_ALWAYS: Final = (tables.EARLIEST, tables.LATEST)
+_EXTENTS: Final = pl.Schema({"thread": pl.UInt32, "first_ns": pl.Int64, "last_start_ns": pl.Int64, "path": pl.String})
 
 
 def read(directory: str, progress: Progress | None = None) -> tables.Recording:
@@ -63,8 +65,8 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     coarse = most > MOST_SLOTS
     if progress is not None:
         progress.of(most)
-    window = Window.of(info)
-    parts = [_Process(store, clock, texts, counts, coarse, window).read(info, progress) for store in stores]
+    own = Window.of(info)
+    parts = [_Process(store, clock, texts, counts, coarse, own).read(info, progress) for store in stores]
     if progress is not None:
         progress.of(counts.slots)  # what is in the files, which are made larger than what is in them
     recording = tables.Recording(
@@ -83,7 +85,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         fine=sum(part.fine for part in parts),
     )
     if coarse:
-        recording.again = lambda start, end: (batch for part in parts for batch in part.again(start, end))
+        recording.again = lambda between, fine: (batch for part in parts for batch in part.again(between, fine=fine))
         recording.starts = clock.epoch(pl.concat([starts for part in parts for starts in part.starts])).sort()
     left_out.take_away(recording)
     recording.windows = kernels.windows(recording)
@@ -121,7 +123,7 @@ class _Process:
         window: what of the store is this run's.
         fine: how many of them there are.
         starts: RAW times of the starts of some.
-        extents: of each segment, when the first and the last thing in it began, RAW.
+        extents: of segments that hold any of them, by thread and time: RAW first and last start, and the path.
     """
 
     store: ProcessStore
@@ -138,7 +140,7 @@ class _Process:
     steps: pl.DataFrame = field(default_factory=pl.DataFrame)
     fine: int = 0
     starts: list[pl.Series] = field(default_factory=list)
-    extents: list[tuple[str, int, int]] = field(default_factory=list)
+    extents: list[tuple[int, int, int, str]] = field(default_factory=list)
     _ids: pl.Series = field(default_factory=pl.Series)
     _last: int = 0
 
@@ -149,23 +151,26 @@ class _Process:
         seen += [anchor.raw_ns for anchor in self.store.anchors]
         records = 0
         self._ids = self._global_ids()
-        for part in slots.batches(self.store, self.counts):
-            batch = part.table
-            heads = batch.filter(pl.col("kind") == Kind.THREAD)
-            events = self.window.cut(self._usable(batch, heads.height))
-            self.counts.slots += events.height + heads.filter(pl.col("start_ns") > 0).height
-            records += events.height
-            extent = events.select(pl.col("start_ns").min(), pl.col("end_ns").max(), last=pl.col("start_ns").max())
-            seen += [*extent.row(0), heads["start_ns"].max()]
-            spans = _spans_of(events)
-            fine = spans.filter(pl.col("category") >= fmt.CATEGORY_FINE)
-            self.fine += fine.height
-            if self.coarse:
-                self._names(fine["id"], self.counts)  # counts those that are lost
-                self.starts.append(fine["start_ns"].gather_every(tables.SAMPLED))
-                self.extents += part.extents()
-                spans = spans.filter(pl.col("category") < fmt.CATEGORY_FINE)
-            by_kind["spans"].append(spans)
+        wanted = self._wanted(_ALWAYS, fine=True)
+        # a window that cuts steps counts the spans in each
+        every = 1 if self.window.start_ns else tables.SAMPLED
+        for batch in slots.batches(self.store, self.counts):
+            part = COLUMNS.coarse([segment.piece for segment in batch], wanted, every)
+            heads = part.table.filter(pl.col("kind") == Kind.THREAD)
+            events = self.window.cut(self._usable(part.table, heads.height))
+            held = part.fine.with_columns(pl.Series("path", [segment.path for segment in batch]))
+            held = held.filter(pl.col("count") > 0)
+            fine = int(held["count"].sum())
+            self.counts.slots += fine + events.height + heads.filter(pl.col("start_ns") > 0).height
+            self.counts.missing_strings += int(held["lost"].sum())
+            self.fine += fine
+            self.starts.append(part.starts)
+            self.extents += held.select("thread", "first_ns", "last_start_ns", "path").rows()
+            records += fine + events.height
+            for table in (events.rename({"start_ns": "first_ns", "end_ns": "last_ns"}), held):
+                seen += [table["first_ns"].min(), table["last_ns"].max()]
+            seen += [events["start_ns"].max(), held["last_start_ns"].max(), heads["start_ns"].max()]
+            by_kind["spans"].append(_spans_of(events))
             by_kind["moments"].append(events.filter(pl.col("kind").is_in([Kind.INSTANT, Kind.COUNTER])))
             by_kind["steps"].append(events.filter(pl.col("kind") == Kind.STEP))
             by_kind["threads"].append(heads)
@@ -175,56 +180,68 @@ class _Process:
         self._last = max(times, default=0)
         first_ns, last_ns = self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last)
         self._fill_row(info, first_ns, last_ns, records)
-        self.spans = self._to_spans(_stack(by_kind["spans"]), self.counts)
+        spans = _stack(by_kind["spans"])
+        self._names(spans["id"])
+        self.spans = self._own(decoded(spans, self._wanted(_ALWAYS, fine=False)))
+        if not self.coarse:
+            self.spans = pl.concat([self.spans, *self.again(_ALWAYS, fine=True)])
         self._fill_moments(_stack(by_kind["moments"]))
-        self._fill_steps(self.window.steps(_stack(by_kind["steps"]), _stack(by_kind["spans"])))
+        work = window.work(spans, *self.starts)
+        self._fill_steps(self.window.steps(_stack(by_kind["steps"]), work))
         self._fill_threads(_stack(by_kind["threads"]))
         return self
 
-    def again(self, start_ns: int, end_ns: int) -> Iterator[pl.DataFrame]:
+    def again(self, between: tuple[int, int], *, fine: bool) -> Iterator[pl.DataFrame]:
         """Yield the spans of this process that begin in some time once more, as `tables.UNNESTED`.
 
         What is damaged has been counted.
 
         Args:
-            start_ns: nanoseconds since the epoch.
-            end_ns: likewise; what begins then does not belong to it.
+            between: nanoseconds since the epoch; what begins at the second does not belong to it.
+            fine: the fine-grained ones alone, in one piece, and by thread and start where they were recorded so.
         """
-        paths, least, most = zip(*self.extents, strict=True) if self.extents else ((), (), ())
-        first, last = (self.clock.epoch(pl.Series(times, dtype=pl.Int64)) for times in (least, most))
-        files = [path for path, near in zip(paths, (first < end_ns) & (last >= start_ns), strict=True) if near]
-        for batch in slots.batches(self.store, ReadCounts(), files):
-            table = self.window.cut(batch.table)
-            began = self.clock.epoch(table["start_ns"])
-            chosen = (began >= start_ns) & (began < end_ns) & table.select(_SPAN & _FORWARDS).to_series()
-            yield self._to_spans(table.filter(chosen), ReadCounts())
+        files, most = self.store.files, None
+        if fine:
+            held = pl.DataFrame(sorted(self.extents), _EXTENTS, orient="row")
+            first, last = self.clock.epoch(held["first_ns"]), self.clock.epoch(held["last_start_ns"])
+            files, most = held.filter((first < between[1]) & (last >= between[0]))["path"].to_list(), sys.maxsize
+        wanted = self._wanted(between, fine=fine)
+        for batch in slots.batches(self.store, ReadCounts(), files, most):
+            yield self._own(COLUMNS.spans([segment.piece for segment in batch], wanted))
+
+    def _wanted(self, between: tuple[int, int], *, fine: bool) -> Wanted:
+        bounds = self.window.start_ns, self.window.end_ns
+        return Wanted(self._ids, _LOST_NAME_ROW, self.clock, self._last, bounds, between, fine)
+
+    def _own(self, spans: pl.DataFrame) -> pl.DataFrame:
+        """Return decoded spans as `tables.UNNESTED`."""
+        return spans.select(pl.lit(self.store.pid, pl.UInt32).alias("process"), pl.all()).select(
+            tables.UNNESTED.names()
+        )
 
     def _usable(self, batch: pl.DataFrame, heads: int) -> pl.DataFrame:
         """Return the events of a batch, and count the slots that are of no use."""
         torn = int((batch["kind"] == 0).sum())
         events = int(batch["kind"].is_between(Kind.OPEN, Kind.STEP).sum())
-        forwards = batch.filter(pl.col("kind").is_between(Kind.OPEN, Kind.STEP), _FORWARDS)
+        forwards = batch.filter(pl.col("kind").is_between(Kind.OPEN, Kind.STEP), FORWARDS)
         self.counts.torn += torn
         self.counts.unknown += batch.height - events - heads - torn
         self.counts.backwards += events - forwards.height
         return forwards
 
     def _global_ids(self) -> pl.Series:
-        """Return the row of `names` for each of the process's own string ids; null where the string is missing."""
-        rows: list[int | None] = [None] * (max(self.store.strings, default=0) + 1)
+        """Return the row of `names` for each of the process's own string ids."""
+        rows = [_LOST_NAME_ROW] * (max(self.store.strings, default=0) + 1)
         rows[0] = 0
         for number, text in self.store.strings.items():
             rows[number] = self.texts.setdefault(text, len(self.texts))
         return pl.Series(rows, dtype=pl.UInt32)
 
-    def _names(self, own: pl.Series, counts: ReadCounts) -> pl.Series:
-        known = own.to_frame("id").select(pl.when(pl.col("id") < len(self._ids)).then("id")).to_series()
-        rows = self._ids.gather(known)
-        missing = rows.null_count()
-        if missing:
-            counts.missing_strings += missing
-            rows = rows.fill_null(_LOST_NAME_ROW)
-        return rows.rename("name")
+    def _names(self, own: pl.Series) -> pl.Series:
+        """Return the row of `names` for each id, and count those that are missing."""
+        rows = names_of(own, self._ids, _LOST_NAME_ROW)
+        self.counts.missing_strings += int((rows == _LOST_NAME_ROW).sum())
+        return rows
 
     def _fill_row(self, info: run_info.RunInfo, first_ns: int, last_ns: int, records: int) -> None:
         store = self.store
@@ -250,20 +267,9 @@ class _Process:
             return liveness.STOPPED  # another run goes on in the same store
         return liveness.state_of(self.store.info, info)
 
-    def _to_spans(self, chosen: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
-        unfinished = pl.col("kind") == Kind.OPEN
-        ended = chosen.with_columns(
-            process=pl.lit(self.store.pid, pl.UInt32),
-            unfinished=unfinished,
-            end_ns=pl.when(unfinished).then(self._last).otherwise("end_ns"),
-        )
-        return ended.with_columns(
-            self._names(chosen["id"], counts), self.clock.epoch(ended["start_ns"]), self.clock.epoch(ended["end_ns"])
-        ).select(tables.UNNESTED.names())
-
     def _fill_moments(self, chosen: pl.DataFrame) -> None:
         moments = chosen.with_columns(
-            self._names(chosen["id"], self.counts),
+            self._names(chosen["id"]),
             self.clock.epoch(chosen["start_ns"]).alias("time_ns"),
             process=pl.lit(self.store.pid, pl.UInt32),
         )

@@ -46,7 +46,7 @@ class Window:
         """Keep the events of this run, and end with it those that went on.
 
         Args:
-            events: rows of `columns.base.SLOTS`; steps are left as they are.
+            events: rows of `columns.slots.SLOTS`; steps are left as they are.
         """
         if not self.start_ns:
             return events
@@ -63,12 +63,12 @@ class Window:
         time_ns = max(time_ns, self.start_ns)
         return min(time_ns, self.end_ns) if self.end_ns else time_ns
 
-    def steps(self, steps: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+    def steps(self, steps: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
         """Return the steps of this run, cut to its time, with its own numbers.
 
         Args:
-            steps: rows of `columns.base.SLOTS`, of kind STEP.
-            spans: of this run, with `start_ns` and `category`; ours, of writing kernels, are no work of the job.
+            steps: rows of `columns.slots.SLOTS`, of kind STEP.
+            starts: of `work`.
         """
         if not self.start_ns:
             return steps
@@ -83,7 +83,6 @@ class Window:
             end_ns=pl.min_horizontal("end_ns", pl.lit(end_ns)),
             whole=(pl.col("start_ns") >= self.start_ns) & (pl.col("end_ns") <= end_ns),
         )
-        starts = spans.filter(pl.col("category") != Category.PROFILER)["start_ns"].sort()
         cut = cut.with_columns(
             spans=(starts.search_sorted(cut["end_ns"]) - starts.search_sorted(cut["start_ns"])).cast(pl.Int64)
         )
@@ -99,3 +98,13 @@ class Window:
             )
             .select(steps.columns)
         )
+
+
+def work(spans: pl.DataFrame, *starts: pl.Series) -> pl.Series:
+    """Return when the job began anything, in order.
+
+    Args:
+        spans: `category` and `start_ns`; ours, of writing kernels, are no work of the job.
+        starts: of others.
+    """
+    return pl.concat([spans.filter(pl.col("category") != Category.PROFILER)["start_ns"], *starts]).sort()

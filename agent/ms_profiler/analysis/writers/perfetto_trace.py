@@ -215,7 +215,7 @@ def _sorted(
         arguments: by name.
         flows: `row`, `id`, `ends`.
     """
-    order = COLUMNS.nest(track.cast(pl.UInt64), table["start_ns"], table["end_ns"])["row"]
+    order = COLUMNS.order(track.cast(pl.UInt64), table["start_ns"], table["end_ns"])
     found = TrackEvents(
         kind,
         track,

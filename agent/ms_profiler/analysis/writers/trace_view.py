@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns import Choice, Integer, Microseconds, Texts
+from ms_profiler.analysis.columns import COLUMNS, Choice, Integer, Microseconds, Texts
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.binding import Bound
@@ -264,13 +264,12 @@ class _Places:
     def __init__(self, lanes: pl.DataFrame, by: list[str]) -> None:
         """Take the lanes: their keys `by`, `pid` and `tid`."""
         self._texts = Texts(f',"pid":{pid},"tid":{tid},"ts":"' for pid, tid in lanes.select("pid", "tid").iter_rows())
-        self._rows = lanes.select(by).with_row_index("place")
+        self._known = lanes.select(by)
         self._by = by
 
     def of(self, table: pl.DataFrame) -> Choice:
         """Return the part that says where each row of a table is drawn, and begins its time."""
-        found = table.select(self._by).join(self._rows, on=self._by, how="left", maintain_order="left")
-        return self._texts.at(found["place"])
+        return self._texts.at(COLUMNS.find(table.select(self._by), self._known))
 
 
 def _argument(name: str, texts: pl.Series) -> Texts:

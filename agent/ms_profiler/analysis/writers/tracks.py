@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.columns.track_events import Track
 from ms_profiler.analysis.columns.wire import integer, message, text
 from ms_profiler.analysis.writers.lanes import STEPS, Lanes
@@ -85,8 +86,8 @@ class Tracks:
 
     def _located(self, table: pl.DataFrame, lanes: pl.DataFrame, by: list[str]) -> pl.Series:
         places = [self._places[pid, tid] for pid, tid in lanes.select("pid", "tid").iter_rows()]
-        known = lanes.select(*by, pl.Series("place", places, dtype=pl.UInt32))
-        return table.select(by).join(known, on=by, how="left", maintain_order="left")["place"]
+        found = COLUMNS.find(table.select(by), lanes.select(by))
+        return pl.Series("place", places, dtype=pl.UInt32).gather(found)
 
     def _describe_process(self, pid: int, words: dict[str, Any], host: bool) -> None:
         name, rank = words["process_name"], integer(12, min(words["process_sort_index"], _HIGHEST_RANK))

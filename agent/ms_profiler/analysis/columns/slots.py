@@ -1,0 +1,127 @@
+"""Slots of the store, and the spans among them."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ms_profiler.analysis.clock import Clock
+from ms_profiler.store.format import CATEGORY_FINE, Kind
+
+#: the fields of a slot, and the number of the thread that wrote it
+SLOTS = pl.Schema(
+    {
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "arg": pl.UInt64,
+        "id": pl.UInt32,
+        "kind": pl.UInt8,
+        "category": pl.UInt8,
+        "flags": pl.UInt8,
+        "thread": pl.UInt32,
+    }
+)
+
+#: what of `analysis.tables.UNNESTED` a slot tells; times are nanoseconds since the epoch
+DECODED = pl.Schema(
+    {
+        "thread": pl.UInt32,
+        "name": pl.UInt32,
+        "category": pl.UInt8,
+        "flags": pl.UInt8,
+        "unfinished": pl.Boolean,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "arg": pl.UInt64,
+    }
+)
+
+#: what there is of fine-grained spans in a piece; RAW times
+FINE = pl.Schema(
+    {
+        "count": pl.Int64,
+        "lost": pl.Int64,  # of these, those whose name is missing
+        "first_ns": pl.Int64,  # start; 2**63 - 1 without any
+        "last_start_ns": pl.Int64,  # -2**63 without any
+        "last_ns": pl.Int64,  # end; likewise
+        "thread": pl.UInt32,  # of the last slot
+    }
+)
+
+#: thread of the slots before the first one that names a thread
+NO_THREAD = 2**32 - 1
+
+IS_SPAN = pl.col("kind").is_between(Kind.OPEN, Kind.SPAN)
+#: what does not end before it starts
+FORWARDS = (pl.col("end_ns") >= pl.col("start_ns")) | (pl.col("kind") == Kind.OPEN)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What of a store is wanted, and what its numbers mean.
+
+    Attributes:
+        names: UInt32, by id; `lost` where there is none.
+        lost: the name of ids that have none.
+        clock: of the run.
+        last_ns: RAW, the end of spans that have none.
+        window: RAW start and end of the run; 0 where it has no bound.
+        between: nanoseconds since the epoch: spans that begin from the first on and before the second.
+        fine: fine-grained spans alone.
+    """
+
+    names: pl.Series
+    lost: int
+    clock: Clock
+    last_ns: int
+    window: tuple[int, int]
+    between: tuple[int, int]
+    fine: bool
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """Slots without the fine-grained spans of the run, and what there is of these. Times are RAW.
+
+    Attributes:
+        table: `SLOTS`.
+        fine: `FINE`, of each piece.
+        starts: Int64, of some.
+    """
+
+    table: pl.DataFrame
+    fine: pl.DataFrame
+    starts: pl.Series
+
+
+def decoded(spans: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
+    """Return spans of the run as `DECODED`.
+
+    Args:
+        spans: rows of `SLOTS`.
+        wanted: which ones, and what their numbers mean.
+    """
+    began, (first, last) = wanted.clock.epoch(spans["start_ns"]), wanted.between
+    chosen = (began >= first) & (began < last)
+    if wanted.fine:
+        chosen &= spans["category"] >= CATEGORY_FINE
+    spans = spans.filter(chosen)
+    unfinished = spans["kind"] == Kind.OPEN
+    ends = spans["end_ns"].zip_with(~unfinished, pl.Series([wanted.last_ns]))
+    return spans.with_columns(
+        names_of(spans["id"], wanted.names, wanted.lost),
+        began.filter(chosen),
+        wanted.clock.epoch(ends),
+        unfinished=unfinished,
+    ).select(DECODED.names())
+
+
+def names_of(ids: pl.Series, names: pl.Series, lost: int) -> pl.Series:
+    """Return the name of each id, `name`; `lost` where there is none.
+
+    Args:
+        ids: UInt32.
+        names: UInt32, by id.
+        lost: for those that have none.
+    """
+    known = ids.to_frame("id").select(pl.when(pl.col("id") < len(names)).then("id")).to_series()
+    return names.gather(known).fill_null(lost).rename("name")

@@ -1,0 +1,82 @@
+#include "calls.h"
+
+#include <stdlib.h>
+
+#include "file_format.h"
+
+/* The modules of a thread that are open, one in another. */
+typedef struct {
+  int64_t *ends;
+  uint32_t *names;
+  int64_t count, room;
+} open_modules;
+
+static bool enter(open_modules *open, int64_t end, uint32_t name) {
+  if (open->count == open->room) {
+    int64_t room = open->room * 2 + 64;
+    int64_t *ends = realloc(open->ends, (size_t)room * sizeof *ends);
+    if (ends != NULL) open->ends = ends;
+    uint32_t *names = realloc(open->names, (size_t)room * sizeof *names);
+    if (names != NULL) open->names = names;
+    if (ends == NULL || names == NULL) return false;
+    open->room = room;
+  }
+  if (open->count > 0 && open->ends[open->count - 1] < end) end = open->ends[open->count - 1];
+  open->ends[open->count] = end;
+  open->names[open->count++] = name;
+  return true;
+}
+
+static inline void leave(open_modules *open, int64_t time) {
+  while (open->count > 0 && open->ends[open->count - 1] <= time) --open->count;
+}
+
+/* The operators of one thread, from place `first` of the order up to `end`. */
+static bool call_thread(const msp_called *of, const uint32_t *order, int64_t first, int64_t end, open_modules *open,
+                        uint32_t *module, uint8_t *inner, int64_t *wait_ns) {
+  const int64_t *starts = of->spans.start_ns, *ends = of->spans.end_ns;
+  int64_t next = first, before = INT64_MIN; /* module to enter; latest end of inner operators */
+  int64_t last = -1;                        /* the operator before: whether it is inner is seen now */
+  open->count = 0;
+  for (int64_t place = first; place <= end; ++place) {
+    if (place < end && of->category[order[place]] != MSP_CATEGORY_OP) continue;
+    if (last >= 0) {
+      int64_t until = ends[last] > starts[last] ? ends[last] : starts[last] + 1;
+      inner[last] = place == end || starts[order[place]] >= until;
+      if (inner[last]) {
+        int64_t waited = before == INT64_MIN ? 0 : starts[last] - before;
+        wait_ns[last] = waited > 0 ? waited : 0;
+        if (ends[last] > before) before = ends[last];
+      } else {
+        wait_ns[last] = MSP_NO_WAIT;
+      }
+    }
+    if (place == end) break;
+    uint32_t row = order[place];
+    for (; next < end && starts[order[next]] <= starts[row]; ++next) {
+      uint32_t other = order[next];
+      if (of->category[other] != MSP_CATEGORY_MODULE || ends[other] <= starts[other]) continue;
+      leave(open, starts[other]);
+      if (!enter(open, ends[other], of->name[other])) return false;
+    }
+    leave(open, starts[row]);
+    module[row] = open->count > 0 ? open->names[open->count - 1] : MSP_NO_NAME;
+    last = row;
+  }
+  return true;
+}
+
+bool msp_calls(int64_t count, const msp_called *of, uint32_t *module, uint8_t *inner, int64_t *wait_ns) {
+  uint32_t *order = malloc(((size_t)count + 1) * sizeof *order);
+  open_modules open = {0};
+  bool done = order != NULL && msp_order(count, &of->spans, order);
+  for (int64_t first = 0, end; done && first < count; first = end) {
+    uint64_t lane = of->spans.lane[order[first]];
+    for (end = first + 1; end < count && of->spans.lane[order[end]] == lane;) ++end;
+    done = call_thread(of, order, first, end, &open, module, inner, wait_ns);
+  }
+  free(order);
+  free(open.ends);
+  free(open.names);
+  return done;
+}

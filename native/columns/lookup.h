@@ -1,0 +1,19 @@
+/* Where something stands in a short table. Knows nothing of Python. */
+#ifndef MSP_LOOKUP_H
+#define MSP_LOOKUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MSP_NOWHERE = UINT32_MAX };
+
+/* The row of the interval that contains a time, MSP_NOWHERE where none does; the end of one does not belong to it. The
+ * intervals are apart from each other and by time. `near` is where to look first. */
+uint32_t msp_locate(int64_t time, const int64_t *start, const int64_t *end, int64_t count, int64_t *near);
+
+/* Put the row of each pair among the known ones into `rows`, the first if there are several, MSP_NOWHERE if there is
+ * none. Returns false when there is no memory. */
+bool msp_find(int64_t count, const uint32_t *first, const uint32_t *second, int64_t known, const uint32_t *known_first,
+              const uint32_t *known_second, uint32_t *rows);
+
+#endif

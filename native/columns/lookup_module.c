@@ -1,0 +1,68 @@
+#include "lookup_module.h"
+
+#include <stdlib.h>
+
+#include "arrow.h"
+#include "lookup.h"
+
+/* Give rows, of which those that are nowhere are null; or free them where that was not `done`. */
+static PyObject *give_rows(msp_new_column *column, int64_t rows, bool done) {
+  if (done) return msp_table_give(column, 1, rows);
+  free(column->values);
+  free(column->valid);
+  return PyErr_NoMemory();
+}
+
+PyObject *msp_py_locate(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  msp_column times, between[2];
+  if (count < 1 || !msp_columns_take(args, 1, "l", &times)) {
+    return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "3 columns are needed, not %zd", count);
+  }
+  msp_new_column column = {"row", 'I', NULL, NULL};
+  PyObject *result = NULL;
+  if (msp_columns_take(args + 1, count - 1, "ll", between)) {
+    if (msp_columns_make(&column, 1, times.count)) {
+      const int64_t *values = times.values;
+      uint32_t *rows = column.values;
+      int64_t near = -1;
+      bool done;
+      Py_BEGIN_ALLOW_THREADS;
+      for (int64_t i = 0; i < times.count; ++i) {
+        rows[i] = msp_column_has(&times, i)
+                      ? msp_locate(values[i], between[0].values, between[1].values, between[0].count, &near)
+                      : MSP_NOWHERE;
+      }
+      done = msp_column_valid(&column, times.count, MSP_NOWHERE);
+      Py_END_ALLOW_THREADS;
+      result = give_rows(&column, times.count, done);
+    }
+    msp_columns_release(between, 2);
+  }
+  msp_column_release(&times);
+  return result;
+}
+
+PyObject *msp_py_find(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  msp_column pairs[2], known[2];
+  if (count < 2) return PyErr_Format(PyExc_TypeError, "4 columns are needed, not %zd", count);
+  if (!msp_columns_take(args, 2, "II", pairs)) return NULL;
+  msp_new_column column = {"row", 'I', NULL, NULL};
+  PyObject *result = NULL;
+  if (msp_columns_take(args + 2, count - 2, "II", known)) {
+    int64_t rows = pairs[0].count;
+    if (msp_columns_make(&column, 1, rows)) {
+      bool done;
+      Py_BEGIN_ALLOW_THREADS;
+      done = msp_find(rows, pairs[0].values, pairs[1].values, known[0].count, known[0].values, known[1].values,
+                      column.values) &&
+             msp_column_valid(&column, rows, MSP_NOWHERE);
+      Py_END_ALLOW_THREADS;
+      result = give_rows(&column, rows, done);
+    }
+    msp_columns_release(known, 2);
+  }
+  msp_columns_release(pairs, 2);
+  return result;
+}

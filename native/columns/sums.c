@@ -1,0 +1,108 @@
+#include "sums.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Sums by key: `places` is open addressing, with the number of a sum and one, or 0. */
+typedef struct {
+  msp_sums *sums;
+  size_t room;
+  uint32_t *places;
+  size_t mask;
+} sum_table;
+
+static size_t place_of(const sum_table *table, uint64_t key) {
+  size_t place = (size_t)((key * 0x9E3779B97F4A7C15ULL) >> 32) & table->mask;
+  while (table->places[place] != 0 && table->sums->sums[table->places[place] - 1].key != key) {
+    place = (place + 1) & table->mask;
+  }
+  return place;
+}
+
+static bool grow(sum_table *table) {
+  size_t room = table->room * 2 + 256, places = 1;
+  while (places < room * 2) places *= 2;
+  msp_sum *sums = realloc(table->sums->sums, room * sizeof *sums);
+  if (sums == NULL) return false;
+  table->sums->sums = sums;
+  uint32_t *next = calloc(places, sizeof *next);
+  if (next == NULL) return false;
+  free(table->places);
+  table->places = next;
+  table->mask = places - 1;
+  table->room = room;
+  for (size_t i = 0; i < table->sums->count; ++i) next[place_of(table, sums[i].key)] = (uint32_t)i + 1;
+  return true;
+}
+
+static msp_sum *sum_of(sum_table *table, uint64_t key) {
+  size_t place = place_of(table, key);
+  if (table->places[place] == 0) {
+    if (table->sums->count == table->room) {
+      if (!grow(table)) return NULL;
+      place = place_of(table, key);
+    }
+    table->sums->sums[table->sums->count] = (msp_sum){.key = key, .min_ns = INT64_MAX, .max_ns = INT64_MIN};
+    table->places[place] = (uint32_t)++table->sums->count;
+  }
+  return &table->sums->sums[table->places[place] - 1];
+}
+
+static void add(msp_sum *sum, int64_t duration, int64_t inside) {
+  uint64_t length = (uint64_t)duration;
+  /* 64 bits times 64 bits, by halves */
+  uint64_t low = length & UINT32_MAX, high = length >> 32, middle = low * high;
+  uint64_t square_low = low * low + (middle << 33), square_high = high * high + (middle >> 31);
+  square_high += square_low < low * low;
+  sum->squares_low += square_low;
+  sum->squares_high += square_high + (sum->squares_low < square_low);
+  sum->count += 1;
+  sum->total_ns += duration;
+  sum->self_ns += duration - inside;
+  if (duration < sum->min_ns) sum->min_ns = duration;
+  if (duration > sum->max_ns) sum->max_ns = duration;
+}
+
+static void mark_open(int64_t count, const msp_spans *of, const uint32_t *order, uint8_t *open) {
+  int64_t latest = 0;
+  for (int64_t place = count - 1; place >= 0; --place) {
+    uint32_t row = order[place];
+    if (place == count - 1 || of->lane[row] != of->lane[order[place + 1]]) latest = of->start_ns[row];
+    open[row] = of->end_ns[row] > latest;
+  }
+}
+
+bool msp_sum_up(int64_t count, const msp_spans *of, const uint64_t *key, const uint8_t *counted, uint8_t *open,
+                msp_sums *to) {
+  size_t rows = (size_t)count + 1;
+  uint32_t *order = malloc(rows * sizeof *order), *parent = malloc(rows * sizeof *parent);
+  uint16_t *depth = malloc(rows * sizeof *depth);
+  int64_t *inside = calloc(rows, sizeof *inside);
+  sum_table table = {.sums = to};
+  *to = (msp_sums){0};
+  bool done = order != NULL && parent != NULL && depth != NULL && inside != NULL && grow(&table) &&
+              msp_nest(count, of, order, depth, parent);
+  for (int64_t place = 0; done && place < count; ++place) {
+    uint32_t row = order[place];
+    if (parent[place] == UINT32_MAX || counted[row]) continue;
+    int64_t end = of->end_ns[row], outer = of->end_ns[order[parent[place]]];
+    inside[order[parent[place]]] += (end < outer ? end : outer) - of->start_ns[row];
+  }
+  for (int64_t row = 0; done && row < count; ++row) {
+    msp_sum *sum = sum_of(&table, key[row]);
+    done = sum != NULL;
+    if (!done) break;
+    if (counted[row]) {
+      sum->self_ns -= inside[row];
+    } else {
+      add(sum, of->end_ns[row] - of->start_ns[row], inside[row]);
+    }
+  }
+  if (done) mark_open(count, of, order, open);
+  free(order);
+  free(parent);
+  free(depth);
+  free(inside);
+  free(table.places);
+  return done;
+}
