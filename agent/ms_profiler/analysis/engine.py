@@ -119,7 +119,6 @@ def measured(path: str, chosen: list[int] | None = None, progress: Progress | No
     from ms_profiler.analysis.thinning import thin
 
     if inputs.kind(path) == inputs.Kind.STORE:
-        progress = progress or Progress(path, None)
         return measure(thin(store.read(path, progress), chosen, progress), chosen)
     return measure(foreign.read(path, Ledger(inputs.result(path)).ours), chosen)
 
@@ -135,15 +134,15 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
     measures = measured(path, asked.steps, progress)
     measures.target, measures.asked = target, asked
     if inputs.kind(path) == inputs.Kind.STORE:
-        written = core.write_sections(SECTIONS, measures, pretty=asked.pretty, progress=progress)
+        written = core.write_sections(SECTIONS, measures, progress)
         core.tidy(SECTIONS, measures, written)
         for artefact in ARTEFACTS:
-            core.write(artefact, measures, pretty=asked.pretty)
+            core.write(artefact, measures)
     else:
         ledger = Ledger(target)
-        ledger.write_sections(DERIVED_SECTIONS, measures, pretty=asked.pretty)
+        ledger.write_sections(DERIVED_SECTIONS, measures)
         for artefact in DERIVED:
-            ledger.write(artefact, measures, pretty=asked.pretty)
+            ledger.write(artefact, measures)
     counts = measures.recording.counts
     return Result(target, measures.finding.sentence, counts.describe(), slots=counts.slots)
 

@@ -32,27 +32,25 @@ class Ledger:
         self.ours = frozenset(path for path, digest in digests if digest == _digest(directory, path))
         self._summary = known is not None
 
-    def write(self, writer: core.Writer | core.Database, measures: Measures, *, pretty: bool) -> None:
+    def write(self, writer: core.Writer | core.Database, measures: Measures) -> None:
         """Write one artefact, unless a file of somebody else is in its place; tell the measures which of both.
 
         Args:
             writer: which.
             measures: of the run.
-            pretty: format JSON for people.
         """
-        if self._free(writer, measures) and core.write(writer, measures, pretty=pretty) is not None:
+        if self._free(writer, measures) and core.write(writer, measures) is not None:
             self._note(writer.path(measures), measures)
 
-    def write_sections(self, writers: Sequence[core.SectionWriter], measures: Measures, *, pretty: bool) -> None:
+    def write_sections(self, writers: Sequence[core.SectionWriter], measures: Measures) -> None:
         """Write artefacts section by section, as `write` does one.
 
         Args:
             writers: which.
             measures: of the run.
-            pretty: format JSON for people.
         """
         free = [writer for writer in writers if self._free(writer, measures)]
-        for path in core.write_sections(free, measures, pretty=pretty):
+        for path in core.write_sections(free, measures):
             self._note(os.path.relpath(path, self.directory), measures)
 
     def _free(self, artefact: core.Artefact, measures: Measures) -> bool:

@@ -36,6 +36,7 @@ def thin(
     """
     if recording.again is None:
         return recording
+    progress = progress or Progress(recording.directory, None)
     used = steps.choose(recording)
     within, fine = used.table, float(recording.fine)
     if chosen is not None:
@@ -49,8 +50,7 @@ def thin(
         touching = (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
         thinner.add(batch if chosen is None else batch.filter(touching))
         seen += batch.height
-        if progress is not None:
-            progress.at(Stage.SUMMING, seen)
+        progress.at(Stage.SUMMING, seen)
     coarse = recording.spans.select(_COLUMNS)
     return replace(
         recording,

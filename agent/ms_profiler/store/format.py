@@ -70,6 +70,12 @@ class Category(IntEnum):
     OP = 0x41
 
 
+def category_name(number: int) -> str:
+    """Return what a category is called where people read it; one of a later version is "other"."""
+    known = number in Category.__members__.values()
+    return (Category(number) if known else Category.OTHER).name.lower()
+
+
 class StepSource(IntEnum):
     """Who says where a step ends, best first; the category of a `Kind.STEP` slot.
 

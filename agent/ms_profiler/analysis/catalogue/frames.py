@@ -9,7 +9,7 @@ from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
-from ms_profiler.store.format import Category, Flag, StepSource
+from ms_profiler.store.format import Flag, StepSource, category_name
 
 
 def spans(measures: Measures) -> pl.DataFrame:
@@ -192,10 +192,5 @@ def _step_of(measures: Measures, rows: pl.Series) -> pl.Series:
     return measures.steps.table["number"].gather(rows).alias("step")
 
 
-def _category_name(number: int) -> str:
-    known = number in Category.__members__.values()
-    return (Category(number) if known else Category.OTHER).name.lower()
-
-
-_CATEGORIES: Final = pl.Series([_category_name(number) for number in range(256)])
+_CATEGORIES: Final = pl.Series([category_name(number) for number in range(256)])
 _PARTS: Final = pl.Series([part.name.lower() if part else None for part in Part], dtype=pl.String)

@@ -3,7 +3,7 @@
 The extension takes a sixth to a third of the time. Both do the same, and one test holds them to it.
 """
 
-from ms_profiler.analysis.columns.base import Choice, Columns, Integer, Microseconds, Part, Texts
+from ms_profiler.analysis.columns.base import CHUNK, Choice, Columns, Integer, Microseconds, Part, Texts, distinct
 
 
 def _best() -> Columns:
@@ -19,4 +19,4 @@ def _best() -> Columns:
 #: in use
 COLUMNS: Columns = _best()
 
-__all__ = ["COLUMNS", "Choice", "Columns", "Integer", "Microseconds", "Part", "Texts"]
+__all__ = ["CHUNK", "COLUMNS", "Choice", "Columns", "Integer", "Microseconds", "Part", "Texts", "distinct"]

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from ms_profiler.analysis.columns.track_events import Place, TrackEvents
 
 
+#: rows of text that are made at once
+CHUNK = 100_000
+
+
 class Texts:
     """Texts that rows name by their index."""
 
@@ -36,6 +40,18 @@ class Choice:
 
     texts: Texts
     index: pl.Series
+
+
+def distinct(values: pl.Series, texts: Callable[[pl.Series], Texts] = Texts) -> Choice:
+    """Return a column of texts as a part of a row; each different one is kept once.
+
+    Args:
+        values: texts; null stands for nothing.
+        texts: what to make of the different ones.
+    """
+    different = values.drop_nulls().unique(maintain_order=True)
+    rows = pl.int_range(len(different), dtype=pl.UInt32, eager=True)
+    return texts(different).at(values.replace_strict(different, rows, default=None, return_dtype=pl.UInt32))
 
 
 @dataclass(frozen=True)

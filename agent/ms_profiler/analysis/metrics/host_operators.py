@@ -60,21 +60,6 @@ def _known(spans: pl.DataFrame) -> pl.DataFrame:
     return COLUMNS.calls(threads(spans), spans["start_ns"], spans["end_ns"], spans["category"], spans["name"])
 
 
-def flows(operators: pl.DataFrame) -> pl.DataFrame:
-    """Return both ends of the ties, first all begins: `end` ("s" or "f"), `id`, `process`, `thread`, `start_ns`.
-
-    Args:
-        operators: of `calls`.
-    """
-    operators = operators.filter(pl.col("arg") > 0)
-    pairs = ties(operators)
-    places = operators.select("process", "thread", "start_ns")
-    return pl.concat(
-        places[pairs[side]].with_columns(id=pairs["forward"], end=pl.lit(end))
-        for end, side in (("s", "forward"), ("f", "backward"))
-    )
-
-
 def ties(operators: pl.DataFrame) -> pl.DataFrame:
     """Return which operator each gradient is of, where autograd's numbers are known.
 

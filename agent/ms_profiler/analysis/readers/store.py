@@ -14,6 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from ms_profiler.analysis import liveness, tables
+from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.columns.slots import FORWARDS, SLOTS, Wanted, decoded, names_of
@@ -50,6 +51,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     Raises:
         StoreError: nothing in it can be read.
     """
+    progress = progress or Progress(directory, None)
     counts = ReadCounts()
     info, has_info = _read_run(directory, counts)
     found = [reader.read_process(folder, counts) for folder in layout.process_dirs(directory)]
@@ -63,12 +65,10 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     texts = {"": 0, _LOST_NAME: _LOST_NAME_ROW}
     most = sum(_most_slots(store) for store in stores)
     coarse = most > MOST_SLOTS
-    if progress is not None:
-        progress.of(most)
+    progress.of(most)
     own = Window.of(info)
     parts = [_Process(store, clock, texts, counts, coarse, own).read(info, progress) for store in stores]
-    if progress is not None:
-        progress.of(counts.slots)  # what is in the files, which are made larger than what is in them
+    progress.of(counts.slots)  # what is in the files, which are made larger than what is in them
     recording = tables.Recording(
         directory=directory,
         info=info,
@@ -144,7 +144,7 @@ class _Process:
     _ids: pl.Series = field(default_factory=pl.Series)
     _last: int = 0
 
-    def read(self, info: run_info.RunInfo, progress: Progress | None) -> "_Process":
+    def read(self, info: run_info.RunInfo, progress: Progress) -> "_Process":
         """Fill the tables from the segments."""
         by_kind: dict[str, list[pl.DataFrame]] = {"spans": [], "moments": [], "steps": [], "threads": []}
         seen: list[Any] = [self.store.last_ns, self.store.info.ended_ns]
@@ -154,7 +154,7 @@ class _Process:
         wanted = self._wanted(_ALWAYS, fine=True)
         # a window that cuts steps counts the spans in each
         every = 1 if self.window.start_ns else tables.SAMPLED
-        for batch in slots.batches(self.store, self.counts):
+        for batch in ahead(slots.batches(self.store, self.counts)):
             part = COLUMNS.coarse([segment.piece for segment in batch], wanted, every)
             heads = part.table.filter(pl.col("kind") == Kind.THREAD)
             events = self.window.cut(self._usable(part.table, heads.height))
@@ -174,8 +174,7 @@ class _Process:
             by_kind["moments"].append(events.filter(pl.col("kind").is_in([Kind.INSTANT, Kind.COUNTER])))
             by_kind["steps"].append(events.filter(pl.col("kind") == Kind.STEP))
             by_kind["threads"].append(heads)
-            if progress is not None:
-                progress.at(Stage.READING, self.counts.slots)
+            progress.at(Stage.READING, self.counts.slots)
         times = [self.window.clamp(int(moment)) for moment in seen if moment]
         self._last = max(times, default=0)
         first_ns, last_ns = self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last)

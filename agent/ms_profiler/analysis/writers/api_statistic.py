@@ -36,7 +36,7 @@ def applies(measures: Measures) -> bool:
     return not (measures.sums if device is None else device.calls).is_empty()
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     sums = _sums(measures)
     table = sums.select(

@@ -46,9 +46,9 @@ def applies(measures: Measures) -> bool:
     return not measures.calls.is_empty() and (device is None or not transfers.known(device.transfers).is_empty())
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the file."""
-    stream.write(json.dumps(content(measures), indent=4 if pretty else None).encode() + b"\n")
+    stream.write(json.dumps(content(measures), indent=4 if measures.asked.pretty else None).encode() + b"\n")
 
 
 def content(measures: Measures) -> dict[str, Any]:

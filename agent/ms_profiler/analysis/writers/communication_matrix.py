@@ -32,9 +32,9 @@ def applies(measures: Measures) -> bool:
     return communication.applies(measures)
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the file."""
-    stream.write(json.dumps(content(measures), indent=4 if pretty else None).encode() + b"\n")
+    stream.write(json.dumps(content(measures), indent=4 if measures.asked.pretty else None).encode() + b"\n")
 
 
 def content(measures: Measures) -> dict[str, Any]:

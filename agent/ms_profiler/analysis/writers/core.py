@@ -1,7 +1,6 @@
 """What every writer shares: opening, atomic finish and clean-up."""
 
 import gzip
-import itertools
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import BinaryIO, Final, Protocol, cast, runtime_checkable
 from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.progress import Progress, Stage
-from ms_profiler.analysis.sections import Section
+from ms_profiler.analysis.sections import COUNT, Section
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 
@@ -36,7 +35,7 @@ class Artefact(Protocol):
 class Writer(Artefact, Protocol):
     """One file, written in one go."""
 
-    def write(self, measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+    def write(self, measures: Measures, stream: BinaryIO) -> None:
         """Write all of it; the same measures give the same bytes."""
 
 
@@ -46,7 +45,7 @@ class SectionWriter(Artefact, Protocol):
     def part(self, measures: Measures, number: int) -> str:
         """Return where a section goes; the first one goes to `path`."""
 
-    def write(self, measures: Measures, section: Section, stream: BinaryIO, *, pretty: bool) -> None:
+    def write(self, measures: Measures, section: Section, stream: BinaryIO) -> None:
         """Write a section; the same measures give the same bytes."""
 
 
@@ -58,13 +57,12 @@ class Database(Artefact, Protocol):
         """Make all tables, inside one transaction; the same measures give the same bytes."""
 
 
-def write(writer: Writer | Database, measures: Measures, *, pretty: bool = False) -> str | None:
+def write(writer: Writer | Database, measures: Measures) -> str | None:
     """Write one artefact, or remove an older one that no longer applies, and return its path if there is one.
 
     Args:
         writer: which.
         measures: of the run.
-        pretty: format JSON for people.
 
     Raises:
         MsProfilerError: it cannot be written.
@@ -79,13 +77,11 @@ def write(writer: Writer | Database, measures: Measures, *, pretty: bool = False
                 writer.fill(measures, connection)
         else:
             with replaced(path) as stream:
-                writer.write(measures, stream, pretty=pretty)
+                writer.write(measures, stream)
     return path
 
 
-def write_sections(
-    writers: Sequence[SectionWriter], measures: Measures, *, pretty: bool = False, progress: Progress | None = None
-) -> list[str]:
+def write_sections(writers: Sequence[SectionWriter], measures: Measures, progress: Progress | None = None) -> list[str]:
     """Write artefacts section by section, and return the paths of their files.
 
     Each section is read once, for all of them, and their files take their places together.
@@ -93,13 +89,13 @@ def write_sections(
     Args:
         writers: which.
         measures: of the run.
-        pretty: format JSON for people.
         progress: told after each section.
 
     Raises:
         MsProfilerError: one cannot be written.
         StoreError: a symbolic link is in the way.
     """
+    progress = progress or Progress(measures.target, None)
     wanted = []
     for writer in writers:
         path = os.path.join(measures.target, writer.path(measures))
@@ -115,14 +111,13 @@ def write_sections(
                 if path not in streams:
                     stream = files.enter_context(replaced(path))
                     streams[path] = files.enter_context(_packing(stream)) if path.endswith(PACKED) else stream
-                writer.write(measures, section, streams[path], pretty=pretty)
+                writer.write(measures, section, streams[path])
 
         for section in ahead(measures.sections()):
             measures.section_count = section.number + 1
             for done in [threads.submit(add, writer, section) for writer in wanted]:
                 done.result()
-            if progress is not None:
-                progress.at(Stage.WRITING, section.before + section.spans.height)
+            progress.at(Stage.WRITING, section.before + section.spans.height)
     return sorted(streams)
 
 
@@ -134,17 +129,12 @@ def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence
         measures: of the run.
         written: paths that are to stay.
     """
-    for writer in writers:
-        for number in itertools.count():
-            path = os.path.join(measures.target, writer.part(measures, number)).removesuffix(PACKED)
-            left = [form for form in (path, path + PACKED) if form not in written and os.path.lexists(form)]
-            for form in left:
-                with _telling(form):
-                    os.unlink(form)
-            if number and not left and path not in written and path + PACKED not in written:
-                break
-            if writer.part(measures, number + 1) == writer.part(measures, number):
-                break
+    parts = {writer.part(measures, number).removesuffix(PACKED) for writer in writers for number in range(COUNT)}
+    paths = [os.path.join(measures.target, part + form) for part in parts for form in ("", PACKED)]
+    for path in paths:
+        if path not in written and os.path.lexists(path):
+            with _telling(path):
+                os.unlink(path)
 
 
 def _ready(artefact: Artefact, measures: Measures, path: str) -> bool:

@@ -8,8 +8,6 @@ import polars as pl
 from ms_profiler.analysis.columns import COLUMNS, Choice, Part, Texts
 from ms_profiler.analysis.writers import numbers
 
-#: rows built at once
-CHUNK = 100_000
 #: what has to stand in quotes
 _SPECIAL = frozenset(',"\r\n')
 

@@ -25,7 +25,7 @@ def applies(measures: Measures) -> bool:
     return not measures.waits.is_empty()
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     average = (pl.col("total_ns") / pl.col("count") / 1000).round(3)
     measures.waits.select(

@@ -70,6 +70,13 @@ class Drawing:
             target=self._rows(operators, pairs["backward"]),
         )
 
+    @property
+    def tie_ends(self) -> pl.DataFrame:
+        """Return both ends of `ties`, first all begins: `end` ("s" or "f"), `id`, `process`, `thread`, `start_ns`."""
+        spans, ties = self.spans.select("process", "thread", "start_ns"), self.ties
+        sides = (("s", "source"), ("f", "target"))
+        return pl.concat(spans[ties[side]].with_columns(ties["id"], end=pl.lit(end)) for end, side in sides)
+
     @cached_property
     def launched(self) -> pl.DataFrame:
         """Return the kernels that flows lead to: `id`, `launch` as in `tables.KERNELS`, and `target`, their row."""

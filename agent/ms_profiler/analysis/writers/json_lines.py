@@ -7,10 +7,8 @@ from typing import Any, BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns import COLUMNS, Choice, Part, Texts
+from ms_profiler.analysis.columns import COLUMNS, Part, Texts
 
-#: rows built at once
-CHUNK: Final = 100_000
 _END: Final = ",\n"
 
 
@@ -69,13 +67,6 @@ def text_of(event: Any) -> str:
 def quoted(texts: pl.Series) -> Texts:
     """Return texts as JSON."""
     return Texts(None if text is None else text_of(text) for text in texts)
-
-
-def distinct(texts: pl.Series) -> Choice:
-    """Return a column of texts as JSON; each different one is formatted once."""
-    different = texts.drop_nulls().unique()
-    rows = pl.int_range(len(different), dtype=pl.UInt32, eager=True)
-    return quoted(different).at(texts.replace_strict(different, rows, default=None, return_dtype=pl.UInt32))
 
 
 def _pretty(piece: bytes) -> bytes:

@@ -15,14 +15,14 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns import Integer, Microseconds, Part, Texts
+from ms_profiler.analysis.columns import CHUNK, Integer, Microseconds, Part, Texts
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers import csv_lines, numbers
-from ms_profiler.analysis.writers.csv_lines import CHUNK, Cells
+from ms_profiler.analysis.writers.csv_lines import Cells
 from ms_profiler.store import layout
 
 #: by `Bound`
@@ -49,7 +49,7 @@ def part(measures: Measures, number: int) -> str:
     return path(measures)
 
 
-def write(measures: Measures, section: Section, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
     """Write the rows of a section."""
     header = section.first
     for count, columns in _rows(measures, section):

@@ -15,12 +15,12 @@ from typing import Any, BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns import Integer, Microseconds, Part, Texts
+from ms_profiler.analysis.columns import CHUNK, Integer, Microseconds, Part, Texts, distinct
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import host_operators
 from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers import json_lines
-from ms_profiler.analysis.writers.json_lines import CHUNK, Lines, lines
+from ms_profiler.analysis.writers.drawing import Drawing
+from ms_profiler.analysis.writers.json_lines import Lines, lines
 from ms_profiler.analysis.writers.lanes import CALLS, NATIVE_TID
 from ms_profiler.store import layout
 
@@ -45,7 +45,7 @@ def part(measures: Measures, number: int) -> str:
     return path(measures)
 
 
-def write(measures: Measures, section: Section, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
     """Write the events of a section, a line an event."""
     rows = _Rows(measures, section)
     info = measures.recording.info
@@ -62,7 +62,7 @@ def write(measures: Measures, section: Section, stream: BinaryIO, *, pretty: boo
             "baseTimeNanoseconds": rows.base_ns,
         }
         stream.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [\n')
-    json_lines.write(events, first if section.last else None, stream, pretty=pretty)
+    json_lines.write(events, first if section.last else None, stream, pretty=measures.asked.pretty)
     if section.last:
         stream.write(b"]}\n")
 
@@ -176,11 +176,11 @@ class _Rows:
 
     def _ties(self) -> Lines:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
-        flows = self._placed(host_operators.flows(self.section.operators))
+        flows = self._placed(Drawing(self.measures, self.section).tie_ends)
         return lines(
             flows.height,
             '{"ph":',
-            json_lines.distinct(flows["end"]),
+            distinct(flows["end"], json_lines.quoted),
             ',"name":"fwdbwd","cat":"fwdbwd","bp":"e","id":',
             Integer(flows["id"]),
             *self._at(flows),

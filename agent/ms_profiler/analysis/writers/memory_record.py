@@ -29,7 +29,7 @@ def applies(measures: Measures) -> bool:
     return not (measures.memory if device is None else device.memory).is_empty()
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     device = measures.recording.device
     held = measures.memory.with_columns(component=pl.lit(COMPONENT)) if device is None else device.memory

@@ -22,7 +22,7 @@ def applies(measures: Measures) -> bool:
     return measures.recording.has_info
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the file."""
     info = measures.recording.info
     content = {

@@ -29,7 +29,7 @@ def applies(measures: Measures) -> bool:
     return not measures.host_operators.is_empty()
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     kernels = measures.stream.decides
     own = pl.col("self_ns")

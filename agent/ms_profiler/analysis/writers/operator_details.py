@@ -31,7 +31,7 @@ def applies(measures: Measures) -> bool:
     return not measures.host_operators.is_empty() or bool(measures.stream.table["shapes"].is_not_null().any())
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     if not measures.host_operators.is_empty():
         _write_operators(measures, stream)

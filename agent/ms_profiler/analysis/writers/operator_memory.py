@@ -28,7 +28,7 @@ def applies(measures: Measures) -> bool:
     return device is not None and not device.allocations.is_empty()
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     device = measures.recording.device
     assert device is not None

@@ -28,7 +28,7 @@ def applies(measures: Measures) -> bool:
     return device is not None and device.unmarked and not measures.states.is_empty()
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the lanes."""
     table = overlap.lanes(measures.states)
     rows = table.select(
@@ -53,4 +53,4 @@ def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
             for lane, start, length in rows.iter_rows()
         ),
     ]
-    stream.write(json.dumps(events, indent=4 if pretty else None).encode() + b"\n")
+    stream.write(json.dumps(events, indent=4 if measures.asked.pretty else None).encode() + b"\n")

@@ -29,7 +29,7 @@ class ParquetTable:
         """Tell whether it was asked for and has rows."""
         return FORM in measures.forms and not self.table.of(measures).is_empty()
 
-    def write(self, measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+    def write(self, measures: Measures, stream: BinaryIO) -> None:
         """Write the table."""
         self.table.of(measures).write_parquet(stream)
 

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns import COLUMNS, Choice, Integer, Texts
+from ms_profiler.analysis.columns import COLUMNS, Choice, Integer, Texts, distinct
 from ms_profiler.analysis.columns.track_events import FLOWS, Argument, EventKind, Place, TrackEvents, Truth
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals
@@ -28,7 +28,7 @@ from ms_profiler.analysis.writers.drawing import Drawing
 from ms_profiler.analysis.writers.lanes import COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS
 from ms_profiler.analysis.writers.tracks import CROSSING, SEQUENCE, Tracks
 from ms_profiler.store import layout
-from ms_profiler.store.format import Category, Flag
+from ms_profiler.store.format import Flag, category_name
 
 _NO_FLOWS: Final = pl.DataFrame(schema=FLOWS).rename({"event": "row"})
 
@@ -48,7 +48,7 @@ def part(measures: Measures, number: int) -> str:
     return path(measures)
 
 
-def write(measures: Measures, section: Section, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
     """Write the events of a section; what describes their tracks goes before the first one."""
     events = _Events(Drawing(measures, section))
     whole = section.first and section.last
@@ -167,7 +167,7 @@ class _Events:
         table = self.drawing.scopes
         # the lanes of the depths follow each other
         first = self.tracks.place(SCOPES, 0) if table.height else 0
-        return _slices(table["depth"] + first, table, _distinct(table["scope"]), _named("scope", table))
+        return _slices(table["depth"] + first, table, distinct(table["scope"]), _named("scope", table))
 
     def _communication(self) -> TrackEvents:
         table, groups = self.drawing.communication, self.drawing.lanes.groups
@@ -175,7 +175,7 @@ class _Events:
         return _slices(
             table["group"].replace_strict(groups, places, return_dtype=pl.UInt32),
             table,
-            _distinct(table["name"]),
+            distinct(table["name"]),
             _named("exchange", table),
             {"bytes": Integer(table["bytes"])},
         )
@@ -247,22 +247,11 @@ def _each(texts: Texts) -> Choice:
     return texts.at(pl.int_range(len(texts.series), dtype=pl.UInt32, eager=True))
 
 
-def _distinct(column: pl.Series) -> Choice:
-    different = column.unique(maintain_order=True)
-    rows = pl.int_range(len(different), dtype=pl.UInt32, eager=True)
-    return Texts(different).at(column.replace_strict(different, rows, return_dtype=pl.UInt32))
-
-
 def _told(texts: Texts, row: pl.Series) -> Choice:
     """Return texts as an argument; an event does not have it where there is no text."""
     return texts.at(pl.select(pl.when(texts.series.is_not_null().gather(row)).then(row)).to_series())
 
 
-def _category_of(number: int) -> str:
-    known = number in Category.__members__.values()
-    return (Category(number) if known else Category.OTHER).name.lower()
-
-
-_CATEGORIES: Final = Texts(_category_of(number) for number in range(256))
+_CATEGORIES: Final = Texts(category_name(number) for number in range(256))
 _BOUNDS: Final = Texts("by order" if bound == Bound.ORDER else None for bound in sorted(Bound))
 _PARTS: Final = Texts(part.name.lower() if part else None for part in Part)

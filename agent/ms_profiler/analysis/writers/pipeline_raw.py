@@ -39,7 +39,7 @@ def applies(measures: Measures) -> bool:
     return bool(measures.pipelines)
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table, from the root on, level by level; what is not known is empty."""
     pipeline = measures.pipelines[0]
     text = io.StringIO(newline="")

@@ -40,11 +40,13 @@ class Form:
         """Tell whether any pipeline could be read."""
         return bool(measures.pipelines)
 
-    def write(self, measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+    def write(self, measures: Measures, stream: BinaryIO) -> None:
         """Write it: an object, or a line a key, the key first."""
         content = summarise(measures.pipelines[0])
         if self.suffix == "json":
-            stream.write(json.dumps(content, indent=4 if pretty else None, ensure_ascii=False).encode() + b"\n")
+            stream.write(
+                json.dumps(content, indent=4 if measures.asked.pretty else None, ensure_ascii=False).encode() + b"\n"
+            )
             return
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows([key, *values] for key, values in content.items())

@@ -24,7 +24,7 @@ def applies(measures: Measures) -> bool:
     return True
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the file, and remove one under another rank: the framework may have given it out since."""
     directory, info = measures.target, measures.recording.info
     for name in os.listdir(directory):

@@ -37,7 +37,7 @@ def applies(measures: Measures) -> bool:
     return not measures.stream.times.is_empty() and (device is None or not device.tasks.is_empty())
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     table(measures).write_csv(stream, quote_style="never")
 

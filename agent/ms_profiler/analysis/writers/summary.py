@@ -34,9 +34,9 @@ def applies(measures: Measures) -> bool:
     return True
 
 
-def write(measures: Measures, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the summary."""
-    stream.write(json.dumps(summary(measures), indent=4 if pretty else 1).encode() + b"\n")
+    stream.write(json.dumps(summary(measures), indent=4 if measures.asked.pretty else 1).encode() + b"\n")
 
 
 def summary(measures: Measures) -> dict[str, Any]:

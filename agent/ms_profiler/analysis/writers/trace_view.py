@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns import COLUMNS, Choice, Integer, Microseconds, Texts
+from ms_profiler.analysis.columns import CHUNK, COLUMNS, Choice, Integer, Microseconds, Texts, distinct
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.binding import Bound
@@ -26,10 +26,10 @@ from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.core import PACKED
 from ms_profiler.analysis.writers.drawing import Drawing
-from ms_profiler.analysis.writers.json_lines import CHUNK, Lines, lines
+from ms_profiler.analysis.writers.json_lines import Lines, lines
 from ms_profiler.analysis.writers.lanes import CALLS, COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS
 from ms_profiler.store import layout
-from ms_profiler.store.format import Category, Flag
+from ms_profiler.store.format import Flag, category_name
 
 _THREAD: Final = ["process", "thread"]
 _LANE: Final = ["process", "lane"]
@@ -53,12 +53,12 @@ def part(measures: Measures, number: int) -> str:
     return os.path.join(layout.OUTPUT, name + PACKED * measures.asked.packed)
 
 
-def write(measures: Measures, section: Section, stream: BinaryIO, *, pretty: bool) -> None:
+def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
     """Write a section, a line an event: the first one has everything but operators and modules of the others."""
     rows = _Rows(measures, section)
     first, *others = rows.drawing.lanes.metadata()
     stream.write(b"[\n")
-    json_lines.write(chain([json_lines.texts(others)], rows.all()), first, stream, pretty=pretty)
+    json_lines.write(chain([json_lines.texts(others)], rows.all()), first, stream, pretty=measures.asked.pretty)
     stream.write(b"]\n")
 
 
@@ -114,15 +114,11 @@ class _Rows:
 
     def _ties(self) -> Lines:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
-        spans, ties = self.drawing.spans.select("process", "thread", "start_ns"), self.drawing.ties
-        flows = pl.concat(
-            spans[ties[side]].with_columns(ties["id"], end=pl.lit(end))
-            for end, side in (("s", "source"), ("f", "target"))
-        )
+        flows = self.drawing.tie_ends
         return lines(
             flows.height,
             '{"ph":',
-            json_lines.distinct(flows["end"]),
+            distinct(flows["end"], json_lines.quoted),
             ',"name":"fwdbwd","cat":"fwdbwd","bp":"e","id":',
             Integer(flows["id"]),
             self.places.of(flows),
@@ -171,7 +167,7 @@ class _Rows:
             self.places.of(counters),
             Microseconds(counters["time_ns"]),
             '","args":{"value":',
-            json_lines.distinct(counters["value"]),
+            distinct(counters["value"], json_lines.quoted),
             "}}",
         )
 
@@ -227,7 +223,7 @@ class _Rows:
         return lines(
             table.height,
             '{"ph":"X","name":',
-            json_lines.distinct(table["scope"]),
+            distinct(table["scope"], json_lines.quoted),
             f',"pid":{SCOPES},"tid":',
             Integer(table["depth"]),
             ',"ts":"',
@@ -247,7 +243,7 @@ class _Rows:
         return lines(
             table.height,
             '{"ph":"X","name":',
-            json_lines.distinct(table["name"]),
+            distinct(table["name"], json_lines.quoted),
             Texts(groups.values()).at(rows),
             Microseconds(table["start_ns"]),
             '","dur":"',
@@ -278,9 +274,7 @@ def _argument(name: str, texts: pl.Series) -> Texts:
 
 
 def _category_text(number: int) -> str:
-    known = number in Category.__members__.values()
-    name = Category(number).name.lower() if known else Category.OTHER.name.lower()
-    return f'","cat":"{"cpu_op" if number in CALLS else ""}","args":{{"category":"{name}"'
+    return f'","cat":"{"cpu_op" if number in CALLS else ""}","args":{{"category":"{category_name(number)}"'
 
 
 _CATEGORIES: Final = Texts(_category_text(number) for number in range(256))
