@@ -1,8 +1,12 @@
 import gzip
 import json
+import pathlib
+import subprocess
+import sys
 
 import polars as pl
 import pytest
+from conftest import environment
 from ms_profiler.analysis import engine, sections, thinning
 from ms_profiler.analysis.readers import slots
 from ms_profiler.analysis.readers import store as readers_store
@@ -172,3 +176,30 @@ def test_packed_timelines_are_the_same_and_take_the_place_of_the_others(tmp_path
     assert all(name.endswith(".gz") for name in packed)
     assert files_of(path)[0] == plain
     assert not list(folder_of(path).glob("*.gz"))
+
+
+ANALYSIS = """
+import sys
+{}
+from ms_profiler.analysis import engine, sections, thinning
+from ms_profiler.analysis.columns import COLUMNS
+from ms_profiler.analysis.readers import slots
+from ms_profiler.analysis.readers import store
+store.MOST_SLOTS, slots.BATCH, thinning.kept_steps.__defaults__, sections.MOST = {}
+engine.analyse([sys.argv[1]], forms=["kineto", "parquet"])
+print(COLUMNS.kind)
+"""
+
+
+@pytest.mark.parametrize("limits", [(100, 3200, (600,), 500), (10**9, 3200, (600,), 500)], ids=["sections", "whole"])
+@pytest.mark.parametrize("build", [nested, operators])
+def test_without_the_extension_every_file_is_the_same(tmp_path, build, limits):
+    path, found = build(tmp_path).write(), {}
+    for without, kind in (("", "native"), ("sys.modules['ms_profiler._columns'] = None", "plain")):
+        command = [sys.executable, "-c", ANALYSIS.format(without, limits), str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
+        assert done.stdout.split() == [kind]
+        files = (file for file in pathlib.Path(path).rglob("*") if file.is_file())
+        found[kind] = {str(file): file.read_bytes() for file in files}
+    assert found["native"] == found["plain"]
+    assert sum(name.endswith("json") for name in found["plain"]) > 5

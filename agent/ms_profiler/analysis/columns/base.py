@@ -31,7 +31,8 @@ class Texts:
 
     def at(self, index: pl.Series) -> "Choice":
         """Return the part of a row that is one of them."""
-        return Choice(self, index)
+        # where nothing was replaced by its row Polars leaves the type that it had
+        return Choice(self, index.cast(pl.UInt32))
 
 
 @dataclass(frozen=True)

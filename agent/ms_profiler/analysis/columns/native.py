@@ -113,8 +113,8 @@ class NativeColumns:
                 _column(events.start_ns),
                 None if events.end_ns is None else _column(events.end_ns),
                 None if events.value is None else _column(events.value),
-                None if events.name is None else _column(events.name.index.cast(pl.UInt32)),
-                None if events.category is None else _column(events.category.index.cast(pl.UInt32)),
+                None if events.name is None else _column(events.name.index),
+                None if events.category is None else _column(events.category.index),
             ),
             [(name.encode(), *_argument(events, part)) for name, part in events.arguments.items()],
             (_column(flows["event"]), _column(flows["id"]), _column(flows["ends"].cast(pl.UInt8))),
@@ -124,7 +124,7 @@ class NativeColumns:
 def _argument(events: TrackEvents, part: Argument) -> tuple[int | bool | None, object]:
     """Return what an argument is, and its column."""
     if isinstance(part, Choice):
-        return events.table_of(part), _column(part.index.cast(pl.UInt32))
+        return events.table_of(part), _column(part.index)
     if isinstance(part, Integer):
         return None, _column(part.values.cast(pl.Int64))
     return True, _column(part.values.cast(pl.UInt8))
@@ -147,5 +147,5 @@ def _part(part: Part) -> object:
     if isinstance(part, str):
         return part.encode()
     if isinstance(part, Choice):
-        return part.texts.list, _column(part.index.cast(pl.UInt32))
+        return part.texts.list, _column(part.index)
     return None if isinstance(part, Integer) else True, _column(part.values.cast(pl.Int64))
