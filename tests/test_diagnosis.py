@@ -27,6 +27,26 @@ def test_a_graph_is_its_kernels_and_what_launches_them(tmp_path):
     assert found["advice"] == []
 
 
+def test_a_backward_pass_waits_for_the_kernels_that_it_launches_unseen(tmp_path):
+    """Of 10 ms the host queues kernels for 1 ms, and backward blocks until those of both passes have run."""
+    store = StoreBuilder(tmp_path, framework={"name": "mindspore", "mode": "pynative", "device": "CPU"})
+    process = store.process()
+    thread = process.thread()
+    ran = []
+    for number in range(5):
+        start = number * 10 * MS
+        thread.span("forward", Category.FORWARD, start, start + MS)
+        thread.span("backward", Category.BACKWARD, start + MS, start + 9 * MS)
+        thread.step(number, start, start + 10 * MS)
+        for name, begin, length in (("Conv2D", 500_000, 3_500_000), ("Conv2DBackpropInput", 5 * MS, 4 * MS)):
+            ran.append((f"Default/{name}-op0", start + begin, length, ""))
+    thread.window(0, 0, 51 * MS, ran)
+    process.anchor(60 * MS)
+    path = summary(store)["critical_path"]["shares"]
+    assert path["computing"] == pytest.approx(0.75, abs=0.01)
+    assert path["launch"] == pytest.approx(0.1, abs=0.01)
+
+
 def test_without_kernels_phases_tell_what_computed(tmp_path):
     found = summary(training(tmp_path))
     # steady steps: 3 ms data, 6.5 ms in phases that compute, 0.5 ms of anything else

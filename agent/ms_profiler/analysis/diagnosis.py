@@ -223,9 +223,12 @@ def _tasks(recording: tables.Recording, kernels: pl.DataFrame, spans: pl.DataFra
 def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: pl.DataFrame) -> pl.DataFrame:
     """Return when the host waited for kernels: in reads, graphs that run to their end, exchanges; not what compiles.
 
-    Where another tool recorded the calls of a driver, in those that wait for its device.
+    So it does in a backward pass whose kernels are launched where nobody sees it: what is between two of them there is
+    their launch. Where another tool recorded the calls of a driver, the host waits in those that wait for its device.
     """
     waiting = [int(category) for category in (Category.SYNC, Category.GRAPH, Category.COMMUNICATION)]
+    if recording.device is None:
+        waiting.append(int(Category.BACKWARD))
     own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
     found = [own.filter(pl.col("category").is_in(waiting)).select(intervals.BOUNDS)]
     if recording.device is not None:
