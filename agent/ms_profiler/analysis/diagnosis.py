@@ -259,12 +259,30 @@ def _growth(
 def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
     """Return what the job held, without what MindSpore's recorder of kernels keeps until it is emptied."""
     own = recording.counters.filter(pl.col("process") == steps.process)
-    own = own.filter(recording.names.gather(own["name"]) == HELD).sort("time_ns")
-    since = [0] * own.height
-    starts = kernels["start_ns"].sort()
-    for window in recording.windows if not starts.is_empty() else ():
-        for place, time in enumerate(own["time_ns"]):
-            if window.process == steps.process and window.start_ns <= time < window.end_ns:
-                since[place] = starts.search_sorted(time) - starts.search_sorted(window.start_ns)
-    recorder = pl.Series("since", since, dtype=pl.Int64) * HELD_PER_KERNEL
-    return own.select("time_ns", (pl.col("value").cast(pl.Int64) - recorder).alias("held"))
+    own = own.filter(recording.names.gather(own["name"]) == HELD).sort("time_ns").select("time_ns", "value")
+    windows = [window for window in recording.windows if window.process == steps.process]
+    kept = kernels_since(own["time_ns"], windows, kernels["start_ns"].sort()) * HELD_PER_KERNEL
+    return own.select("time_ns", (pl.col("value").cast(pl.Int64) - kept).alias("held"))
+
+
+def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
+    """Return for each time how many kernels have begun since the window around it did, as Int64; 0 outside of all.
+
+    Args:
+        times: Int64, in order.
+        windows: of one process, by start; where two overlap the later one holds.
+        starts: of kernels, Int64, in order.
+    """
+    begins = pl.Series([window.start_ns for window in windows], dtype=pl.Int64)
+    ends = pl.Series([window.end_ns for window in windows], dtype=pl.Int64)
+    places = zip(
+        times.search_sorted(begins, side="left"),
+        times.search_sorted(ends, side="left"),
+        starts.search_sorted(begins, side="left"),
+        strict=True,
+    )
+    before: list[int | None] = [None] * len(times)
+    for first, last, count in places:
+        before[first:last] = [count] * (last - first)
+    began = starts.search_sorted(times, side="left").cast(pl.Int64)
+    return (began - pl.Series(before, dtype=pl.Int64)).fill_null(0)
