@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import Target, loaded
-from ms_profiler.job.samplers import resident
+from ms_profiler.job.pace import Pace
+from ms_profiler.job.samplers.statm import Statm
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Kind
@@ -26,7 +27,7 @@ OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
 TYPES = "cpu_op_type_info_"
 #: bytes that the process may hold more than at the start of a window
 MOST_HELD = 128 << 20
-#: ns between two looks at that, about, of which one takes 15 us; and steps at most
+#: ns between two looks at that, about, and steps at most
 LOOK_NS, LOOK_STEPS = 5_000_000, 64
 #: Steps of the first window: how many kernels a step has is not known before.
 FIRST_STEPS = 1
@@ -50,8 +51,8 @@ class KernelStream:
         self._steps = FIRST_STEPS  # a window
         self._began = 0  # number of steps before the window
         self._held = 0  # bytes, at the start of the window
-        self._looked = 0  # time of the last look at that
-        self._interval = 1  # steps between two looks
+        self._statm = Statm()
+        self._pace = Pace(LOOK_NS, most=LOOK_STEPS, slack=4)  # of looks at that
         self._bytes = 0
         self._memory = ""  # the newest file of what the allocator held
 
@@ -75,7 +76,7 @@ class KernelStream:
         if session.asks("profile_memory"):
             self._recorder.enable_profile_memory()
         self._running = folder
-        self._held = resident.held()
+        self._held = self._holds()
         self._began = session.steps.count
         session.steps.due = 0  # what was looked at seldom, while nothing ran, has an end now
 
@@ -87,6 +88,7 @@ class KernelStream:
         begun = recorder.now()
         self._wait()
         self._recorder.stop()
+        self._statm.close()
         folder, self._running = self._running, ""
         kernels = self._take(folder)
         recorder.record(*self._mark("kernel window end"))
@@ -106,7 +108,7 @@ class KernelStream:
         if scheduled:
             return count + 1, was != self._running
         # what may not start between steps is started by what lets it: a recording that begins, a profiler that ends
-        next_look = min(self._began + self._steps, count + self._interval)
+        next_look = min(self._began + self._steps, count + self._pace.steps)
         return (next_look if self._running else NEVER), was != self._running
 
     def _crowded(self) -> bool:
@@ -114,13 +116,17 @@ class KernelStream:
         if not self._running:
             return False
         now = self.session.recorder.now()
-        if now - self._looked < LOOK_NS:
-            self._interval = min(self._interval * 2, LOOK_STEPS)
+        if not self._pace.adapt(now):
             return False
-        if now - self._looked > 4 * LOOK_NS:
-            self._interval = max(self._interval // 2, 1)
-        self._looked = now
-        return resident.held() - self._held > MOST_HELD
+        self._pace.last = now
+        return self._holds() - self._held > MOST_HELD
+
+    def _holds(self) -> int:
+        """Return the bytes that the process holds, 0 where the system does not tell."""
+        try:
+            return self._statm.held()
+        except OSError:
+            return 0
 
     def yield_to(
         self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
