@@ -19,13 +19,10 @@ from ms_profiler.analysis.metrics import (
 )
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import HELD, KERNEL_WINDOW_MOST
 
-#: name of the counter of what the process holds, bytes
-HELD = "host memory"
 #: bytes that MindSpore's recorder keeps of each kernel until it is emptied; they are the profiler's, not the job's
 HELD_PER_KERNEL = 470
-#: bytes that it keeps of the inputs of steps in pynative mode, at most: then it is emptied
-RECORDER_MOST = 128 << 20
 #: the first step fills caches, queues and pools: it is no steady one where there are at least so many others
 WARMED = 2
 #: part of an operator's calls that are long from which it is the operator that takes so long
@@ -253,7 +250,7 @@ def _growth(
     """Return what each step adds to memory, where it is more than MindSpore's recorder may keep of their inputs."""
     found = growth.growth(_held(recording, steps, kernels), steps, compiled)
     keeps = recording.info.framework.get("mode") == "pynative" and bool(recording.windows)
-    return None if found is not None and keeps and found.total <= RECORDER_MOST else found
+    return None if found is not None and keeps and found.total <= KERNEL_WINDOW_MOST else found
 
 
 def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:

@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Final
 
 from ms_profiler.job.pace import Pace
 from ms_profiler.job.samplers import statm
+from ms_profiler.store.names import HELD
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
-#: name of the counter, bytes
-HELD: Final = "host memory"
 #: ns between two looks, or more
 PAUSE: Final = 5_000_000
 

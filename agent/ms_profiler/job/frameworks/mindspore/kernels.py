@@ -2,9 +2,9 @@
 
 The recorder keeps 470 bytes a kernel in memory until it is stopped, and in pynative mode the inputs of steps besides:
 twice the batch of each step in a convolutional net, 32 MB in 40 steps. So it is stopped and started again every
-`op_flush` kernels, and when the process holds `MOST_HELD` more than at the start of the window: between two steps, on
-the stepping thread, after everything queued has run. Stopped on another thread it loses records, and once ended the
-job. Each time it writes a few files, which stay in the store as they are.
+`op_flush` kernels, and when the process holds `KERNEL_WINDOW_MOST` more than at the start of the window: between two
+steps, on the stepping thread, after everything queued has run. Stopped on another thread it loses records, and once
+ended the job. Each time it writes a few files, which stay in the store as they are.
 """
 
 import os
@@ -18,6 +18,7 @@ from ms_profiler.job.samplers.statm import Statm
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Kind
+from ms_profiler.store.names import KERNEL_DRAIN, KERNEL_WINDOW, KERNEL_WINDOW_END, KERNEL_WINDOW_MOST
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
 #: begin of the name of the file with a line for each type of kernels, its second column how many ran; the rank follows
 TYPES = "cpu_op_type_info_"
-#: bytes that the process may hold more than at the start of a window
-MOST_HELD = 128 << 20
-#: ns between two looks at that, about, and steps at most
+#: ns between two looks at what the process holds, about, and steps at most
 LOOK_NS, LOOK_STEPS = 5_000_000, 64
 #: Steps of the first window: how many kernels a step has is not known before.
 FIRST_STEPS = 1
@@ -69,7 +68,7 @@ class KernelStream:
         folder = layout.window_dir(self._folder, self._windows)
         os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
         os.mkdir(folder, layout.DIRECTORY_MODE)
-        session.recorder.record(*self._mark("kernel window"))
+        session.recorder.record(*self._mark(KERNEL_WINDOW))
         self._recorder.init(folder)
         self._recorder.step_profiling_enable(True)
         self._recorder.enable_op_time()
@@ -91,8 +90,8 @@ class KernelStream:
         self._statm.close()
         folder, self._running = self._running, ""
         kernels = self._take(folder)
-        recorder.record(*self._mark("kernel window end"))
-        name = recorder.intern("kernel drain")
+        recorder.record(*self._mark(KERNEL_WINDOW_END))
+        name = recorder.intern(KERNEL_DRAIN)
         recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), kernels)
         self._windows += 1
 
@@ -119,7 +118,7 @@ class KernelStream:
         if not self._pace.adapt(now):
             return False
         self._pace.last = now
-        return self._holds() - self._held > MOST_HELD
+        return self._holds() - self._held > KERNEL_WINDOW_MOST
 
     def _holds(self) -> int:
         """Return the bytes that the process holds, 0 where the system does not tell."""
