@@ -75,6 +75,16 @@ def calls(
     )
 
 
+def timed(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the exchanges whose bytes are known and that took time, with `duration_ns`.
+
+    Args:
+        table: of `calls`.
+    """
+    took = table.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    return took.filter(pl.col("bytes") > 0, pl.col("duration_ns") > 0)
+
+
 def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
     """Return the calls of the script that exchange something, or wait for that.
 
