@@ -111,7 +111,7 @@ def own_modules(rows):
 
 
 def test_backward_kernels_are_in_the_modules_that_their_shapes_tell(job):
-    run = job(PROGRAMS / "backward.py", "12")
+    run = job(PROGRAMS / "backward.py", "6")
     assert run.code == 0, run.err
     with (run.result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv").open() as stream:
         rows = list(csv.DictReader(stream))

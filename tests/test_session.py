@@ -63,15 +63,6 @@ def test_analysis_can_be_left_out_or_left_behind(job, mode):
         eventually((run.result / "summary.json").exists)
 
 
-def test_analysis_that_takes_too_long_is_stopped(job, tmp_path):
-    slow = tmp_path / "python"
-    slow.write_text("#!/bin/sh\nexec sleep 600\n")
-    slow.chmod(0o755)
-    run = job(f"{IMPORT}import sys\nsys.executable = {str(slow)!r}\n", options={"exit_timeout": 0.01})
-    assert run.code == 0
-    assert "exit_timeout" in run.lines[-1] and "ms-profiler analyse" in run.lines[-1]
-
-
 def test_a_module_beside_the_job_is_not_imported_by_the_analysis(trained):
     assert (trained.output.parent / "polars.py").exists()
     assert trained.summary["run"]["processes"][0]["state"] == "exit"

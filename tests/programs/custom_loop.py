@@ -1,4 +1,4 @@
-"""Custom loops over 12 batches; what each computed is printed on a line of its own. usage: custom_loop.py KIND...
+"""Custom loops over six batches; what each computed is printed on a line of its own. usage: custom_loop.py KIND...
 
 plain       value_and_grad and one optimizer
 accumulate  gradients of three batches make one step
@@ -27,7 +27,7 @@ class Net(nn.Cell):
 
 
 def batches():
-    for index in range(12):
+    for index in range(6):
         yield np.full((4, 8), index % 5, np.float32), np.array([index % 2] * 4, np.int32)
 
 
