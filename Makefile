@@ -6,6 +6,9 @@ PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 NATIVE := $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*.py native/CMakeLists.txt) $(wildcard sitecustomize/*) pyproject.toml
 
+# where it is set, each of some hundred jobs and analyses would compile our sources again
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow lint format check-python wheel wheel-test test-versions sanitize bench clean
 

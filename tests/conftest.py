@@ -66,12 +66,11 @@ def eventually(condition, seconds=60):
         pause.wait(0.01)
 
 
-@pytest.fixture
-def job(tmp_path):
-    """Return a function that runs a Python program profiled into a directory of this test."""
+def launcher(folder):
+    """Return a function that runs a Python program in `folder`, profiled into a directory of it."""
 
     def run(program, *args, options=None, profile=True, env=None, timeout=300, python=sys.executable):
-        output = tmp_path / "data"
+        output = folder / "data"
         if profile and not isinstance(options, str):
             options = {"start": True, "output_path": str(output)} | (options or {})
         command = [program] if isinstance(program, Path) else ["-c", program]
@@ -81,9 +80,21 @@ def job(tmp_path):
             capture_output=True,
             text=True,
             timeout=timeout,
-            cwd=tmp_path,
+            cwd=folder,
             check=False,
         )
         return Run(finished.returncode, finished.stdout, finished.stderr, output)
 
     return run
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Return a function that runs a Python program profiled into a directory of this test."""
+    return launcher(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def launch(tmp_path_factory):
+    """Return a function that runs a Python program for several tests of a module, each time in a new directory."""
+    return lambda *args, **options: launcher(tmp_path_factory.mktemp("job"))(*args, **options)

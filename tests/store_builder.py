@@ -253,6 +253,22 @@ def compiled(parent, steps=20, windows=2, name="host_4242_20260101000000123_asce
     return store
 
 
+def launching(store):
+    """Let a store have three steps of two operators that launch a kernel each, and a kernel that nothing launched."""
+    process = store.process()
+    thread = process.thread()
+    for number in range(3):
+        start = number * MS
+        thread.span("MatMul", Category.OP, start + 100, start + 200)
+        thread.span("ReLU", Category.OP, start + 300, start + 400)
+        thread.step(number, start, start + MS)
+    kernels = [("MatMul", 150, 10, ""), ("ReLU", 350, 10, ""), ("Mul", 500, 10, "")]
+    shifted = [(name, start * MS + at, length, "") for start in range(3) for name, at, length, _ in kernels]
+    thread.window(0, 0, 3 * MS, shifted)
+    process.anchor(4 * MS)
+    return store
+
+
 def write_training(parent, **options):
     """Write `training` and return its directory."""
     return training(parent, **options).write()

@@ -39,7 +39,6 @@ def test_older_interface(job, tmp_path, names, way):
 
 
 WRONG = """
-import mindspore
 import {names} as profiling
 profiling.analyse("nothing/here")
 profiling.Profiler.offline_analyse("nothing/here")

@@ -1,34 +1,14 @@
 """What bounds a step: worked out by hand, in microseconds."""
 
-import polars as pl
 import pytest
+from microseconds import US, phases, shown, spans
 from ms_profiler.analysis.metrics import bounds
-
-US = 1000
-MS = 1_000_000
-
-
-def spans(*pairs):
-    return pl.DataFrame(
-        [(start * US, end * US) for start, end in pairs],
-        schema={"start_ns": pl.Int64, "end_ns": pl.Int64},
-        orient="row",
-    )
-
-
-def phases(*rows):
-    """Return pieces of steps: (step, phase, start, end)."""
-    return pl.DataFrame(
-        [(step, phase, start * US, end * US) for step, phase, start, end in rows],
-        schema={"step": pl.UInt32, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},
-        orient="row",
-    )
 
 
 def parts(cut, computing=(), communicating=(), drained=(), operators=()):
     ran = None if operators is None else spans(*operators)
     table = bounds.parts(cut, spans(*computing), spans(*communicating), spans(*drained), ran)
-    return [(step, part, start // US, end // US) for step, part, start, end in table.iter_rows()]
+    return shown(table)
 
 
 def test_each_moment_is_the_first_that_holds():

@@ -9,6 +9,7 @@ import ms_profiler
 import pytest
 from ascend_builder import sample
 from ms_profiler import cli
+from ms_profiler.analysis import engine
 from ms_profiler.cli import summary as summary_command
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
@@ -138,7 +139,7 @@ def test_summary_analyses_first_and_shows_the_finding(tmp_path):
 
 def test_summary_leaves_a_current_result_alone(tmp_path):
     path = write_training(tmp_path)
-    run("analyse", path)
+    engine.analyse([path])
     content = json.loads((path / layout.SUMMARY).read_text())
     content["verdict"] = "Written by a test."
     (path / layout.SUMMARY).write_text(json.dumps(content))
@@ -148,7 +149,7 @@ def test_summary_leaves_a_current_result_alone(tmp_path):
 @pytest.mark.parametrize("why", ["missing", "older", "running", "damaged"])
 def test_summary_is_made_anew_when_it_has_to_be(tmp_path, why):
     path = write_training(tmp_path)
-    run("analyse", path)
+    engine.analyse([path])
     file = path / layout.SUMMARY
     content = json.loads(file.read_text())
     content["verdict"] = "Written by a test."

@@ -2,38 +2,16 @@
 
 import polars as pl
 import pytest
+from microseconds import BOUNDS, US, shown, spans, table
 from ms_profiler.analysis.metrics import critical_path
-
-US = 1000
-
-
-def spans(*pairs):
-    return pl.DataFrame(
-        [(start * US, end * US) for start, end in pairs],
-        schema={"start_ns": pl.Int64, "end_ns": pl.Int64},
-        orient="row",
-    )
 
 
 def path(kernels=(), waits=(), host=(), steps=((0, 0, 1000),)):
     """Return the segments in microseconds; kernels are (start, end, launch, exchange), host (part, start, end)."""
-    during = pl.DataFrame(
-        [(step, start * US, end * US) for step, start, end in steps],
-        schema={"step": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64},
-        orient="row",
-    )
-    ran = pl.DataFrame(
-        [(start * US, end * US, None if at is None else at * US, exchange) for start, end, at, exchange in kernels],
-        schema={"start_ns": pl.Int64, "end_ns": pl.Int64, "launch_ns": pl.Int64, "exchange": pl.Boolean},
-        orient="row",
-    )
-    did = pl.DataFrame(
-        [(part, start * US, end * US) for part, start, end in host],
-        schema={"part": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},
-        orient="row",
-    )
-    found = critical_path.segments(during, ran, spans(*waits), did)
-    return [(kind, start // US, end // US) for _, kind, start, end in found.iter_rows()]
+    during = table(steps, step=pl.UInt32, **BOUNDS)
+    ran = table(kernels, **BOUNDS, launch_ns=pl.Int64, exchange=pl.Boolean)
+    did = table(host, part=pl.String, **BOUNDS)
+    return shown(critical_path.segments(during, ran, spans(*waits), did).drop("step"))
 
 
 def test_a_host_that_computes_itself_is_its_own_path():
@@ -105,13 +83,12 @@ def test_kernels_of_an_earlier_step_are_cut_off_at_the_begin():
 def test_each_path_adds_up_to_its_step():
     kernels = [(start, start + 30, start - 20, False) for start in range(40, 1900, 100)]
     waits = [(start + 5, start + 31) for start in range(40, 1900, 300)]
-    during = pl.DataFrame({"step": [0, 1], "start_ns": [0, 1000], "end_ns": [1000, 2000]})
-    ran = pl.DataFrame(kernels, schema=["start_ns", "end_ns", "launch_ns", "exchange"], orient="row")
-    waited = pl.DataFrame(waits, schema=["start_ns", "end_ns"], orient="row")
-    host = pl.DataFrame(schema={"part": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
-    found = critical_path.segments(during.with_columns(pl.col("step").cast(pl.UInt32)), ran, waited, host)
-    assert found.group_by("step").agg((pl.col("end_ns") - pl.col("start_ns")).sum())["end_ns"].to_list() == [1000, 1000]
+    during = table([(0, 0, 1000), (1, 1000, 2000)], step=pl.UInt32, **BOUNDS)
+    ran = table(kernels, **BOUNDS, launch_ns=pl.Int64, exchange=pl.Boolean)
+    found = critical_path.segments(during, ran, spans(*waits), table([], part=pl.String, **BOUNDS))
+    lengths = found.group_by("step").agg((pl.col("end_ns") - pl.col("start_ns")).sum())
+    assert lengths["end_ns"].to_list() == [1000 * US] * 2
     assert found["start_ns"].to_list()[1:] == found["end_ns"].to_list()[:-1]
     assert sum(critical_path.shares(found).values()) == pytest.approx(1.0)
     by_step = critical_path.by_step(found)
-    assert by_step.select(pl.sum_horizontal(pl.exclude("step"))).to_series().to_list() == [1000, 1000]
+    assert by_step.select(pl.sum_horizontal(pl.exclude("step"))).to_series().to_list() == [1000 * US] * 2

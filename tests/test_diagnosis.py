@@ -1,9 +1,13 @@
 """Why steps take as long as they do, from stores written by hand to the summary."""
 
 import json
+import random
 
+import polars as pl
 import pytest
 from ms_profiler.analysis import engine
+from ms_profiler.analysis.diagnosis import kernels_since
+from ms_profiler.analysis.tables import Window
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, compiled, training
@@ -82,3 +86,23 @@ def test_what_the_recorder_of_kernels_keeps_is_not_the_jobs(tmp_path):
     assert summary(many)["memory_growth"]["per_step"] == pytest.approx(2**23 - 200 * 470, rel=0.001)
     # nor are inputs of steps that it may keep
     assert summary(leaking(tmp_path / "slowly", 1, each=2**19))["memory_growth"] is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_kernels_are_counted_from_the_begin_of_the_window_around(seed):
+    generator = random.Random(seed)
+    times, starts = (sorted(generator.choices(range(300), k=80)) for _ in range(2))
+    bounds = sorted((begin, begin + generator.randrange(40)) for begin in generator.choices(range(300), k=12))
+    windows = [Window(1, place, "", begin, end, True, None) for place, (begin, end) in enumerate(bounds)]
+    expected = [0] * len(times)
+    for window in windows:
+        for place, time in enumerate(times):
+            if window.start_ns <= time < window.end_ns:
+                expected[place] = sum(window.start_ns <= start < time for start in starts)
+    assert kernels_since(pl.Series(times), windows, pl.Series(starts)).to_list() == expected
+
+
+def test_without_windows_or_samples_no_kernels_are_counted():
+    none = pl.Series(dtype=pl.Int64)
+    assert kernels_since(pl.Series([5, 7]), [], pl.Series([1])).to_list() == [0, 0]
+    assert kernels_since(none, [Window(1, 0, "", 0, 9, True, None)], none).to_list() == []

@@ -8,6 +8,10 @@ import pytest
 from conftest import environment, eventually
 
 STATES = {"native": "", "python": "import sys; sys.modules['ms_profiler._native'] = None\n"}
+#: where what tells is the same, and only what waits another
+mostly_native = pytest.mark.parametrize(
+    "program", ["native", pytest.param("python", marks=pytest.mark.slow)], indirect=True
+)
 
 
 @pytest.fixture(params=STATES)
@@ -36,6 +40,7 @@ def test_analysis_that_fails_is_told(job, program):
     assert (run.result / "logs" / "analysis.log").read_text() == "broken\n"
 
 
+@mostly_native
 def test_quiet_job_does_not_tell(job, program):
     assert job(program("exit 3"), options={"quiet": True}).lines == []
 
@@ -69,6 +74,7 @@ def sleeps(pid):
         return False
 
 
+@mostly_native
 def test_closed_stderr_stops_nothing(job, program, tmp_path):
     marker = tmp_path / "analysed"
     run = job("import os; os.close(2)\n" + program(f"touch {marker}"))

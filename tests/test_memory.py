@@ -19,8 +19,15 @@ def lines(result):
         return list(csv.DictReader(stream))
 
 
-@pytest.mark.parametrize("way", ["variable", "install"])
-@pytest.mark.parametrize("mode", ["graph", "pynative"])
+@pytest.mark.parametrize(
+    ("mode", "way"),
+    [
+        ("graph", "variable"),
+        ("pynative", "install"),
+        pytest.param("graph", "install", marks=pytest.mark.slow),
+        pytest.param("pynative", "variable", marks=pytest.mark.slow),
+    ],
+)
 def test_only_the_directory_that_asked_for_it_has_memory(job, tmp_path, way, mode):
     run = start(job, way, "own_memory.py", mode)
     assert run.code == 0, run.err
@@ -47,7 +54,7 @@ def test_only_the_directory_that_asked_for_it_has_memory(job, tmp_path, way, mod
 
 
 def test_windows_add_up_to_one_record(job):
-    run = job(PROGRAMS / "networks.py", "mlp", "pynative", "30", options={"profile_memory": True, "op_flush": 50})
+    run = job(PROGRAMS / "networks.py", "mlp", "graph", "30", options={"profile_memory": True, "op_flush": 50})
     assert run.code == 0, run.err
     windows = list(run.result.glob("FRAMEWORK/process_*/kernels/*"))
     (kept,) = run.result.glob("FRAMEWORK/process_*/kernels/*/cpu_ms_memory_record_*")

@@ -13,7 +13,7 @@ from ms_profiler.store.format import Category, StepSource
     [
         ("generate", "pynative", 10),
         ("predict", "graph", 10),
-        ("model", "pynative", 10),
+        pytest.param("model", "pynative", 10, marks=pytest.mark.slow),
         ("loops", "pynative", 30),
     ],
 )

@@ -106,12 +106,6 @@ def test_pipelines_beside_and_inside_others_do_no_harm(job):
     assert len(folders(run.result)) > 2
 
 
-def test_who_does_not_ask_pays_nothing(job):
-    run = job(PROGRAM, "beside", env={"GLOG_v": "2"})
-    assert run.code == 0 and folders(run.result) == []
-    assert run.summary["dataset_pipelines"] == [] and run.summary["not_collected"] == []
-
-
 def test_a_killed_job_says_what_is_missing(tmp_path):
     options = ASKED | {"start": True, "output_path": str(tmp_path)}
     with subprocess.Popen(

@@ -18,7 +18,7 @@ from launches import msrun
 from ms_profiler.analysis import engine
 from ms_profiler.store.format import Category
 from store_builder import MS, ThreadBuilder, compiled, folder_of, write_training
-from test_trace_view import bounds, lanes, nanoseconds
+from timeline import bounds, lanes, nanoseconds
 from workbook import sheets
 
 COMMAND = Path(sys.prefix) / "tools" / "bin" / "msprof-analyze"

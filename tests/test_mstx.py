@@ -19,7 +19,12 @@ def marked(result):
 
 
 @pytest.mark.parametrize(
-    ("names", "way"), [("ms_profiler", "variable"), ("ms_profiler", "none"), ("mindspore.profiler", "install")]
+    ("names", "way"),
+    [
+        ("ms_profiler", "variable"),
+        pytest.param("ms_profiler", "none", marks=pytest.mark.slow),
+        ("mindspore.profiler", "install"),
+    ],
 )
 def test_markers_of_the_domains_that_are_wanted(job, tmp_path, names, way):
     if way == "install":

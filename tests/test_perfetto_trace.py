@@ -10,10 +10,10 @@ from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.analysis.writers import perfetto_trace
 from ms_profiler.store.format import Category, Flag
 from perfetto_reader import read
-from store_builder import FORWARD, MS, WALL_NS, StoreBuilder, compiled, folder_of, training
+from store_builder import FORWARD, MS, WALL_NS, StoreBuilder, compiled, folder_of, launching, training
 from test_sections import operators
 from test_thinning import nested
-from test_trace_view import bounds, lanes, nanoseconds
+from timeline import bounds, lanes, nanoseconds
 
 small = test_sections.small
 
@@ -129,21 +129,6 @@ def test_categories_are_those_of_the_spans(tmp_path):
         (each.name, each.category) for each in [*trace.slices, *trace.instants] if each.category not in own
     } == expected
     assert {each.category for each in trace.slices} >= own
-
-
-def launching(store):
-    process = store.process()
-    thread = process.thread()
-    for number in range(3):
-        start = number * MS
-        thread.span("MatMul", Category.OP, start + 100, start + 200)
-        thread.span("ReLU", Category.OP, start + 300, start + 400)
-        thread.step(number, start, start + MS)
-    kernels = [("MatMul", 150, 10, ""), ("ReLU", 350, 10, ""), ("Mul", 500, 10, "")]
-    shifted = [(name, start * MS + at, length, "") for start in range(3) for name, at, length, _ in kernels]
-    thread.window(0, 0, 3 * MS, shifted)
-    process.anchor(4 * MS)
-    return store
 
 
 def flows_of(trace):

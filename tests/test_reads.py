@@ -2,12 +2,12 @@
 
 import polars as pl
 import pytest
+from microseconds import US, phases, shown
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import reads
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category, StepSource
 
-US = 1000
 NAMES = pl.Series(["", reads.READ, "Tensor.asnumpy", "Net.head", "aten::item"])
 STEPS = Steps(
     1,
@@ -33,14 +33,6 @@ def spans(*rows):
     )
 
 
-def cut(*rows):
-    return pl.DataFrame(
-        [(step, phase, start * US, end * US) for step, phase, start, end in rows],
-        schema={"step": pl.UInt32, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},
-        orient="row",
-    )
-
-
 def test_reads_have_their_step_and_module_and_those_of_samplers_and_optimizers_do_not_count():
     table = spans(
         (3, Category.MODULE, 1000, 3000),
@@ -51,7 +43,7 @@ def test_reads_have_their_step_and_module_and_those_of_samplers_and_optimizers_d
         (1, Category.OP, 500, 501),
         (2, Category.SYNC, 9000, 9100, 2),
     )
-    pieces = cut((0, "data", 0, 1000), (0, "forward", 1000, 10_000), (1, "optimizer", 10_000, 20_000))
+    pieces = phases((0, "data", 0, 1000), (0, "forward", 1000, 10_000), (1, "optimizer", 10_000, 20_000))
     found = reads.reads(table, NAMES, pieces, STEPS)
     assert found.select("name", "module", "step").rows() == [
         (reads.READ, "Net.head", 0),
@@ -60,28 +52,28 @@ def test_reads_have_their_step_and_module_and_those_of_samplers_and_optimizers_d
 
 
 def test_nothing_is_queued_between_reads_that_follow_each_other():
-    pieces = cut((0, "other", 0, 10_000), (1, "other", 10_000, 20_000))
+    pieces = phases((0, "other", 0, 10_000), (1, "other", 10_000, 20_000))
     table = spans(*((1, Category.OP, start, start + 1) for start in (100, 600, 5000, 9990, 10_010, 10_500)))
     none = spans().select("start_ns", "end_ns")
     found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), none, none["start_ns"])
     # 600 to 5000 and 5000 to 9990 are long enough to queue something
-    assert [(start // US, end // US) for start, end in found.iter_rows()] == [(100, 600), (9990, 10_500)]
+    assert shown(found) == [(100, 600), (9990, 10_500)]
 
 
 def test_a_read_that_waited_for_the_last_kernel_leaves_the_device_without_work_until_the_next():
-    pieces = cut((0, "other", 0, 10_000))
+    pieces = phases((0, "other", 0, 10_000))
     table = spans((2, Category.SYNC, 1000, 2000), (2, Category.SYNC, 5000, 5100))
     kernels = pl.DataFrame({"start_ns": [500, 2700, 7000], "end_ns": [1900, 3000, 7100]}) * US
     found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), kernels, kernels["start_ns"].head(0))
     # in the second one no kernel ended: it waited for nothing
-    assert [(start // US, end // US) for start, end in found.iter_rows()] == [(2000, 2700)]
+    assert shown(found) == [(2000, 2700)]
 
 
 @pytest.mark.parametrize(("operators", "expected"), [(31, [(1000, 4000)]), (33, [])])
 def test_reads_with_few_operators_between_them_keep_a_queue_empty_however_long_they_take(operators, expected):
-    pieces = cut((0, "other", 0, 10_000))
+    pieces = phases((0, "other", 0, 10_000))
     table = spans((2, Category.SYNC, 1000, 1001), (2, Category.SYNC, 4000, 4001))
     starts = pl.Series([(1100 + place) * US for place in range(operators)])
     none = spans().select("start_ns", "end_ns")
     found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), none, starts)
-    assert [(start // US, end // US) for start, end in found.iter_rows()] == expected
+    assert shown(found) == expected

@@ -13,43 +13,63 @@ from ms_profiler.job.frameworks import import_hook
 from ms_profiler.job.frameworks.mindspore import takeover
 
 ON = '{"start": true}'
+RECORDS = '{"start": true, "output_path": "data", "analyse": "off"}'
+
+
+def start(folder, program, variable, **extra):
+    """Run a program in `folder`."""
+    path = folder / "program.py"
+    path.write_text(textwrap.dedent(program))
+    return subprocess.run(
+        [sys.executable, path],
+        env=environment(variable, PYTHONPATH=str(ROOT / "sitecustomize"), **extra),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        cwd=folder,
+        check=False,
+    )
 
 
 @pytest.fixture
 def python(tmp_path):
     """Return a function that runs a program in the test's directory."""
-
-    def run(program, variable, **extra):
-        path = tmp_path / "program.py"
-        path.write_text(textwrap.dedent(program))
-        return subprocess.run(
-            [sys.executable, path],
-            env=environment(variable, PYTHONPATH=str(ROOT / "sitecustomize"), **extra),
-            capture_output=True,
-            text=True,
-            timeout=180,
-            cwd=tmp_path,
-            check=False,
-        )
-
-    return run
+    return lambda *args, **extra: start(tmp_path, *args, **extra)
 
 
-def test_it_does_not_start_and_the_variable_is_as_it_was(python, tmp_path):
-    variable = '{"start": true, "output_path": "data", "analyse": "off"}'
-    done = python(
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory):
+    """A job with a subprocess and a spawn child: its folder, and what became of it."""
+    folder = tmp_path_factory.mktemp("parent")
+    program = """
+        import multiprocessing, os, subprocess
+        def work():
+            import mindspore
+            print("child", mindspore.profiler.EnvProfiler.profiler)
+        if __name__ == "__main__":
+            before = os.environ["MS_PROFILER_OPTIONS"]
+            import mindspore
+            print(mindspore.profiler.EnvProfiler.profiler, os.environ["MS_PROFILER_OPTIONS"] == before)
+            print(subprocess.check_output(["printenv", "MS_PROFILER_OPTIONS"], text=True), end="", flush=True)
+            child = multiprocessing.get_context("spawn").Process(target=work)
+            child.start()
+            child.join()
+            print(child.exitcode)
         """
-        import os, subprocess, sys
-        before = os.environ["MS_PROFILER_OPTIONS"]
-        import mindspore
-        print(mindspore.profiler.EnvProfiler.profiler, os.environ["MS_PROFILER_OPTIONS"] == before)
-        print(subprocess.check_output(["printenv", "MS_PROFILER_OPTIONS"], text=True), end="")
-        """,
-        variable,
-    )
+    return folder, start(folder, program, RECORDS, GLOG_v="4")
+
+
+def test_it_does_not_start_and_the_variable_is_as_it_was(parent):
+    _, done = parent
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"None True\n{variable}\n"
-    assert len(list((tmp_path / "data").iterdir())) == 1
+    assert done.stdout.startswith(f"None True\n{RECORDS}\n")
+
+
+def test_a_spawn_child_starts_no_chain_of_processes(parent):
+    """MindSpore's profiler analyses at exit in spawned processes, each of which starts it again."""
+    folder, done = parent
+    assert done.stdout.endswith("\nchild None\n0\n"), done.stderr
+    assert len(list((folder / "data").iterdir())) == 1, "the child is part of its parent's run"
 
 
 def test_takeover_false_leaves_it_alone(python, tmp_path):
@@ -59,28 +79,6 @@ def test_takeover_false_leaves_it_alone(python, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "Profile"
-
-
-def test_a_spawn_child_starts_no_chain_of_processes(python, tmp_path):
-    """MindSpore's profiler analyses at exit in spawned processes, each of which starts it again."""
-    done = python(
-        """
-        import multiprocessing
-        def work():
-            import mindspore
-            print(mindspore.profiler.EnvProfiler.profiler)
-        if __name__ == "__main__":
-            import mindspore
-            child = multiprocessing.get_context("spawn").Process(target=work)
-            child.start()
-            child.join()
-            print(child.exitcode)
-        """,
-        '{"start": true, "output_path": "data", "analyse": "off"}',
-        GLOG_v="4",
-    )
-    assert (done.returncode, done.stdout) == (0, "None\n0\n"), done.stderr
-    assert len(list((tmp_path / "data").iterdir())) == 1, "the child is part of its parent's run"
 
 
 def test_a_spawn_child_alone_starts_no_chain_either(python, tmp_path):

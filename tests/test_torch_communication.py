@@ -3,6 +3,7 @@
 import inspect
 import os
 import subprocess
+import sys
 
 import pytest
 from conftest import PROGRAMS, environment
@@ -27,15 +28,35 @@ COMMON = [
 SHARDED = [("AllGather@0", 60), ("ReduceScatter@0", 120)]
 
 
-def torchrun(directory, options=None):
+PROGRAM = PROGRAMS / "torch_ranks.py"
+VARIABLES = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+
+
+def computed(directory):
+    """Return what each of two ranks computed."""
+    return [(directory / f"rank_{rank}").read_text() for rank in range(2)]
+
+
+def bare(directory):
+    """Run the program on two ranks, without us and without a launcher; return what each of them computed."""
+    directory.mkdir()
+    common = VARIABLES | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    ranks = [
+        subprocess.Popen([sys.executable, PROGRAM, directory], env=environment(RANK=str(rank), **common), cwd=directory)
+        for rank in range(2)
+    ]
+    assert [rank.wait(200) for rank in ranks] == [0, 0]
+    return computed(directory)
+
+
+def torchrun(directory, options):
     """Run the program on two ranks; return what each of them computed, and what was written to stderr."""
     directory.mkdir()
     command = [TOOLS / "torchrun", "--nproc_per_node=2", f"--master_port={free_port()}"]
-    variables = {"PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
-    variables |= {"GLOO_SOCKET_IFNAME": "lo", "MS_PROFILER_RAISE": "1"}
+    path = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        [*command, PROGRAMS / "torch_ranks.py", directory],
-        env=environment(options, **variables),
+        [*command, PROGRAM, directory],
+        env=environment(options, PATH=path, MS_PROFILER_RAISE="1", **VARIABLES),
         cwd=directory,
         capture_output=True,
         text=True,
@@ -43,14 +64,13 @@ def torchrun(directory, options=None):
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    return [(directory / f"rank_{rank}").read_text() for rank in range(2)], done.stderr
+    return computed(directory), done.stderr
 
 
 def test_collectives_between_two_ranks(tmp_path):
-    bare, _ = torchrun(tmp_path / "bare")
     output = tmp_path / "data"
     results, told = torchrun(tmp_path / "profiled", {"start": True, "output_path": str(output), "analyse": "off"})
-    assert results == bare
+    assert results == bare(tmp_path / "bare")
     assert len([line for line in told.splitlines() if line.startswith("ms-profiler: ")]) == 2, told
 
     found = {}

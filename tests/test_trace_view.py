@@ -5,34 +5,14 @@ import pytest
 from ms_profiler.analysis import engine
 from ms_profiler.analysis.writers import trace_view
 from ms_profiler.store.format import Category, Flag
-from store_builder import BACKWARD, FORWARD, MS, UPDATE, WALL_NS, StoreBuilder, compiled, folder_of, training
+from store_builder import BACKWARD, FORWARD, MS, UPDATE, WALL_NS, StoreBuilder, compiled, folder_of, launching, training
+from timeline import bounds, lanes, nanoseconds
 
 
 def events_of(store, **options):
     path = store.write()
     engine.analyse([path], **options)
     return json.loads((folder_of(path) / "trace_view.json").read_text(encoding="utf-8"))
-
-
-def nanoseconds(text):
-    """Read microseconds with three decimals without a double."""
-    whole, dot, fraction = text.partition(".")
-    assert dot and len(fraction) == 3, text
-    return int(whole) * 1000 + int(fraction)
-
-
-def bounds(event):
-    start = nanoseconds(event["ts"])
-    return start, start + nanoseconds(event["dur"])
-
-
-def lanes(events):
-    """Return {pid: process name} and {(pid, tid): thread name}."""
-    processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
-    threads = {
-        (event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"
-    }
-    return processes, threads
 
 
 @pytest.fixture
@@ -225,18 +205,7 @@ def test_kernel_of_which_nothing_is_known(store):
 
 
 def test_flows_lead_from_the_operator_to_its_kernel(store):
-    process = store.process()
-    thread = process.thread()
-    for number in range(3):
-        start = number * MS
-        thread.span("MatMul", Category.OP, start + 100, start + 200)
-        thread.span("ReLU", Category.OP, start + 300, start + 400)
-        thread.step(number, start, start + MS)
-    kernels = [("MatMul", 150, 10, ""), ("ReLU", 350, 10, ""), ("Mul", 500, 10, "")]
-    shifted = [(name, start + number * MS, length, "") for number in range(3) for name, start, length, _ in kernels]
-    thread.window(0, 0, 3 * MS, shifted)
-    process.anchor(4 * MS)
-    events = events_of(store)
+    events = events_of(launching(store))
     ends = {"s": {}, "f": {}}
     for event in events:
         if event["ph"] in "sf":

@@ -3,46 +3,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tags of fields: their number, and how they are encoded (0 varint, 1 eight bytes, 2 bytes with their length). */
-#define VARINT(field) ((field) << 3)
-#define FIXED64(field) ((field) << 3 | 1)
-#define BYTES(field) ((field) << 3 | 2)
-
 enum {
-  TRACE_PACKET = BYTES(1),
-  PACKET_CLOCK_SNAPSHOT = BYTES(6),
-  PACKET_TIMESTAMP = VARINT(8),
-  PACKET_SEQUENCE_ID = VARINT(10),
-  PACKET_TRACK_EVENT = BYTES(11),
-  PACKET_INTERNED_DATA = BYTES(12),
-  PACKET_SEQUENCE_FLAGS = VARINT(13),
-  PACKET_DEFAULTS = BYTES(59),
-  PACKET_TRACK_DESCRIPTOR = BYTES(60),
-  DEFAULTS_TRACK_EVENT = BYTES(11),
-  DEFAULTS_CLOCK_ID = VARINT(58),
-  SNAPSHOT_CLOCK = BYTES(1),
-  CLOCK_ID = VARINT(1),
-  CLOCK_TIMESTAMP = VARINT(2),
-  CLOCK_IS_INCREMENTAL = VARINT(3),
-  DESCRIPTOR_UUID = VARINT(1),
-  EVENT_CATEGORY_IID = VARINT(3),
-  EVENT_ANNOTATION = BYTES(4),
-  EVENT_TYPE = VARINT(9),
-  EVENT_NAME_IID = VARINT(10),
-  EVENT_TRACK_UUID = VARINT(11),
-  EVENT_DOUBLE_VALUE = FIXED64(44),
-  EVENT_FLOW_ID = FIXED64(47),
-  EVENT_TERMINATING_FLOW_ID = FIXED64(48),
-  ANNOTATION_NAME_IID = VARINT(1),
-  ANNOTATION_BOOL = VARINT(2),
-  ANNOTATION_INT = VARINT(4),
-  ANNOTATION_STRING_IID = VARINT(17),
-  INTERNED_CATEGORY = BYTES(1),
-  INTERNED_NAME = BYTES(2),
-  INTERNED_ANNOTATION_NAME = BYTES(3),
-  INTERNED_STRING = BYTES(29),
-  INTERNED_IID = VARINT(1),
-  INTERNED_TEXT = BYTES(2),
+  TRACE_PACKET = MSP_BYTES(1),
+  PACKET_CLOCK_SNAPSHOT = MSP_BYTES(6),
+  PACKET_TIMESTAMP = MSP_VARINT(8),
+  PACKET_SEQUENCE_ID = MSP_VARINT(10),
+  PACKET_TRACK_EVENT = MSP_BYTES(11),
+  PACKET_INTERNED_DATA = MSP_BYTES(12),
+  PACKET_SEQUENCE_FLAGS = MSP_VARINT(13),
+  PACKET_DEFAULTS = MSP_BYTES(59),
+  PACKET_TRACK_DESCRIPTOR = MSP_BYTES(60),
+  DEFAULTS_TRACK_EVENT = MSP_BYTES(11),
+  DEFAULTS_CLOCK_ID = MSP_VARINT(58),
+  SNAPSHOT_CLOCK = MSP_BYTES(1),
+  CLOCK_ID = MSP_VARINT(1),
+  CLOCK_TIMESTAMP = MSP_VARINT(2),
+  CLOCK_IS_INCREMENTAL = MSP_VARINT(3),
+  DESCRIPTOR_UUID = MSP_VARINT(1),
+  EVENT_CATEGORY_IID = MSP_VARINT(3),
+  EVENT_ANNOTATION = MSP_BYTES(4),
+  EVENT_TYPE = MSP_VARINT(9),
+  EVENT_NAME_IID = MSP_VARINT(10),
+  EVENT_TRACK_UUID = MSP_VARINT(11),
+  EVENT_DOUBLE_VALUE = MSP_FIXED64(44),
+  EVENT_FLOW_ID = MSP_FIXED64(47),
+  EVENT_TERMINATING_FLOW_ID = MSP_FIXED64(48),
+  ANNOTATION_NAME_IID = MSP_VARINT(1),
+  ANNOTATION_BOOL = MSP_VARINT(2),
+  ANNOTATION_INT = MSP_VARINT(4),
+  ANNOTATION_STRING_IID = MSP_VARINT(17),
+  INTERNED_CATEGORY = MSP_BYTES(1),
+  INTERNED_NAME = MSP_BYTES(2),
+  INTERNED_ANNOTATION_NAME = MSP_BYTES(3),
+  INTERNED_STRING = MSP_BYTES(29),
+  INTERNED_IID = MSP_VARINT(1),
+  INTERNED_TEXT = MSP_BYTES(2),
 };
 
 enum { STATE_CLEARED = 1, NEEDS_STATE = 2 };
@@ -50,7 +45,7 @@ enum { CLOCK_REALTIME_ID = 1, CLOCK_BOOTTIME_ID = 6, CLOCK_SEQUENCE_ID = 64 };
 enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
 
 /* Bytes that the parts of a packet take at most, texts apart. */
-enum { FIXED_MOST = 128, ARGUMENT_MOST = 96, FLOW_MOST = 12, SINK_BYTES = 1 << 20 };
+enum { FIXED_MOST = 128, ARGUMENT_MOST = 96, FLOW_MOST = 12 };
 
 /* One track in the file: the lane itself, or what crosses in it. */
 typedef struct {
@@ -62,120 +57,54 @@ typedef struct {
 } sequence;
 
 typedef struct {
-  uint8_t *bytes;
-  size_t length, room;
-  msp_sink sink;
-  void *context;
-  msp_perfetto_result result;
-} output;
-
-typedef struct {
   const msp_events *events;
   msp_tracks *tracks;
-  output out;
+  msp_output out;
   sequence *sequences; /* of the track at work */
   size_t count, room;
   size_t names;    /* where the bits of argument names begin; those of event names and categories are before */
   size_t *strings; /* where those of the texts of each table begin */
   size_t bits;
   int64_t flow;
+  bool out_of_range;
 } writer;
-
-static inline uint8_t *varint(uint8_t *to, uint64_t value) {
-  while (value >= 0x80) {
-    *to++ = (uint8_t)(value | 0x80);
-    value >>= 7;
-  }
-  *to++ = (uint8_t)value;
-  return to;
-}
-
-static inline uint8_t *number(uint8_t *to, uint64_t tag, uint64_t value) { return varint(varint(to, tag), value); }
-
-static inline uint8_t *eight(uint8_t *to, uint64_t tag, const void *value) {
-  to = varint(to, tag);
-  memcpy(to, value, 8); /* little endian, as the machines are that this is built for */
-  return to + 8;
-}
-
-/* A message inside of another one: `begun` after its tag and one byte for its length, `ended` when it is complete. */
-static inline uint8_t *begun(uint8_t *to, uint64_t tag) { return varint(to, tag) + 1; }
-
-static uint8_t *ended(uint8_t *body, uint8_t *end) {
-  size_t length = (size_t)(end - body);
-  if (length < 0x80) {
-    body[-1] = (uint8_t)length;
-    return end;
-  }
-  uint8_t header[10];
-  size_t extra = (size_t)(varint(header, length) - header) - 1;
-  memmove(body + extra, body, length);
-  memcpy(body - 1, header, extra + 1);
-  return end + extra;
-}
-
-static bool flushed(output *out) {
-  if (out->length == 0) return true;
-  if (!out->sink(out->context, out->bytes, out->length)) out->result = MSP_PERFETTO_REFUSED;
-  out->length = 0;
-  return out->result == MSP_PERFETTO_DONE;
-}
-
-/* Returns where at least `most` bytes can be written, or NULL. */
-static inline uint8_t *reserved(output *out, size_t most) {
-  if (out->room - out->length >= most) return out->bytes + out->length;
-  if (!flushed(out)) return NULL;
-  if (out->room < most) {
-    size_t room = most + SINK_BYTES;
-    uint8_t *larger = realloc(out->bytes, room);
-    if (larger == NULL) {
-      out->result = MSP_PERFETTO_NO_MEMORY;
-      return NULL;
-    }
-    out->bytes = larger;
-    out->room = room;
-  }
-  return out->bytes + out->length;
-}
-
-static inline void took(output *out, const uint8_t *end) { out->length = (size_t)(end - out->bytes); }
 
 static inline bool is_known(const sequence *of, size_t bit) { return of->known[bit >> 3] >> (bit & 7) & 1; }
 
 static uint8_t *clock_pair(uint8_t *to, uint64_t id, uint64_t time) {
-  uint8_t *clock = begun(to, SNAPSHOT_CLOCK);
-  to = number(number(clock, CLOCK_ID, id), CLOCK_TIMESTAMP, time);
-  if (id == CLOCK_SEQUENCE_ID) to = number(to, CLOCK_IS_INCREMENTAL, 1);
-  return ended(clock, to);
+  uint8_t *clock = msp_message_begin(to, SNAPSHOT_CLOCK);
+  to = msp_number(msp_number(clock, CLOCK_ID, id), CLOCK_TIMESTAMP, time);
+  if (id == CLOCK_SEQUENCE_ID) to = msp_number(to, CLOCK_IS_INCREMENTAL, 1);
+  return msp_message_end(clock, to);
 }
 
 /* The packet that begins a sequence: what its events leave out, and where its clock stands. Perfetto's own time is
  * BOOTTIME; it is set to that of the world, so that all times are nanoseconds since the epoch. */
 static bool begin_sequence(writer *of, uint32_t id, uint64_t uuid, const msp_text *descriptor) {
   size_t extra = descriptor == NULL ? 0 : descriptor->length;
-  uint8_t *to = reserved(&of->out, 2 * FIXED_MOST + extra);
+  uint8_t *to = msp_output_reserve(&of->out, 2 * FIXED_MOST + extra);
   if (to == NULL) return false;
-  uint8_t *packet = begun(to, TRACE_PACKET);
-  to = number(number(packet, PACKET_SEQUENCE_ID, id), PACKET_SEQUENCE_FLAGS, STATE_CLEARED);
-  uint8_t *defaults = begun(to, PACKET_DEFAULTS);
-  uint8_t *event = begun(defaults, DEFAULTS_TRACK_EVENT);
-  to = ended(event, number(event, EVENT_TRACK_UUID, uuid));
-  to = ended(defaults, number(to, DEFAULTS_CLOCK_ID, CLOCK_SEQUENCE_ID));
-  uint8_t *snapshot = begun(to, PACKET_CLOCK_SNAPSHOT);
+  uint8_t *packet = msp_message_begin(to, TRACE_PACKET);
+  to = msp_number(msp_number(packet, PACKET_SEQUENCE_ID, id), PACKET_SEQUENCE_FLAGS, STATE_CLEARED);
+  uint8_t *defaults = msp_message_begin(to, PACKET_DEFAULTS);
+  uint8_t *event = msp_message_begin(defaults, DEFAULTS_TRACK_EVENT);
+  to = msp_message_end(event, msp_number(event, EVENT_TRACK_UUID, uuid));
+  to = msp_message_end(defaults, msp_number(to, DEFAULTS_CLOCK_ID, CLOCK_SEQUENCE_ID));
+  uint8_t *snapshot = msp_message_begin(to, PACKET_CLOCK_SNAPSHOT);
   uint64_t base = (uint64_t)of->tracks->base_ns;
   to = clock_pair(snapshot, CLOCK_REALTIME_ID, base);
   to = clock_pair(to, CLOCK_BOOTTIME_ID, base);
   to = clock_pair(to, CLOCK_SEQUENCE_ID, base);
-  to = ended(packet, ended(snapshot, to));
+  to = msp_message_end(packet, msp_message_end(snapshot, to));
   if (descriptor != NULL) {
-    packet = begun(to, TRACE_PACKET);
-    to = number(packet, PACKET_SEQUENCE_ID, id);
-    uint8_t *track = begun(to, PACKET_TRACK_DESCRIPTOR);
-    to = number(track, DESCRIPTOR_UUID, uuid);
+    packet = msp_message_begin(to, TRACE_PACKET);
+    to = msp_number(packet, PACKET_SEQUENCE_ID, id);
+    uint8_t *track = msp_message_begin(to, PACKET_TRACK_DESCRIPTOR);
+    to = msp_number(track, DESCRIPTOR_UUID, uuid);
     memcpy(to, descriptor->bytes, descriptor->length);
-    to = ended(packet, ended(track, to + descriptor->length));
+    to = msp_message_end(packet, msp_message_end(track, to + descriptor->length));
   }
-  took(&of->out, to);
+  msp_output_take(&of->out, to);
   return true;
 }
 
@@ -200,18 +129,19 @@ static sequence *new_sequence(writer *of, const msp_track *track) {
 
 /* The begin of a packet with an event; its time may not be before that of the packet before it. */
 static inline uint8_t *event_packet(uint8_t *packet, sequence *of, int64_t time_ns) {
-  uint8_t *to = number(packet, PACKET_TIMESTAMP, (uint64_t)(time_ns - of->last_ns));
+  uint8_t *to = msp_number(packet, PACKET_TIMESTAMP, (uint64_t)(time_ns - of->last_ns));
   of->last_ns = time_ns;
-  return number(number(to, PACKET_SEQUENCE_ID, of->sequence), PACKET_SEQUENCE_FLAGS, NEEDS_STATE);
+  return msp_number(msp_number(to, PACKET_SEQUENCE_ID, of->sequence), PACKET_SEQUENCE_FLAGS, NEEDS_STATE);
 }
 
 static bool end_slice(writer *of, sequence *on) {
-  uint8_t *to = reserved(&of->out, FIXED_MOST);
+  uint8_t *to = msp_output_reserve(&of->out, FIXED_MOST);
   if (to == NULL) return false;
-  uint8_t *packet = begun(to, TRACE_PACKET);
+  uint8_t *packet = msp_message_begin(to, TRACE_PACKET);
   to = event_packet(packet, on, on->ends[--on->depth]);
-  uint8_t *event = begun(to, PACKET_TRACK_EVENT);
-  took(&of->out, ended(packet, ended(event, number(event, EVENT_TYPE, TYPE_SLICE_END))));
+  uint8_t *event = msp_message_begin(to, PACKET_TRACK_EVENT);
+  msp_output_take(&of->out,
+                  msp_message_end(packet, msp_message_end(event, msp_number(event, EVENT_TYPE, TYPE_SLICE_END))));
   return true;
 }
 
@@ -300,39 +230,39 @@ static size_t first_uses(const writer *of, const sequence *on, int64_t row, firs
 }
 
 static uint8_t *interned(uint8_t *to, sequence *on, const first_use *uses, size_t count) {
-  uint8_t *data = begun(to, PACKET_INTERNED_DATA);
+  uint8_t *data = msp_message_begin(to, PACKET_INTERNED_DATA);
   to = data;
   for (size_t i = 0; i < count; ++i) {
     /* two arguments of an event may have the same text */
     if (is_known(on, uses[i].bit)) continue;
     on->known[uses[i].bit >> 3] |= (uint8_t)(1 << (uses[i].bit & 7));
-    uint8_t *entry = begun(to, uses[i].tag);
-    to = number(entry, INTERNED_IID, uses[i].iid);
-    uint8_t *text = begun(to, INTERNED_TEXT);
+    uint8_t *entry = msp_message_begin(to, uses[i].tag);
+    to = msp_number(entry, INTERNED_IID, uses[i].iid);
+    uint8_t *text = msp_message_begin(to, INTERNED_TEXT);
     memcpy(text, uses[i].text->bytes, uses[i].text->length);
-    to = ended(entry, ended(text, text + uses[i].text->length));
+    to = msp_message_end(entry, msp_message_end(text, text + uses[i].text->length));
   }
-  return ended(data, to);
+  return msp_message_end(data, to);
 }
 
 static uint8_t *annotated(uint8_t *to, const writer *of, size_t index, int64_t row) {
   const msp_argument *argument = &of->events->arguments[index];
   if (!has(argument, row)) return to;
-  uint8_t *annotation = begun(to, EVENT_ANNOTATION);
-  to = number(annotation, ANNOTATION_NAME_IID, index + 1);
+  uint8_t *annotation = msp_message_begin(to, EVENT_ANNOTATION);
+  to = msp_number(annotation, ANNOTATION_NAME_IID, index + 1);
   switch (argument->kind) {
     case MSP_ARGUMENT_TEXT:
-      to =
-          number(to, ANNOTATION_STRING_IID, of->strings[argument->table] - of->strings[2] + text_of(argument, row) + 1);
+      to = msp_number(to, ANNOTATION_STRING_IID,
+                      of->strings[argument->table] - of->strings[2] + text_of(argument, row) + 1);
       break;
     case MSP_ARGUMENT_INTEGER:
-      to = number(to, ANNOTATION_INT, (uint64_t)((const int64_t *)argument->values)[row]);
+      to = msp_number(to, ANNOTATION_INT, (uint64_t)((const int64_t *)argument->values)[row]);
       break;
     case MSP_ARGUMENT_TRUE:
-      to = number(to, ANNOTATION_BOOL, 1);
+      to = msp_number(to, ANNOTATION_BOOL, 1);
       break;
   }
-  return ended(annotation, to);
+  return msp_message_end(annotation, to);
 }
 
 /* Write the packet of an event, which is the begin of it where it is a slice. */
@@ -342,24 +272,25 @@ static bool write_event(writer *of, sequence *on, int64_t row, int64_t flows) {
   bool counter = events->kind == MSP_EVENT_COUNTER;
   first_use uses[2 + 2 * MSP_PERFETTO_ARGUMENTS_MOST];
   size_t length = 0, count = counter ? 0 : first_uses(of, on, row, uses, &length);
-  uint8_t *to =
-      reserved(&of->out, FIXED_MOST + length + events->argument_count * ARGUMENT_MOST + (size_t)flows * FLOW_MOST);
+  uint8_t *to = msp_output_reserve(
+      &of->out, FIXED_MOST + length + events->argument_count * ARGUMENT_MOST + (size_t)flows * FLOW_MOST);
   if (to == NULL) return false;
-  uint8_t *packet = begun(to, TRACE_PACKET);
+  uint8_t *packet = msp_message_begin(to, TRACE_PACKET);
   to = event_packet(packet, on, events->start_ns[row]);
   if (count > 0) to = interned(to, on, uses, count);
-  uint8_t *event = begun(to, PACKET_TRACK_EVENT);
-  to = number(event, EVENT_TYPE, types[events->kind]);
+  uint8_t *event = msp_message_begin(to, PACKET_TRACK_EVENT);
+  to = msp_number(event, EVENT_TYPE, types[events->kind]);
   if (counter) {
-    to = eight(to, EVENT_DOUBLE_VALUE, &events->value[row]);
+    to = msp_eight(to, EVENT_DOUBLE_VALUE, &events->value[row]);
   } else {
-    to = number(number(to, EVENT_NAME_IID, events->name[row] + 1), EVENT_CATEGORY_IID, events->category[row] + 1);
+    to = msp_number(msp_number(to, EVENT_NAME_IID, events->name[row] + 1), EVENT_CATEGORY_IID,
+                    events->category[row] + 1);
     for (size_t i = 0; i < events->argument_count; ++i) to = annotated(to, of, i, row);
   }
   for (int64_t i = of->flow - flows; i < of->flow; ++i) {
-    to = eight(to, events->flow_ends[i] ? EVENT_TERMINATING_FLOW_ID : EVENT_FLOW_ID, &events->flow_id[i]);
+    to = msp_eight(to, events->flow_ends[i] ? EVENT_TERMINATING_FLOW_ID : EVENT_FLOW_ID, &events->flow_id[i]);
   }
-  took(&of->out, ended(packet, ended(event, to)));
+  msp_output_take(&of->out, msp_message_end(packet, msp_message_end(event, to)));
   return true;
 }
 
@@ -383,7 +314,7 @@ static bool write_row(writer *of, int64_t row) {
   const msp_events *events = of->events;
   uint32_t track = events->track[row];
   if (!in_range(of->tracks, events, row)) {
-    of->out.result = MSP_PERFETTO_RANGE;
+    of->out_of_range = true;
     return false;
   }
   if (row > 0 && track != events->track[row - 1] && !end_track(of)) return false;
@@ -408,9 +339,7 @@ msp_perfetto_result msp_perfetto_write(msp_tracks *tracks, const msp_events *eve
     }
   }
   for (int64_t row = 0; row < events->count && going; ++row) going = write_row(&of, row);
-  going = going && end_track(&of) && flushed(&of.out);
-  if (!going && of.out.result == MSP_PERFETTO_DONE) of.out.result = MSP_PERFETTO_NO_MEMORY;
-  of.out.result = going ? MSP_PERFETTO_DONE : of.out.result;
+  going = going && end_track(&of) && msp_output_flush(&of.out);
   for (size_t i = 0; i < of.count; ++i) {
     free(of.sequences[i].ends);
     free(of.sequences[i].known);
@@ -418,5 +347,7 @@ msp_perfetto_result msp_perfetto_write(msp_tracks *tracks, const msp_events *eve
   free(of.sequences);
   free(of.strings);
   free(of.out.bytes);
-  return of.out.result;
+  if (going) return MSP_PERFETTO_DONE;
+  if (of.out_of_range) return MSP_PERFETTO_RANGE;
+  return of.out.refused ? MSP_PERFETTO_REFUSED : MSP_PERFETTO_NO_MEMORY;
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "protobuf.h"
 #include "rows.h"
 
 /* An event has no more arguments than these. */
@@ -70,9 +71,6 @@ typedef struct {
   uint32_t stride;        /* from the number of a sequence to that of the next one */
   bool further;           /* all slices go to further tracks, because some that are not known may be open */
 } msp_tracks;
-
-/* Takes bytes; false: no more are wanted. */
-typedef bool (*msp_sink)(void *context, const uint8_t *bytes, size_t length);
 
 typedef enum {
   MSP_PERFETTO_DONE,

@@ -1,4 +1,4 @@
-"""A dense layer trained by Model.train on 20 batches, each loss printed to the bit. usage: model_loop.py MODE"""
+"""A dense layer trained by Model.train on 20 batches, each loss printed to the bit. usage: model_loop.py MODE..."""
 
 import sys
 
@@ -6,8 +6,6 @@ import mindspore as ms
 import mindspore.dataset as ds
 import numpy as np
 from mindspore import nn
-
-ms.set_seed(7)
 
 
 class Net(nn.Cell):
@@ -29,10 +27,12 @@ def batches():
         yield np.array([[1, index % 3], [index % 5, 1]], np.float32), np.array([index % 2, 1 - index % 2], np.int32)
 
 
-ms.set_context(mode=ms.GRAPH_MODE if sys.argv[1] == "graph" else ms.PYNATIVE_MODE)
 ms.set_device("CPU")
-net = Net()
-optimizer = nn.Momentum(net.trainable_params(), 0.01, 0.9)
-loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
-data = ds.GeneratorDataset(batches, ["data", "label"], shuffle=False)
-ms.Model(net, loss, optimizer).train(1, data, callbacks=[PrintLoss()])
+for mode in sys.argv[1:]:
+    ms.set_seed(7)
+    ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
+    net = Net()
+    optimizer = nn.Momentum(net.trainable_params(), 0.01, 0.9)
+    loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+    data = ds.GeneratorDataset(batches, ["data", "label"], shuffle=False)
+    ms.Model(net, loss, optimizer).train(1, data, callbacks=[PrintLoss()])

@@ -1,4 +1,4 @@
-"""The custom loop of MindSpore's public profiler documents: profile from step 100 to step 200."""
+"""The custom loop of MindSpore's public profiler documents, which profiles from one step to another."""
 
 import mindspore as ms
 import mindspore.dataset as ds
@@ -19,13 +19,13 @@ def train(data):
 
 
 profiler = ms.Profiler(start_profile=False, output_path="own")
-data_loader = ds.NumpySlicesDataset({"data": np.ones([205, 2, 2], np.float32)}, shuffle=False).create_dict_iterator()
+data_loader = ds.NumpySlicesDataset({"data": np.ones([25, 2, 2], np.float32)}, shuffle=False).create_dict_iterator()
 
 for i, data in enumerate(data_loader):
     loss = train(data["data"])
-    if i == 100:
+    if i == 10:
         profiler.start()
-    if i == 200:
+    if i == 20:
         profiler.stop()
 
 profiler.analyse()

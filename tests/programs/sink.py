@@ -1,4 +1,7 @@
-"""Train as MindSpore does where a device takes many batches at a time, with the device replaced. usage: cpu|device"""
+"""Train as MindSpore does where a device takes many batches at a time. usage: [cpu] [device]
+
+The device is replaced, from then on for good.
+"""
 
 import sys
 
@@ -56,19 +59,25 @@ class Context:
         return getattr(ms.context, name)
 
 
-ms.set_seed(3)
+def train(where):
+    """Train three epochs and print what the network is then."""
+    ms.set_seed(3)
+    net = nn.Dense(2, 2)
+    model = ms.Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.01))
+    data = np.ones([BATCHES * 2, 2], np.float32)
+    dataset = ds.NumpySlicesDataset({"data": data, "label": data}, shuffle=False).batch(2)
+    if where == "device":
+        datasets._ToDevice = Queue
+        dataset.device_que().send()
+        device = Device(model.train_network)
+        models.context = Context()
+        ms.Model._check_network_mode = lambda self, network, is_train: network
+        model._exec_preprocess = lambda **_: (device, device)
+        model._warmup_dataset = lambda *_, **__: None
+    model.train(3, dataset, dataset_sink_mode=True)
+    print(net.weight.asnumpy().tobytes().hex())
+
+
 ms.set_device("CPU")
-net = nn.Dense(2, 2)
-model = ms.Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.01))
-data = np.ones([BATCHES * 2, 2], np.float32)
-dataset = ds.NumpySlicesDataset({"data": data, "label": data}, shuffle=False).batch(2)
-if sys.argv[1] == "device":
-    datasets._ToDevice = Queue
-    dataset.device_que().send()
-    device = Device(model.train_network)
-    models.context = Context()
-    ms.Model._check_network_mode = lambda self, network, is_train: network
-    model._exec_preprocess = lambda **_: (device, device)
-    model._warmup_dataset = lambda *_, **__: None
-model.train(3, dataset, dataset_sink_mode=True)
-print(net.weight.asnumpy().tobytes().hex())
+for where in sys.argv[1:]:
+    train(where)

@@ -105,7 +105,7 @@ def compilations():
     train(Net, compile_step=True, backend="eager", fullgraph=True)
     train(Breaking, backend="eager")
     train(Hooked, backend="eager", fullgraph=True)
-    function(backend="aot_eager", fullgraph=True)
+    function(backend="eager", fullgraph=True)
     print(dynamo.explain(Breaking())(torch.ones(2, 8)).graph_break_count)
     dynamo.reset()
 

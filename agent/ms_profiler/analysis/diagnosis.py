@@ -19,13 +19,10 @@ from ms_profiler.analysis.metrics import (
 )
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import HELD, KERNEL_WINDOW_MOST
 
-#: name of the counter of what the process holds, bytes
-HELD = "host memory"
 #: bytes that MindSpore's recorder keeps of each kernel until it is emptied; they are the profiler's, not the job's
 HELD_PER_KERNEL = 470
-#: bytes that it keeps of the inputs of steps in pynative mode, at most: then it is emptied
-RECORDER_MOST = 128 << 20
 #: the first step fills caches, queues and pools: it is no steady one where there are at least so many others
 WARMED = 2
 #: part of an operator's calls that are long from which it is the operator that takes so long
@@ -256,18 +253,36 @@ def _growth(
     """Return what each step adds to memory, where it is more than MindSpore's recorder may keep of their inputs."""
     found = growth.growth(_held(recording, steps, kernels), steps, compiled)
     keeps = recording.info.framework.get("mode") == "pynative" and bool(recording.windows)
-    return None if found is not None and keeps and found.total <= RECORDER_MOST else found
+    return None if found is not None and keeps and found.total <= KERNEL_WINDOW_MOST else found
 
 
 def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
     """Return what the job held, without what MindSpore's recorder of kernels keeps until it is emptied."""
     own = recording.counters.filter(pl.col("process") == steps.process)
-    own = own.filter(recording.names.gather(own["name"]) == HELD).sort("time_ns")
-    since = [0] * own.height
-    starts = kernels["start_ns"].sort()
-    for window in recording.windows if not starts.is_empty() else ():
-        for place, time in enumerate(own["time_ns"]):
-            if window.process == steps.process and window.start_ns <= time < window.end_ns:
-                since[place] = starts.search_sorted(time) - starts.search_sorted(window.start_ns)
-    recorder = pl.Series("since", since, dtype=pl.Int64) * HELD_PER_KERNEL
-    return own.select("time_ns", (pl.col("value").cast(pl.Int64) - recorder).alias("held"))
+    own = own.filter(recording.names.gather(own["name"]) == HELD).sort("time_ns").select("time_ns", "value")
+    windows = [window for window in recording.windows if window.process == steps.process]
+    kept = kernels_since(own["time_ns"], windows, kernels["start_ns"].sort()) * HELD_PER_KERNEL
+    return own.select("time_ns", (pl.col("value").cast(pl.Int64) - kept).alias("held"))
+
+
+def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
+    """Return for each time how many kernels have begun since the window around it did, as Int64; 0 outside of all.
+
+    Args:
+        times: Int64, in order.
+        windows: of one process, by start; where two overlap the later one holds.
+        starts: of kernels, Int64, in order.
+    """
+    begins = pl.Series([window.start_ns for window in windows], dtype=pl.Int64)
+    ends = pl.Series([window.end_ns for window in windows], dtype=pl.Int64)
+    places = zip(
+        times.search_sorted(begins, side="left"),
+        times.search_sorted(ends, side="left"),
+        starts.search_sorted(begins, side="left"),
+        strict=True,
+    )
+    before: list[int | None] = [None] * len(times)
+    for first, last, count in places:
+        before[first:last] = [count] * (last - first)
+    began = starts.search_sorted(times, side="left").cast(pl.Int64)
+    return (began - pl.Series(before, dtype=pl.Int64)).fill_null(0)

@@ -24,11 +24,6 @@ SAMPLED = 64
 #: thread number of records whose thread is not known
 UNKNOWN_THREAD = 2**32 - 1
 
-#: what the job calls the begin and the end of a window of the kernel stream, and the time of writing it out
-WINDOW = "kernel window"
-WINDOW_END = "kernel window end"
-DRAIN = "kernel drain"
-
 #: one per process that recorded
 PROCESSES = pl.Schema(
     {

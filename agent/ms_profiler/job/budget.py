@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ms_profiler.job.frameworks import base
+from ms_profiler.job.pace import Pace
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category
 
@@ -25,8 +26,8 @@ class Budget:
     def __init__(self, session: "Session") -> None:
         self._session = session
         self._share = 0.0
-        self._mark = (0, 0)  # time and records at the last look
-        self._interval = INTERVAL  # steps
+        self._records = 0  # at the last look
+        self._pace = Pace(PAUSE, INTERVAL)
         self._on = False  # fine-grained records are on, and may have to go
         #: what one hook costs, ns: {"idle_ns": recording nothing, "span_ns": recording a span}
         self.cost: dict[str, float] = {}
@@ -40,7 +41,7 @@ class Budget:
             share: of the wall time that records may take; 0 is no limit.
         """
         self._share, self._on = share, share > 0
-        self._mark, self._interval = (0, 0), INTERVAL
+        self._records, self._pace = 0, Pace(PAUSE, INTERVAL)
         self.due = self._session.steps.count + INTERVAL
         self._measure()
 
@@ -78,18 +79,15 @@ class Budget:
         """
         if self._on and count >= self.due:
             self._check(count)
-            self.due = count + self._interval
+            self.due = count + self._pace.steps
         return self.due if self._on else NEVER
 
     def _check(self, count: int) -> None:
         session = self._session
         now, records = session.recorder.now(), session.recorder.stats().records
-        then, before = self._mark
-        self._mark = (now, records)
-        if then and now - then < PAUSE:
-            self._interval *= 2
-        elif then and now - then > 2 * PAUSE:
-            self._interval = max(self._interval // 2, INTERVAL)
+        then, before = self._pace.last, self._records
+        self._pace.looked(now)
+        self._records = records
         if then and (records - before) * self.cost["span_ns"] > self._share * (now - then):
             session.recorder.fine(False)
             self._on = False

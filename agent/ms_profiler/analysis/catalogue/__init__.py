@@ -14,6 +14,7 @@ from ms_profiler.analysis.catalogue.base import Column, Table
 _START: Final = Column("start", pl.Int64, "when it began, ns since the epoch")
 _STOP: Final = Column("stop", pl.Int64, "when it ended, ns since the epoch")
 _DUR: Final = Column("dur", pl.Int64, "how long it took, ns")
+_TIMES: Final = (_START, _STOP, _DUR)
 _TIME: Final = Column("time", pl.Int64, "when, ns since the epoch")
 _STEP: Final = Column("step", pl.Int64, "number of the step, null outside of all")
 _PROCESS: Final = Column("process", pl.UInt32, "pid")
@@ -41,9 +42,7 @@ TABLES: Final = (
             _SPAN_CATEGORY,
             _PROCESS,
             _THREAD,
-            _START,
-            _STOP,
-            _DUR,
+            *_TIMES,
             Column("self", pl.Int64, "`dur` without the spans directly inside, ns"),
             Column("step", pl.Int64, "number of the step in which it began, null outside of all"),
             Column("depth", pl.UInt16, "spans around it; operators are counted among themselves"),
@@ -65,9 +64,7 @@ TABLES: Final = (
             Column(
                 "stream", pl.UInt32, "the stream of the device, or the framework's number of the thread, that ran it"
             ),
-            _START,
-            _STOP,
-            _DUR,
+            *_TIMES,
             Column("wait", pl.Int64, "since the end of the kernel before it in its stream, ns"),
             _STEP,
             _MODULE,
@@ -89,9 +86,7 @@ TABLES: Final = (
             Column("step", pl.Int64, "its number"),
             _PROCESS,
             _THREAD,
-            _START,
-            _STOP,
-            _DUR,
+            *_TIMES,
             Column("recorded", pl.Boolean, "its inside is known; the schedule left out the others"),
             Column("source", pl.String, "who says where it ends"),
         ),
@@ -100,7 +95,7 @@ TABLES: Final = (
     Table(
         "phases",
         "A piece of a recorded step in which the stepping thread was in one phase; the pieces of a step add up to it.",
-        (_STEP, Column("phase", pl.String, "what it was spent on"), _START, _STOP, _DUR),
+        (_STEP, Column("phase", pl.String, "what it was spent on"), *_TIMES),
         frames.phases,
     ),
     Table(
@@ -110,9 +105,7 @@ TABLES: Final = (
             _STEP,
             Column("computing", pl.Boolean, "something was computed"),
             Column("communicating", pl.Boolean, "data was exchanged with other ranks"),
-            _START,
-            _STOP,
-            _DUR,
+            *_TIMES,
         ),
         frames.states,
     ),
@@ -125,9 +118,7 @@ TABLES: Final = (
             Column("number", pl.Int64, "of the exchange among those of its group"),
             Column("bytes", pl.Int64, "exchanged"),
             _STEP,
-            _START,
-            _STOP,
-            _DUR,
+            *_TIMES,
         ),
         frames.communication,
     ),
@@ -187,9 +178,7 @@ TABLES: Final = (
         (
             Column("level", pl.String, "of the driver"),
             Column("name", pl.String, "of the function"),
-            _START,
-            _STOP,
-            _DUR,
+            *_TIMES,
         ),
         frames.calls,
     ),

@@ -9,11 +9,10 @@ from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import COMMUNICATION_WAIT
 
 #: between the operation and its group in the name of a span
 _GROUP: Final = "@"
-#: what the job calls waiting for a call that it queued
-WAIT: Final = "wait for communication"
 _RANK: Final = re.compile(r"rank (?P<rank>\d+) of (?P<size>\d+)")
 _EXCHANGE: Final = re.compile(r"exchange (?P<call>.+) of (?P<shapes>[-\d,;]*) by (?P<kernel>.+)", re.DOTALL)
 _PARALLEL: Final = re.compile(r"parallel mode (?P<mode>\w+) in (?P<stages>[1-9]\d*) stages")
@@ -76,6 +75,16 @@ def calls(
     )
 
 
+def timed(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the exchanges whose bytes are known and that took time, with `duration_ns`.
+
+    Args:
+        table: of `calls`.
+    """
+    took = table.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    return took.filter(pl.col("bytes") > 0, pl.col("duration_ns") > 0)
+
+
 def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
     """Return the calls of the script that exchange something, or wait for that.
 
@@ -96,7 +105,7 @@ def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
         "start_ns",
         "end_ns",
     )
-    return table.filter(pl.col("call").str.contains(_GROUP, literal=True) | (pl.col("call") == WAIT))
+    return table.filter(pl.col("call").str.contains(_GROUP, literal=True) | (pl.col("call") == COMMUNICATION_WAIT))
 
 
 def _called(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:

@@ -7,8 +7,8 @@ import polars as pl
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import milliseconds
-from ms_profiler.analysis.tables import DRAIN
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import KERNEL_DRAIN
 
 
 def cost(recording: tables.Recording, run_ns: int) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def cost(recording: tables.Recording, run_ns: int) -> dict[str, Any]:
     span_ns = float(measured.get("span_ns", 0.0))
     start_ns = float(measured.get("start_ns", 0.0))
     own = recording.spans.filter(pl.col("category") == Category.PROFILER)
-    drains = own.filter(recording.names.gather(own["name"]) == DRAIN)
+    drains = own.filter(recording.names.gather(own["name"]) == KERNEL_DRAIN)
     drain_ns = intervals.total_ns(drains)
     estimate = records * span_ns + start_ns + drain_ns if span_ns > 0 else None
     return {

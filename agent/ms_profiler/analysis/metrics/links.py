@@ -5,11 +5,12 @@ from typing import Final
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import communication
+
 #: exchanges of a group from which its bandwidth says something
 ENOUGH: Final = 3
 #: a link is slow below this part of the best bandwidth that the same operation reaches
 SLOW: Final = 0.5
-_LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,16 @@ def bandwidths(calls: pl.DataFrame) -> pl.DataFrame:
     Args:
         calls: of `communication.calls`.
     """
-    known = calls.filter((pl.col("bytes") > 0) & (_LENGTH > 0))
+    size, took = pl.col("bytes").sum(), pl.col("duration_ns").sum()
     return (
-        known.group_by("operation", "group")
+        communication.timed(calls)
+        .group_by("operation", "group")
         .agg(
             pl.len().alias("count"),
-            pl.col("bytes").sum(),
-            _LENGTH.sum().alias("duration_ns"),
-            (pl.col("bytes").sum() / _LENGTH.sum() * 1e9).alias("bandwidth"),
-            pl.col("step").sort_by(_LENGTH).last(),
+            size,
+            took,
+            (size / took * 1e9).alias("bandwidth"),
+            pl.col("step").sort_by("duration_ns").last(),
         )
         .sort("operation", "group")
     )

@@ -5,10 +5,11 @@ from typing import Final
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import communication
+
 #: exchanges from which a latency and a bandwidth can be told
 ENOUGH: Final = 4
 _SECONDS: Final = 1e9
-_LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,10 @@ def packets(calls: pl.DataFrame) -> Packets | None:
     Args:
         calls: of `communication.calls`.
     """
-    known = calls.filter((pl.col("bytes") > 0) & (_LENGTH > 0))
+    known = communication.timed(calls)
     if known.height < ENOUGH or known["bytes"].n_unique() < 2:
         return None
-    timed = known.select("bytes", took=_LENGTH, rate=pl.col("bytes") / _LENGTH)
+    timed = known.select("bytes", took="duration_ns", rate=pl.col("bytes") / pl.col("duration_ns"))
     latency, rate = int(timed.select(pl.col("took").min()).item()), float(timed.select(pl.col("rate").max()).item())
     half = round(latency * rate)
     small = timed.filter(pl.col("bytes") < half)

@@ -1,15 +1,12 @@
 """How long Python looked for garbage in the steps: no thread of the interpreter runs meanwhile."""
 
 from dataclasses import dataclass
-from typing import Final
 
 import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
-
-#: how the job names these spans
-COLLECTION: Final = "garbage collection, generation"
+from ms_profiler.store.names import COLLECTION
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from ms_profiler.analysis import tables
 from ms_profiler.analysis.clock import Clock
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import KERNEL_DRAIN, KERNEL_WINDOW, KERNEL_WINDOW_END
 from ms_profiler.store.reader import ReadCounts
 
 #: bytes of one execution in the file, about
@@ -44,7 +45,7 @@ def windows(recording: tables.Recording) -> list[tables.Window]:
         recording: instants, spans and processes.
     """
     found = []
-    starts, ends = _marks(recording, tables.WINDOW), _marks(recording, tables.WINDOW_END)
+    starts, ends = _marks(recording, KERNEL_WINDOW), _marks(recording, KERNEL_WINDOW_END)
     drains = _drains(recording)
     for process, first_ns, last_ns in recording.processes.select("process", "first_ns", "last_ns").iter_rows():
         folder = layout.process_dir(recording.directory, process)
@@ -177,11 +178,11 @@ def _marks(recording: tables.Recording, name: str) -> dict[tuple[int, int], int]
 
 def _drains(recording: tables.Recording) -> dict[tuple[int, int], int]:
     """Return how many kernels were counted while a window was written out, by process and the window's end."""
-    rows = (recording.names == tables.DRAIN).arg_true()
+    rows = (recording.names == KERNEL_DRAIN).arg_true()
     drains = recording.spans.filter(
         pl.col("category") == Category.PROFILER, pl.col("name").is_in(rows.cast(pl.UInt32).implode())
     )
-    ends = sorted((process, end) for (process, _), end in _marks(recording, tables.WINDOW_END).items())
+    ends = sorted((process, end) for (process, _), end in _marks(recording, KERNEL_WINDOW_END).items())
     found = {}
     for process, start, end, kernels in drains.select("process", "start_ns", "end_ns", "arg").iter_rows():
         for owner, time in ends:

@@ -19,10 +19,7 @@ import polars as pl
 from ms_profiler.analysis import tables
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
-
-#: what the job calls the begin and the end of a window; their argument is pipeline * 2**32 + window
-WINDOW: Final = "dataset window"
-WINDOW_END: Final = "dataset window end"
+from ms_profiler.store.names import DATASET_WINDOW, DATASET_WINDOW_END
 
 _OPERATORS: Final = "pipeline_profiling_"
 _PROCESSORS: Final = "minddata_cpu_utilization_"
@@ -89,9 +86,9 @@ def read(recording: tables.Recording) -> list[Window]:
         recording: instants, processes and where they are; its counts are told what cannot be read.
     """
     last = dict(recording.processes.select("process", "last_ns").iter_rows())
-    ends = {(process, index): time for process, _, index, time in _marks(recording, WINDOW_END)}
+    ends = {(process, index): time for process, _, index, time in _marks(recording, DATASET_WINDOW_END)}
     windows = []
-    for process, pipeline, index, start in _marks(recording, WINDOW):
+    for process, pipeline, index, start in _marks(recording, DATASET_WINDOW):
         end = ends.get((process, index))
         window = Window(process, pipeline, start, last[process] if end is None else end, end is not None)
         folder = layout.pipeline_dir(layout.process_dir(recording.directory, process), index)

@@ -9,6 +9,7 @@ import gc
 from typing import TYPE_CHECKING, Any, Final
 
 from ms_profiler.store.format import Category, Kind
+from ms_profiler.store.names import COLLECTION
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 OLDEST: Final = 2
 #: ns from which a collection of another generation is
 LONG: Final = 1_000_000
-#: name of the spans, before the generation
-COLLECTION: Final = "garbage collection, generation"
 
 
 class Collections:

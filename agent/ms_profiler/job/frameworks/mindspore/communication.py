@@ -18,6 +18,7 @@ from ms_profiler.job.frameworks.base import RAISED, Target, keep_signature
 from ms_profiler.job.frameworks.mindspore import ranks
 from ms_profiler.job.frameworks.mindspore.ranks import MANAGEMENT
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import COMMUNICATION_WAIT
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
@@ -149,7 +150,7 @@ def targets(session: "Session") -> list[Target]:
 
 def _wait(session: "Session") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     recorder = session.recorder
-    label, category = recorder.intern("wait for communication"), int(Category.COMMUNICATION)
+    label, category = recorder.intern(COMMUNICATION_WAIT), int(Category.COMMUNICATION)
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def wait(self: Any) -> Any:

@@ -2,9 +2,9 @@
 
 The recorder keeps 470 bytes a kernel in memory until it is stopped, and in pynative mode the inputs of steps besides:
 twice the batch of each step in a convolutional net, 32 MB in 40 steps. So it is stopped and started again every
-`op_flush` kernels, and when the process holds `MOST_HELD` more than at the start of the window: between two steps, on
-the stepping thread, after everything queued has run. Stopped on another thread it loses records, and once ended the
-job. Each time it writes a few files, which stay in the store as they are.
+`op_flush` kernels, and when the process holds `KERNEL_WINDOW_MOST` more than at the start of the window: between two
+steps, on the stepping thread, after everything queued has run. Stopped on another thread it loses records, and once
+ended the job. Each time it writes a few files, which stay in the store as they are.
 """
 
 import os
@@ -13,10 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import Target, loaded
-from ms_profiler.job.samplers import resident
+from ms_profiler.job.pace import Pace
+from ms_profiler.job.samplers.statm import Statm
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Kind
+from ms_profiler.store.names import KERNEL_DRAIN, KERNEL_WINDOW, KERNEL_WINDOW_END, KERNEL_WINDOW_MOST
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
@@ -24,9 +26,7 @@ if TYPE_CHECKING:
 OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
 #: begin of the name of the file with a line for each type of kernels, its second column how many ran; the rank follows
 TYPES = "cpu_op_type_info_"
-#: bytes that the process may hold more than at the start of a window
-MOST_HELD = 128 << 20
-#: ns between two looks at that, about, of which one takes 15 us; and steps at most
+#: ns between two looks at what the process holds, about, and steps at most
 LOOK_NS, LOOK_STEPS = 5_000_000, 64
 #: Steps of the first window: how many kernels a step has is not known before.
 FIRST_STEPS = 1
@@ -50,8 +50,8 @@ class KernelStream:
         self._steps = FIRST_STEPS  # a window
         self._began = 0  # number of steps before the window
         self._held = 0  # bytes, at the start of the window
-        self._looked = 0  # time of the last look at that
-        self._interval = 1  # steps between two looks
+        self._statm = Statm()
+        self._pace = Pace(LOOK_NS, most=LOOK_STEPS, slack=4)  # of looks at that
         self._bytes = 0
         self._memory = ""  # the newest file of what the allocator held
 
@@ -68,14 +68,14 @@ class KernelStream:
         folder = layout.window_dir(self._folder, self._windows)
         os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
         os.mkdir(folder, layout.DIRECTORY_MODE)
-        session.recorder.record(*self._mark("kernel window"))
+        session.recorder.record(*self._mark(KERNEL_WINDOW))
         self._recorder.init(folder)
         self._recorder.step_profiling_enable(True)
         self._recorder.enable_op_time()
         if session.asks("profile_memory"):
             self._recorder.enable_profile_memory()
         self._running = folder
-        self._held = resident.held()
+        self._held = self._holds()
         self._began = session.steps.count
         session.steps.due = 0  # what was looked at seldom, while nothing ran, has an end now
 
@@ -87,10 +87,11 @@ class KernelStream:
         begun = recorder.now()
         self._wait()
         self._recorder.stop()
+        self._statm.close()
         folder, self._running = self._running, ""
         kernels = self._take(folder)
-        recorder.record(*self._mark("kernel window end"))
-        name = recorder.intern("kernel drain")
+        recorder.record(*self._mark(KERNEL_WINDOW_END))
+        name = recorder.intern(KERNEL_DRAIN)
         recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), kernels)
         self._windows += 1
 
@@ -106,7 +107,7 @@ class KernelStream:
         if scheduled:
             return count + 1, was != self._running
         # what may not start between steps is started by what lets it: a recording that begins, a profiler that ends
-        next_look = min(self._began + self._steps, count + self._interval)
+        next_look = min(self._began + self._steps, count + self._pace.steps)
         return (next_look if self._running else NEVER), was != self._running
 
     def _crowded(self) -> bool:
@@ -114,13 +115,17 @@ class KernelStream:
         if not self._running:
             return False
         now = self.session.recorder.now()
-        if now - self._looked < LOOK_NS:
-            self._interval = min(self._interval * 2, LOOK_STEPS)
+        if not self._pace.adapt(now):
             return False
-        if now - self._looked > 4 * LOOK_NS:
-            self._interval = max(self._interval // 2, 1)
-        self._looked = now
-        return resident.held() - self._held > MOST_HELD
+        self._pace.last = now
+        return self._holds() - self._held > KERNEL_WINDOW_MOST
+
+    def _holds(self) -> int:
+        """Return the bytes that the process holds, 0 where the system does not tell."""
+        try:
+            return self._statm.held()
+        except OSError:
+            return 0
 
     def yield_to(
         self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]

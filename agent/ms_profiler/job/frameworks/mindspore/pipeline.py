@@ -21,6 +21,7 @@ from ms_profiler.job.frameworks.mindspore.native_threads import NativeThreads, n
 from ms_profiler.job.frameworks.mindspore.sampling_plan import SamplingPlan
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Kind
+from ms_profiler.store.names import DATASET_WINDOW, DATASET_WINDOW_END
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
@@ -249,7 +250,7 @@ class PipelineStream:
         self._window, self._windows = self._windows, self._windows + 1
         self._state = State.ON
         self._plan.begin(self._batches())
-        self._mark("dataset window")
+        self._mark(DATASET_WINDOW)
 
     def _restart(self) -> None:
         if self._watched > 0 and not self._others:
@@ -263,7 +264,7 @@ class PipelineStream:
         self._manager.stop()
         self._state = State.HALTED
         self._threads.forget()
-        self._mark("dataset window end")
+        self._mark(DATASET_WINDOW_END)
         self._plan.end()
 
     def _save(self) -> None:

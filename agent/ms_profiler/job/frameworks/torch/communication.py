@@ -15,6 +15,7 @@ from ms_profiler.job.frameworks.base import RAISED, Inside, Target
 from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED, Groups
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import COMMUNICATION_WAIT
 
 if TYPE_CHECKING:
     from ms_profiler.job.session import Session
@@ -105,7 +106,7 @@ class Collectives:
     def wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the wait for a collective that was queued, a method of a class in C++."""
         inside = self._inside
-        recorded = closures.recorded(self.session, "wait for communication", Category.COMMUNICATION)(original)
+        recorded = closures.recorded(self.session, COMMUNICATION_WAIT, Category.COMMUNICATION)(original)
 
         def wait(*args: Any, **kwargs: Any) -> Any:
             return (original if inside.value else recorded)(*args, **kwargs)

@@ -1,0 +1,46 @@
+"""How many steps pass between two looks at something, so that looks cost the same whatever a step takes."""
+
+from ms_profiler.job.sources import NEVER
+
+
+class Pace:
+    """Count steps from one look to the next: twice as many where looks are too close, half as many where too far apart.
+
+    Args:
+        pause: ns between two looks, about.
+        least: steps between two looks, at first and at least.
+        most: steps at most.
+        slack: looks are too far apart from so many pauses on.
+    """
+
+    def __init__(self, pause: int, least: int = 1, most: int = NEVER, slack: int = 2) -> None:
+        self._pause, self._least, self._most, self._slack = pause, least, most, slack
+        #: steps from one look to the next
+        self.steps = least
+        #: time of the last look, ns; 0 before the first
+        self.last = 0
+
+    def adapt(self, now: int) -> bool:
+        """Set the number of steps by the time since the last look; return whether that is a pause, or more.
+
+        Args:
+            now: ns, of the recorder's clock.
+        """
+        if not self.last:
+            return True
+        passed = now - self.last
+        if passed < self._pause:
+            self.steps = min(2 * self.steps, self._most)
+            return False
+        if passed > self._slack * self._pause:
+            self.steps = max(self.steps // 2, self._least)
+        return True
+
+    def looked(self, now: int) -> None:
+        """Set the number of steps, and count a look.
+
+        Args:
+            now: ns, of the recorder's clock.
+        """
+        self.adapt(now)
+        self.last = now

@@ -1,0 +1,84 @@
+/* Fields of protobuf messages (protobuf.dev/programming-guides/encoding), and where whole messages are collected. Knows
+ * nothing of Python.
+ */
+#ifndef MSP_PROTOBUF_H
+#define MSP_PROTOBUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Tags of fields: their number, and how they are encoded (0 varint, 1 eight bytes, 2 bytes with their length). */
+#define MSP_VARINT(field) ((field) << 3)
+#define MSP_FIXED64(field) ((field) << 3 | 1)
+#define MSP_BYTES(field) ((field) << 3 | 2)
+
+/* Takes bytes; false: no more are wanted. */
+typedef bool (*msp_sink)(void *context, const uint8_t *bytes, size_t length);
+
+/* Bytes on their way to a sink. Begins as zeros but for sink and context; `bytes` is to be freed. */
+typedef struct {
+  uint8_t *bytes;
+  size_t length, room;
+  msp_sink sink;
+  void *context;
+  bool refused; /* by the sink */
+} msp_output;
+
+/* Hand the sink what there is. Returns whether it wants more. */
+bool msp_output_flush(msp_output *output);
+
+/* Make room for at least `most` bytes. Returns whether there is. */
+bool msp_output_grow(msp_output *output, size_t most);
+
+/* Returns where at least `most` bytes can be written, or NULL. */
+static inline uint8_t *msp_output_reserve(msp_output *output, size_t most) {
+  if (output->room - output->length < most && !msp_output_grow(output, most)) return NULL;
+  return output->bytes + output->length;
+}
+
+/* Keep what was written into reserved bytes, up to `end`. */
+static inline void msp_output_take(msp_output *output, const uint8_t *end) {
+  output->length = (size_t)(end - output->bytes);
+}
+
+/* Each of these writes to `to` and returns where to go on. */
+
+static inline uint8_t *msp_varint(uint8_t *to, uint64_t value) {
+  while (value >= 0x80) {
+    *to++ = (uint8_t)(value | 0x80);
+    value >>= 7;
+  }
+  *to++ = (uint8_t)value;
+  return to;
+}
+
+static inline uint8_t *msp_number(uint8_t *to, uint64_t tag, uint64_t value) {
+  return msp_varint(msp_varint(to, tag), value);
+}
+
+static inline uint8_t *msp_eight(uint8_t *to, uint64_t tag, const void *value) {
+  to = msp_varint(to, tag);
+  memcpy(to, value, 8); /* little endian, as the machines are that this is built for */
+  return to + 8;
+}
+
+/* A message inside of another one: `begin` returns where its body goes, after its tag and one byte for its length;
+ * `end` writes that length when the body, up to `end`, is complete, and moves the body where one byte is too few. */
+static inline uint8_t *msp_message_begin(uint8_t *to, uint64_t tag) { return msp_varint(to, tag) + 1; }
+
+static inline uint8_t *msp_message_end(uint8_t *body, uint8_t *end) {
+  size_t length = (size_t)(end - body);
+  if (length < 0x80) {
+    body[-1] = (uint8_t)length;
+    return end;
+  }
+  uint8_t header[10];
+  size_t extra = (size_t)(msp_varint(header, length) - header) - 1;
+  memmove(body + extra, body, length);
+  memcpy(body - 1, header, extra + 1);
+  return end + extra;
+}
+
+#endif
