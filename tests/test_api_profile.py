@@ -18,6 +18,15 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 WAYS = ("variable", "install")
 #: where another test sees the same start and stop without the variable
 OFTEN_SEEN = ("variable", pytest.param("install", marks=pytest.mark.slow))
+in_every_mode = pytest.mark.parametrize(
+    ("mode", "way"),
+    [
+        ("graph", "variable"),
+        ("pynative", "install"),
+        pytest.param("graph", "install", marks=pytest.mark.slow),
+        pytest.param("pynative", "variable", marks=pytest.mark.slow),
+    ],
+)
 
 
 def start(job, way, program, *words, **extra):
@@ -94,15 +103,7 @@ def test_cycles_of_a_schedule_get_a_directory_each(job, tmp_path, names, way):
         assert not run.output.exists()
 
 
-@pytest.mark.parametrize(
-    ("mode", "way"),
-    [
-        ("graph", "variable"),
-        ("pynative", "install"),
-        pytest.param("graph", "install", marks=pytest.mark.slow),
-        pytest.param("pynative", "variable", marks=pytest.mark.slow),
-    ],
-)
+@in_every_mode
 def test_a_callback_profiles_steps_of_a_model_loop(job, tmp_path, way, mode):
     run = start(job, way, "stop_at_step.py", mode)
     assert run.code == 0, run.err

@@ -4,13 +4,12 @@ import csv
 import json
 
 import polars as pl
-import pytest
 from conftest import PROGRAMS
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import memory
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import StepSource
-from test_api_profile import kernels, numbers, results, start, summary
+from test_api_profile import in_every_mode, kernels, numbers, results, start, summary
 
 
 def lines(result):
@@ -19,15 +18,7 @@ def lines(result):
         return list(csv.DictReader(stream))
 
 
-@pytest.mark.parametrize(
-    ("mode", "way"),
-    [
-        ("graph", "variable"),
-        ("pynative", "install"),
-        pytest.param("graph", "install", marks=pytest.mark.slow),
-        pytest.param("pynative", "variable", marks=pytest.mark.slow),
-    ],
-)
+@in_every_mode
 def test_only_the_directory_that_asked_for_it_has_memory(job, tmp_path, way, mode):
     run = start(job, way, "own_memory.py", mode)
     assert run.code == 0, run.err

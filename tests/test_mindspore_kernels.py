@@ -202,7 +202,7 @@ def test_mindspores_own_profiler_keeps_the_kernels_where_nothing_stands_in_for_i
 
 def test_the_recorder_is_emptied_before_it_holds_too_much(job):
     """It keeps the inputs of every step until then: 32 MB in the 40 steps of this job, gigabytes in a larger one."""
-    run = job(PROGRAMS / "kernels_held.py", str(ROOT / "examples" / "train_convnet.py"), "little", env=FAST)
+    run = job(PROGRAMS / "kernels_held.py", str(ROOT / "examples" / "train_convnet.py"), "little")
     assert run.code == 0, run.err
     assert int(run.out.rpartition("held")[2]) < 14 << 20
     assert run.summary["kernels"]["windows"] >= 3

@@ -73,6 +73,7 @@ def results(tmp_path):
     return paths
 
 
+@pytest.mark.slow
 def test_cluster_accepts_both_ranks(results, tmp_path):
     run("cluster", "-d", results[0].parent, "-m", "all", "-o", tmp_path / "out", expected=ALONE)
     (file,) = (tmp_path / "out").rglob("cluster_step_trace_time.csv")
