@@ -1,5 +1,6 @@
 """Read a trace of Perfetto's with Perfetto's own classes: tracks, slices, instants, counters and flows."""
 
+import itertools
 from dataclasses import dataclass, field
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
@@ -9,12 +10,13 @@ CLOCK_REALTIME = 1
 
 @dataclass
 class Event:
-    """A slice, or an instant, whose end is None."""
+    """A slice, or an instant, whose end is None; `begun` counts them in the order in which they begin in the file."""
 
     track: int
     name: str
     category: str
     start: int
+    begun: int
     end: int | None = None
     depth: int = 0
     args: dict = field(default_factory=dict)
@@ -65,8 +67,43 @@ def read(path):
 
 def timeline(trace):
     """Return what a trace says."""
-    found, sequences, open_slices = Timeline(), {}, {}
-    for packet in trace.packet:
+    found = Timeline()
+    for each in _events(found, trace.packet):
+        if isinstance(each, tuple):
+            found.counters.append(each)
+        else:
+            (found.instants if each.end is None else found.slices).append(each)
+    found.slices.sort(key=lambda each: each.begun)
+    return found
+
+
+def streamed(path):
+    """Yield the tracks so far, and each event of a trace when it has ended; a file may be larger than memory."""
+    found = Timeline()
+    for each in _events(found, _packets(path)):
+        yield found, each
+
+
+def _packets(path):
+    """Yield the packets of a trace, which are its field 1."""
+    data, place = memoryview(path.read_bytes()), 0
+    while place < len(data):
+        assert data[place] == 10
+        length, shift, place = 0, 0, place + 1
+        while True:
+            byte = data[place]
+            length |= (byte & 127) << shift
+            place, shift = place + 1, shift + 7
+            if byte < 128:
+                break
+        yield TracePacket.FromString(data[place : place + length])
+        place += length
+
+
+def _events(found, packets):
+    """Yield counters, and slices and instants when they end; tracks go to `found`."""
+    sequences, open_slices, begun = {}, {}, itertools.count()
+    for packet in packets:
         if packet.sequence_flags & TracePacket.SEQ_INCREMENTAL_STATE_CLEARED:
             sequences[packet.trusted_packet_sequence_id] = _Sequence()
         sequence = sequences[packet.trusted_packet_sequence_id]
@@ -80,32 +117,36 @@ def timeline(trace):
             clocks = {clock.clock_id: clock for clock in packet.clock_snapshot.clocks}
             assert clocks[sequence.clock].is_incremental
             sequence.now = clocks[CLOCK_REALTIME].timestamp
-        data = packet.interned_data
-        sequence.names.update((entry.iid, entry.name) for entry in data.event_names)
-        sequence.categories.update((entry.iid, entry.name) for entry in data.event_categories)
-        sequence.arguments.update((entry.iid, entry.name) for entry in data.debug_annotation_names)
-        sequence.texts.update((entry.iid, entry.str.decode()) for entry in data.debug_annotation_string_values)
+        if packet.HasField("interned_data"):
+            data = packet.interned_data
+            sequence.names.update((entry.iid, entry.name) for entry in data.event_names)
+            sequence.categories.update((entry.iid, entry.name) for entry in data.event_categories)
+            sequence.arguments.update((entry.iid, entry.name) for entry in data.debug_annotation_names)
+            sequence.texts.update((entry.iid, entry.str.decode()) for entry in data.debug_annotation_string_values)
         if packet.HasField("track_event"):
             assert packet.sequence_flags & TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
             sequence.now += packet.timestamp
-            _event(found, sequence, packet.track_event, open_slices.setdefault(sequence.track, []))
+            ended = _event(sequence, packet.track_event, open_slices.setdefault(sequence.track, []), begun)
+            if ended is not None:
+                yield ended
     assert not any(open_slices.values())
-    return found
 
 
-def _event(found, sequence, event, stack):
+def _event(sequence, event, stack, begun):
+    """Return what an event ends, or is by itself."""
     if event.type == TrackEvent.TYPE_COUNTER:
-        found.counters.append((sequence.track, sequence.now, event.double_counter_value))
-        return
+        return sequence.track, sequence.now, event.double_counter_value
     if event.type == TrackEvent.TYPE_SLICE_END:
-        stack.pop().end = sequence.now
-        return
+        ended = stack.pop()
+        ended.end = sequence.now
+        return ended
     (category,) = event.category_iids
     made = Event(
         sequence.track,
         sequence.names[event.name_iid],
         sequence.categories[category],
         sequence.now,
+        next(begun),
         depth=len(stack),
         args={
             sequence.arguments[each.name_iid]: sequence.texts[each.string_value_iid]
@@ -120,7 +161,6 @@ def _event(found, sequence, event, stack):
     )
     if event.type == TrackEvent.TYPE_SLICE_BEGIN:
         stack.append(made)
-        found.slices.append(made)
-    else:
-        assert event.type == TrackEvent.TYPE_INSTANT
-        found.instants.append(made)
+        return None
+    assert event.type == TrackEvent.TYPE_INSTANT
+    return made
