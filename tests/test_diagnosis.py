@@ -51,6 +51,35 @@ def test_a_backward_pass_waits_for_the_kernels_that_it_launches_unseen(tmp_path)
     assert path["launch"] == pytest.approx(0.1, abs=0.01)
 
 
+def queueing(parent, each):
+    """Build a run whose host queues a kernel each so many ns, 250 a step, and waits for none; they fill the step."""
+    store = StoreBuilder(parent, framework={"name": "mindspore", "mode": "pynative", "device": "CPU"})
+    process = store.process()
+    thread = process.thread()
+    ran = []
+    for number in range(6):
+        start = number * 10 * MS
+        for place in range(250):
+            at = start + place * each
+            thread.span("Add", Category.OP, at, at + each // 2)
+            ran.append(("Default/Add-op0", start + place * 39_000 + each // 2, 36_000, ""))
+        thread.step(number, start, start + 10 * MS)
+    thread.window(0, 0, 80 * MS, ran)
+    process.anchor(90 * MS)
+    return store
+
+
+def test_kernels_that_keep_up_with_a_host_that_never_waits_are_not_what_takes_the_time(tmp_path):
+    found = summary(queueing(tmp_path / "close", 39_000))
+    assert found["bounds"]["shares"]["computing"] == pytest.approx(0.9, abs=0.01)
+    assert found["critical_path"]["shares"]["host"] > 0.9
+    (advice,) = found["advice"]
+    assert advice["cause"] == "launch-bound"
+    assert "critical path" in advice["evidence"]
+    # nobody knows what a host does that is far ahead of its kernels: it may be held up by the queue
+    assert summary(queueing(tmp_path / "far", 4_000))["advice"] == []
+
+
 def test_without_kernels_phases_tell_what_computed(tmp_path):
     found = summary(training(tmp_path))
     # steady steps: 3 ms data, 6.5 ms in phases that compute, 0.5 ms of anything else

@@ -39,11 +39,13 @@ class Launched:
         what: "operators" or "kernels".
         per_step: how many on average.
         median_ns: duration of the median one.
+        behind: how long after its launch the median kernel began, as a part of a step; None where it is not known.
     """
 
     what: str
     per_step: float
     median_ns: int
+    behind: float | None = None
 
 
 @dataclass
@@ -120,9 +122,10 @@ def diagnose(
     computing = states.filter("computing").select(intervals.BOUNDS)
     communicating = states.filter("communicating").select(intervals.BOUNDS)
     launched = ran = None
+    tasks = _tasks(recording, kernels, spans, watched)
     if watched:
         ran = intervals.union(kernels)
-        launched = _launched("kernels", kernels, during)
+        launched = _launched("kernels", kernels, during, _behind(tasks, during))
     elif not own.is_empty():
         inner = own.filter("inner")
         ran = intervals.union(own)
@@ -140,7 +143,7 @@ def diagnose(
         accelerator=ran is None and device not in ("", "CPU"),
         path=critical_path.segments(
             during,
-            _tasks(recording, kernels, spans, watched),
+            tasks,
             _waits(recording, spans if watched else spans.head(0), steps, cut),
             host,
         ),
@@ -196,12 +199,21 @@ def _worked(operators: pl.DataFrame, spans: pl.DataFrame, steps: Steps) -> pl.Da
     return pl.concat([worked.select(intervals.BOUNDS), graphs.select(intervals.BOUNDS)])
 
 
-def _launched(what: str, ran: pl.DataFrame, during: pl.DataFrame) -> Launched | None:
+def _launched(what: str, ran: pl.DataFrame, during: pl.DataFrame, behind: float | None = None) -> Launched | None:
     inside = ran.filter(intervals.locate(ran["start_ns"], during).is_not_null())
     if inside.is_empty():
         return None
     median = int(inside.select((pl.col("end_ns") - pl.col("start_ns")).median()).item())
-    return Launched(what, inside.height / during.height, median)
+    return Launched(what, inside.height / during.height, median, behind)
+
+
+def _behind(tasks: pl.DataFrame, during: pl.DataFrame) -> float | None:
+    known = tasks.filter(intervals.locate(tasks["start_ns"], during).is_not_null(), pl.col("launch_ns").is_not_null())
+    if known.is_empty():
+        return None
+    late = known.select((pl.col("start_ns") - pl.col("launch_ns")).median()).item()
+    length = during.select((pl.col("end_ns") - pl.col("start_ns")).mean()).item()
+    return float(late / max(length, 1))
 
 
 def _tasks(recording: tables.Recording, kernels: pl.DataFrame, spans: pl.DataFrame, watched: bool) -> pl.DataFrame:

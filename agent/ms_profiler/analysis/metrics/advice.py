@@ -12,7 +12,7 @@ from typing import Any, Final
 import polars as pl
 
 from ms_profiler.analysis.diagnosis import Diagnosis
-from ms_profiler.analysis.metrics import bounds
+from ms_profiler.analysis.metrics import bounds, critical_path
 from ms_profiler.analysis.metrics.pipelines import Pipeline
 from ms_profiler.analysis.metrics.reads import READ
 
@@ -28,6 +28,8 @@ PAUSES: Final = 3
 MANY: Final = 200
 #: how many times as long as they compute it takes to launch them, where that is the cause: recording adds to it too
 FAR_LONGER: Final = 2.0
+#: part of a step after its launch in which a kernel begins where kernels keep up with the host
+CLOSE: Final = 0.25
 #: growth over what was held before that is a leak first and everything else second
 LEAK: Final = 0.1
 #: part of the kernels' time on the processors of an NPU
@@ -179,13 +181,20 @@ def _host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     least = max(FAR_LONGER * computing, WORTH[bounds.DATA])
     # where threads have to share a processor, some launches take as long as other work of the host
     many = launched.per_step >= MANY and launch >= host / 2
-    if many and launch + host >= least:
+    share, due = launch, launch + host >= least
+    takes = f"launching them takes {_percent(launch)} of the steady steps, what they compute {_percent(computing)}"
+    if not due and launched.behind is not None and launched.behind <= CLOSE:
+        # kernels that keep up with a host that waits for none of them may take as long as they like
+        path = critical_path.shares(found.path)
+        computed, share = path.get(bounds.COMPUTING, 0.0), path.get(bounds.LAUNCH, 0.0) + path.get(bounds.HOST, 0.0)
+        takes = f"the host that queues them is {_percent(share)} of the critical path, computing {_percent(computed)}"
+        due = share >= max(FAR_LONGER * computed, WORTH[bounds.DATA])
+    if many and due:
         yield Advice(
             "launch-bound",
             bounds.LAUNCH,
-            launch,
-            f"launch-bound: {numbers}; launching them takes {_percent(launch)} of the steady steps, what they compute "
-            f"{_percent(computing)}",
+            share,
+            f"launch-bound: {numbers}; {takes}",
             "Make fewer and larger operators: batch or vectorise the loop that calls them, use fused ones, or compile "
             "the model (torch.compile, mindspore.jit).",
             _worst(found, facts, bounds.LAUNCH),
