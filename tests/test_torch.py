@@ -64,6 +64,7 @@ def test_a_loop_with_workers_a_scheduler_and_an_evaluation(job, bare):
         "version": "",
         "mode": "eager",
         "device": "CPU",
+        "operators": "ITT",
     }
     assert summary["hooks"]["failed"] == summary["hooks"]["missing"] == {}
     phases = {name: phase["total_ms"] for name, phase in summary["phases"].items()}

@@ -140,8 +140,10 @@ def targets(session: "Session", why: str) -> list[Target]:
     """
     try:
         windows = Windows(session, why)
-    except TypeError:  # until PyTorch 2.5 Kineto recorded one thread, and could not be stopped from another
-        session.not_collected("operators", why)
+    except TypeError:
+        session.not_collected(
+            "operators", f"{why}, and the Kineto of this PyTorch, which records one thread, stops on that thread alone"
+        )
         return []
     session.at_step(windows.stepped)
     session.at_start(windows.start)
