@@ -152,6 +152,9 @@ def test_without_itt_kineto_records_three_steps(job):
     assert names.count("aten::addmm") == 3
     (entry,) = [entry for entry in run.summary["not_collected"] if entry["what"].startswith("operators, except")]
     assert "names another collector" in entry["why"]
+    (shapes,) = [entry for entry in run.summary["not_collected"] if entry["what"] == "shapes of operators"]
+    assert "names, times" in shapes["why"]
+    assert run.summary["framework"]["operators"] == "Kineto"
     ties = defaultdict(set)
     for name, arg in zip(names, spans["arg"], strict=True):
         if arg:

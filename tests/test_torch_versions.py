@@ -122,3 +122,9 @@ def test_the_table_of_the_readme_holds_versions_that_passed():
     assert not any("failed" in row for row in rows)
     pinned = re.search(r"torch==(\S+)", (ROOT / "Makefile").read_text())[1]
     assert any(row.startswith(f"| {pinned}") for row in rows)
+
+
+def test_a_run_that_hangs_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch_versions, "LIMIT", 1)
+    with pytest.raises(BrokenError, match="did not end within 1 s without the profiler"):
+        torch_versions.launched(sys.executable, tmp_path / "run", ["-c", "import signal; signal.pause()"], None)

@@ -63,6 +63,7 @@ class Windows:
                 f"operators, except in the {STEPS} steps from step {FIRST} on, or from the first recorded one after it",
                 f"{self._why}; Kineto, which recorded them, holds them in memory and costs more for each",
             )
+            self.session.not_collected("shapes of operators", "Kineto is asked for names, times and ties to gradients")
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Begin or end the window between two steps."""
