@@ -10,10 +10,10 @@ NATIVE := $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format check-python wheel wheel-test test-versions sanitize bench clean
+.PHONY: help demo test test-slow lint format check-python wheel wheel-test test-versions test-torch-versions sanitize bench clean
 
 help: ## List the targets.
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 24
 
 demo: $(VENV)/.frameworks ## Train a small network with MindSpore on CPU, profiled by the variable alone, and show the summary.
 	MS_PROFILER_OPTIONS='{"start": true, "output_path": "./data"}' $(PY) examples/train_convnet.py
@@ -46,6 +46,10 @@ wheel-test: wheel ## Install the wheel where there is no compiler, on every CPyt
 # VERSIONS='2.9.0 2.8.0' for some, WRITE=README.md for the table there, KEEP=1 keeps the environments, of 3 GB each.
 test-versions: wheel ## Train with every MindSpore 2 on PyPI, profiled and not, in an environment for each: an hour.
 	$(PY) tests/versions.py $(VERSIONS) $(if $(KEEP),--keep) $(if $(WRITE),--write $(WRITE))
+
+# VERSIONS, WRITE and KEEP as above.
+test-torch-versions: wheel ## Train with the last of each minor version of PyTorch from 2.4 on: ten minutes each.
+	$(PY) tests/torch_versions.py $(VERSIONS) $(if $(KEEP),--keep) $(if $(WRITE),--write $(WRITE))
 
 sanitize: ## Run the recorder under ASan, UBSan and TSan.
 	native/sanitize.sh

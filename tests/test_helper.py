@@ -5,6 +5,7 @@ from ms_profiler.job import helper
 
 SPAWN = ["python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(5)", "--multiprocessing-fork"]
 SITE = "/x/lib/python3.11/site-packages/mindspore"
+INDUCTOR = "/x/lib/python3.11/site-packages/torch/_inductor"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,11 @@ def test_tools(command):
         (["python", f"{SITE}/_akg/akg/utils/compiler.py"], {}),
         (["python", f"{SITE}/ops_generate/gen_custom_ops.py", "-i", "x"], {}),
         (["python", "-m", "mindspore._extends.remote.kernel_build_server_akg"], {}),
+        (["python", f"{INDUCTOR}/compile_worker/__main__.py", "--workers=2", "--parent=7"], {}),
+        (["python", "-m", "torch._inductor.__autotune_main__", "--parent=7"], {}),
+        (["python", "-m", "torch._vendor.quack._compile_worker"], {}),
+        (["python", "-c", '\nimport torch\nfrom ctypes import cdll\ncdll.LoadLibrary("/tmp/x.so")\n'], {}),
+        (["python", "-m", "torch.backends.xeon.run_cpu", "train.py"], {}),
         (
             ["python", "-c", 'import pkgutil;path = pkgutil.get_loader("mindspore._extends.remote.x").get_filename()'],
             {},
@@ -87,7 +93,9 @@ def test_companions_of_a_job(command, environ):
         (["python", "/home/pip/train.py"], {}),
         (["python", "ld.py"], {}),
         (["python", "/home/mindspore/train.py"], {}),
+        (["python", "/home/torch/train.py"], {}),
         (["python", "-c", "import mindspore"], {}),
+        (["python", "-c", "import torch\nfrom ctypes import cdll\n"], {}),
         (["python", "/venv/bin/pytest", "tests"], {}),
         (SPAWN, {}),
     ],

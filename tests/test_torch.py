@@ -64,6 +64,7 @@ def test_a_loop_with_workers_a_scheduler_and_an_evaluation(job, bare):
         "version": "",
         "mode": "eager",
         "device": "CPU",
+        "operators": "ITT",
     }
     assert summary["hooks"]["failed"] == summary["hooks"]["missing"] == {}
     phases = {name: phase["total_ms"] for name, phase in summary["phases"].items()}
@@ -143,6 +144,27 @@ def computed_again(found):
     # twice in each step, once of them in a recomputation
     blocks = [inside(event, named(found, "recompute Sequential")) for event in named(found, "Sequential")]
     assert sorted(blocks) == [False] * 12 + [True] * 12
+
+
+RATES = """
+import torch
+optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+scheduler = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 2)
+watching = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+for loss in (2.0, 1.0, 1.0):
+    optimizer.step()
+    scheduler.step()
+    watching.step(loss)
+print(optimizer.param_groups[0]["lr"])
+"""
+
+
+def test_every_kind_of_scheduler_is_seen_when_it_changes_rates(job):
+    bare = job(RATES, profile=False)
+    run = job(RATES, options={"analyse": "off", "quiet": True}, env={"MS_PROFILER_RAISE": "1"})
+    assert (run.code, run.out, run.err) == (0, bare.out, bare.err)
+    # restarts when it is made and at each step, and once where the loss was no better
+    assert of(events(run.result), Category.OPTIMIZER) == {"SGD.step": 3, "learning rate": 1 + 3 + 1}
 
 
 CHECKS = {

@@ -4,12 +4,13 @@ import inspect
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from conftest import PROGRAMS, environment
 from events import events, of, steps
 from launches import TOOLS, free_port
-from ms_profiler.job.frameworks.torch import communication
+from ms_profiler.job.frameworks.torch import communication, ranks
 from ms_profiler.store.format import Category, Kind
 
 COMMON = [
@@ -29,6 +30,7 @@ SHARDED = [("AllGather@0", 60), ("ReduceScatter@0", 120)]
 
 
 PROGRAM = PROGRAMS / "torch_ranks.py"
+PARTS = ("collectives", "replicas", "shards")
 VARIABLES = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
@@ -42,7 +44,9 @@ def bare(directory):
     directory.mkdir()
     common = VARIABLES | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = [
-        subprocess.Popen([sys.executable, PROGRAM, directory], env=environment(RANK=str(rank), **common), cwd=directory)
+        subprocess.Popen(
+            [sys.executable, PROGRAM, directory, *PARTS], env=environment(RANK=str(rank), **common), cwd=directory
+        )
         for rank in range(2)
     ]
     assert [rank.wait(200) for rank in ranks] == [0, 0]
@@ -55,7 +59,7 @@ def torchrun(directory, options):
     command = [TOOLS / "torchrun", "--nproc_per_node=2", f"--master_port={free_port()}"]
     path = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        [*command, PROGRAM, directory],
+        [*command, PROGRAM, directory, *PARTS],
         env=environment(options, PATH=path, MS_PROFILER_RAISE="1", **VARIABLES),
         cwd=directory,
         capture_output=True,
@@ -115,3 +119,37 @@ def test_inputs_are_parameters(name):
 
     kind, given = communication.KINDS[name]
     assert kind and (not given or given in inspect.signature(getattr(dist, name)).parameters)
+
+
+class Distributed:
+    """The functions of torch.distributed that tell of groups, as they were until PyTorch 2.7."""
+
+    whole = SimpleNamespace(group_name="0")
+
+    @staticmethod
+    def is_initialized():
+        return True
+
+    @classmethod
+    def _get_default_group(cls):
+        return cls.whole
+
+    @classmethod
+    def get_process_group_ranks(cls, group):
+        return {cls.whole.group_name: [0, 1]}[group.group_name]
+
+    @staticmethod
+    def get_rank():
+        return 1
+
+    @staticmethod
+    def get_world_size():
+        return 2
+
+
+def test_the_ranks_of_the_default_group_are_asked_for_by_the_group(monkeypatch):
+    noted = []
+    monkeypatch.setitem(sys.modules, ranks.DISTRIBUTED, Distributed)
+    monkeypatch.setattr(ranks, "Notes", lambda session: SimpleNamespace(add=lambda text, number: noted.append(text)))
+    assert ranks.Groups(None).name(None) == "0"
+    assert noted == ["rank 1 of 2", "group 0 ranks 0,1"]

@@ -1,5 +1,8 @@
 """Why a function is compiled again, told without what its arguments were."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
 from ms_profiler.job.frameworks.torch import compilation
 
@@ -25,3 +28,55 @@ from ms_profiler.job.frameworks.torch import compilation
 )
 def test_causes_tell_sizes_and_no_values(told, kept):
     assert compilation.cause(told) == kept
+
+
+class Told:
+    """A session that keeps which spans began and ended."""
+
+    def __init__(self):
+        self.spans = []
+        self.recorder = self
+
+    def guard(self, what):
+        return nullcontext()
+
+    def intern(self, text):
+        return text
+
+    def begin(self, name, category):
+        self.spans.append(name)
+        return len(self.spans)
+
+    def end(self, token, flags=0):
+        self.spans.append(token)
+
+
+def lazily(name):
+    return SimpleNamespace(callback_trigger=SimpleNamespace(name=name))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "inside", "spans"),
+    [
+        ((lazily("LAZY_BACKWARD"),), False, ["compile lazy backward", 1]),
+        ((lazily("DYNAMO"),), True, [0]),
+        # until PyTorch 2.7 nothing tells what is compiled
+        ((), False, ["compile graph", 1]),
+        ((), True, [0]),
+    ],
+)
+def test_callbacks_of_a_compilation_are_called_as_the_version_calls_them(monkeypatch, arguments, inside, spans):
+    session, passed = Told(), []
+    compiling = compilation._Compiling()
+    monkeypatch.setattr(compilation, "_compiling", compiling)
+    if inside:
+        compiling.running.append(["function", ""])
+    hooks = compilation.Compilation(session)
+    for make in (hooks.starts, hooks.ends):
+
+        def original(handler, *args):
+            passed.append((handler, *args))
+
+        make(original)("handler", *arguments)
+    assert passed == [("handler", *arguments)] * 2
+    assert session.spans == spans

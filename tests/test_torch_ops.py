@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 
 import pytest
 from conftest import PROGRAMS
+from kineto_trees import ours, theirs, trees
 from ms_profiler import _native
 from ms_profiler.analysis.readers import store
 from ms_profiler.job.frameworks.torch import itt
@@ -18,49 +19,6 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reaso
 
 WORKLOADS = PROGRAMS / "torch_workloads.py"
 STRICT = {"MS_PROFILER_RAISE": "1"}
-
-
-def ours(result):
-    """Return (thread, start in ns, duration in ns, name) of the operators and regions in our timeline."""
-    events = json.loads((result / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
-    shown = [event for event in events if event["ph"] == "X" and event["args"].get("category") in ("marker", "op")]
-    assert {event["cat"] for event in shown if event["args"]["category"] == "op"} == {"cpu_op"}
-    return [
-        (
-            (event["pid"], event["tid"]),
-            int(event["ts"].replace(".", "")),
-            int(event["dur"].replace(".", "")),
-            event["name"],
-        )
-        for event in shown
-    ]
-
-
-def theirs(trace):
-    """Return the same of a trace of Kineto's."""
-    return [
-        ((event["pid"], event["tid"]), round(event["ts"] * 1e3), round(event["dur"] * 1e3), event["name"])
-        for event in json.loads(trace.read_text())["traceEvents"]
-        if event["ph"] == "X" and event.get("cat") in ("cpu_op", "user_annotation")
-    ]
-
-
-def trees(events, mark):
-    """Return for each thread how often each name stood in each other while the region `mark` ran, which is "".
-
-    Work of c10d is left out: Kineto draws it from one thread to another.
-    """
-    ((begin, length),) = [(start, duration) for _, start, duration, name in events if name == mark]
-    found, around = defaultdict(Counter), defaultdict(list)
-    for thread, start, duration, name in sorted(events, key=lambda event: (event[1], -event[2])):
-        if not begin <= start <= begin + length or name == "gloo:all_reduce":
-            continue
-        stack = around[thread]
-        while stack and stack[-1][0] <= start:
-            stack.pop()
-        found[thread]["" if name == mark else name, stack[-1][1] if stack else None] += 1
-        stack.append((start + max(duration, 1), "" if name == mark else name))
-    return sorted(found.values(), key=lambda counts: sorted(map(str, counts.items())))
 
 
 def run_both(job, folder, *names):
@@ -194,6 +152,9 @@ def test_without_itt_kineto_records_three_steps(job):
     assert names.count("aten::addmm") == 3
     (entry,) = [entry for entry in run.summary["not_collected"] if entry["what"].startswith("operators, except")]
     assert "names another collector" in entry["why"]
+    (shapes,) = [entry for entry in run.summary["not_collected"] if entry["what"] == "shapes of operators"]
+    assert "names, times" in shapes["why"]
+    assert run.summary["framework"]["operators"] == "Kineto"
     ties = defaultdict(set)
     for name, arg in zip(names, spans["arg"], strict=True):
         if arg:

@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,14 +98,20 @@ def parsed(listing: str) -> list[str]:
     return [version for version in match[1].split(", ") if version.startswith("2.")] if match else []
 
 
-def available(python: str) -> list[str]:
-    """Return the versions of MindSpore that this interpreter can install; none where pip finds none."""
-    command = [python, "-m", "pip", "--disable-pip-version-check", "index", "versions", "mindspore"]
+def available(python: str, framework: str = "mindspore") -> list[str]:
+    """Return the versions of a framework that this interpreter can install; none where pip finds none."""
+    command = [python, "-m", "pip", "--disable-pip-version-check", "index", "versions", framework]
     return parsed(subprocess.run(command, capture_output=True, text=True).stdout)
 
 
-def install(python: str, version: str, wheel: Path, folder: Path) -> str:
-    """Make an environment with this MindSpore and our wheel, and return its interpreter.
+def install(python: str, wheel: Path, folder: Path, *packages: Sequence[str]) -> str:
+    """Make an environment with our wheel and a framework, and return its interpreter.
+
+    Args:
+        python: that it is made for.
+        wheel: ours.
+        folder: where it is made.
+        packages: what each further call of pip is told to install.
 
     Raises:
         BrokenError: pip could not.
@@ -113,9 +119,9 @@ def install(python: str, version: str, wheel: Path, folder: Path) -> str:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([python, "-m", "venv", folder], check=True)
     inside = str(folder / "bin" / "python")
-    # no cache: MindSpore's wheels take 750 MB each; numpy<2: with numpy 2 most of them print pages of warnings
+    # no cache: a framework's wheels take 750 MB each
     pip = [inside, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-cache-dir", "--no-compile"]
-    for what in ([f"{wheel}[analysis]"], [f"mindspore=={version}", "numpy<2"]):
+    for what in ([f"{wheel}[analysis]"], *packages):
         done = subprocess.run([*pip, *what], capture_output=True, text=True)
         if done.returncode:
             raise BrokenError(f"cannot be installed: {(done.stderr.splitlines() or ['pip failed'])[-1]}")
@@ -201,7 +207,8 @@ def examine(name: str, python: str, version: str, wheel: Path, keep: bool) -> Se
     missing: set[str] = set()
     passed = True
     try:
-        inside = install(python, version, wheel, folder)
+        # numpy<2: with numpy 2 most versions print pages of warnings
+        inside = install(python, wheel, folder, [f"mindspore=={version}", "numpy<2"])
         for mode in MODES:
             try:
                 bare, profiled = run(inside, mode, None), run(inside, mode, folder / "data" / mode)
@@ -229,22 +236,39 @@ def table(seen: Iterable[Seen]) -> str:
     """Return what was seen as a Markdown table, newest version first, equal rows of several Pythons as one."""
     pythons: dict[tuple[str, ...], list[str]] = {}
     for each in sorted(seen, key=lambda each: order(each.python)):
-        names = (f"`{name.removeprefix('mindspore.')}`" for name in each.missing)
-        row = (each.version, *each.modes, ", ".join(names) or "none")
+        row = (each.version, *each.modes, listed(each.missing, "mindspore."))
         pythons.setdefault(row, []).append(each.python)
     newest = sorted(pythons.items(), key=lambda item: order(item[0][0]), reverse=True)
-    rows = [HEADINGS, ["---"] * len(HEADINGS), *([row[0], ", ".join(on), *row[1:]] for row, on in newest)]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
+    return markdown(HEADINGS, ([row[0], ", ".join(on), *row[1:]] for row, on in newest))
 
 
-def rewritten(document: str, content: str) -> str:
+def listed(missing: Iterable[str], prefix: str) -> str:
+    """Return names of hooks without a target for a cell of the table, without the prefix that all have."""
+    return ", ".join(f"`{name.removeprefix(prefix)}`" for name in missing) or "none"
+
+
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in lines)
+
+
+def rewritten(document: str, content: str, begin: str = BEGIN, end: str = END) -> str:
     """Return a Markdown document with the content between its two marks.
 
     Raises:
         ValueError: the marks are not there.
     """
-    start = document.index(BEGIN) + len(BEGIN)
-    return f"{document[:start]}\n{content}{document[document.index(END, start) :]}"
+    start = document.index(begin) + len(begin)
+    return f"{document[:start]}\n{content}{document[document.index(end, start) :]}"
+
+
+def write(document: Path, content: str, begin: str = BEGIN, end: str = END) -> None:
+    """Put the content between the two marks of a Markdown document."""
+    text = rewritten(document.read_text(), content, begin, end)
+    temporary = document.with_name(f"{document.name}.{os.getpid()}.tmp")
+    temporary.write_text(text)
+    temporary.replace(document)
 
 
 def main() -> int:
@@ -273,10 +297,7 @@ def main() -> int:
         shutil.rmtree(PLACE, ignore_errors=True)
     print(f"\n{table(seen)}", end="")
     if asked.write:
-        text = rewritten(asked.write.read_text(), table(seen))
-        temporary = asked.write.with_name(f"{asked.write.name}.{os.getpid()}.tmp")
-        temporary.write_text(text)
-        temporary.replace(asked.write)
+        write(asked.write, table(seen))
     return 0 if all(each.passed for each in seen) else 1
 
 

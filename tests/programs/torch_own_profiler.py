@@ -108,29 +108,36 @@ with profile(activities=CPU) as kept:
 seen["beside a thread"] = counts(kept.events())
 between("beside a thread")
 
-everywhere = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
-with profile(activities=CPU, experimental_config=everywhere) as kept:
-    work()
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-seen["all threads"] = counts(kept.events())
-between("all threads")
 
-waiting, done = threading.Event(), threading.Event()
-thread = threading.Thread(target=long_thread)
-thread.start()
-waiting.wait()
-kept = profile(activities=CPU, experimental_config=everywhere)
-kept.start()
-work()
-done.set()
-thread.join()
-stopper = threading.Thread(target=kept.stop)
-stopper.start()
-stopper.join()
-seen["stopped elsewhere"] = counts(kept.events())
-between("stopped elsewhere")
+def on_all_threads(everywhere):
+    global waiting, done
+    with profile(activities=CPU, experimental_config=everywhere) as kept:
+        work()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    seen["all threads"] = counts(kept.events())
+    between("all threads")
+
+    waiting, done = threading.Event(), threading.Event()
+    thread = threading.Thread(target=long_thread)
+    thread.start()
+    waiting.wait()
+    kept = profile(activities=CPU, experimental_config=everywhere)
+    kept.start()
+    work()
+    done.set()
+    thread.join()
+    stopper = threading.Thread(target=kept.stop)
+    stopper.start()
+    stopper.join()
+    seen["stopped elsewhere"] = counts(kept.events())
+    between("stopped elsewhere")
+
+
+# older versions have not got that
+if "profile_all_threads" in torch._C._profiler._ExperimentalConfig.__init__.__doc__:
+    on_all_threads(torch._C._profiler._ExperimentalConfig(profile_all_threads=True))
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -1,6 +1,6 @@
-"""Every collective once, then three steps of data-parallel training. usage: torchrun ... torch_ranks.py DIRECTORY
+"""Every collective once, then three steps of data-parallel training. usage: torchrun ... torch_ranks.py FOLDER PART...
 
-What came of it is in a file for each rank.
+Parts are collectives, replicas and shards. What came of it is in a file for each rank.
 """
 
 import contextlib
@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 torch.set_num_threads(1)
@@ -20,6 +19,7 @@ with contextlib.suppress(ValueError):
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 results = []
+NEW = hasattr(dist, "all_gather_single")  # its older name is that of a function which calls it, where there are both
 
 
 def collectives():
@@ -30,9 +30,9 @@ def collectives():
     dist.all_gather(parts, x)
     results.extend(parts)
     whole = torch.zeros(4 * world)
-    dist.all_gather_single(whole, x)
+    (dist.all_gather_single if NEW else dist.all_gather_into_tensor)(whole, x)
     part = torch.zeros(4)
-    dist.reduce_scatter_single(part, whole)
+    (dist.reduce_scatter_single if NEW else dist.reduce_scatter_tensor)(part, whole)
     dist.all_reduce(part, group=pair, async_op=True).wait()
     dist.broadcast(part, src=1)
     dist.reduce(part, dst=0)
@@ -77,9 +77,15 @@ def reduced(x):
 
 if __name__ == "__main__":
     pair, alone = dist.new_group([0, 1]), dist.new_group([0])
-    collectives()
+    parts = sys.argv[2:]
     layers = [nn.Linear(4, 4), nn.Linear(4, 2)]
-    train(DistributedDataParallel(nn.Sequential(*layers)))
-    train(fully_shard(nn.Sequential(*layers), mesh=dist.init_device_mesh("cpu", (world,))))
+    if "collectives" in parts:
+        collectives()
+    if "replicas" in parts:
+        train(DistributedDataParallel(nn.Sequential(*layers)))
+    if "shards" in parts:
+        from torch.distributed.fsdp import fully_shard  # older versions have not got that
+
+        train(fully_shard(nn.Sequential(*layers), mesh=dist.init_device_mesh("cpu", (world,))))
     (Path(sys.argv[1]) / f"rank_{rank}").write_text(repr([value.tolist() for value in results]))
     dist.destroy_process_group()

@@ -165,7 +165,8 @@ def main():
             run()
         with torch.profiler.record_function(f"ours {name}"):
             run()
-        everywhere = torch._C._profiler._ExperimentalConfig(profile_all_threads=name == "threads")
+        # older versions have not got that
+        everywhere = torch._C._profiler._ExperimentalConfig(profile_all_threads=True) if name == "threads" else None
         kept = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], experimental_config=everywhere)
         with kept, torch.profiler.record_function(f"theirs {name}"):
             run()

@@ -26,10 +26,22 @@ MODULES = frozenset(
 )
 #: Programs and modules that start the job in other processes; some import the framework to do so.
 LAUNCHERS = frozenset(
-    ("msrun", "mindspore.parallel.cluster.run", "torchrun", "torch.distributed.run", "torch.distributed.launch")
+    (
+        *("msrun", "mindspore.parallel.cluster.run"),
+        *("torchrun", "torch.distributed.run", "torch.distributed.launch", "torch.backends.xeon.run_cpu"),
+    )
 )
-#: Folders of MindSpore whose scripts it starts itself, to compile kernels and to generate operators.
-COMPILERS = ("/mindspore/_extends/", "/mindspore/_akg/", "/mindspore/ops_generate/")
+#: Folders of frameworks whose scripts they start themselves, to compile kernels and to generate operators. PyTorch has
+#: its workers import all of it, as soon as something is compiled and Triton is there.
+COMPILERS = {
+    "/mindspore/_extends/": "MindSpore",
+    "/mindspore/_akg/": "MindSpore",
+    "/mindspore/ops_generate/": "MindSpore",
+    "/torch/_inductor/": "PyTorch",
+    "/torch/_vendor/quack/": "PyTorch",
+}
+#: How the program begins in which PyTorch, until 2.12, tries whether a processor has the instructions it compiled for.
+INSTRUCTIONS = "import torch\nfrom ctypes import cdll\ncdll.LoadLibrary("
 
 FORK_SERVER = "multiprocessing's fork server"
 
@@ -82,13 +94,14 @@ def is_companion(command: "Sequence[str]", environ: "Mapping[str, str]") -> str:
     if how == "-c":
         if ".forkserver import main" in what:
             return FORK_SERVER
+        if what.lstrip().startswith(INSTRUCTIONS):
+            return "a compiler of PyTorch"
         return "MindSpore's search for its kernel compiler" if "mindspore._extends.remote" in what else ""
     if (what if how else _name(what)) in LAUNCHERS or what.endswith("/mindspore/parallel/cluster/run.py"):
         return "the launcher of a distributed job"
     path = what.replace(".", "/") if how else what
-    if any(folder in f"/{path}" for folder in COMPILERS):
-        return "a compiler of MindSpore"
-    return ""
+    framework = next((COMPILERS[folder] for folder in COMPILERS if folder in f"/{path}"), "")
+    return f"a compiler of {framework}" if framework else ""
 
 
 def is_helper(command: "Sequence[str]", environ: "Mapping[str, str]") -> str:

@@ -5,6 +5,7 @@ a graph is compiled when it first runs. All of that is imported with the first u
 """
 
 import re
+import sys
 import threading
 from collections.abc import Callable
 from types import CodeType, FunctionType
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
 FRAMES = "torch._dynamo.convert_frame"
+#: what returns why no earlier result of a compilation fits; the second name is that of versions until PyTorch 2.5
+CAUSES = ("get_and_maybe_log_recompilation_reasons", "get_and_maybe_log_recompilation_reason")
 GRAPHS = "torch._dynamo.output_graph"
 CALLBACKS = "torch._dynamo.callback"
 #: how Dynamo names the global through which the script's function calls a graph
@@ -40,18 +43,20 @@ class _Compiling(threading.local):
         self.token = 0
 
 
+_compiling = _Compiling()
+
+
 class Compilation:
     """Record compilations, their causes, and runs of graphs."""
 
     def __init__(self, session: "Session") -> None:
         self.session = session
-        self._compiling = _Compiling()
         #: name of a function, its code -> how often it was compiled
         self._counts: dict[tuple[str, CodeType], int] = {}
 
     def function(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `_compile`, which gets the code of a function first."""
-        recorder, guard, compiling = self.session.recorder, self.session.guard, self._compiling
+        recorder, guard, compiling = self.session.recorder, self.session.guard, _compiling
 
         def _compile(code: CodeType, *args: Any, **kwargs: Any) -> Any:
             token, running = 0, [code.co_name, ""]
@@ -83,7 +88,7 @@ class Compilation:
 
     def causes(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of what returns why no earlier result of a compilation fits, the latest first."""
-        compiling, guard = self._compiling, self.session.guard
+        compiling, guard = _compiling, self.session.guard
 
         def reasons(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
@@ -95,32 +100,35 @@ class Compilation:
         return closures.replace(original, reasons)
 
     def starts(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of what tells that something begins to compile; Dynamo itself is in `_compile`."""
-        recorder, guard, compiling = self.session.recorder, self.session.guard, self._compiling
+        """Return the replacement of what tells that something begins to compile; Dynamo itself is in `_compile`.
 
-        def run_start_callbacks(handler: Any, args: Any) -> Any:
+        Until PyTorch 2.7 it is not told what: then it is a graph.
+        """
+        recorder, guard, compiling = self.session.recorder, self.session.guard, _compiling
+
+        def run_start_callbacks(handler: Any, *args: Any) -> Any:
             with guard("noting a compilation"):
-                if args.callback_trigger.name != "DYNAMO" and not compiling.token:
-                    name = args.callback_trigger.name.lower().replace("_", " ")
+                name = args[0].callback_trigger.name.lower().replace("_", " ") if args else "graph"
+                if name != "dynamo" and not compiling.token and (args or not compiling.running):
                     compiling.token = recorder.begin(recorder.intern(f"compile {name}"), Category.COMPILE)
-            return original(handler, args)
+            return original(handler, *args)
 
         return closures.replace(original, run_start_callbacks)
 
     def ends(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of what tells that nothing compiles any more."""
-        recorder, compiling = self.session.recorder, self._compiling
+        recorder, compiling = self.session.recorder, _compiling
 
-        def run_end_callbacks(handler: Any, args: Any) -> Any:
+        def run_end_callbacks(handler: Any, *args: Any) -> Any:
             recorder.end(compiling.token)
             compiling.token = 0
-            return original(handler, args)
+            return original(handler, *args)
 
         return closures.replace(original, run_end_callbacks)
 
     def graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of what gives a compiled graph its name among the script's globals."""
-        guard, compiling = self.session.guard, self._compiling
+        guard, compiling = self.session.guard, _compiling
 
         def install_global_unsafe(output: Any, name: str, value: Any) -> Any:
             with guard("naming a graph"):
@@ -170,10 +178,18 @@ def targets(session: "Session") -> list[Target]:
     """Declare what is wrapped around compilations; from here on Dynamo is there, and must not see what is ours."""
     closures.hide()
     compilation = Compilation(session)
+    causes = next((name for name in CAUSES if name in vars(sys.modules[FRAMES])), CAUSES[0])
     return [
         Target(FRAMES, "_compile", closure=compilation.function),
-        Target(FRAMES, "get_and_maybe_log_recompilation_reasons", closure=compilation.causes),
+        Target(FRAMES, causes, closure=compilation.causes),
+        Target(GRAPHS, "OutputGraph.install_global_unsafe", closure=compilation.graphs),
+    ]
+
+
+def callbacks(session: "Session") -> list[Target]:
+    """Declare what is wrapped around other compilations than Dynamo's, told of by a module that may come later."""
+    compilation = Compilation(session)
+    return [
         Target(CALLBACKS, "CompilationCallbackHandler.run_start_callbacks", closure=compilation.starts),
         Target(CALLBACKS, "CompilationCallbackHandler.run_end_callbacks", closure=compilation.ends),
-        Target(GRAPHS, "OutputGraph.install_global_unsafe", closure=compilation.graphs),
     ]

@@ -32,6 +32,9 @@ PROFILER = "torch.autograd.profiler"
 #: Set, Kineto may begin to record for all threads at any moment, and only it knows.
 DAEMON = "KINETO_USE_DAEMON"
 
+#: what reports operators to us in this process: "ITT", "Kineto", or "" where nothing does
+source = ""
+
 
 class Switch:
     """Switch the hook of the calling thread on and off, as PyTorch lets Python do it.
@@ -235,12 +238,17 @@ class OpStream:
 
 def targets(session: "Session") -> list[Target]:
     """Start the stream, and declare what it follows and what it makes way for."""
+    global source
+    source = ""
     if os.environ.get(DAEMON):
         session.not_collected("operators", f"{DAEMON} is set: they are left to Kineto, which records when it is told")
         return []
     why = itt.connect(session.recorder)
     if why:
-        return windows.targets(session, why)
+        declared = windows.targets(session, why)
+        source = "Kineto" if declared else ""
+        return declared
+    source = "ITT"
     session.not_collected("shapes of operators", "PyTorch's ITT hook, which reports operators, tells names only")
     stream = OpStream(session)
     session.at_step(stream.stepped)

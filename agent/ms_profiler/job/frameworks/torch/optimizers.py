@@ -2,6 +2,9 @@
 
 Steps are seen through PyTorch's own hooks for all optimizers, which also cover those that were made, or wrapped by a
 scheduler, before we came. A step may run another inside, as a wrapper of an optimizer does: the outermost counts.
+
+A scheduler's `step` warns in the name of its caller, so it is not replaced. What it computes is, in every version and
+every kind of scheduler but the one that looks at a metric, inside of one context; that begins and ends the span.
 """
 
 import sys
@@ -135,6 +138,37 @@ class Optimizers:
         return closures.replace(original, step)
 
 
+class Rates:
+    """Record how long schedulers compute learning rates."""
+
+    def __init__(self, session: "Session") -> None:
+        self._recorder = session.recorder
+        self._label = session.recorder.intern("learning rate")
+        self._tracing = closures.traced()
+        #: id of the context -> its span
+        self._tokens: dict[int, int] = {}
+
+    def begins(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of what enters the context."""
+
+        def __enter__(self_: Any) -> Any:  # noqa: N807 - stands in for the method
+            if not self._tracing():
+                self._tokens[id(self_)] = self._recorder.begin(self._label, Category.OPTIMIZER)
+            return original(self_)
+
+        return closures.replace(original, __enter__)
+
+    def ends(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of what leaves the context."""
+
+        def __exit__(self_: Any, kind: Any, *reason: Any) -> Any:  # noqa: N807 - stands in for the method
+            if not self._tracing():
+                self._recorder.end(self._tokens.pop(id(self_), 0), RAISED if kind else 0)
+            return original(self_, kind, *reason)
+
+        return closures.replace(original, __exit__)
+
+
 def release() -> None:
     """Take the hooks out of PyTorch."""
     while handles:
@@ -142,11 +176,8 @@ def release() -> None:
 
 
 def targets(session: "Session") -> list[Target]:
-    """Declare what is wrapped around optimizers, schedulers and scaled losses.
-
-    Of schedulers what computes the rate, since `step` warns in the name of its caller.
-    """
-    optimizers = Optimizers(session)
+    """Declare what is wrapped around optimizers, schedulers and scaled losses."""
+    optimizers, rates = Optimizers(session), Rates(session)
 
     def recorded(module: str, path: str, name: str) -> Target:
         return Target(module, path, closure=closures.recorded(session, name, Category.OPTIMIZER))
@@ -156,7 +187,8 @@ def targets(session: "Session") -> list[Target]:
         Target(OPTIMIZER, "_global_optimizer_post_hooks", closure=optimizers.after),
         Target(OPTIMIZER, "Optimizer.__init__", closure=optimizers.made),
         recorded(OPTIMIZER, "Optimizer.zero_grad", "zero_grad"),
-        recorded(SCHEDULERS, "LRScheduler._update_lr", "learning rate"),
+        Target(SCHEDULERS, "_enable_get_lr_call.__enter__", closure=rates.begins),
+        Target(SCHEDULERS, "_enable_get_lr_call.__exit__", closure=rates.ends),
         recorded(SCHEDULERS, "ReduceLROnPlateau._reduce_lr", "learning rate"),
         recorded(SCALER, "GradScaler.unscale_", "GradScaler.unscale_"),
         recorded(SCALER, "GradScaler.update", "GradScaler.update"),

@@ -29,7 +29,6 @@ CONCERNS = (
     modules.targets,
     optimizers.targets,
     gradients.targets,
-    recompute.targets,
     data.targets,
     checkpoint.targets,
     sync.targets,
@@ -41,6 +40,8 @@ LATER = {
     checkpoint.SAVER: checkpoint.saving,
     checkpoint.LOADER: checkpoint.loading,
     compilation.FRAMES: compilation.targets,
+    compilation.CALLBACKS: compilation.callbacks,
+    recompute.MODULE: recompute.targets,
     **loops.LATER,
 }
 
@@ -69,9 +70,10 @@ class PyTorch(base.Plugin):
         super().undo()
 
     def describe(self) -> dict[str, str]:
-        """Return device, and how the job computes: compiled, distributed."""
+        """Return device, how the job computes, and what reported its operators."""
         torch = sys.modules["torch"]
         device = "CPU"
         if torch.cuda.is_initialized():
             device = str(torch.cuda.get_device_name())
-        return {"mode": "compiled" if compilation.compiled else "eager", "device": device}
+        mode = "compiled" if compilation.compiled else "eager"
+        return {"mode": mode, "device": device} | ({"operators": ops.source} if ops.source else {})

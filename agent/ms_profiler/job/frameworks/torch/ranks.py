@@ -31,10 +31,11 @@ class Groups:
         module = self._module
         if not module.is_initialized():
             return ""
-        name = str(getattr(module._get_default_group() if group is None else group, "group_name", ""))
+        group = module._get_default_group() if group is None else group
+        name = str(getattr(group, "group_name", ""))
         if name and name not in self._known:
             self._known.add(name)
-            ranks = module.get_process_group_ranks(group)
+            ranks = module.get_process_group_ranks(group)  # older versions do not take None
             self._notes.add(f"rank {module.get_rank()} of {module.get_world_size()}", module.get_rank())
             self._notes.add(f"group {name} ranks {ranges(ranks)}", len(ranks))
         return name

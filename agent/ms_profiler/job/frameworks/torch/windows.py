@@ -63,6 +63,7 @@ class Windows:
                 f"operators, except in the {STEPS} steps from step {FIRST} on, or from the first recorded one after it",
                 f"{self._why}; Kineto, which recorded them, holds them in memory and costs more for each",
             )
+            self.session.not_collected("shapes of operators", "Kineto is asked for names, times and ties to gradients")
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Begin or end the window between two steps."""
@@ -140,8 +141,10 @@ def targets(session: "Session", why: str) -> list[Target]:
     """
     try:
         windows = Windows(session, why)
-    except TypeError:  # until PyTorch 2.5 Kineto recorded one thread, and could not be stopped from another
-        session.not_collected("operators", why)
+    except TypeError:
+        session.not_collected(
+            "operators", f"{why}, and the Kineto of this PyTorch, which records one thread, stops on that thread alone"
+        )
         return []
     session.at_step(windows.stepped)
     session.at_start(windows.start)

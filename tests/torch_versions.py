@@ -1,0 +1,381 @@
+"""Train with every minor version of PyTorch from 2.4 on, with and without the profiler, and say what was seen.
+
+    python tests/torch_versions.py [VERSION ...] [--wheel DIRECTORY] [--write FILE] [--keep]
+
+Of each minor version that pip finds for the Python that runs this, the last one gets an environment of its own, into
+which our wheel goes too. On Linux PyPI's wheels are built for CUDA, whose packages of several gigabytes are left out
+(see `cuda_stand_ins`). An environment takes 3 GB while it is made, and is removed after its runs.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cuda_stand_ins
+import jsonschema
+import versions
+from conftest import PROGRAMS, ROOT, environment
+from events import events, of
+from kineto_trees import ours, theirs, trees
+from launches import free_port
+from ms_profiler.store.format import Category, Kind
+from versions import SCHEMA, VARYING, BrokenError
+
+#: The first version that is served.
+OLDEST = [2, 4]
+#: What PyTorch needs beside itself and CUDA.
+PURE = ("typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "filelock", "setuptools", "numpy<2")
+#: Seconds for one run: Inductor compiles for 40 on a processor that others use too.
+LIMIT = 300
+#: How often ranks may hang: until PyTorch 2.4 at least, with the profiler and without, the end of a group holds the
+#: interpreter's lock while it waits for a thread that needs the lock to free a tensor.
+ATTEMPTS = 3
+PREFIX = "ms-profiler: "
+#: What PyTorch itself adds to stderr: where a thread ends, with our hook on, while a profiler of the script's runs on
+#: all threads; and in the newest where Kineto begins and ends, that of ours too.
+THEIRS = re.compile(r"Warning: Leaked callback handle|^USDT:.*\] profiler_(start|stop)$")
+#: kinds of `torch_loops.py` beside the plain one
+KINDS = ("accumulate", "gan", "lbfgs", "scaler", "failing", "wrapped", "function", "inference", "recompute")
+WORKS = ("mlp", "convolution", "custom", "loader")
+BEGIN = "<!-- torch-versions:begin -->"
+END = "<!-- torch-versions:end -->"
+HEADINGS = (
+    *("PyTorch", "Python", "Built for", "Training", "Operators", "Without ITT", "The script's profilers"),
+    *("Compiled, exported, copied", "Inductor", "Two ranks", "Hooks without a target in it"),
+)
+
+
+class EndlessError(BrokenError):
+    """A run did not end."""
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """A run with the profiler that did what the one without did.
+
+    Attributes:
+        folder: in which it ran.
+        result: what it left.
+        summary: of that; None where it was not analysed.
+    """
+
+    folder: Path
+    result: Path
+    summary: Any
+
+
+def launched(python: str, folder: Path, words: list[str], options: dict[str, Any] | None, **extra: str) -> Any:
+    """Run an interpreter in a folder of its own, with some variables more.
+
+    Raises:
+        EndlessError: it did not end.
+    """
+    folder.mkdir(parents=True)
+    variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "GLOO_SOCKET_IFNAME": "lo"} | extra
+    command = [python, *words]
+    everything = environment(options, OMP_NUM_THREADS="1", **variables)
+    with subprocess.Popen(
+        command, env=everything, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # a launcher then ends its ranks, which are in sessions of their own
+            process.communicate()
+            raise EndlessError(
+                f"did not end within {LIMIT} s {'with' if options else 'without'} the profiler"
+            ) from None
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def both(
+    python: str, folder: Path, words: list[str], results: int = 1, analyse: str = "sync", **extra: str
+) -> list[Profiled]:
+    """Run a program without and with the profiler, and return its results, when the second run is as it has to be.
+
+    Args:
+        python: of the environment.
+        folder: for what they write.
+        words: the program and its arguments.
+        results: how many processes are ranks.
+        analyse: the option of that name.
+        extra: variables of their environment.
+
+    Raises:
+        BrokenError: the second run differs; the message says in what.
+    """
+    options = {"start": True, "output_path": str(folder / "data"), "analyse": analyse}
+    bare = launched(python, folder / "bare", words, None, **extra)
+    profiled = launched(python, folder / "profiled", words, options, **extra)
+    if bare.returncode:
+        raise BrokenError(f"the script itself ends with {bare.returncode}: {bare.stderr.strip()[-300:]}")
+    if profiled.returncode:
+        raise BrokenError(f"exit code {profiled.returncode}: {profiled.stderr.strip()[-300:]}")
+    if profiled.stdout != bare.stdout:
+        raise BrokenError("another output")
+    told = [line for line in profiled.stderr.splitlines() if line.startswith(PREFIX)]
+    if len(told) != 2 or not told[0].startswith(f"{PREFIX}recording to "):
+        raise BrokenError(f"lines of ours: {told}")
+    before = {VARYING.sub("", line) for line in bare.stderr.splitlines()}
+    for line in profiled.stderr.splitlines():
+        known = line.startswith(PREFIX) or THEIRS.search(line)
+        if not known and VARYING.sub("", line) not in before:
+            raise BrokenError(f"new on stderr: {line}")
+    found = sorted((folder / "data").glob("*_ascend_ms"))
+    if len(found) != results:
+        raise BrokenError(f"{len(found)} results, not {results}")
+    return [Profiled(folder / "profiled", result, _summary(result, analyse)) for result in found]
+
+
+def _summary(result: Path, analyse: str) -> Any:
+    if analyse == "off":
+        return None
+    summary = json.loads((result / "summary.json").read_text())
+    for error in jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).iter_errors(summary):
+        raise BrokenError(f"summary.json: {error.json_path}: {error.message}")
+    if summary["messages"] or summary["hooks"]["failed"]:
+        raise BrokenError(f"messages {summary['messages']}, hooks that failed {summary['hooks']['failed']}")
+    return summary
+
+
+def expect(what: str, seen: Any, expected: Any) -> None:
+    """Raise BrokenError unless two things are equal."""
+    if seen != expected:
+        raise BrokenError(f"{what}: {seen}, not {expected}")
+
+
+class Version:
+    """Run what a version has to do; each method returns what it recorded, for a cell of the table.
+
+    Args:
+        python: of its environment.
+        folder: for what the runs write.
+    """
+
+    def __init__(self, python: str, folder: Path) -> None:
+        self.python = python
+        self.folder = folder
+        #: hooks whose target this version does not have
+        self.missing: set[str] = set()
+
+    def _both(
+        self, name: str, words: list[str], results: int = 1, analyse: str = "sync", **extra: str
+    ) -> list[Profiled]:
+        found = both(self.python, self.folder / name, words, results, analyse, **extra)
+        for each in found:
+            if each.summary:
+                self.missing |= each.summary["hooks"]["missing"].keys()
+        return found
+
+    def built(self) -> str:
+        """Tell what this build is for."""
+        code = "import torch; print('CUDA ' + torch.version.cuda if torch.version.cuda else 'CPU', torch.ones(2).sum())"
+        done = launched(self.python, self.folder / "built", ["-c", code], None)
+        if done.returncode:
+            raise BrokenError(f"cannot be imported: {done.stderr.strip()[-300:]}")
+        return str(done.stdout.rpartition(" ")[0])
+
+    def trains(self) -> str:
+        """Train with a data loader, a scheduler and an evaluation, and in all other ways that loops are written."""
+        (run,) = self._both("plain", [str(PROGRAMS / "torch_loops.py"), "plain"])
+        steps = run.summary["steps"]
+        expect("steps", (steps["count"], steps["source"]), (12, "optimizer_cycle"))
+        found = events(str(run.result))
+        main = [event for event in found if event.process == "job"]
+        expect(
+            "modules",
+            of(main, Category.MODULE),
+            dict.fromkeys(("Net", "Net.first", "Net.second", "Net.second.0", "Net.second.1"), 24),
+        )
+        expect("backward passes", of(main, Category.BACKWARD), {"backward": 12})
+        expect("optimizer", of(main, Category.OPTIMIZER), {"AdamW.step": 12, "zero_grad": 12, "learning rate": 13})
+        expect("waits for data", of(main, Category.DATA)["wait for TensorDataset"], 25)
+        workers = {event.process for event in found if event.name == "fetch batch" and event.process != "job"}
+        expect("workers that fetched", bool(workers), True)
+        (others,) = self._both("kinds", [str(PROGRAMS / "torch_loops.py"), *KINDS], analyse="off")
+        again = of(events(str(others.result)), Category.BACKWARD)
+        expect("recomputations", (again.get("recompute Linear"), again.get("recompute Sequential")), (12, 12))
+        return f"{steps['count']} of 12 steps"
+
+    def operators(self) -> str:
+        """Run works twice, the second time under Kineto: what it recorded are the same operators."""
+        program = str(PROGRAMS / "torch_workloads.py")
+        (run,) = self._both("operators", [program, ".", *WORKS])
+        mine = ours(run.result)
+        counts = 0
+        for work in WORKS:
+            own, kineto = trees(mine, f"ours {work}"), trees(theirs(run.folder / f"{work}.json"), f"theirs {work}")
+            if work == "loader":  # Kineto does not see the workers
+                own = [counts for counts in own if counts in kineto]
+            expect(f"operators of {work} that only one of us saw", _differences(own, kineto), [])
+            counts = counts or sum(sum(thread.values()) for thread in own)
+        return f"{run.summary['framework'].get('operators', 'none')}: {counts} a step, those of Kineto"
+
+    def instead(self) -> str:
+        """Train where somebody else has ITT: a few steps come from Kineto, or the summary says why not."""
+        (run,) = self._both("instead", [str(PROGRAMS / "torch_loops.py"), "gan"], INTEL_LIBITTNOTIFY64="/another.so")
+        seen = events(str(run.result))
+        backward = [event for event in seen if event.category == Category.OP and event.name == "AddmmBackward0"]
+        why = [entry["why"] for entry in run.summary["not_collected"] if entry["what"].startswith("operators")]
+        expect("reasons", [reason.partition(" names another collector")[0] for reason in why], ["INTEL_LIBITTNOTIFY64"])
+        if not backward:
+            expect("what reports operators", run.summary["framework"].get("operators"), None)
+            return "none"
+        ties = {event.arg >> 1 for event in seen if event.name == "aten::addmm"}
+        expect("ties of gradients", {event.arg >> 1 for event in backward} <= ties, True)
+        return f"{run.summary['framework']['operators']}: {len(backward) / 5:g} steps"
+
+    def profilers(self) -> str:
+        """Use every profiler of PyTorch in every way: each sees what it sees without us."""
+        self._both("profilers", [str(PROGRAMS / "torch_own_profiler.py")], analyse="off")
+        return "see the same"
+
+    def captures(self) -> str:
+        """Compile, export, trace, script, copy, pickle, save and load."""
+        (run,) = self._both("captures", [str(PROGRAMS / "torch_captures.py"), "."], analyse="off")
+        found = events(str(run.result))
+        graphs = sum(of(found, Category.GRAPH).values())
+        causes = [event for event in found if event.kind == Kind.INSTANT and event.category == Category.COMPILE]
+        if not (graphs and causes and of(found, Category.CHECKPOINT)):
+            raise BrokenError("no graphs, no causes or no files")
+        return f"same; {graphs} runs of graphs"
+
+    def inductor(self) -> str:
+        """Compile as one graph down to the machine; the compiler's own processes leave no results."""
+        if shutil.which("g++") is None:
+            return "no compiler here"
+        (run,) = self._both("inductor", [str(PROGRAMS / "torch_inductor.py")])
+        expect("steps", run.summary["steps"]["count"], 4)
+        expect("mode", run.summary["framework"]["mode"], "compiled")
+        return "same; 4 of 4 steps"
+
+    def ranks(self) -> str:
+        """Exchange between two ranks, alone and in data-parallel training."""
+        words = ["-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={free_port()}"]
+        words += [str(PROGRAMS / "torch_ranks.py"), ".", "collectives", "replicas"]
+        name, runs = "ranks", []
+        for attempt in range(ATTEMPTS):
+            try:
+                name = f"ranks {attempt}"
+                runs = self._both(name, words, results=2, analyse="off")
+                break
+            except EndlessError:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+        exchanges = []
+        for run in runs:
+            seen = events(str(run.result))
+            calls = [event for event in seen if event.category == Category.COMMUNICATION and event.kind == Kind.SPAN]
+            expect("the first exchange", [(call.name, call.arg) for call in calls[:1]], [("AllReduce@0", 16)])
+            exchanges.append(f"{len(calls)} exchanges, {sum(call.arg for call in calls)} bytes")
+        for rank in range(2):
+            folders = (self.folder / name / mode for mode in ("bare", "profiled"))
+            bare, profiled = ((folder / f"rank_{rank}").read_text() for folder in folders)
+            expect(f"results of rank {rank}", profiled, bare)
+        return " and ".join(exchanges)
+
+
+def _differences(own: list[Any], kineto: list[Any]) -> list[Any]:
+    if len(own) != len(kineto):
+        return [f"{len(own)} and {len(kineto)} threads"]
+    return [item for mine, other in zip(own, kineto, strict=True) for item in ((mine - other) + (other - mine)).items()]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of one version.
+
+    Attributes:
+        version: of PyTorch.
+        cells: of the table, without the version and the Python.
+        passed: whether everything was as it has to be.
+    """
+
+    version: str
+    cells: tuple[str, ...]
+    passed: bool
+
+
+def minors(found: list[str]) -> list[str]:
+    """Return the last of each minor version that is served, newest first; of equal ones that for processors."""
+    last: dict[tuple[int, ...], str] = {}
+    for version in found:
+        number = versions.order(version)
+        if number[:2] < OLDEST:
+            continue
+        best = last.get(tuple(number[:2]), "")
+        if not best or (number[2:3], "cpu" in version) > (versions.order(best)[2:3], "cpu" in best):
+            last[tuple(number[:2])] = version
+    return sorted(last.values(), key=versions.order, reverse=True)
+
+
+def examine(python: str, version: str, wheel: Path, keep: bool) -> Seen:
+    """Install one version, run everything with it, and say what was seen."""
+    folder = versions.PLACE / f"torch-{version}"
+    cells: list[str] = []
+    passed = True
+    try:
+        inside = versions.install(python, wheel, folder, ["--no-deps", f"torch=={version}"], PURE)
+        (libraries,) = folder.glob("lib/python*/site-packages/torch/lib")
+        cuda_stand_ins.make(libraries)
+        seen = Version(inside, folder / "runs")
+        checks: tuple[Callable[[], str], ...] = (
+            *(seen.built, seen.trains, seen.operators, seen.instead, seen.profilers),
+            *(seen.captures, seen.inductor, seen.ranks),
+        )
+        for check in checks:
+            try:
+                cells.append(check())
+            except BrokenError as reason:
+                cells.append(f"failed: {reason}")
+                passed = False
+        cells.append(versions.listed(sorted(seen.missing), "torch."))
+    except BrokenError as reason:
+        cells, passed = [f"failed: {reason}"] * (len(HEADINGS) - 2), False
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    return Seen(version, tuple(cells), passed)
+
+
+def table(seen: list[Seen]) -> str:
+    """Return what was seen as a Markdown table."""
+    name = ".".join(map(str, sys.version_info[:2]))
+    return versions.markdown(HEADINGS, [(each.version, name, *each.cells) for each in seen])
+
+
+def main() -> int:
+    """Run what is asked for; return 1 when something was not as it has to be, 2 when nothing could be run."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("versions", nargs="*", metavar="VERSION", help="these versions of PyTorch, and no others")
+    parser.add_argument("--wheel", type=Path, default=ROOT / "wheelhouse", help="directory that holds our wheel")
+    parser.add_argument("--write", type=Path, metavar="FILE", help=f"write the table between {BEGIN} and {END}")
+    parser.add_argument("--keep", action="store_true", help=f"leave the environments in {versions.PLACE.name}")
+    asked = parser.parse_args()
+    wheels = list(asked.wheel.resolve().glob("ms_profiler-*.whl"))
+    if len(wheels) != 1:
+        parser.error(f"{len(wheels)} wheels of ours in {asked.wheel}: run make wheel")
+    found = versions.available(sys.executable, "torch")
+    chosen = [version for version in found if version in asked.versions] if asked.versions else minors(found)
+    seen = []
+    for version in sorted(chosen, key=versions.order, reverse=True):
+        seen.append(examine(sys.executable, version, wheels[0], asked.keep))
+        print(table(seen[-1:]).splitlines()[-1], flush=True)
+    if not seen:
+        print("pip finds no such PyTorch for this Python", file=sys.stderr)
+        return 2
+    print(f"\n{table(seen)}", end="")
+    if asked.write:
+        versions.write(asked.write, table(seen), BEGIN, END)
+    return 0 if all(each.passed for each in seen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
