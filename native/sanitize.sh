@@ -12,7 +12,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/ms_profiler_sanitize.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 sources="$root/tests/native/stress.c"
-for source in "$root"/native/*.c; do
+for source in "$root"/native/*.c "$root"/native/devices/*.c; do
   [ "$source" = "$root/native/module.c" ] || sources="$sources $source"
 done
 

@@ -17,7 +17,7 @@ from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns.base import SLOTS
 from ms_profiler.analysis.nesting import nest
 from ms_profiler.analysis.progress import Progress, Stage
-from ms_profiler.analysis.readers import kernels, left_out, slots
+from ms_profiler.analysis.readers import device_slots, kernels, left_out, slots
 from ms_profiler.analysis.readers.window import Window
 from ms_profiler.errors import StoreError
 from ms_profiler.store import format as fmt
@@ -87,6 +87,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         recording.starts = clock.epoch(pl.concat([starts for part in parts for starts in part.starts])).sort()
     left_out.take_away(recording)
     recording.windows = kernels.windows(recording)
+    device_slots.attach(recording, pl.concat([part.device for part in parts]))
     return recording
 
 
@@ -136,6 +137,7 @@ class _Process:
     instants: pl.DataFrame = field(default_factory=pl.DataFrame)
     counters: pl.DataFrame = field(default_factory=pl.DataFrame)
     steps: pl.DataFrame = field(default_factory=pl.DataFrame)
+    device: pl.DataFrame = field(default_factory=pl.DataFrame)
     fine: int = 0
     starts: list[pl.Series] = field(default_factory=list)
     extents: list[tuple[str, int, int]] = field(default_factory=list)
@@ -144,7 +146,7 @@ class _Process:
 
     def read(self, info: run_info.RunInfo, progress: Progress | None) -> "_Process":
         """Fill the tables from the segments."""
-        by_kind: dict[str, list[pl.DataFrame]] = {"spans": [], "moments": [], "steps": [], "threads": []}
+        by_kind: dict[str, list[pl.DataFrame]] = {"spans": [], "moments": [], "steps": [], "threads": [], "device": []}
         seen: list[Any] = [self.store.last_ns, self.store.info.ended_ns]
         seen += [anchor.raw_ns for anchor in self.store.anchors]
         records = 0
@@ -152,8 +154,9 @@ class _Process:
         for part in slots.batches(self.store, self.counts):
             batch = part.table
             heads = batch.filter(pl.col("kind") == Kind.THREAD)
-            events = self.window.cut(self._usable(batch, heads.height))
-            self.counts.slots += events.height + heads.filter(pl.col("start_ns") > 0).height
+            device = batch.filter(pl.col("kind") >= Kind.DEVICE, pl.col("kind") <= Kind.DEVICE_PLACE)
+            events = self.window.cut(self._usable(batch, heads.height + device.height))
+            self.counts.slots += events.height + heads.filter(pl.col("start_ns") > 0).height + device.height
             records += events.height
             extent = events.select(pl.col("start_ns").min(), pl.col("end_ns").max(), last=pl.col("start_ns").max())
             seen += [*extent.row(0), heads["start_ns"].max()]
@@ -169,6 +172,7 @@ class _Process:
             by_kind["moments"].append(events.filter(pl.col("kind").is_in([Kind.INSTANT, Kind.COUNTER])))
             by_kind["steps"].append(events.filter(pl.col("kind") == Kind.STEP))
             by_kind["threads"].append(heads)
+            by_kind["device"].append(device)
             if progress is not None:
                 progress.at(Stage.READING, self.counts.slots)
         times = [self.window.clamp(int(moment)) for moment in seen if moment]
@@ -179,6 +183,7 @@ class _Process:
         self._fill_moments(_stack(by_kind["moments"]))
         self._fill_steps(self.window.steps(_stack(by_kind["steps"]), _stack(by_kind["spans"])))
         self._fill_threads(_stack(by_kind["threads"]))
+        self._fill_device(_stack(by_kind["device"]))
         return self
 
     def again(self, start_ns: int, end_ns: int) -> Iterator[pl.DataFrame]:
@@ -284,6 +289,15 @@ class _Process:
             self.clock.epoch(chosen["end_ns"]),
             pl.col("category").alias("source"),
             (pl.col("flags") & int(Flag.UNRECORDED) == 0).alias("recorded"),
+        )
+
+    def _fill_device(self, chosen: pl.DataFrame) -> None:
+        records = device_slots.records(chosen, self.store.pid)
+        self.device = records.with_columns(
+            self._names(records["name"], self.counts),
+            self._names(records["detail"], self.counts).alias("detail"),
+            self.clock.epoch(records["start_ns"]),
+            self.clock.epoch(records["end_ns"]),
         )
 
     def _fill_threads(self, heads: pl.DataFrame) -> None:

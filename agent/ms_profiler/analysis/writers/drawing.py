@@ -52,7 +52,7 @@ class Drawing:
         """Return the exchanges with other ranks: `name`, `group`, which has a lane, `start_ns`, `end_ns`, `bytes`."""
         calls = self.measures.calls
         names = calls["operation"].to_list()
-        if self.measures.recording.device is None:
+        if not self.measures.recording.foreign:
             names = [call["name"].rpartition("@")[0] for call in by_call(self.measures)]
         return calls.select(pl.Series("name", names, dtype=pl.String), "group", "start_ns", "end_ns", "bytes")
 

@@ -1,0 +1,188 @@
+"""Device slots to tables: what our own tracing of an accelerator left in the store.
+
+A kernel belongs to the call that launched it: both carry a number, which wraps, so that of several calls with it the
+latest before the kernel counts. A call belongs to the moment and the thread that it was made on. What a run holds is
+cut by these moments, not by when something ran.
+"""
+
+import re
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.metrics import intervals, steps
+from ms_profiler.analysis.readers import demangle
+from ms_profiler.store.device_format import Device
+from ms_profiler.store.format import Kind
+
+#: what a device did, one row a record, times of the recorder
+RECORDS: Final = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "type": pl.UInt8,  # store.device_format.Device
+        "name": pl.UInt32,  # row of the names
+        "detail": pl.UInt32,  # likewise
+        "correlation": pl.UInt32,
+        "native_tid": pl.UInt32,  # of the thread that called; 0 where not known
+        "device": pl.UInt32,
+        "stream": pl.UInt32,
+        "context": pl.UInt32,
+        "graph": pl.UInt32,
+        "amount": pl.UInt64,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+    }
+)
+#: how much earlier than its launch a kernel may seem to begin: the clock of a device is brought to ours by a line
+SLACK_NS: Final = 1_000_000
+#: kernels that exchange data with other ranks
+EXCHANGES: Final = r"(?i)^(nccl|rccl|oneccl)|ncclKernel|ncclDevKernel"
+#: kernels run on it
+CORE: Final = "GPU"
+#: level of the calls
+LEVEL: Final = "cuda"
+#: what stands for a kernel whose name was not told
+UNNAMED: Final = "(kernel without a name)"
+
+_HALF: Final = 2**32
+_RAN: Final = (Device.KERNEL, Device.COMMUNICATION, Device.GRAPH)
+#: at the end of the names of calls: the version since which they are so, and how streams are taken
+_VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
+
+
+def records(slots: pl.DataFrame, process: int) -> pl.DataFrame:
+    """Return the records in the slots of a process, as `RECORDS`; of those that are not whole, nothing.
+
+    Args:
+        slots: `columns.base.SLOTS`, of the kinds DEVICE and DEVICE_PLACE alone, in their order.
+        process: pid.
+    """
+    following = slots.select(pl.all().shift(-1).name.prefix("next_"))
+    both = pl.concat([slots, following], how="horizontal").filter(pl.col("kind") == Kind.DEVICE)
+    placed = (pl.col("next_kind") == Kind.DEVICE_PLACE).fill_null(False)
+
+    def low(word: str) -> pl.Expr:
+        return (pl.col(word).reinterpret(signed=False) % _HALF).cast(pl.UInt32)
+
+    def high(word: str) -> pl.Expr:
+        return (pl.col(word).reinterpret(signed=False) // _HALF).cast(pl.UInt32)
+
+    def where(value: pl.Expr) -> pl.Expr:
+        return pl.when(placed).then(value).otherwise(0)
+
+    return both.select(
+        pl.lit(process, pl.UInt32).alias("process"),
+        pl.col("category").alias("type"),
+        pl.col("id").alias("name"),
+        where(pl.col("next_id")).alias("detail"),
+        low("arg").alias("correlation"),
+        high("arg").alias("native_tid"),
+        where(low("next_start_ns")).alias("device"),
+        where(high("next_start_ns")).alias("stream"),
+        where(low("next_end_ns")).alias("context"),
+        where(high("next_end_ns")).alias("graph"),
+        where(pl.col("next_arg")).alias("amount"),
+        "start_ns",
+        "end_ns",
+    ).cast(RECORDS)
+
+
+def attach(recording: tables.Recording, found: pl.DataFrame) -> None:
+    """Give a recording its device, where anything ran on one.
+
+    Args:
+        recording: its steps, threads and names.
+        found: `RECORDS`, with times of the time line.
+    """
+    ran = found.filter(pl.col("type").is_in([int(kind) for kind in _RAN]))
+    if ran.is_empty():
+        return
+    process = steps.choose(recording).process
+    others = ran.filter(pl.col("process") != process)["process"].n_unique()
+    if others:
+        why = "the steps are those of another process, and kernels of one process are shown"
+        recording.info.not_collected.append({"what": f"kernels of {others} more processes", "why": why})
+    own = found.filter(pl.col("process") == process)
+    calls = _named(own.filter(pl.col("type") == int(Device.API)), recording.names)
+    tasks = _cut(recording, _launched(own.filter(pl.col("type").is_in([int(kind) for kind in _RAN])), calls))
+    tasks = tasks.sort("start_ns", "end_ns", maintain_order=True)
+    recording.device = tables.Device(
+        tables.Form.CUPTI,
+        _tasks(tasks, recording.names),
+        ["CUPTI"],
+        calls=calls.select(
+            pl.lit(LEVEL).alias("level"),
+            pl.col("text").str.replace(_VERSION.pattern, "").alias("name"),
+            "start_ns",
+            "end_ns",
+            pl.col("native_tid").cast(pl.Int64).alias("thread"),
+        ).sort("start_ns", maintain_order=True),
+        launches=_launches(tasks, recording.threads, process),
+    )
+
+
+def _named(rows: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+    return rows.with_columns(names.gather(rows["name"]).alias("text"))
+
+
+def _launched(ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Add to what ran when and on which thread it was launched: `launch_ns`, `caller`, null where that is not known."""
+    known = calls.select("correlation", "start_ns", pl.col("start_ns").alias("launch_ns"), caller="native_tid").sort(
+        "start_ns"
+    )
+    latest = ran.with_columns(seen_ns=pl.col("start_ns") + SLACK_NS).sort("seen_ns")
+    return latest.join_asof(
+        known.rename({"start_ns": "called_ns"}),
+        left_on="seen_ns",
+        right_on="called_ns",
+        by="correlation",
+        strategy="backward",
+        check_sortedness=False,
+    )
+
+
+def _cut(recording: tables.Recording, ran: pl.DataFrame) -> pl.DataFrame:
+    """Keep what was launched in the run's own time, and in no step that its schedule leaves out."""
+    moment = pl.coalesce("launch_ns", "start_ns")
+    window = recording.info.window
+    if window.get("start_ns"):
+        start = recording.clock.epoch_ns(window["start_ns"])
+        end = recording.clock.epoch_ns(window["end_ns"]) if window.get("end_ns") else tables.LATEST
+        ran = ran.filter(moment >= start, moment < end)
+    left_out = recording.steps.filter(~pl.col("recorded")).sort("start_ns")
+    return ran.filter(intervals.locate(ran.select(moment).to_series(), left_out).is_null())
+
+
+def _tasks(ran: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+    texts = names.gather(ran["name"])
+    readable = demangle.names(texts.unique().to_list())
+    text = texts.replace_strict(list(readable), list(readable.values()), return_dtype=pl.String).replace("", UNNAMED)
+    exchange = (ran["type"] == int(Device.COMMUNICATION)) | text.str.contains(EXCHANGES)
+    # of several devices each has streams of the same numbers
+    several = ran["device"].n_unique() > 1
+    lane = pl.col("device") * 2**16 + pl.col("stream") if several else pl.col("stream")
+    return ran.select(
+        lane.cast(pl.UInt32).alias("stream"),
+        text.alias("name"),
+        pl.lit(None, pl.String).alias("type"),
+        pl.lit(CORE).alias("core"),
+        pl.when(exchange).then(pl.lit("")).alias("group"),
+        pl.lit(None, pl.String).alias("shapes"),
+        "start_ns",
+        "end_ns",
+        exchange.alias("exchange"),
+        "launch_ns",
+        pl.col("launch_ns").alias("driver_ns"),
+    ).cast(tables.TASKS)
+
+
+def _launches(ran: pl.DataFrame, threads: pl.DataFrame, process: int) -> pl.DataFrame:
+    """Return what else is known of the tasks, row by row."""
+    own = threads.filter(pl.col("process") == process, pl.col("native_tid") > 0)
+    numbers = own.select(pl.col("native_tid").cast(pl.UInt32).alias("caller"), "thread").unique("caller", keep="last")
+    return (
+        ran.join(numbers, on="caller", how="left", maintain_order="left")
+        .select(tables.LAUNCHES.names())
+        .cast(tables.LAUNCHES)
+    )
