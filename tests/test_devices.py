@@ -11,6 +11,8 @@ from collections import Counter
 import pytest
 from conftest import PROGRAMS
 from fakes_built import fakes  # noqa: F401
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.readers import store
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 
@@ -92,3 +94,119 @@ def test_events_of_the_timeline(device_job):
     assert Counter((event["tid"], event["name"]) for event in shown) == Counter(
         {(int(stream), name): 2 for name, stream, _ in STEP}
     )
+
+
+def stored(result):
+    """Return the kernels of a result that was not analysed as (step, name), in order of time."""
+    recording = store.read(str(result))
+    launched = recording.steps["number"].gather(intervals.locate(recording.device.tasks["launch_ns"], recording.steps))
+    return list(zip(launched, recording.device.tasks["name"], strict=True))
+
+
+def not_collected(result):
+    """Return what the run's record says about the GPU, by what."""
+    entries = json.loads((result / "FRAMEWORK" / "run_info.json").read_text())["not_collected"]
+    return {entry["what"]: entry["why"] for entry in entries if "GPU" in entry["what"]}
+
+
+NAMES = [name for name, _, _ in STEP]
+
+
+def test_a_window_has_every_kernel_that_was_launched_in_its_steps(device_job):
+    """They run twenty milliseconds after their launch: when the steps of the window have long ended on the host."""
+    run = device_job("lagging", 9, options={"schedule": {"wait": 3, "active": 2, "repeat": 1}})
+    assert run.code == 0, run.err
+    assert kernels(run.result) == of_steps([3, 4])
+    assert [row["Step"] for row in rows(run.result, "step_trace_time")] == ["3", "4"]
+    assert sum(float(row["Computing"]) for row in rows(run.result, "step_trace_time")) == 440
+    calls = {row["API Name"]: row["Count"] for row in rows(run.result, "api_statistic")}
+    assert calls["cudaLaunchKernel"] == "8"
+    # from the step before the window to the one after it
+    assert (run.log.count("Enable"), run.log.count("Disable")) == (8, 8)
+    assert not_collected(run.result) == {}
+
+
+@pytest.mark.parametrize(("mode", "first"), [("late", 2), ("lazy", 0)])
+def test_cuda_that_is_initialised_later_is_found(device_job, mode, first):
+    """Between steps, unless PyTorch does it: then before the first kernel."""
+    run = device_job(mode, 4, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert sorted(stored(run.result)) == sorted((step, name) for step in range(first, 4) for name in NAMES)
+
+
+def test_who_owns_cupti_is_named_and_left_alone(device_job):
+    env = {"CUDA_INJECTION64_PATH": "/opt/tool/libinjected.so"}
+    run = device_job("plain", 2, words="owned", env=env, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    why = "CUPTI belongs to libinjected.so (CUDA_INJECTION64_PATH)"
+    assert not_collected(run.result) == {"kernels of the GPU": why}
+    assert run.lines.count(f"kernels of the GPU are not recorded: {why}") == 1
+    assert run.log == ["GetVersion", "Subscribe"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("fails", "CUPTI cannot be used: cuptiGetVersion answered 999"),
+        ("no-kernels", "CUPTI does not record: cuptiActivityEnable answered 15, CUPTI_ERROR_OF_THE_FAKE"),
+    ],
+)
+def test_a_cupti_that_fails_costs_a_line(device_job, words, why):
+    run = device_job("plain", 2, words=words, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert not_collected(run.result) == {"kernels of the GPU": why}
+    assert [line for line in run.lines if "GPU" in line] == [f"kernels of the GPU are not recorded: {why}"]
+
+
+def test_a_gpu_that_was_asked_for_and_is_not_there_costs_a_line(job):
+    run = job("import torch", options={"activities": ["CPU", "GPU"], "analyse": "off"})
+    assert run.code == 0, run.err
+    (line,) = [line for line in run.lines if "GPU" in line]
+    assert line.startswith("kernels of the GPU are not recorded: there is no driver (libcuda.so.1")
+    assert line.endswith("install NVIDIA's driver, or leave GPU out of activities")
+
+
+def test_a_gpu_that_was_not_asked_for_is_left_alone(device_job):
+    run = device_job("plain", 2, options={"activities": ["CPU"], "analyse": "off"})
+    assert run.code == 0, run.err
+    assert (run.log, not_collected(run.result)) == ([], {})
+
+
+def test_kineto_on_demand_has_cupti_for_itself(device_job):
+    run = device_job("plain", 2, env={"KINETO_USE_DAEMON": "1"}, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert run.log == []
+    assert "left to Kineto" in not_collected(run.result)["kernels of the GPU"]
+
+
+def test_the_scripts_own_profiler_gets_cupti_and_gives_it_back(device_job):
+    run = device_job("profiler", 5, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert run.out.split() == ["free", "seen", "True"]
+    assert sorted(stored(run.result)) == sorted((step, name) for step in range(5) for name in NAMES)
+    assert list(not_collected(run.result)) == ["kernels of the GPU while the script's own profiler runs"]
+
+
+def test_a_profiler_that_keeps_cupti_has_it(device_job):
+    run = device_job("kept", 5, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert run.out.split() == ["free", "seen", "True"]
+    assert {step for step, _ in stored(run.result)} == {0, 1}
+    assert not_collected(run.result)["kernels of the GPU"].startswith("CUPTI belongs to PyTorch's own profiler")
+
+
+def test_numbers_that_wrap_and_a_fork_child(device_job):
+    run = device_job("wrapping", 3, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert sorted(stored(run.result)) == sorted((step, name) for step in range(3) for name in NAMES)
+    run = device_job("fork", 2, options={"analyse": "off"}, env={"FAKE_CUPTI_LOG": ""})
+    assert (run.code, run.out.split()) == (0, ["7", "True"])
+
+
+def test_what_cannot_be_kept_is_told(device_job):
+    run = device_job("strange", 2, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert not_collected(run.result) == {
+        "1 records of the GPU": "they were of a kind that is not known",
+    } | {what: why for what, why in not_collected(run.result).items() if why.startswith("they were still")}
+    assert "(kernel without a name)" in [name for _, name in stored(run.result)]

@@ -1,10 +1,11 @@
 /* A CUPTI without a device: its exported names, its contract of buffers and callbacks, and records that a program asks
  * for. Sizes of records are those of version 12.8.
  *
- * FAKE_CUPTI holds words for what goes wrong: "owned" (somebody has subscribed), "crashes" (any call without a driver,
- * as 13.2), "fails" (every call, as 13.3 without a driver), "own-clock" (ours is refused), "ancient" (version 11.0),
- * "new" (version 13.0), "no-kernels" (their kind is refused), "hangs" (a flush never returns). FAKE_CUPTI_LOG names a
- * file that receives a line a call. The functions that begin with fake_ are what a program calls.
+ * FAKE_CUPTI holds words for what goes wrong: "owned" (somebody has subscribed), "segfaults" (any call), "crashes"
+ * (any call without a driver, as 13.2), "fails" (every call, as 13.3 without a driver), "own-clock" (ours is refused),
+ * "ancient" (version 11.0), "new" (version 13.0), "no-kernels" (their kind is refused), "hangs" (a flush never
+ * returns). FAKE_CUPTI_LOG names a file that receives a line a call. The functions that begin with fake_ are what a
+ * program calls.
  */
 #define _GNU_SOURCE
 #include "cupti.h"
@@ -61,6 +62,7 @@ static int enter(const char *call, long argument) {
     fprintf(log, "%d %s %ld\n", getpid(), call, argument);
     fclose(log);
   }
+  if (is("segfaults")) raise(SIGSEGV);
   if (is("crashes") && dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) == NULL) raise(SIGSEGV);
   return is("fails") ? UNKNOWN : SUCCESS;
 }
@@ -181,7 +183,10 @@ int cuptiUnsubscribe(void *subscriber) {
 int cuptiActivityRegisterTimestampCallback(clock_function clock) {
   int result = enter("RegisterTimestampCallback", 0);
   if (result != SUCCESS || is("own-clock")) return UNKNOWN;
+  pthread_mutex_lock(&fake.lock);
   fake.clock = clock;
+  memset(fake.busy_until, 0, sizeof fake.busy_until); /* times of another clock */
+  pthread_mutex_unlock(&fake.lock);
   return SUCCESS;
 }
 
@@ -385,6 +390,8 @@ void fake_damage(void) {
 void fake_keep(int keeps) { fake.keeps = keeps != 0; }
 
 void fake_count_from(uint32_t correlation) { fake.correlation = correlation - 1; }
+
+int fake_is_subscribed(void) { return fake.subscribed; }
 
 void fake_somebody_subscribes(int subscribes) { fake.subscribed = subscribes != 0; }
 

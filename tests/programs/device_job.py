@@ -2,8 +2,8 @@
 
 usage: device_job.py MODE [STEPS]
 
-What is launched is exact: in each step a block computes forward (two kernels of 100 and 50 us), its gradients backward
-(70 us), and an exchange of 120 us runs beside the first of them on another stream, half of it after.
+What is launched is exact: in each step a block computes forward (kernels of 100 and 50 us) and its gradient (70 us);
+an exchange of 120 us begins on another stream 10 us before the end of that.
 """
 
 import ctypes
@@ -34,6 +34,8 @@ gpu.fake_now.restype = ctypes.c_uint64
 
 
 def launch(name, stream, start, microseconds, driver=False):
+    if MODE == "lagging":
+        start = max(start, gpu.fake_now()) + 20000 * US  # long after its step on the host
     gpu.fake_launch(NAMES[name], stream, start, microseconds * US, driver)
 
 
@@ -58,7 +60,7 @@ def backward(x):
 
 def reduce(x):
     # from 10 us before the end of the backward kernel on
-    launch("nccl", EXCHANGE, gpu.fake_busy_until(COMPUTE) - 10 * US, 120)
+    gpu.fake_launch(NAMES["nccl"], EXCHANGE, gpu.fake_busy_until(COMPUTE) - 10 * US, 120 * US, 0)
     return x.clone()
 
 
@@ -112,6 +114,17 @@ def step(model, optimizer):
     optimizer.step()
 
 
+def profiled(model):
+    """Use PyTorch's own profiler, which takes CUPTI for itself, and in one mode keeps it as Kineto does."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as own:
+        print("free" if not gpu.fake_is_subscribed() else "taken")
+        gpu.fake_somebody_subscribes(1)
+        model(torch.ones(2, 4))
+        if MODE != "kept":
+            gpu.fake_somebody_subscribes(0)
+    print("seen" if any(event.name == "aten::addmm" for event in own.events()) else "missing")
+
+
 def train(steps):
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -121,8 +134,10 @@ def train(steps):
         if MODE == "lazy" and number == 0:
             prepare_lazily()
             torch.cuda.init()
+        if MODE in ("profiler", "kept") and number == 2:
+            profiled(model)
         step(model, optimizer)
-        if MODE == "synchronized" or number == steps - 1:
+        if number == steps - 1:
             gpu.fake_synchronize(COMPUTE)
             gpu.fake_synchronize(EXCHANGE)
     return model
@@ -143,4 +158,4 @@ if MODE == "strange":
     gpu.fake_synchronize(COMPUTE)
     gpu.fake_damage()
     gpu.fake_launch(NAMES["gemm"], COMPUTE, 0, 3600 * 10**9, 0)
-print(float(model.fc.weight.sum()) == float(model.fc.weight.sum()))
+print(bool(model.fc.weight.isfinite().all()))

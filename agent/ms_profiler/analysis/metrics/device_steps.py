@@ -69,7 +69,7 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
         return known.select(_WINDOWS.names())
     if form == Form.MINDSPORE:
         return known.with_columns(pl.col("end_ns") + 1).select(_WINDOWS.names())
-    launched = tasks.with_columns(intervals.locate(tasks["launch_ns"], known).alias("step"))
+    launched = tasks.with_columns(known["step"].gather(intervals.locate(tasks["launch_ns"], known)).alias("step"))
     spread = (
         launched.drop_nulls("step")
         .group_by("step")

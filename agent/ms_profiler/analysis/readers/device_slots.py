@@ -105,7 +105,9 @@ def attach(recording: tables.Recording, found: pl.DataFrame) -> None:
         recording.info.not_collected.append({"what": f"kernels of {others} more processes", "why": why})
     own = found.filter(pl.col("process") == process)
     calls = _named(own.filter(pl.col("type") == int(Device.API)), recording.names)
-    tasks = _cut(recording, _launched(own.filter(pl.col("type").is_in([int(kind) for kind in _RAN])), calls))
+    launched = _launched(own.filter(pl.col("type").is_in([int(kind) for kind in _RAN])), calls)
+    tasks = _cut(recording, launched, pl.coalesce("launch_ns", "start_ns"))
+    calls = _cut(recording, calls, pl.col("start_ns"))
     tasks = tasks.sort("start_ns", "end_ns", maintain_order=True)
     recording.device = tables.Device(
         tables.Form.CUPTI,
@@ -142,9 +144,8 @@ def _launched(ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _cut(recording: tables.Recording, ran: pl.DataFrame) -> pl.DataFrame:
-    """Keep what was launched in the run's own time, and in no step that its schedule leaves out."""
-    moment = pl.coalesce("launch_ns", "start_ns")
+def _cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
+    """Keep that of which some moment is in the run's own time, and in no step that its schedule leaves out."""
     window = recording.info.window
     if window.get("start_ns"):
         start = recording.clock.epoch_ns(window["start_ns"])

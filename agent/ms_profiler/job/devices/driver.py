@@ -12,5 +12,5 @@ def missing() -> str:
     try:
         ctypes.CDLL(LIBRARY, mode=os.RTLD_LAZY | os.RTLD_LOCAL)
     except OSError as reason:
-        return f"there is no driver ({reason}); install NVIDIA's driver, or leave GPU out of activities"
+        return f"there is no driver ({reason}); install NVIDIA's driver"
     return ""

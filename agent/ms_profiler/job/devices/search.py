@@ -14,16 +14,18 @@ MAPS = "/proc/self/maps"
 #: Set, it names the library to use.
 VARIABLE = "MS_PROFILER_LIBCUPTI"
 #: Where NVIDIA's packages of PyPI put it, below a folder of packages: of CUDA 13, and before.
-PACKAGES = ("nvidia/cu*/lib", "nvidia/cuda_cupti/lib")
+PACKAGES = ("nvidia/cu[0-9]*/lib", "nvidia/cuda_cupti/lib")
 #: Where its own installers do, below CUDA's folder.
 INSTALLED = ("extras/CUPTI/lib64", "lib64", "targets/*/lib", "lib")
 #: CUDA's folder
 HOMES = ("CUDA_HOME", "CUDA_PATH")
 USUAL = "/usr/local/cuda*"
+#: What brings it where it is missing.
+PACKAGE = "pip install nvidia-cuda-cupti-cu12 (or nvidia-cuda-cupti for CUDA 13)"
 #: what the loader looks up by itself, newest first
 NAMES = ("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8")
 
-_CUPTI = re.compile(r"/libcupti\.so(\.\d+)*$")
+CUPTI = re.compile(r"/libcupti\.so(\.\d+)*$")
 _RUNTIME = re.compile(r"/libcudart\.so\.(\d+)[^/]*$")
 _MAJOR = re.compile(r"\.so\.(\d+)")
 
@@ -52,7 +54,7 @@ def libraries() -> list[str]:
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return [chosen]
-    there = mapped(_CUPTI)
+    there = mapped(CUPTI)
     if there:
         return there
     runtimes = [_RUNTIME.search(path) for path in mapped(_RUNTIME)]

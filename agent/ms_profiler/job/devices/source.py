@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 #: Set, Kineto may begin to record at any moment, and needs the interface for itself.
 DAEMON = "KINETO_USE_DAEMON"
 WHAT = "kernels of the GPU"
-PACKAGE = "pip install nvidia-cuda-cupti-cu12 (or nvidia-cuda-cupti for CUDA 13)"
 
 
 class Devices:
@@ -139,7 +138,7 @@ class Devices:
             elif outcome is Outcome.MISSING:
                 continue  # only what could not be loaded leaves room for another one
             return
-        self._give_up(f"there is no CUPTI; {PACKAGE}")
+        self._give_up(f"there is no CUPTI; {search.PACKAGE}")
 
     def _follow(self) -> None:
         """Record, or not, as the schedule has it."""
@@ -211,7 +210,7 @@ class Devices:
             from ms_profiler.job.devices import driver
 
             if missing := driver.missing():
-                self._give_up(missing)
+                self._give_up(f"{missing}, or leave GPU out of activities")
 
     def _say(self, line: str) -> None:
         if self._session.identity.rank == 0:
