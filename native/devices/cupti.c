@@ -21,6 +21,7 @@
 #define REFUSABLE_SINCE 27  /* before it a buffer that is refused may crash the library */
 #define THREADS_BY_SYSTEM 1 /* numbers of threads are those of the operating system */
 #define THREADS_BY_DEFAULT 0
+#define PATIENCE_S 10
 
 enum { SUCCESS = 0, AT_END = 12, OWNED = 39 };
 
@@ -213,8 +214,16 @@ static int enable_all(uint32_t kinds, msp_reason *why) {
   return MSP_TRACE_DONE;
 }
 
+/* Not for ever: the thread that drains may hang in the library, and this one is the job's. */
+static bool lock_soon(void) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += PATIENCE_S;
+  return pthread_mutex_timedlock(&cupti.lock, &until) == 0;
+}
+
 static int record(uint32_t kinds, msp_reason *why) {
-  pthread_mutex_lock(&cupti.lock);
+  if (!lock_soon()) return MSP_TRACE_HANGS;
   int outcome = MSP_TRACE_DONE;
   if (kinds == 0) {
     disable_all();

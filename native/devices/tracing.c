@@ -32,9 +32,18 @@ static void tell(const msp_reason *reason, char *why, uint32_t room) {
   why[length] = 0;
 }
 
-static bool usable(void) { return !tracing.forked && !tracing.hangs; }
+bool msp_trace_ready(void) {
+  if (__atomic_load_n(&tracing.forked, __ATOMIC_RELAXED) || __atomic_load_n(&tracing.hangs, __ATOMIC_RELAXED)) {
+    return false;
+  }
+  return backend->ready();
+}
 
-bool msp_trace_ready(void) { return usable() && backend->ready(); }
+/* In the lock. */
+static int hang(void) {
+  __atomic_store_n(&tracing.hangs, true, __ATOMIC_RELAXED);
+  return MSP_TRACE_HANGS;
+}
 
 static int attach(const char *library, msp_reason *reason) {
   if (tracing.hangs) return MSP_TRACE_HANGS;
@@ -72,6 +81,7 @@ int msp_trace_record(uint32_t kinds, char *why, uint32_t room) {
     outcome = MSP_TRACE_HANGS;
   } else if (tracing.attached) {
     outcome = backend->record(kinds, &reason);
+    if (outcome == MSP_TRACE_HANGS) hang();
   }
   pthread_mutex_unlock(&tracing.lock);
   tell(&reason, why, room);
@@ -82,8 +92,7 @@ int msp_trace_record(uint32_t kinds, char *why, uint32_t room) {
 static int flush(bool everything) {
   if (tracing.hangs) return MSP_TRACE_HANGS;
   if (!tracing.attached) return MSP_TRACE_IDLE;
-  tracing.hangs = !msp_drain_flush(everything);
-  return tracing.hangs ? MSP_TRACE_HANGS : MSP_TRACE_DONE;
+  return msp_drain_flush(everything) ? MSP_TRACE_DONE : hang();
 }
 
 int msp_trace_flush(void) {
@@ -98,8 +107,8 @@ int msp_trace_detach(void) {
   int outcome = flush(false); /* what has ended, with its end */
   if (outcome == MSP_TRACE_DONE) {
     msp_reason unused;
-    backend->record(0, &unused);
-    outcome = flush(true);
+    outcome = backend->record(0, &unused);
+    outcome = outcome == MSP_TRACE_HANGS ? hang() : flush(true);
   }
   if (outcome == MSP_TRACE_DONE) {
     msp_drain_stop();

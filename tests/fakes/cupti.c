@@ -7,7 +7,6 @@
  * returns). FAKE_CUPTI_LOG names a file that receives a line a call. The functions that begin with fake_ are what a
  * program calls.
  */
-#define _GNU_SOURCE
 #include "cupti.h"
 
 #include <dlfcn.h>
@@ -23,7 +22,15 @@
 #include <unistd.h>
 
 enum { SUCCESS = 0, INVALID_KIND = 21, AT_END = 12, NOT_INITIALIZED = 15, OWNED = 39, UNKNOWN = 999 };
-enum { KINDS = 64, KERNEL_BYTES = 208, COPY_BYTES = 96, CALL_BYTES = 40, WAIT_BYTES = 56, STRANGE_BYTES = 24 };
+enum {
+  KINDS = 64,
+  KERNEL_BYTES = 208,
+  COPY_BYTES = 96,
+  CALL_BYTES = 40,
+  WAIT_BYTES = 56,
+  MEMORY_BYTES = 128,
+  STRANGE_BYTES = 24
+};
 
 typedef struct buffer {
   struct buffer *next;
@@ -234,8 +241,14 @@ static size_t size_of(uint32_t kind) {
     case 4:
     case 5:
       return CALL_BYTES;
+    case 17:
     case 38:
+    case 51:
       return WAIT_BYTES;
+    case 22:
+      return COPY_BYTES;
+    case 49:
+      return MEMORY_BYTES;
     case 0:
       return 0;
     default:
@@ -366,6 +379,13 @@ void fake_synchronize(uint32_t stream) {
   emit_call(5, 131, begun, end);
   wait_activity wait = {.kind = 38, .what = 3, .start = begun, .end = end, .context = 1, .stream = stream};
   emit(&wait, sizeof wait, end);
+  pthread_mutex_unlock(&fake.lock);
+}
+
+/* Put a record as it is into a buffer; it is as long as its kind is. */
+void fake_emit(const void *record) {
+  pthread_mutex_lock(&fake.lock);
+  emit(record, size_of(*(const uint32_t *)record), 0);
   pthread_mutex_unlock(&fake.lock);
 }
 

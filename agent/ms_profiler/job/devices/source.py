@@ -52,7 +52,12 @@ class Devices:
     @property
     def waits(self) -> bool:
         """Return whether the interface is still to be taken."""
-        return not (self._attached or self._given_up or self._away or self._tracing is None)
+        return not (self._attached or self._given_up or self._away or self._tracing is None or self._inherited)
+
+    @property
+    def _inherited(self) -> bool:
+        """Return whether this is a fork child: what it has of the device is its parent's."""
+        return self._pid != os.getpid()
 
     def start(self) -> None:
         """Begin to record, as far as the device is in use."""
@@ -66,7 +71,7 @@ class Devices:
         if self._attached:
             self._follow()
             return
-        if not self.waits or self._pid != os.getpid() or not self._wanted():
+        if not self.waits or not self._wanted():
             return
         if os.environ.get(DAEMON):
             self._given_up = True
@@ -92,7 +97,7 @@ class Devices:
 
     def stop(self) -> None:
         """Have all that has ended written; give the interface back where nobody records any longer."""
-        if self._pid != os.getpid():
+        if self._inherited:
             return
         if not self._attached:
             self._end_unused()
@@ -105,6 +110,8 @@ class Devices:
 
     def make_way(self) -> None:
         """Give the interface to a profiler of the script's own."""
+        if self._inherited:
+            return
         self._away = self._profiled = True
         if self._attached:
             self._detach()
@@ -113,7 +120,7 @@ class Devices:
     def go_on(self) -> None:
         """Take it again, if that can be, when all of these have stopped."""
         self._away = False
-        if self._session.recordings:
+        if self._session.recordings and not self._inherited:
             self.look()
 
     def _wanted(self) -> bool:
@@ -148,7 +155,9 @@ class Devices:
         assert self._tracing is not None
         outcome, why = self._tracing.record(self._kinds() if wanted else Kinds.NOTHING)
         self._recording = wanted
-        if outcome is not Outcome.DONE:
+        if outcome is Outcome.HANGS:
+            self._hangs()
+        elif outcome is not Outcome.DONE:
             self._detach()
             self._give_up(f"CUPTI does not record: {why}")
 

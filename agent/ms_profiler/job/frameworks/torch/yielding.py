@@ -85,7 +85,12 @@ class Yielding:
             with self._session.guard("making way for the script's own profiler"):
                 self._guest.make_room()
                 self._devices.make_way()
-            return original(*args, **kwargs)
+            try:
+                return original(*args, **kwargs)
+            except BaseException:
+                with self._session.guard("going on after the script's own profiler"):
+                    self._go_on()
+                raise
 
         return closures.replace(original, prepare)
 
