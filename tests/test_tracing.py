@@ -331,26 +331,34 @@ print(json.dumps([counts(), [thread.native_id for thread in threads]]))
     assert set(launched) == {(f"kernel {number}", thread) for number, thread in enumerate(threads)}
 
 
-@pytest.mark.parametrize(("words", "lost"), [("new", "dropped"), ("", "lost")])
-def test_what_does_not_fit_is_counted(run, words, lost):
-    """Buffers that do not come back: newer libraries are refused more, older ones get scratch ones."""
-    found, _, _ = run(
-        """
+#: launches while no buffer comes back, and what becomes of them
+TOO_MANY = 250000
+
+
+@pytest.mark.parametrize("words", ["new", ""])
+def test_what_does_not_fit_is_counted(run, words):
+    """Buffers that do not come back: newer libraries are refused more, older ones get scratch ones, up to a limit."""
+    found, calls, _ = run(
+        f"""
 gpu = traced()
 gpu.fake_keep(1)
-launched = 250000
-for _ in range(launched): gpu.fake_launch(b"one", 7, 0, 10, 0)
+for _ in range({TOO_MANY}): gpu.fake_launch(b"one", 7, 0, 10, 0)
 gpu.fake_keep(0)
 gpu.fake_synchronize(7)
 tracing.detach(); recorder.close()
-found = counts()
-print(json.dumps([found, 2 * launched + 2 - found["records"]]))
+print(json.dumps(counts()))
 """,
         words=words,
     )
-    counted, missing = found
-    assert counted[lost] == missing > 0
-    assert counted["records"] > 100000
+    kept = found["records"] + found["lost"]
+    assert found["records"] > 300000
+    if words:
+        assert (found["lost"], found["stopped"]) == (0, 0)
+        assert found["dropped"] == 2 * TOO_MANY + 2 - kept > 0
+    else:
+        assert (found["dropped"], found["stopped"]) == (0, 1)
+        assert 0 < found["lost"] < 2 * TOO_MANY + 2 - found["records"]
+        assert [name for name, _ in calls].count("Disable") == 8
 
 
 def test_a_fork_child_calls_nothing_and_ends(run):

@@ -26,6 +26,7 @@ typedef struct {
   uint64_t unreadable; /* ends of buffers that make no sense */
   uint64_t lost;       /* thrown away, because too many waited to be read */
   uint64_t dropped;    /* by the interface itself, as it says */
+  uint64_t stopped;    /* times that recording was ended, because buffers did not come back */
 } msp_device_counts;
 
 typedef struct {

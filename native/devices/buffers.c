@@ -11,7 +11,8 @@ static struct {
   bool has_wake;
   bool woken;
   bool refusable;
-  uint32_t made; /* buffers that are no scratch */
+  uint32_t made;    /* buffers that are no scratch */
+  uint32_t scratch; /* those that are */
   msp_buffer *empty;
   msp_buffer *out; /* handed out */
   msp_buffer *complete, **last;
@@ -61,6 +62,11 @@ uint8_t *msp_buffers_request(size_t *size) {
     pool.made += buffer != NULL;
   } else if (!pool.refusable) {
     buffer = make(MSP_SCRATCH_BYTES, true);
+    pool.scratch += buffer != NULL;
+    if (pool.scratch == MSP_SCRATCH_MOST && pool.has_wake) {
+      pool.woken = true;
+      pthread_cond_signal(&pool.wake);
+    }
   }
   if (buffer != NULL) {
     buffer->next = pool.out;
@@ -100,14 +106,15 @@ msp_buffer *msp_buffers_take(void) {
 }
 
 void msp_buffers_return(msp_buffer *buffer) {
-  if (buffer->scratch) {
-    destroy(buffer);
-    return;
-  }
   pthread_mutex_lock(&pool.lock);
-  buffer->next = pool.empty;
-  pool.empty = buffer;
+  if (buffer->scratch) {
+    --pool.scratch;
+  } else {
+    buffer->next = pool.empty;
+    pool.empty = buffer;
+  }
   pthread_mutex_unlock(&pool.lock);
+  if (buffer->scratch) destroy(buffer);
 }
 
 void msp_buffers_wait(uint64_t until_ns) {
@@ -128,6 +135,13 @@ void msp_buffers_wake(void) {
   pthread_mutex_unlock(&pool.lock);
 }
 
+bool msp_buffers_overrun(void) {
+  pthread_mutex_lock(&pool.lock);
+  bool overrun = pool.scratch >= MSP_SCRATCH_MOST;
+  pthread_mutex_unlock(&pool.lock);
+  return overrun;
+}
+
 void msp_buffers_close(void) {
   pthread_mutex_lock(&pool.lock);
   while (pool.empty != NULL) {
@@ -144,5 +158,5 @@ void msp_buffers_after_fork(void) {
   pool.has_wake = false;
   pool.empty = pool.out = pool.complete = NULL;
   pool.last = &pool.complete;
-  pool.made = 0;
+  pool.made = pool.scratch = 0;
 }

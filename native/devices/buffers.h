@@ -14,6 +14,7 @@ enum {
   MSP_BUFFER_BYTES = 4 << 20,    /* as large as Kineto's: 20000 kernels */
   MSP_BUFFERS_MOST = 10,         /* 40 MiB: what the job's memory may grow by */
   MSP_SCRATCH_BYTES = 128 << 10, /* what is handed out beyond them, only to be thrown away */
+  MSP_SCRATCH_MOST = 64,         /* 8 MiB: whoever has so many in hand gives none back */
 };
 
 typedef struct msp_buffer {
@@ -39,9 +40,13 @@ msp_buffer *msp_buffers_take(void);
 /* Give back what `take` returned. */
 void msp_buffers_return(msp_buffer *buffer);
 
-/* Wait until a buffer is complete, `msp_buffers_wake` is called, or CLOCK_MONOTONIC reaches a time. */
+/* Wait until a buffer is complete, too many are out, `msp_buffers_wake` is called, or CLOCK_MONOTONIC reaches a time.
+ */
 void msp_buffers_wait(uint64_t until_ns);
 void msp_buffers_wake(void);
+
+/* Tell whether so many are handed out that nothing more may be recorded. */
+bool msp_buffers_overrun(void);
 
 /* Free what is not handed out. */
 void msp_buffers_close(void);

@@ -39,6 +39,7 @@ static void *work(void *unused) {
   const struct sched_param none = {0};
   sched_setscheduler(0, SCHED_BATCH, &none); /* never in place of the thread that completed a buffer */
   msp_device_counts counts = drain.counts;
+  bool overrun = false;
   uint64_t next = monotonic() + FLUSH_NS;
   for (;;) {
     msp_buffers_wait(next);
@@ -49,6 +50,13 @@ static void *work(void *unused) {
     bool everything = due && drain.everything;
     pthread_mutex_unlock(&drain.lock);
     read_all(&counts);
+    bool was = overrun;
+    overrun = msp_buffers_overrun();
+    if (overrun && !was) {
+      msp_reason unused;
+      drain.backend->record(0, &unused);
+      ++counts.stopped;
+    }
     if (due || monotonic() >= next) {
       drain.backend->flush(everything, &counts);
       read_all(&counts);

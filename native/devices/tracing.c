@@ -130,6 +130,7 @@ void msp_trace_count(msp_trace_counts *counts) {
   counts->unreadable = of.unreadable;
   counts->lost = of.lost;
   counts->dropped = of.dropped;
+  counts->stopped = of.stopped;
   counts->uncertainty_ns = backend->uncertainty();
   counts->version = backend->version();
 }

@@ -31,6 +31,7 @@ typedef struct {
   uint64_t unreadable;
   uint64_t lost;
   uint64_t dropped;
+  uint64_t stopped;
   uint64_t uncertainty_ns; /* of the times; 0 where the device's interface reads our clock */
   uint32_t version;        /* of the interface, as it says */
 } msp_trace_counts;

@@ -244,6 +244,9 @@ class Devices:
                 self._session.not_collected(f"{number} records of the GPU", why)
         if counts.unreadable:
             self._session.not_collected(f"the rest of {counts.unreadable} buffers of CUPTI", "they cannot be read")
+        if counts.stopped:
+            why = "CUPTI held more than 48 MB of buffers and gave none back, so recording was ended"
+            self._session.not_collected(f"later {WHAT}", why)
         if counts.uncertainty_ns:
             self._session.not_collected(
                 "exact times of the GPU", f"CUPTI refused our clock; its own is known to {counts.uncertainty_ns} ns"

@@ -37,6 +37,7 @@ class TraceCounts:
         unreadable: buffers of which the end made no sense.
         lost: thrown away, because too many waited to be read.
         dropped: by the interface, as it says itself.
+        stopped: how often recording was ended, because too many buffers did not come back.
         uncertainty_ns: of the times; 0 where the interface reads our clock.
         version: of the interface, as it says.
     """
@@ -48,6 +49,7 @@ class TraceCounts:
     unreadable: int
     lost: int
     dropped: int
+    stopped: int
     uncertainty_ns: int
     version: int
 
