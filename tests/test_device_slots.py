@@ -227,3 +227,19 @@ def test_perfetto_and_summary_have_it_too(analysed):
     assert summary["sources"]["kernel_details"] == "CUPTI"
     assert summary["sources"]["modules"] == "host spans"
     assert summary["completeness"]["unknown"] == 0
+
+
+def test_of_very_many_kernels_those_of_some_steps_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("ms_profiler.analysis.device.MOST", 8)
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    thread = store.process().thread()
+    for number in range(9):
+        start = 10 * number * MS
+        for place in range(2):
+            thread.launch("kernel", start + place * MS, start + (9 + place) * MS, MS, 2 * number + place)
+        thread.step(number, start, start + 9 * MS + (number == 4) * US)
+    measures = measure(read(store))
+    assert measures.stream.detailed == [0, 4, 8]
+    assert measures.stream.table["step"].to_list() == [0, 0, 4, 4, 8, 8]
+    assert measures.stream.count == 18
+    assert measures.stream.times["computing"].to_list() == [2 * MS] * 9

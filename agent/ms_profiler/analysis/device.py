@@ -3,9 +3,10 @@
 import polars as pl
 
 from ms_profiler.analysis import tables
-from ms_profiler.analysis.kernels import Stream
+from ms_profiler.analysis.kernels import MOST, Stream
 from ms_profiler.analysis.metrics import device_steps, intervals, kernels, launched, overlap
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.thinning import kept_steps
 
 _NAME = ["name", "type", "core"]
 
@@ -16,8 +17,9 @@ def collect(
     """Return the tasks of a device as a kernel stream, and the steps as they show them.
 
     A task belongs to the step in whose window (see `device_steps.windows`) it starts, and one that our own tracing
-    recorded to the step that launched it. `sums` are over the tasks that
-    exchange nothing, as in the tables of the tools that record them.
+    recorded to the step that launched it. `sums` are over the tasks that exchange nothing, as in the tables of the
+    tools that record them. Of more than `kernels.MOST` tasks of our own tracing those of the first, the slowest and
+    the last steps are kept.
 
     Args:
         recording: the run.
@@ -45,7 +47,12 @@ def collect(
         if shapes
         else pl.lit(None, pl.UInt32).alias("shapes"),
     )
-    table = executions.select(*tables.KERNELS.names(), "exchange").sort("process", "lane", "start_ns", "kernel")
+    table = executions.select(*tables.KERNELS.names(), "exchange", "launch_ns").sort(
+        "process", "lane", "start_ns", "kernel"
+    )
+    many = device.launches is not None and table.height > MOST
+    detailed = kept_steps(used.recorded, table.height, MOST) if many else None
+    kept = table if detailed is None else table.filter(intervals.locate(_moments(table), detailed).is_not_null())
     if device.form == tables.Form.MS_PROFILER:
         computed, exchanged = (intervals.union(tasks.filter(kind)) for kind in (~pl.col("exchange"), "exchange"))
         states = overlap.states(computed, exchanged, used)
@@ -57,7 +64,7 @@ def collect(
         texts=pl.Series("text", texts, dtype=pl.String),
         states=states,
         times=times,
-        table=table.select(tables.KERNELS.names()),
+        table=kept.select(tables.KERNELS.names()),
         names=names.select(
             pl.col("name").alias("full_name"),
             "type",
@@ -67,8 +74,14 @@ def collect(
             pl.lit(None, pl.String).alias("class"),
         ),
         sums=kernels.sum_up(table.filter(~pl.col("exchange"))),
+        detailed=None if detailed is None else detailed["number"].to_list(),
         decides=True,
     )
+
+
+def _moments(tasks: pl.DataFrame) -> pl.Series:
+    """Return when tasks were launched, as far as that is known, or else began."""
+    return tasks.select(pl.coalesce("launch_ns", "start_ns").alias("moment")).to_series()
 
 
 def _bound(recording: tables.Recording, device: tables.Device, used: Steps) -> pl.DataFrame:

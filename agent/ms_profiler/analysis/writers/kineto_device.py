@@ -33,8 +33,10 @@ class Events:
         bound = launched.bind(measures.recording, device.tasks, device.launches, self._process)
         ran = pl.concat([device.tasks, device.launches, bound], how="horizontal")
         calls = device.calls
-        if measures.chosen is not None:
+        kept = measures.stream.detailed
+        if measures.chosen is not None or kept is not None:
             steps = measures.steps.table
+            steps = steps if kept is None else steps.filter(pl.col("number").is_in(kept))
             ran = ran.filter(intervals.locate(ran.select(_LAUNCHED).to_series(), steps).is_not_null())
             calls = calls.filter(intervals.locate(calls["start_ns"], steps).is_not_null())
         self.kernels = ran.with_columns(_numbers(measures, ran["launch"]).alias("id")).sort(
