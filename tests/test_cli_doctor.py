@@ -6,7 +6,7 @@ import sys
 import pytest
 from conftest import environment
 from fakes_built import fakes  # noqa: F401
-from ms_profiler.job.devices import survey
+from ms_profiler.job.devices import search, survey
 
 
 def doctor(**extra):
@@ -51,6 +51,17 @@ def test_without_a_driver_nothing_is_called(fakes, tmp_path):  # noqa: F811
     assert lines[:2] == ["CUPTI (GPUs of NVIDIA): not usable", f"    library {library}"]
     assert lines[2].startswith("    there is no driver (libcuda.so.1")
     assert not log.exists()
+
+
+def test_a_real_library_without_a_device_does_no_harm(fakes, tmp_path):  # noqa: F811
+    """That of this machine, if it has one, with a driver that has nothing behind it."""
+    real = next((path for path in search.libraries() if path.startswith("/")), "")
+    if not real:
+        pytest.skip("there is no CUPTI here")
+    (tmp_path / "libcuda.so.1").write_bytes((fakes / "libcuda.so.1").read_bytes())
+    first, *others = doctor(LD_LIBRARY_PATH=str(tmp_path), MS_PROFILER_LIBCUPTI=real)
+    assert first == "CUPTI (GPUs of NVIDIA): not usable"
+    assert "cuptiSubscribe answered" in others[-1] or "crashes" in others[-1]
 
 
 def test_a_driver_without_devices(fakes):  # noqa: F811

@@ -6,6 +6,7 @@ The GPU is made up: libraries under the vendor's names, with the vendor's contra
 import csv
 import importlib.util
 import json
+import signal
 from collections import Counter
 
 import pytest
@@ -132,6 +133,21 @@ def test_cuda_that_is_initialised_later_is_found(device_job, mode, first):
     run = device_job(mode, 4, options={"analyse": "off"})
     assert run.code == 0, run.err
     assert sorted(stored(run.result)) == sorted((step, name) for step in range(first, 4) for name in NAMES)
+    assert list(not_collected(run.result)) == ([f"kernels of the GPU before step {first}"] if first else [])
+
+
+def test_a_killed_job_leaves_what_had_ended(device_job):
+    run = device_job("killed", 3)
+    assert run.code == -signal.SIGKILL, run.err
+    assert sorted(stored(run.result)) == sorted((step, name) for step in range(3) for name in NAMES)
+
+
+def test_a_recording_of_the_script_has_what_was_launched_in_it(device_job, tmp_path):
+    run = device_job("captured", 6, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert sorted(stored(run.result)) == sorted((step, name) for step in range(6) for name in NAMES)
+    (own,) = (tmp_path / "own").iterdir()
+    assert sorted(stored(own)) == sorted((step, name) for step in (2, 3) for name in NAMES)
 
 
 def test_who_owns_cupti_is_named_and_left_alone(device_job):
@@ -164,6 +180,12 @@ def test_a_gpu_that_was_asked_for_and_is_not_there_costs_a_line(job):
     (line,) = [line for line in run.lines if "GPU" in line]
     assert line.startswith("kernels of the GPU are not recorded: there is no driver (libcuda.so.1")
     assert line.endswith("install NVIDIA's driver, or leave GPU out of activities")
+
+
+def test_a_gpu_that_was_asked_for_and_not_used_is_noted(device_job):
+    run = device_job("unused", 2, options={"activities": ["CPU", "GPU"], "analyse": "off"})
+    assert run.code == 0, run.err
+    assert not_collected(run.result) == {"kernels of the GPU": "the job did not use CUDA in this process"}
 
 
 def test_a_gpu_that_was_not_asked_for_is_left_alone(device_job):

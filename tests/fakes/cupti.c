@@ -44,6 +44,7 @@ static struct {
   pthread_cond_t work;
   pthread_t worker;
   bool works, subscribed, threads_by_system;
+  int flushes;
   bool keeps; /* buffers come back only when a program lets them */
   bool enabled[KINDS];
   request_function request;
@@ -281,6 +282,7 @@ int cuptiActivityFlushAll(uint32_t flag) {
   if (result != SUCCESS) return result;
   while (is("hangs")) pause();
   pthread_mutex_lock(&fake.lock);
+  ++fake.flushes;
   uint64_t now = fake_now();
   if (fake.current != NULL && (flag == 1 || fake.current->ready_ns <= now)) retire();
   for (buffer *done = take_full(flag == 1); done != NULL; done = take_full(flag == 1)) {
@@ -412,6 +414,14 @@ void fake_damage(void) {
 void fake_keep(int keeps) { fake.keeps = keeps != 0; }
 
 void fake_count_from(uint32_t correlation) { fake.correlation = correlation - 1; }
+
+/* How often buffers were asked for so far. */
+int fake_flushes(void) {
+  pthread_mutex_lock(&fake.lock);
+  int flushes = fake.flushes;
+  pthread_mutex_unlock(&fake.lock);
+  return flushes;
+}
 
 int fake_is_subscribed(void) { return fake.subscribed; }
 

@@ -8,6 +8,7 @@ an exchange of 120 us begins on another stream 10 us before the end of that.
 
 import ctypes
 import os
+import signal
 import sys
 
 MODE = sys.argv[1]
@@ -125,8 +126,17 @@ def profiled(model):
     print("seen" if any(event.name == "aten::addmm" for event in own.events()) else "missing")
 
 
+def captured():
+    """Return a profiler of ours that the script starts and stops beside the variable's."""
+    import ms_profiler
+
+    handler = ms_profiler.tensorboard_trace_handler("own", analyse_flag=False)
+    return ms_profiler.profile(start_profile=False, on_trace_ready=handler)
+
+
 def train(steps):
     model = Net()
+    own = captured() if MODE == "captured" else None
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for number in range(steps):
         if MODE == "late" and number == 1:
@@ -134,6 +144,8 @@ def train(steps):
         if MODE == "lazy" and number == 0:
             prepare_lazily()
             torch.cuda.init()
+        if MODE == "captured" and number in (2, 4):
+            own.start() if number == 2 else own.stop()
         if MODE in ("profiler", "kept") and number == 2:
             profiled(model)
         step(model, optimizer)
@@ -146,6 +158,12 @@ def train(steps):
 if MODE == "wrapping":
     gpu.fake_count_from(2**32 - 3)
 model = train(STEPS)
+if MODE == "killed":
+    # what has ended is asked for once a second; when that begins again, what came before has been written
+    before = gpu.fake_flushes()
+    while gpu.fake_flushes() < before + 2:
+        os.sched_yield()
+    os.kill(os.getpid(), signal.SIGKILL)
 if MODE == "fork":
     pid = os.fork()
     if pid == 0:

@@ -103,6 +103,9 @@ def attach(recording: tables.Recording, found: pl.DataFrame) -> None:
     if others:
         why = "the steps are those of another process, and kernels of one process are shown"
         recording.info.not_collected.append({"what": f"kernels of {others} more processes", "why": why})
+    if "db" in (recording.info.options.get("export_type") or ()):
+        why = "the form of it has no place for kernels of a GPU"
+        recording.info.not_collected.append({"what": "the database", "why": why})
     own = found.filter(pl.col("process") == process)
     calls = _named(own.filter(pl.col("type") == int(Device.API)), recording.names)
     launched = _launched(own.filter(pl.col("type").is_in([int(kind) for kind in _RAN])), calls)

@@ -149,7 +149,7 @@ class _Process:
         by_kind: dict[str, list[pl.DataFrame]] = {"spans": [], "moments": [], "steps": [], "threads": [], "device": []}
         seen: list[Any] = [self.store.last_ns, self.store.info.ended_ns]
         seen += [anchor.raw_ns for anchor in self.store.anchors]
-        records = 0
+        records, busy = 0, set[int]()
         self._ids = self._global_ids()
         for part in slots.batches(self.store, self.counts):
             batch = part.table
@@ -158,6 +158,7 @@ class _Process:
             events = self.window.cut(self._usable(batch, heads.height + device.height))
             self.counts.slots += events.height + heads.filter(pl.col("start_ns") > 0).height + device.height
             records += events.height
+            busy |= set(events["thread"].unique())
             extent = events.select(pl.col("start_ns").min(), pl.col("end_ns").max(), last=pl.col("start_ns").max())
             seen += [*extent.row(0), heads["start_ns"].max()]
             spans = _spans_of(events)
@@ -182,8 +183,10 @@ class _Process:
         self.spans = self._to_spans(_stack(by_kind["spans"]), self.counts)
         self._fill_moments(_stack(by_kind["moments"]))
         self._fill_steps(self.window.steps(_stack(by_kind["steps"]), _stack(by_kind["spans"])))
-        self._fill_threads(_stack(by_kind["threads"]))
         self._fill_device(_stack(by_kind["device"]))
+        # the thread that writes what a device recorded does nothing else, and is no thread of the job's
+        alone = set(_stack(by_kind["device"])["thread"].unique()) - busy
+        self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(alone)))
         return self
 
     def again(self, start_ns: int, end_ns: int) -> Iterator[pl.DataFrame]:

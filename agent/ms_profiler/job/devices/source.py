@@ -93,7 +93,12 @@ class Devices:
             return self._waits, False
         self._waits = max(2 * count, 1)
         self.look()
-        return (count + 1 if self._attached else self._waits), self._attached
+        if not self._attached:
+            return self._waits, False
+        self._session.not_collected(
+            f"{WHAT} before step {count}", "CUDA was found in use only there, between two steps"
+        )
+        return count + 1, True
 
     def stop(self) -> None:
         """Have all that has ended written; give the interface back where nobody records any longer."""
