@@ -3,6 +3,7 @@
 import csv
 import json
 
+import perfetto_reader
 import polars as pl
 import pytest
 from ms_profiler.analysis import tables
@@ -243,3 +244,46 @@ def test_of_very_many_kernels_those_of_some_steps_are_kept(tmp_path, monkeypatch
     assert measures.stream.table["step"].to_list() == [0, 0, 4, 4, 8, 8]
     assert measures.stream.count == 18
     assert measures.stream.times["computing"].to_list() == [2 * MS] * 9
+
+
+def test_copies_are_drawn_and_compute_nothing(tmp_path):
+    store = gpu(tmp_path, options={"export_type": ["text", "kineto", "db"]})
+    thread = store.processes[0].thread(3, "loader", 4400)
+    for number in range(3):
+        start = 50 * MS + number * 10 * MS
+        thread.span("aten::copy_", Category.OP, start, start + MS)
+        thread.device(Device.API, "cudaMemcpyAsync_v3020", start + US, start + 2 * US, 900 + number, thread=4400)
+        place = {"place": (0, 30, 1, 0), "amount": 4096}
+        thread.device(Device.COPY, "Memcpy", start + 3 * US, start + 2 * MS, 900 + number, **place, detail="HtoD")
+        thread.device(Device.SET, "Memset", start + 2 * MS, start + 3 * MS, 950 + number, **place)
+    thread.device(Device.OVERHEAD, "lazy function load", 51 * MS, 52 * MS, 0)
+    path = store.write()
+    analyse([path])
+    for row in rows(path, "step_trace_time"):
+        assert (float(row["Computing"]), float(row["Stage"])) == (5000, 6000)
+    apis = {(row["Level"], row["API Name"]): row["Time(us)"] for row in rows(path, "api_statistic")}
+    assert (apis["cuda", "cudaMemcpyAsync"], apis["overhead", "lazy function load"]) == ("3.000", "1000.000")
+    events = json.loads((folder_of(path) / "trace_view.json").read_text())
+    drawn = [event for event in events if event["ph"] == "X" and event["pid"] == 2 and event["tid"] == 30]
+    assert [(event["name"], event["dur"], event["args"]) for event in drawn[:2]] == [
+        ("Memcpy HtoD", "1997.000", {"bytes": 4096}),
+        ("Memset", "1000.000", {"bytes": 4096}),
+    ]
+    assert (len(drawn), len({event["name"] for event in drawn})) == (6, 2)
+    kineto = json.loads((path / "KINETO" / "kineto_trace_0.json").read_text())["traceEvents"]
+    operators = {event["args"]["External id"]: event["name"] for event in kineto if event.get("cat") == "cpu_op"}
+    copies = [event for event in kineto if event.get("cat") == "gpu_memcpy"]
+    assert {(event["tid"], operators[event["args"]["External id"]]) for event in copies} == {(30, "aten::copy_")}
+    assert {event["args"]["correlation"] for event in copies} == {900, 901, 902}
+    assert len([event for event in kineto if event.get("cat") == "gpu_memset"]) == 3
+    content = json.loads((path / "summary.json").read_text())
+    assert {"what": "the database", "why": "the form of it has no place for kernels of a GPU"} in content[
+        "not_collected"
+    ]
+    timeline = perfetto_reader.read(folder_of(path) / "trace.pftrace")
+    copied = [piece for piece in timeline.slices if piece.category == "copy"]
+    assert {timeline.lane(piece.track) for piece in copied} == {("GPU", "Stream 30")}
+    assert [(piece.name, piece.end - piece.start, piece.args["bytes"]) for piece in copied[:2]] == [
+        ("Memcpy HtoD", 1997 * US, 4096),
+        ("Memset", MS, 4096),
+    ]

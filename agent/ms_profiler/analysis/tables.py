@@ -159,6 +159,23 @@ LAUNCHES = pl.Schema(
     }
 )
 
+#: one per copy or set of a device's memory, by start: they compute nothing
+COPIES = pl.Schema(
+    {
+        "stream": pl.UInt32,
+        "name": pl.String,
+        "sets": pl.Boolean,
+        "bytes": pl.UInt64,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "launch_ns": pl.Int64,  # null where not known
+        "thread": pl.UInt32,  # likewise, that launched it
+        "correlation": pl.UInt32,
+        "device": pl.UInt32,
+        "context": pl.UInt32,
+    }
+)
+
 #: one per part of an exchange, as another tool recorded it
 TRANSFERS = pl.Schema(
     {
@@ -283,6 +300,7 @@ class Device:
         allocations: `ALLOCATIONS`.
         modules: `MODULE_MEMORY`.
         launches: `LAUNCHES`, of the same rows as `tasks`; None for another tool's.
+        copies: `COPIES`; of our own tracing alone.
     """
 
     form: Form
@@ -295,6 +313,7 @@ class Device:
     allocations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ALLOCATIONS))
     modules: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MODULE_MEMORY))
     launches: pl.DataFrame | None = None
+    copies: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COPIES))
 
 
 @dataclass

@@ -42,11 +42,15 @@ EXCHANGES: Final = r"(?i)^(nccl|rccl|oneccl)|ncclKernel|ncclDevKernel"
 CORE: Final = "GPU"
 #: level of the calls
 LEVEL: Final = "cuda"
+#: level of what tracing itself, and loading of code, took
+OVERHEAD: Final = "overhead"
 #: what stands for a kernel whose name was not told
 UNNAMED: Final = "(kernel without a name)"
 
 _HALF: Final = 2**32
 _RAN: Final = (Device.KERNEL, Device.COMMUNICATION, Device.GRAPH)
+_COPIED: Final = (Device.COPY, Device.SET)
+_OVERHEADS: Final = (Device.OVERHEAD,)
 #: at the end of the names of calls: the version since which they are so, and how streams are taken
 _VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
 
@@ -95,7 +99,7 @@ def attach(recording: tables.Recording, found: pl.DataFrame) -> None:
         recording: its steps, threads and names.
         found: `RECORDS`, with times of the time line.
     """
-    ran = found.filter(pl.col("type").is_in([int(kind) for kind in _RAN]))
+    ran = _of(found, _RAN)
     if ran.is_empty():
         return
     process = steps.choose(recording).process
@@ -107,23 +111,35 @@ def attach(recording: tables.Recording, found: pl.DataFrame) -> None:
         why = "the form of it has no place for kernels of a GPU"
         recording.info.not_collected.append({"what": "the database", "why": why})
     own = found.filter(pl.col("process") == process)
-    calls = _named(own.filter(pl.col("type") == int(Device.API)), recording.names)
-    launched = _launched(own.filter(pl.col("type").is_in([int(kind) for kind in _RAN])), calls)
+    calls = _named(_of(own, (Device.API,)), recording.names)
+    launched = _launched(_of(own, _RAN), calls)
     tasks = _cut(recording, launched, pl.coalesce("launch_ns", "start_ns"))
     calls = _cut(recording, calls, pl.col("start_ns"))
+    overheads = _named(_cut(recording, _of(own, _OVERHEADS), pl.col("start_ns")), recording.names)
+    copied = _cut(recording, _launched(_of(own, _COPIED), calls), pl.coalesce("launch_ns", "start_ns"))
     tasks = tasks.sort("start_ns", "end_ns", maintain_order=True)
+    several = pl.concat([tasks["device"], copied["device"]]).n_unique() > 1
     recording.device = tables.Device(
         tables.Form.CUPTI,
-        _tasks(tasks, recording.names),
+        _tasks(tasks, recording.names, several),
         ["CUPTI"],
-        calls=calls.select(
-            pl.lit(LEVEL).alias("level"),
-            pl.col("text").str.replace(_VERSION.pattern, "").alias("name"),
-            "start_ns",
-            "end_ns",
-            pl.col("native_tid").cast(pl.Int64).alias("thread"),
-        ).sort("start_ns", maintain_order=True),
-        launches=_launches(tasks, recording.threads, process),
+        calls=pl.concat([_calls(calls, LEVEL), _calls(overheads, OVERHEAD)]).sort("start_ns", maintain_order=True),
+        launches=_on_threads(tasks, recording.threads).select(tables.LAUNCHES.names()).cast(tables.LAUNCHES),
+        copies=_copies(copied.sort("start_ns", "end_ns", maintain_order=True), recording, several),
+    )
+
+
+def _of(found: pl.DataFrame, kinds: tuple[Device, ...]) -> pl.DataFrame:
+    return found.filter(pl.col("type").is_in([int(kind) for kind in kinds]))
+
+
+def _calls(rows: pl.DataFrame, level: str) -> pl.DataFrame:
+    return rows.select(
+        pl.lit(level).alias("level"),
+        pl.col("text").str.replace(_VERSION.pattern, "").alias("name"),
+        "start_ns",
+        "end_ns",
+        pl.col("native_tid").cast(pl.Int64).alias("thread"),
     )
 
 
@@ -158,16 +174,13 @@ def _cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.
     return ran.filter(intervals.locate(ran.select(moment).to_series(), left_out).is_null())
 
 
-def _tasks(ran: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+def _tasks(ran: pl.DataFrame, names: pl.Series, several: bool) -> pl.DataFrame:
     texts = names.gather(ran["name"])
     readable = demangle.names(texts.unique().to_list())
     text = texts.replace_strict(list(readable), list(readable.values()), return_dtype=pl.String).replace("", UNNAMED)
     exchange = (ran["type"] == int(Device.COMMUNICATION)) | text.str.contains(EXCHANGES)
-    # of several devices each has streams of the same numbers
-    several = ran["device"].n_unique() > 1
-    lane = pl.col("device") * 2**16 + pl.col("stream") if several else pl.col("stream")
     return ran.select(
-        lane.cast(pl.UInt32).alias("stream"),
+        _lane(several),
         text.alias("name"),
         pl.lit(None, pl.String).alias("type"),
         pl.lit(CORE).alias("core"),
@@ -181,12 +194,32 @@ def _tasks(ran: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
     ).cast(tables.TASKS)
 
 
-def _launches(ran: pl.DataFrame, threads: pl.DataFrame, process: int) -> pl.DataFrame:
-    """Return what else is known of the tasks, row by row."""
-    own = threads.filter(pl.col("process") == process, pl.col("native_tid") > 0)
-    numbers = own.select(pl.col("native_tid").cast(pl.UInt32).alias("caller"), "thread").unique("caller", keep="last")
+def _lane(several: bool) -> pl.Expr:
+    """Return the number of the stream; of several devices each has streams of the same numbers."""
+    lane = pl.col("device") * 2**16 + pl.col("stream") if several else pl.col("stream")
+    return lane.cast(pl.UInt32).alias("stream")
+
+
+def _copies(ran: pl.DataFrame, recording: tables.Recording, several: bool) -> pl.DataFrame:
+    name, direction = (recording.names.gather(ran[column]) for column in ("name", "detail"))
     return (
-        ran.join(numbers, on="caller", how="left", maintain_order="left")
-        .select(tables.LAUNCHES.names())
-        .cast(tables.LAUNCHES)
+        _on_threads(ran, recording.threads)
+        .select(
+            _lane(several),
+            pl.Series("name", [f"{what} {way}".rstrip() for what, way in zip(name, direction, strict=True)], pl.String),
+            (pl.col("type") == int(Device.SET)).alias("sets"),
+            pl.col("amount").alias("bytes"),
+            *("start_ns", "end_ns", "launch_ns", "thread", "correlation", "device", "context"),
+        )
+        .cast(tables.COPIES)
+    )
+
+
+def _on_threads(ran: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
+    """Add the number of the `thread` that launched each, null where that recorded nothing."""
+    known = threads.filter(pl.col("native_tid") > 0).select(
+        "process", "thread", pl.col("native_tid").cast(pl.UInt32).alias("caller")
+    )
+    return ran.join(
+        known.unique(["process", "caller"], keep="last"), on=["process", "caller"], how="left", maintain_order="left"
     )

@@ -9,7 +9,7 @@ from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import host_operators, overlap, scopes
 from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers.communication import by_call
-from ms_profiler.analysis.writers.lanes import Lanes
+from ms_profiler.analysis.writers.lanes import Lanes, copies
 from ms_profiler.store.format import Category
 
 #: what tells a span from others
@@ -46,6 +46,11 @@ class Drawing:
     def overlap(self) -> pl.DataFrame:
         """Return when which lane of the overlap analysis shows something: `lane`, `start_ns`, `end_ns`."""
         return overlap.lanes(self.measures.states)
+
+    @cached_property
+    def copies(self) -> pl.DataFrame:
+        """Return the copies and sets of a device's memory: `process`, `lane`, `name`, `bytes`, `start_ns`, `end_ns`."""
+        return copies(self.measures)
 
     @cached_property
     def communication(self) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from ms_profiler.analysis import tables
 from ms_profiler.analysis.columns import Integer, Microseconds, Part
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, launched
+from ms_profiler.analysis.readers.device_slots import LEVEL
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.json_lines import CHUNK, Lines, lines
 
@@ -32,28 +33,39 @@ class Events:
         assert device.launches is not None
         bound = launched.bind(measures.recording, device.tasks, device.launches, self._process)
         ran = pl.concat([device.tasks, device.launches, bound], how="horizontal")
-        calls = device.calls
+        calls = device.calls.filter(pl.col("level") == LEVEL)
+        copies = self._bound_copies(measures, device)
         kept = measures.stream.detailed
         if measures.chosen is not None or kept is not None:
             steps = measures.steps.table
             steps = steps if kept is None else steps.filter(pl.col("number").is_in(kept))
             ran = ran.filter(intervals.locate(ran.select(_LAUNCHED).to_series(), steps).is_not_null())
+            copies = copies.filter(intervals.locate(copies.select(_LAUNCHED).to_series(), steps).is_not_null())
             calls = calls.filter(intervals.locate(calls["start_ns"], steps).is_not_null())
         self.kernels = ran.with_columns(_numbers(measures, ran["launch"]).alias("id")).sort(
             "device", "stream", "start_ns"
         )
-        known = self.kernels.drop_nulls("launch_ns").unique("launch_ns", keep="first", maintain_order=True)
+        self.copies = copies
+        launched_here = pl.concat([part.select(_TIED) for part in (self.kernels, copies)])
+        known = launched_here.drop_nulls("launch_ns").unique("launch_ns", keep="first", maintain_order=True)
         self.calls = calls.join(
             known.select(pl.col("launch_ns").alias("start_ns"), "correlation", "id"), on="start_ns", how="left"
         ).with_columns(pl.col("id").fill_null(0))
 
+    def _bound_copies(self, measures: Measures, device: tables.Device) -> pl.DataFrame:
+        copies = device.copies.with_columns(exchange=pl.lit(False))
+        bound = launched.bind(measures.recording, copies, copies.select("thread"), self._process)
+        return copies.with_columns(_numbers(measures, bound["launch"]).alias("id"))
+
     def metadata(self) -> list[dict[str, Any]]:
         """Return the `M` events: names of devices and streams."""
         events = []
-        for device in self.kernels["device"].unique(maintain_order=True):
+        for device in pl.concat([self.kernels["device"], self.copies["device"]]).unique(maintain_order=True):
             events.append(_named("process_name", device, 0, "name", f"GPU {device}"))
             events.append(_named("process_labels", device, 0, "labels", f"GPU {device}"))
-        lanes = self.kernels.select("device", _STREAM).unique(maintain_order=True)
+        lanes = pl.concat([part.select("device", _STREAM) for part in (self.kernels, self.copies)]).unique(
+            maintain_order=True
+        )
         for device, stream in lanes.iter_rows():
             events.append(_named("thread_name", device, stream, "name", f"stream {stream}"))
         return events
@@ -61,16 +73,23 @@ class Events:
     def all(self) -> Iterator[Lines]:
         """Yield the events in pieces."""
         for rows in self.kernels.iter_slices(CHUNK):
-            yield self._ran(rows)
+            yield self._ran(rows, _Kind.KERNEL)
+        for kind, sets in ((_Kind.COPY, False), (_Kind.SET, True)):
+            for rows in self.copies.filter(pl.col("sets") == sets).iter_slices(CHUNK):
+                yield self._ran(rows, kind)
         for rows in self.calls.iter_slices(CHUNK):
             yield self._called(rows)
-        for rows in self.kernels.drop_nulls("launch_ns").iter_slices(CHUNK):
-            yield from self._flows(rows)
+        for part in (self.kernels, self.copies):
+            for rows in part.drop_nulls("launch_ns").iter_slices(CHUNK):
+                yield from self._flows(rows)
 
-    def _ran(self, rows: pl.DataFrame) -> Lines:
+    def _ran(self, rows: pl.DataFrame, kind: str) -> Lines:
+        size: list[Part] = []
+        if kind != _Kind.KERNEL:
+            size = [',"bytes":', Integer(rows["bytes"].cast(pl.Int64))]
         return lines(
             rows.height,
-            '{"ph":"X","cat":"kernel","name":',
+            f'{{"ph":"X","cat":"{kind}","name":',
             json_lines.distinct(rows["name"]),
             *self._at_device(rows, "start_ns"),
             ',"dur":',
@@ -85,6 +104,7 @@ class Events:
             Integer(rows.select(_STREAM).to_series()),
             ',"correlation":',
             Integer(rows["correlation"]),
+            *size,
             "}}",
         )
 
@@ -130,6 +150,16 @@ class Events:
         return [*place, ',"ts":', Microseconds(rows[time] - self._base_ns)]
 
 
+class _Kind:
+    """What Kineto calls what ran."""
+
+    KERNEL = "kernel"
+    COPY = "gpu_memcpy"
+    SET = "gpu_memset"
+
+
+#: what ties a call to what it launched
+_TIED = ("launch_ns", "correlation", "id")
 _LAUNCHED = pl.coalesce("launch_ns", "start_ns")
 #: as the device numbers it: a lane of several devices has the device in its upper half
 _STREAM = pl.col("stream") % 2**16

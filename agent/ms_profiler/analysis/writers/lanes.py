@@ -7,7 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import overlap
+from ms_profiler.analysis.metrics import intervals, overlap
 from ms_profiler.store.format import Category
 
 #: pids of the picture; the process of the session takes the first ones, each other one the next ten
@@ -88,7 +88,7 @@ class Lanes:
             .sort("pid", "thread")
         )
         kernels = (
-            measures.stream.table.select("process", "lane")
+            pl.concat([measures.stream.table.select("process", "lane"), copies(measures).select("process", "lane")])
             .unique()
             .join(places, on="process")
             .select(
@@ -129,6 +129,27 @@ class Lanes:
         for tid, group in enumerate(self.groups):
             events += _thread(COMMUNICATION, tid, f"Group {group} Communication", tid)
         return events + overlap_metadata()
+
+
+def copies(measures: Measures) -> pl.DataFrame:
+    """Return the copies and sets of a device's memory in the steps: `process`, `lane`, `name`, `bytes` and times.
+
+    Args:
+        measures: of the run.
+    """
+    device = measures.recording.device
+    table = pl.DataFrame(schema=tables.COPIES) if device is None else device.copies
+    if measures.chosen is not None:
+        steps = measures.steps.table
+        table = table.filter(intervals.locate(table["start_ns"], steps).is_not_null())
+    return table.select(
+        pl.lit(measures.steps.process, pl.UInt32).alias("process"),
+        pl.col("stream").alias("lane"),
+        "name",
+        pl.col("bytes").cast(pl.Int64),
+        "start_ns",
+        "end_ns",
+    )
 
 
 def _title(device: tables.Device | None) -> str:

@@ -8,11 +8,14 @@ run when the step has long ended on the host.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ms_profiler import log
 from ms_profiler.job.recorder.tracing import Kinds, Outcome
 from ms_profiler.job.sources import NEVER
+from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:
     from ms_profiler.job.frameworks.base import Target
@@ -128,6 +131,14 @@ class Devices:
         if self._session.recordings and not self._inherited:
             self.look()
 
+    @contextmanager
+    def _own(self, what: str) -> Iterator[None]:
+        """Record what we do here as time of ours, not the job's."""
+        recorder = self._session.recorder
+        begun = recorder.now()
+        yield
+        recorder.record(Kind.SPAN, Category.PROFILER, 0, recorder.intern(what), begun, recorder.now(), 0)
+
     def _wanted(self) -> bool:
         """Return whether any recording wants a GPU: one that says nothing wants what there is."""
         return any(
@@ -140,7 +151,8 @@ class Devices:
         from ms_profiler.job.devices import owner, search  # only where there is a device
 
         for library in search.libraries():
-            outcome, why = self._tracing.attach(library)
+            with self._own("take CUPTI"):
+                outcome, why = self._tracing.attach(library)
             if outcome is Outcome.DONE:
                 self._attached = self._was_attached = True
             elif outcome is Outcome.OWNED:
@@ -158,7 +170,8 @@ class Devices:
         if not self._attached or wanted is self._recording:
             return
         assert self._tracing is not None
-        outcome, why = self._tracing.record(self._kinds() if wanted else Kinds.NOTHING)
+        with self._own("switch CUPTI"):
+            outcome, why = self._tracing.record(self._kinds() if wanted else Kinds.NOTHING)
         self._recording = wanted
         if outcome is Outcome.HANGS:
             self._hangs()
@@ -184,13 +197,17 @@ class Devices:
 
     def _tracing_flush(self) -> None:
         assert self._tracing is not None
-        if self._tracing.flush() is Outcome.HANGS:
+        with self._own("flush CUPTI"):
+            outcome = self._tracing.flush()
+        if outcome is Outcome.HANGS:
             self._hangs()
 
     def _detach(self) -> None:
         assert self._tracing is not None
         self._attached = self._recording = False
-        if self._tracing.detach() is Outcome.HANGS:
+        with self._own("give CUPTI back"):
+            outcome = self._tracing.detach()
+        if outcome is Outcome.HANGS:
             self._hangs()
 
     def _hangs(self) -> None:
