@@ -79,6 +79,9 @@ typedef struct {
 #define MSP_KIND_STRING 6  /* time    0               length in bytes                id                */
 #define MSP_KIND_ANCHOR 7  /* RAW     REALTIME        half width of the pair, ns     0                 */
 #define MSP_KIND_THREAD 8  /* time    native tid      process-wide thread number     thread's name     */
+/* what an accelerator did, see device_format.h */
+#define MSP_KIND_DEVICE 9
+#define MSP_KIND_DEVICE_PLACE 10
 
 /* flags */
 #define MSP_FLAG_RAISED 1     /* the call ended with an exception */

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Build the recorder, its clock, and what the analysis does with columns, without Python into stress programs, and run
-# these as they are, under AddressSanitizer with UBSan, under ThreadSanitizer (the recorder and its clock), and under
-# valgrind (not the clock), as far as this machine has them. Returns non-zero on any finding.
+# Build the recorder, its clock, the tracing of devices (with made-up libraries), and what the analysis does with columns,
+# without Python into stress programs, and run these as they are, under AddressSanitizer with UBSan, under ThreadSanitizer
+# (not the columns), and under valgrind (not the clock and devices), as far as this machine has them. Returns non-zero on any finding.
 # usage: sanitize.sh [ROUNDS]
 set -eu
 
@@ -12,7 +12,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/ms_profiler_sanitize.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 sources="$root/tests/native/stress.c"
-for source in "$root"/native/*.c; do
+for source in "$root"/native/*.c "$root"/native/devices/*.c; do
   [ "$source" = "$root/native/module.c" ] || sources="$sources $source"
 done
 
@@ -30,6 +30,16 @@ build() { # NAME FLAGS...
   "$compiler" "$@" "$root/tests/native/tsc.c" "$root/native/tsc.c" -o "$work/$name.tsc" -pthread
   # shellcheck disable=SC2086
   "$compiler" "$@" $columns -o "$work/$name.columns"
+  # shellcheck disable=SC2086
+  "$compiler" "$@" "$root/tests/native/devices.c" ${sources#* } -o "$work/$name.devices" -pthread -ldl
+  fake cuda libcuda.so.1 "$@"
+  fake cupti libcupti.so.12 "$@"
+}
+
+fake() { # SOURCE LIBRARY FLAGS...
+  source=$1 library=$2
+  shift 2
+  "$compiler" "$@" -shared -fPIC "-Wl,-soname,$library" "$root/tests/fakes/$source.c" -o "$work/$library" -pthread -ldl
 }
 
 run() { # NAME COMMAND...
@@ -51,6 +61,14 @@ tell_time() { # NAME COMMAND...
   done
 }
 
+trace() { # NAME COMMAND...
+  echo "== $1, devices"
+  mkdir "$work/$1.devices.store"
+  name=$1
+  shift
+  LD_LIBRARY_PATH="$work" "$@" "$work/$name.devices" "$work/$name.devices.store" 5 1
+}
+
 sanitizes() { # FLAG
   echo 'int main(void) { return 0; }' >"$work/probe.c"
   "$compiler" "$1" "$work/probe.c" -o "$work/probe" 2>/dev/null && "$work/probe"
@@ -60,14 +78,17 @@ build plain
 run plain "$work/plain"
 run plain.columns "$work/plain.columns"
 tell_time plain.tsc "$work/plain.tsc"
+trace plain
 if sanitizes -fsanitize=address && sanitizes -fsanitize=thread; then
   build address -fsanitize=address,undefined -fno-sanitize-recover=all
   ASAN_OPTIONS=detect_leaks=1:exitcode=99 run address "$work/address"
   ASAN_OPTIONS=detect_leaks=1:exitcode=99 run address.columns "$work/address.columns"
   ASAN_OPTIONS=detect_leaks=1:exitcode=99 tell_time address.tsc "$work/address.tsc"
+  ASAN_OPTIONS=detect_leaks=0:exitcode=99 trace address env # what the fake has in hand at the end is its own
   build thread -fsanitize=thread
   TSAN_OPTIONS=halt_on_error=1:exitcode=99:die_after_fork=0 run thread setarch -R "$work/thread"
   TSAN_OPTIONS=halt_on_error=1:exitcode=99:die_after_fork=0 tell_time thread.tsc setarch -R "$work/thread.tsc"
+  TSAN_OPTIONS=halt_on_error=1:exitcode=99:die_after_fork=0 trace thread setarch -R
 elif ! command -v valgrind >/dev/null; then
   echo "neither a compiler with sanitizers nor valgrind" >&2
   exit 2

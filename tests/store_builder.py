@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ms_profiler.store import format as fmt
 from ms_profiler.store import layout, run_info
+from ms_profiler.store.device_format import Device, Source
 from ms_profiler.store.format import Category, Kind, StepSource
 
 #: a wall time and a RAW time that belong together
@@ -100,6 +101,21 @@ class ThreadBuilder:
     def counter(self, name, time, value):
         bits = struct.unpack("=Q", struct.pack("=d", value))[0]
         self.segment.add(Kind.COUNTER, RAW_NS + time, RAW_NS + time, bits, self.process.string(name))
+
+    def device(self, kind, name, start, end, correlation, *, thread=0, place=None, amount=0, detail=""):
+        """Record something of a device; `place` is (device, stream, context, graph)."""
+        name, flags = self.process.string(name) if name else 0, int(Source.CUPTI)
+        head = (RAW_NS + start, RAW_NS + end, correlation | thread << 32, name, kind, flags)
+        self.segment.add(Kind.DEVICE, *head, extra=place is not None)
+        if place is not None:
+            device, stream, context, graph = place
+            words = (device | stream << 32, context | graph << 32, amount, self.process.string(detail) if detail else 0)
+            self.segment.add(Kind.DEVICE_PLACE, *words, kind, flags)
+
+    def launch(self, name, called, start, duration, correlation, *, stream=7, device=0):
+        """Record a kernel and the call of this thread that launched it, which took a microsecond."""
+        self.device(Device.API, "cudaLaunchKernel_v7000", called, called + 1000, correlation, thread=self.native_tid)
+        self.device(Device.KERNEL, name, start, start + duration, correlation, place=(device, stream, 1, 0), amount=8)
 
     def step(self, number, start, end, source=StepSource.SCRIPT, flags=0):
         self.segment.add(Kind.STEP, RAW_NS + start, RAW_NS + end, number, 0, source, flags)

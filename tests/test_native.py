@@ -70,7 +70,7 @@ def test_the_stub_names_what_the_module_has(module):
 
 def test_cffi_declares_what_the_headers_do():
     declared = set()
-    for header in NATIVE.glob("*.h"):
+    for header in NATIVE.rglob("*.h"):
         for part in header.read_text().split("/* cffi:begin */")[1:]:
             declared |= set(re.findall(r"\b(msp_\w+(?=\()|(?<=#define )MSP_\w+)", part.split("/* cffi:end */")[0]))
     assert declared == set(dir(_native.lib))

@@ -80,7 +80,9 @@ class Options:
         inert="recording begins at once in any case",
     )
     activities: tuple[str, ...] = _option(
-        ("CPU", "NPU"), Choices("CPU", "NPU", "GPU"), "What to record: CPU is the framework, NPU and GPU the device."
+        ("CPU", "NPU"),
+        Choices("CPU", "NPU", "GPU"),
+        "What to record: CPU is the framework, NPU and GPU the device; absent: what the machine has.",
     )
     profiler_level: str = _option(
         "Level0",
@@ -163,6 +165,9 @@ class Options:
         inert=REPLACED.format("max_disk"),
     )
 
+    cuda_graphs: str = _option(
+        "nodes", Choice("nodes", "launches"), "Of a CUDA graph every kernel, or each launch, which costs less."
+    )
     schedule: dict[str, int] | None = _option(  # noqa: RUF009 - it returns a field
         None, StepPlan(), "Which steps to record, as `mindspore.profiler.schedule` has it; absent: every step."
     )

@@ -101,7 +101,7 @@ class Measures:
     @property
     def forms(self) -> frozenset[str]:
         """Return the forms of the result that the run or this analysis asks for."""
-        own = self.recording.info.options.get("export_type") or () if self.recording.device is None else ()
+        own = self.recording.info.options.get("export_type") or () if not self.recording.foreign else ()
         return self.asked.forms | frozenset(own)
 
     def sections(self) -> Iterator[Section]:
@@ -206,7 +206,11 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     if recording.device is not None:
         during = device_steps.windows(recording.device.tasks, used, recording.device.form)
         stream = device.collect(recording, recording.device, used, during, restricted)
-        calls = device.calls(recording.device, during)
+        calls = (
+            device.calls(recording.device, during)
+            if recording.foreign
+            else communication.calls(recording, used, stream.table, stream.names, stream.texts)
+        )
     else:
         stream = kernels.collect(
             recording, used, overlap.computing(pieces), overlap.communicating(spans, pieces, used), restricted

@@ -142,6 +142,35 @@ TASKS = pl.Schema(
     }
 )
 
+#: what else is known of tasks that our own tracing recorded, row by row
+LAUNCHES = pl.Schema(
+    {
+        "thread": pl.UInt32,  # that launched it; null where it recorded nothing, or is not known
+        "correlation": pl.UInt32,
+        "device": pl.UInt32,
+        "context": pl.UInt32,
+        "graph": pl.UInt32,  # of CUDA's, that it is a part of; 0 for none
+        "amount": pl.UInt64,  # blocks of its grid
+    }
+)
+
+#: one per copy or set of a device's memory, by start: they compute nothing
+COPIES = pl.Schema(
+    {
+        "stream": pl.UInt32,
+        "name": pl.String,
+        "sets": pl.Boolean,
+        "bytes": pl.UInt64,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "launch_ns": pl.Int64,  # null where not known
+        "thread": pl.UInt32,  # likewise, that launched it
+        "correlation": pl.UInt32,
+        "device": pl.UInt32,
+        "context": pl.UInt32,
+    }
+)
+
 #: one per part of an exchange, as another tool recorded it
 TRANSFERS = pl.Schema(
     {
@@ -248,11 +277,12 @@ class Form(Enum):
     TORCH_NPU = "torch_npu"
     KINETO = "kineto"
     MS_PROFILER = "ms_profiler"
+    CUPTI = "cupti"  # our own tracing, with the formulas for what PyTorch records of a GPU
 
 
 @dataclass
 class Device:
-    """What an accelerator did, as another tool recorded it.
+    """What an accelerator did, as another tool recorded it, or our own tracing did.
 
     Attributes:
         form: who recorded it.
@@ -264,6 +294,8 @@ class Device:
         memory: `DEVICE_MEMORY`.
         allocations: `ALLOCATIONS`.
         modules: `MODULE_MEMORY`.
+        launches: `LAUNCHES`, of the same rows as `tasks`; None for another tool's.
+        copies: `COPIES`; of our own tracing alone.
     """
 
     form: Form
@@ -275,6 +307,8 @@ class Device:
     memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=DEVICE_MEMORY))
     allocations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ALLOCATIONS))
     modules: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MODULE_MEMORY))
+    launches: pl.DataFrame | None = None
+    copies: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COPIES))
 
 
 @dataclass
@@ -296,7 +330,7 @@ class Recording:
         sums: fine-grained spans by name, as of `metrics.operators.sum_up`, where `spans` does not hold all of them.
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
         windows: of the kernel stream, by process and start.
-        device: what ran on an accelerator; None for our own recordings, and where there was none.
+        device: what ran on an accelerator; None where nothing did, or nobody recorded it.
         foreign: another tool recorded it.
     """
 

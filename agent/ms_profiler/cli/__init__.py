@@ -20,6 +20,7 @@ COMMANDS = {
     "summary": "ms_profiler.cli.summary",
     "sql": "ms_profiler.cli.sql",
     "tables": "ms_profiler.cli.tables",
+    "doctor": "ms_profiler.cli.doctor",
 }
 ALIASES = {"analyze": "analyse"}
 

@@ -4,6 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ms_profiler.job import samplers
+from ms_profiler.job.devices.source import Devices
 from ms_profiler.job.frameworks import PLUGINS, base, import_hook
 from ms_profiler.job.steps import WHY
 from ms_profiler.store.format import Category, Kind
@@ -22,6 +23,7 @@ class Hooks:
 
     def __init__(self, session: "Session") -> None:
         self._session = session
+        self.devices = Devices(session)
         self.plugins: list[base.Plugin] = []
         self._awaited: set[str] = set()
         #: what scripts call on a framework's own profiler is for this session
@@ -45,6 +47,7 @@ class Hooks:
         plugin.apply(self._session)
         if not self.plugins:
             plugin.add(self._session, samplers.targets)
+            plugin.add(self._session, self.devices.targets)
         self.plugins.append(plugin)
         return True
 

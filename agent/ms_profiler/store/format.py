@@ -32,6 +32,8 @@ class Kind(IntEnum):
     STRING = 6
     ANCHOR = 7
     THREAD = 8
+    DEVICE = 9  # see `store.device_format`
+    DEVICE_PLACE = 10
 
 
 class Flag(IntFlag):

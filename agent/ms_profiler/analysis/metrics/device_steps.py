@@ -19,6 +19,7 @@ _BUBBLES: Final = {
     Form.MINDSPORE: r"^(hcom_\w+SendRecv__\d+|hcom_send__\d+|hcom_receive__\d+|Receive-op|Send-op)",
     Form.TORCH_NPU: r"^hcom_receive",
     Form.KINETO: r"(?i)nccl.*recv",
+    Form.CUPTI: r"(?i)nccl.*recv",
 }
 _FOREVER: Final = 2**62
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
@@ -57,14 +58,18 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
         steps: the steps in use.
         form: who recorded it.
     """
-    known = steps.table.with_row_index("step").select("step", *intervals.BOUNDS, pl.col("start_ns").alias("host_ns"))
+    known = (
+        steps.table.with_row_index("step")
+        .filter("recorded")
+        .select("step", *intervals.BOUNDS, pl.col("start_ns").alias("host_ns"))
+    )
     if steps.source == StepSource.WHOLE_RUN:
         return known.with_columns(start_ns=pl.lit(-_FOREVER), end_ns=pl.lit(_FOREVER)).select(_WINDOWS.names())
     if form == Form.MS_PROFILER:
         return known.select(_WINDOWS.names())
     if form == Form.MINDSPORE:
         return known.with_columns(pl.col("end_ns") + 1).select(_WINDOWS.names())
-    launched = tasks.with_columns(intervals.locate(tasks["launch_ns"], known).alias("step"))
+    launched = tasks.with_columns(known["step"].gather(intervals.locate(tasks["launch_ns"], known)).alias("step"))
     spread = (
         launched.drop_nulls("step")
         .group_by("step")

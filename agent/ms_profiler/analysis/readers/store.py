@@ -20,7 +20,7 @@ from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.columns.slots import FORWARDS, SLOTS, Wanted, decoded, names_of
 from ms_profiler.analysis.nesting import nest
 from ms_profiler.analysis.progress import Progress, Stage
-from ms_profiler.analysis.readers import kernels, left_out, slots, window
+from ms_profiler.analysis.readers import device_slots, kernels, left_out, slots, window
 from ms_profiler.analysis.readers.window import Window
 from ms_profiler.errors import StoreError
 from ms_profiler.store import format as fmt
@@ -89,6 +89,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         recording.starts = clock.epoch(pl.concat([starts for part in parts for starts in part.starts])).sort()
     left_out.take_away(recording)
     recording.windows = kernels.windows(recording)
+    device_slots.attach(recording, pl.concat([part.device for part in parts]))
     return recording
 
 
@@ -138,6 +139,7 @@ class _Process:
     instants: pl.DataFrame = field(default_factory=pl.DataFrame)
     counters: pl.DataFrame = field(default_factory=pl.DataFrame)
     steps: pl.DataFrame = field(default_factory=pl.DataFrame)
+    device: pl.DataFrame = field(default_factory=pl.DataFrame)
     fine: int = 0
     starts: list[pl.Series] = field(default_factory=list)
     extents: list[tuple[int, int, int, str]] = field(default_factory=list)
@@ -146,10 +148,10 @@ class _Process:
 
     def read(self, info: run_info.RunInfo, progress: Progress) -> "_Process":
         """Fill the tables from the segments."""
-        by_kind: dict[str, list[pl.DataFrame]] = {"spans": [], "moments": [], "steps": [], "threads": []}
+        by_kind: dict[str, list[pl.DataFrame]] = {"spans": [], "moments": [], "steps": [], "threads": [], "device": []}
         seen: list[Any] = [self.store.last_ns, self.store.info.ended_ns]
         seen += [anchor.raw_ns for anchor in self.store.anchors]
-        records = 0
+        records, busy = 0, set[int]()
         self._ids = self._global_ids()
         wanted = self._wanted(_ALWAYS, fine=True)
         # a window that cuts steps counts the spans in each
@@ -157,16 +159,18 @@ class _Process:
         for batch in ahead(slots.batches(self.store, self.counts)):
             part = COLUMNS.coarse([segment.piece for segment in batch], wanted, every)
             heads = part.table.filter(pl.col("kind") == Kind.THREAD)
-            events = self.window.cut(self._usable(part.table, heads.height))
+            device = part.table.filter(pl.col("kind").is_between(Kind.DEVICE, Kind.DEVICE_PLACE))
+            events = self.window.cut(self._usable(part.table, heads.height + device.height))
             held = part.fine.with_columns(pl.Series("path", [segment.path for segment in batch]))
             held = held.filter(pl.col("count") > 0)
             fine = int(held["count"].sum())
-            self.counts.slots += fine + events.height + heads.filter(pl.col("start_ns") > 0).height
+            self.counts.slots += fine + events.height + device.height + heads.filter(pl.col("start_ns") > 0).height
             self.counts.missing_strings += int(held["lost"].sum())
             self.fine += fine
             self.starts.append(part.starts)
             self.extents += held.select("thread", "first_ns", "last_start_ns", "path").rows()
             records += fine + events.height
+            busy |= {*events["thread"].unique(), *held["thread"]}
             for table in (events.rename({"start_ns": "first_ns", "end_ns": "last_ns"}), held):
                 seen += [table["first_ns"].min(), table["last_ns"].max()]
             seen += [events["start_ns"].max(), held["last_start_ns"].max(), heads["start_ns"].max()]
@@ -174,6 +178,7 @@ class _Process:
             by_kind["moments"].append(events.filter(pl.col("kind").is_in([Kind.INSTANT, Kind.COUNTER])))
             by_kind["steps"].append(events.filter(pl.col("kind") == Kind.STEP))
             by_kind["threads"].append(heads)
+            by_kind["device"].append(device)
             progress.at(Stage.READING, self.counts.slots)
         times = [self.window.clamp(int(moment)) for moment in seen if moment]
         self._last = max(times, default=0)
@@ -187,7 +192,10 @@ class _Process:
         self._fill_moments(_stack(by_kind["moments"]))
         work = window.work(spans, *self.starts)
         self._fill_steps(self.window.steps(_stack(by_kind["steps"]), work))
-        self._fill_threads(_stack(by_kind["threads"]))
+        self._fill_device(_stack(by_kind["device"]))
+        # the thread that writes what a device recorded does nothing else, and is no thread of the job's
+        alone = set(_stack(by_kind["device"])["thread"].unique()) - busy
+        self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(alone)))
         return self
 
     def again(self, between: tuple[int, int], *, fine: bool) -> Iterator[pl.DataFrame]:
@@ -289,6 +297,15 @@ class _Process:
             self.clock.epoch(chosen["end_ns"]),
             pl.col("category").alias("source"),
             (pl.col("flags") & int(Flag.UNRECORDED) == 0).alias("recorded"),
+        )
+
+    def _fill_device(self, chosen: pl.DataFrame) -> None:
+        records = device_slots.records(chosen, self.store.pid)
+        self.device = records.with_columns(
+            self._names(records["name"]),
+            self._names(records["detail"]).alias("detail"),
+            self.clock.epoch(records["start_ns"]),
+            self.clock.epoch(records["end_ns"]),
         )
 
     def _fill_threads(self, heads: pl.DataFrame) -> None:

@@ -1,8 +1,8 @@
 """api_statistic.csv: how often everything on the host was called and how long it took, by level and most time first.
 
 Columns are those of MindSpore's public profiler documents. `Level` is what a call belongs to; times in microseconds,
-`Variance` that of all calls, in square microseconds: (n * sum of squares - square of the sum) / n^2. Of what another
-tool recorded, these are the calls of the device's driver.
+`Variance` that of all calls, in square microseconds: (n * sum of squares - square of the sum) / n^2. The calls of a
+device's driver stand among them; of what another tool recorded, these alone do.
 """
 
 import os
@@ -33,14 +33,16 @@ def path(measures: Measures) -> str:
 def applies(measures: Measures) -> bool:
     """Tell whether any call was recorded."""
     device = measures.recording.device
-    return not (measures.sums if device is None else device.calls).is_empty()
+    own = not (measures.recording.foreign or measures.sums.is_empty())
+    return own or not (device is None or device.calls.is_empty())
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     sums = _sums(measures)
+    own = [pl.lit(numbers.HOST).alias("Device_id")]
     table = sums.select(
-        *numbers.device_id(measures),
+        *(numbers.device_id(measures) if measures.recording.foreign else own),
         pl.col("level").alias("Level"),
         pl.col("name").alias("API Name"),
         pl.col("total_ns"),
@@ -57,13 +59,15 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 def _sums(measures: Measures) -> pl.DataFrame:
     device = measures.recording.device
-    if device is not None:
-        return operators.by_level(device.calls)
+    driver = None if device is None else operators.by_level(device.calls)
+    if driver is not None and measures.recording.foreign:
+        return driver
     levels = {int(category): _LEVELS.get(category, category.name.lower()) for category in Category}
-    return measures.sums.with_columns(
+    host = measures.sums.with_columns(
         pl.col("category").replace_strict(levels, default="other", return_dtype=pl.String).alias("level"),
         measures.recording.names.gather(measures.sums["name"]).alias("name"),
     )
+    return host if driver is None else pl.concat([host.select(driver.columns), driver])
 
 
 def _variance(row: dict[str, Any]) -> float:

@@ -42,7 +42,7 @@ def path(measures: Measures) -> str:
 
 def applies(measures: Measures) -> bool:
     """Tell whether there was such an exchange in a step."""
-    device = measures.recording.device
+    device = measures.recording.device if measures.recording.foreign else None
     return not measures.calls.is_empty() and (device is None or not transfers.known(device.transfers).is_empty())
 
 
@@ -54,7 +54,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 def content(measures: Measures) -> dict[str, Any]:
     """Return what the file holds."""
     steps: dict[str, dict[str, dict[str, Any]]] = {}
-    entries = _of_calls(measures) if measures.recording.device is None else _of_device(measures)
+    entries = _of_device(measures) if measures.recording.foreign else _of_calls(measures)
     for call, times, packets in entries:
         kinds = steps.setdefault(call["step"], {P2P: {}, COLLECTIVE: {}})
         start = {"Start Timestamp(us)": call["start_ns"] / 1000}
@@ -68,7 +68,7 @@ def content(measures: Measures) -> dict[str, Any]:
 def by_call(measures: Measures) -> Iterator[dict[str, Any]]:
     """Yield the calls: `step` and `name` as the files have them, `kind`, `operation`, `group`, times and sizes."""
     numbers = measures.steps.table["number"]
-    ours = measures.recording.device is None
+    ours = not measures.recording.foreign
     for row in measures.calls.iter_rows(named=True):
         operation, group = row["operation"], row["group"]
         exchange = any(word in operation.lower() for word in _POINT_TO_POINT)

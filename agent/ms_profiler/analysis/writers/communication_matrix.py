@@ -51,7 +51,7 @@ def content(measures: Measures) -> dict[str, Any]:
 def by_link(measures: Measures) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
     """Yield each exchange, as `communication.by_call` has it, with each of its links: `FROM-TO` and what it moved."""
     recording = measures.recording
-    if recording.device is not None:
+    if recording.foreign and recording.device is not None:
         links: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
         for group, start, *link in transfers.links(transfers.known(recording.device.transfers)).iter_rows():
             links.setdefault((group, start), []).append(tuple(link))

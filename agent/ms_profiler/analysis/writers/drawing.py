@@ -9,7 +9,7 @@ from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import host_operators, overlap, scopes
 from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers.communication import by_call
-from ms_profiler.analysis.writers.lanes import Lanes
+from ms_profiler.analysis.writers.lanes import Lanes, copies
 from ms_profiler.store.format import Category
 
 #: what tells a span from others
@@ -48,11 +48,16 @@ class Drawing:
         return overlap.lanes(self.measures.states)
 
     @cached_property
+    def copies(self) -> pl.DataFrame:
+        """Return the copies and sets of a device's memory: `process`, `lane`, `name`, `bytes`, `start_ns`, `end_ns`."""
+        return copies(self.measures)
+
+    @cached_property
     def communication(self) -> pl.DataFrame:
         """Return the exchanges with other ranks: `name`, `group`, which has a lane, `start_ns`, `end_ns`, `bytes`."""
         calls = self.measures.calls
         names = calls["operation"].to_list()
-        if self.measures.recording.device is None:
+        if not self.measures.recording.foreign:
             names = [call["name"].rpartition("@")[0] for call in by_call(self.measures)]
         return calls.select(pl.Series("name", names, dtype=pl.String), "group", "start_ns", "end_ns", "bytes")
 

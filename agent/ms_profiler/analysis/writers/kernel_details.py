@@ -5,6 +5,7 @@ where any is known. Where modules were inferred from the order of a backward pas
 known: `exact` or `by order`. `Step ID` is always there, because readers that are asked for one step look for it, and
 empty outside the steps. The lane, a worker of the framework, stands as `Stream ID`: `Wait Time` is the gap in it.
 `Block Num` has no meaning on a processor and is 0, as on a device for what has no blocks: readers want a number.
+Of kernels that our own tracing of a device recorded, `Module` is the one around the call that launched each.
 Where operators compute as they are called, the innermost of them are the rows, their thread is the lane, and the
 `Module` is the one around each; the others do little but call these.
 """
@@ -71,14 +72,17 @@ def _kernels(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]
     modules, shapes = Cells(kernels.texts), Cells('"' + kernels.texts + '"')
     known = kernels.table["shapes"].is_not_null().any()
     ordered = kernels.table["bound"].eq(int(Bound.ORDER)).any()
+    device = measures.recording.device
+    launched = device is not None and device.launches is not None
     for rows in kernels.table.iter_slices(CHUNK):
         kernel = rows["kernel"]
         step = measures.steps.table["number"].gather(rows["step"])
         columns = _columns(rows, step, "lane", names.at(kernel), types.at(kernel), cores.at(kernel))
         if known:
             columns["Input Shapes"] = (shapes.at(rows["shapes"]),)
-        if ordered:
+        if ordered or launched:
             columns["Module"] = (modules.at(rows["module"]),)
+        if ordered:
             columns["Module Binding"] = (_HOW.at(rows["bound"]),)
         yield rows.height, columns
 

@@ -4,7 +4,8 @@ Written where `export_type` has "kineto", into a folder of its own, because such
 for a rank's. Times are numbers, microseconds since `baseTimeNanoseconds`, the whole second in which the run began: so a
 double keeps every nanosecond for 52 days. `External id` numbers operators and regions by their begin. What Kineto calls
 `cpu_op` are operators and calls of compiled graphs, and on a CPU MindSpore's kernels; steps, modules and everything
-else on the host are `user_annotation`. The form: `output_json.cpp` of github.com/pytorch/kineto.
+else on the host are `user_annotation`; what a GPU ran is in
+`kineto_device`. The form: `output_json.cpp` of github.com/pytorch/kineto.
 """
 
 import json
@@ -18,7 +19,7 @@ import polars as pl
 from ms_profiler.analysis.columns import CHUNK, Integer, Microseconds, Part, Texts, distinct
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.sections import Section
-from ms_profiler.analysis.writers import json_lines
+from ms_profiler.analysis.writers import json_lines, kineto_device
 from ms_profiler.analysis.writers.drawing import Drawing
 from ms_profiler.analysis.writers.json_lines import Lines, lines
 from ms_profiler.analysis.writers.lanes import CALLS, NATIVE_TID
@@ -79,6 +80,8 @@ class _Rows:
         self.lanes = measures.stream.table.select("process", "lane").unique().sort("process", "lane")
         self.names = json_lines.quoted(recording.names)
         self.kernels = json_lines.quoted(measures.stream.names["full_name"])
+        device = recording.device
+        self.device = kineto_device.Events(measures, device, self.base_ns) if device is not None else None
 
     def metadata(self) -> list[dict[str, Any]]:
         """Return the `M` events: names of processes and threads."""
@@ -88,6 +91,8 @@ class _Rows:
         named = self.measures.recording.threads.join(self.threads, on=["process", "thread"])
         for process, tid, name in named.select("process", "tid", "thread_name").iter_rows():
             events.append(_named("thread_name", process, tid, f"thread {tid} ({name or 'unnamed'})"))
+        if self.device is not None:
+            return events + self.device.metadata()
         for process, lane in self.lanes.iter_rows():
             events.append(_named("thread_name", process, lane, f"kernels of thread {lane}"))
         return events
@@ -105,6 +110,9 @@ class _Rows:
         yield self._ties()
         if self.section.first:
             yield self._instants()
+            if self.device is not None:
+                yield from self.device.all()
+                return
             for rows in self.measures.stream.table.with_row_index("id", offset=self._all_spans() + 1).iter_slices(
                 CHUNK
             ):

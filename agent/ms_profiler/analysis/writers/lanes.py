@@ -7,7 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import overlap
+from ms_profiler.analysis.metrics import intervals, overlap
 from ms_profiler.store.format import Category
 
 #: pids of the picture; the process of the session takes the first ones, each other one the next ten
@@ -34,8 +34,10 @@ OVERLAP_LANES: Final = (
 CALLS: Final = (Category.OP, Category.GRAPH)
 #: what a thread of the run is numbered by: as the operating system does, where that is known
 NATIVE_TID: Final = pl.when(pl.col("native_tid") > 0).then("native_tid").otherwise("thread")
-#: where the tasks of a device are drawn
+#: where the tasks of a device are drawn, and the label of that process
 _HARDWARE: Final = "Ascend Hardware"
+_GPU: Final = "GPU"
+_LABELS: Final = {_HARDWARE: "NPU", _GPU: "GPU"}
 _FRAMEWORKS: Final = {"mindspore": "MindSpore", "torch": "PyTorch"}
 
 
@@ -86,7 +88,7 @@ class Lanes:
             .sort("pid", "thread")
         )
         kernels = (
-            measures.stream.table.select("process", "lane")
+            pl.concat([measures.stream.table.select("process", "lane"), copies(measures).select("process", "lane")])
             .unique()
             .join(places, on="process")
             .select(
@@ -94,7 +96,7 @@ class Lanes:
                 "lane",
                 (pl.col("place") + KERNELS).alias("pid"),
                 pl.col("lane").alias("tid"),
-                (pl.lit("CPU OP" if recording.device is None else _HARDWARE) + pl.col("suffix")).alias("title"),
+                (pl.lit(_title(recording.device)) + pl.col("suffix")).alias("title"),
             )
             .sort("pid", "tid")
         )
@@ -114,10 +116,9 @@ class Lanes:
                 name = f"{row['thread_name'] or 'Thread'} {row['tid']}"
                 events += _thread(*key, name, row["thread"] + 1)
         for pid, title in self.kernels.select("pid", "title").unique(maintain_order=True).iter_rows():
-            hardware = title.startswith(_HARDWARE)
-            events += _process(pid, title, label="NPU" if hardware else "CPU")
+            events += _process(pid, title, label=_label(title) or "CPU")
         for pid, tid, title in self.kernels.select("pid", "tid", "title").iter_rows():
-            lane = "Stream" if title.startswith(_HARDWARE) else "Thread"
+            lane = "Stream" if _label(title) else "Thread"
             events += _thread(pid, tid, f"{lane} {tid}", tid)
         if self.depths:
             events += _process(SCOPES, "Scope Layer", SCOPES_ORDER)
@@ -128,6 +129,38 @@ class Lanes:
         for tid, group in enumerate(self.groups):
             events += _thread(COMMUNICATION, tid, f"Group {group} Communication", tid)
         return events + overlap_metadata()
+
+
+def copies(measures: Measures) -> pl.DataFrame:
+    """Return the copies and sets of a device's memory in the steps: `process`, `lane`, `name`, `bytes` and times.
+
+    Args:
+        measures: of the run.
+    """
+    device = measures.recording.device
+    table = pl.DataFrame(schema=tables.COPIES) if device is None else device.copies
+    if measures.chosen is not None:
+        steps = measures.steps.table
+        table = table.filter(intervals.locate(table["start_ns"], steps).is_not_null())
+    return table.select(
+        pl.lit(measures.steps.process, pl.UInt32).alias("process"),
+        pl.col("stream").alias("lane"),
+        "name",
+        pl.col("bytes").cast(pl.Int64),
+        "start_ns",
+        "end_ns",
+    )
+
+
+def _title(device: tables.Device | None) -> str:
+    if device is None:
+        return "CPU OP"
+    return _GPU if device.form == tables.Form.CUPTI else _HARDWARE
+
+
+def _label(title: str) -> str:
+    """Return the label of a device's process, whose title may name a process of the run behind it; empty for others."""
+    return next((label for begin, label in _LABELS.items() if title.startswith(begin)), "")
 
 
 def overlap_metadata() -> list[dict[str, Any]]:

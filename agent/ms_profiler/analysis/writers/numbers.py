@@ -40,7 +40,8 @@ def device_type(measures: Measures) -> pl.Expr:
     """Return the column that names what the memory is of; on a processor that of the host."""
     device = measures.recording.device
     processor = device is None or device.form == Form.MS_PROFILER
-    return pl.lit("CPU" if processor else f"NPU:{measures.recording.info.device_id}").alias("Device Type")
+    kind = "GPU" if device is not None and device.form == Form.CUPTI else "NPU"
+    return pl.lit("CPU" if processor else f"{kind}:{measures.recording.info.device_id}").alias("Device Type")
 
 
 def mean(total: str, count: str) -> pl.Expr:
@@ -53,4 +54,5 @@ def device_id(measures: Measures) -> list[pl.Expr]:
     device = measures.recording.device
     if device is None or device.form == Form.MS_PROFILER:
         return [pl.lit(HOST).alias("Device_id")]
-    return [pl.lit(measures.recording.info.device_id).alias("Device_id")] if device.form == Form.MINDSPORE else []
+    known = device.form in (Form.MINDSPORE, Form.CUPTI)
+    return [pl.lit(measures.recording.info.device_id).alias("Device_id")] if known else []

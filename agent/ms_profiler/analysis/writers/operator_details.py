@@ -4,7 +4,8 @@ Columns are those of MindSpore's public profiler documents. Dimensions are separ
 input without dimensions leaves its place empty.
 
 Where operators compute as they are called it holds, as that of Ascend's PyTorch adapter does, what each took by itself
-and in all; of the columns there those that are known, and the module around it.
+and in all; of the columns there those that are known, and the module around it. Where our own tracing recorded what
+they launched on a device, how long that ran stands behind, whether or not shapes were asked for.
 """
 
 import os
@@ -13,6 +14,7 @@ from typing import BinaryIO
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import device_operators, host_operators
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 
@@ -26,6 +28,8 @@ def path(measures: Measures) -> str:
 
 def applies(measures: Measures) -> bool:
     """Tell whether shapes were asked for, and operators, or a shape of one, are known."""
+    if _launches(measures):
+        return not measures.operators.is_empty()
     if not measures.recording.info.options.get(_OPTION):
         return False
     return not measures.host_operators.is_empty() or bool(measures.stream.table["shapes"].is_not_null().any())
@@ -33,8 +37,11 @@ def applies(measures: Measures) -> bool:
 
 def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
+    if _launches(measures):
+        _write_operators(measures, _on_device(measures), stream)
+        return
     if not measures.host_operators.is_empty():
-        _write_operators(measures, stream)
+        _write_operators(measures, measures.host_operators, stream)
         return
     kernels = measures.stream
     rows = kernels.table.filter(pl.col("shapes").is_not_null()).sort("start_ns", "process", "lane", "kernel")
@@ -44,12 +51,30 @@ def write(measures: Measures, stream: BinaryIO) -> None:
     ).write_csv(stream)
 
 
-def _write_operators(measures: Measures, stream: BinaryIO) -> None:
+def _launches(measures: Measures) -> bool:
+    """Tell whether it is known what operators launched."""
+    device = measures.recording.device
+    return device is not None and device.launches is not None
+
+
+def _on_device(measures: Measures) -> pl.DataFrame:
+    """Return the operators with what they launched."""
+    spans = measures.recording.spans
+    times = device_operators.times(spans, measures.stream.table).filter(measures.drawn.is_not_null())
+    return host_operators.calls(pl.concat([measures.spans, times], how="horizontal"))
+
+
+def _write_operators(measures: Measures, operators: pl.DataFrame, stream: BinaryIO) -> None:
     names = measures.recording.names
-    rows = measures.host_operators.sort("start_ns", "process", "thread", maintain_order=True)
+    rows = operators.sort("start_ns", "process", "thread", maintain_order=True)
     rows.select(
         names.gather(rows["name"]).alias("Name"),
         names.gather(rows["module"]).fill_null(numbers.NOTHING).alias("Module"),
         numbers.microseconds(pl.col("self_ns")).alias("Host Self Duration(us)"),
         numbers.microseconds(pl.col("duration_ns")).alias("Host Total Duration(us)"),
+        *(
+            numbers.microseconds(pl.col(f"device_{name.lower()}_ns")).alias(f"Device {name} Duration(us)")
+            for name in ("Self", "Total")
+            if f"device_{name.lower()}_ns" in rows.columns
+        ),
     ).write_csv(stream)

@@ -77,7 +77,7 @@ class _Events:
         self.names = Texts(drawing.measures.recording.names)
         starts = [
             *(table["start_ns"] for table in (drawing.steps, drawing.overlap, drawing.spans, drawing.kernels)),
-            *(table["start_ns"] for table in (drawing.scopes, drawing.communication)),
+            *(table["start_ns"] for table in (drawing.scopes, drawing.communication, drawing.copies)),
             *(table["time_ns"] for table in (drawing.instants, drawing.counters)),
         ]
         self.base_ns = min((int(str(least)) for times in starts if (least := times.min()) is not None), default=0)
@@ -92,6 +92,7 @@ class _Events:
         yield self._instants()
         yield self._counters()
         yield self._kernels()
+        yield self._copies()
         yield self._scopes()
         yield self._communication()
 
@@ -161,6 +162,16 @@ class _Events:
                 "part": _told(_PARTS, kernels["part"]),
             },
             _ends(self.drawing.launched, "target", ends=True),
+        )
+
+    def _copies(self) -> TrackEvents:
+        copies = self.drawing.copies
+        return _slices(
+            self.tracks.of_kernels(copies),
+            copies,
+            distinct(copies["name"]),
+            _named("copy", copies),
+            {"bytes": Integer(copies["bytes"])},
         )
 
     def _scopes(self) -> TrackEvents:

@@ -299,7 +299,11 @@ def _sources(measures: Measures) -> dict[str, str]:
     if measures.recording.device is not None:
         files = ", ".join(measures.recording.device.files)
         tables = ("kernels", "top_operators", "device", "step_trace_time", "kernel_details", "op_statistic")
-        return {**sources, **dict.fromkeys(tables, files)}
+        sources |= dict.fromkeys(tables, files)
+        if measures.recording.foreign:
+            return sources
+        own = {"modules": measures.modules, "dataset": measures.waits, "api_statistic": measures.sums}
+        return sources | {name: "host spans" for name, table in own.items() if not table.is_empty()}
     if measures.recording.windows:
         sources["kernels"] = KERNEL_STREAM
     if _kernels_rule(measures):

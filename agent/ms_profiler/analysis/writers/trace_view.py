@@ -93,6 +93,7 @@ class _Rows:
         )
         yield self._counters(self.drawing.counters)
         yield from self._kernels()
+        yield self._copies()
         yield self._communication()
 
     def _spans(self, spans: pl.DataFrame) -> Lines:
@@ -202,6 +203,22 @@ class _Rows:
             )
             yield from self._flows(kernels.filter(pl.col("launch").is_not_null()))
         yield self._scopes()
+
+    def _copies(self) -> Lines:
+        """Return what a device copied and set, in the lanes of its streams."""
+        copies = self.drawing.copies
+        return lines(
+            copies.height,
+            '{"ph":"X","name":',
+            distinct(copies["name"], json_lines.quoted),
+            self.kernel_places.of(copies),
+            Microseconds(copies["start_ns"]),
+            '","dur":"',
+            Microseconds(copies["end_ns"] - copies["start_ns"]),
+            '","cat":"","args":{"bytes":',
+            Integer(copies["bytes"]),
+            "}}",
+        )
 
     def _flows(self, kernels: pl.DataFrame) -> Iterator[Lines]:
         """Yield both ends of the flows: at the start of the operator's span, and at that of the kernel."""

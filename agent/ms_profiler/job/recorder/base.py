@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from ms_profiler.job.recorder.tracing import Tracing
+
 
 @dataclass(frozen=True)
 class RecorderStats:
@@ -36,6 +38,10 @@ class Recorder(Protocol):
     @property
     def kind(self) -> str:
         """Return "native" or "python"."""
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """Return what traces devices; None where that cannot be."""
 
     def open(self, folder: str, *, first_slots: int = 2048, limit_fine: int = 0, limit_all: int = 0) -> None:
         """Start recording into the existing directory `folder`, closing what was open; pauses and `fine` are reset.

@@ -5,9 +5,48 @@ import os
 from ms_profiler import _native
 from ms_profiler.job.recorder.base import RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
+from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
 
 #: of the extension, without symbolic links: under another name it could be loaded a second time
 PATH = os.path.realpath(_native.__file__)
+
+
+#: bytes of a reason
+_ROOM = 256
+
+
+class NativeTracing:
+    """See `Tracing`."""
+
+    def ready(self) -> bool:
+        """See `Tracing.ready`."""
+        return _native.lib.msp_trace_ready()
+
+    def attach(self, library: str) -> tuple[Outcome, str]:
+        """See `Tracing.attach`."""
+        why = _native.ffi.new("char[]", _ROOM)
+        outcome = _native.lib.msp_trace_attach(os.fsencode(library), why, _ROOM)
+        return Outcome(outcome), _native.ffi.string(why).decode("utf-8", "replace")
+
+    def record(self, kinds: Kinds) -> tuple[Outcome, str]:
+        """See `Tracing.record`."""
+        why = _native.ffi.new("char[]", _ROOM)
+        outcome = _native.lib.msp_trace_record(int(kinds), why, _ROOM)
+        return Outcome(outcome), _native.ffi.string(why).decode("utf-8", "replace")
+
+    def flush(self) -> Outcome:
+        """See `Tracing.flush`."""
+        return Outcome(_native.lib.msp_trace_flush())
+
+    def detach(self) -> Outcome:
+        """See `Tracing.detach`."""
+        return Outcome(_native.lib.msp_trace_detach())
+
+    def counts(self) -> TraceCounts:
+        """See `Tracing.counts`."""
+        counts = _native.ffi.new("msp_trace_counts *")
+        _native.lib.msp_trace_count(counts)
+        return TraceCounts(**{name: getattr(counts, name) for name in TraceCounts.__dataclass_fields__})
 
 
 class NativeRecorder:
@@ -18,6 +57,7 @@ class NativeRecorder:
     """
 
     kind = "native"
+    tracing = NativeTracing()
 
     begin = staticmethod(_native.begin)
     end = staticmethod(_native.end)

@@ -34,6 +34,7 @@ class PythonRecorder:
     """
 
     kind = "python"
+    tracing = None  # its callbacks come on threads that must not run Python
 
     def __init__(self, *, written: bool = False) -> None:
         self._written = written

@@ -146,6 +146,9 @@ class OpStream:
         if hook.on:
             hook.turn(False)
 
+    def make_room(self) -> None:
+        """See `Guest`: only one that runs is in its way."""
+
     def go_on(self) -> None:
         """See `Guest`."""
         self.follow()

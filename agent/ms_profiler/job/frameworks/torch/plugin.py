@@ -8,6 +8,7 @@ from ms_profiler.job.frameworks.torch import (
     checkpoint,
     communication,
     compilation,
+    cuda,
     cuda_graphs,
     data,
     gradients,
@@ -33,6 +34,7 @@ CONCERNS = (
     checkpoint.targets,
     sync.targets,
     cuda_graphs.targets,
+    cuda.targets,
 )
 #: what may be imported later or never: the module with which it is complete -> its concern
 LATER = {

@@ -11,11 +11,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import Target
-from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.job.frameworks.torch.yielding import CORE, Yielding
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category, Kind
@@ -104,15 +102,9 @@ class Windows:
         name = recorder.intern("operator window")
         recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), events)
 
-    def before(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of what prepares a Kineto of the script's own: what ours has would be lost."""
-
-        def prepare(*args: Any, **kwargs: Any) -> Any:
-            with self.session.guard("making way for the script's own profiler"):
-                self.stop()
-            return original(*args, **kwargs)
-
-        return closures.replace(original, prepare)
+    def make_room(self) -> None:
+        """See `Guest`: what ours has would be lost."""
+        self.stop()
 
     def make_way(self) -> None:
         """See `Guest`."""
@@ -150,4 +142,4 @@ def targets(session: "Session", why: str) -> list[Target]:
     session.at_start(windows.start)
     session.at_end(windows.stop)
     os.register_at_fork(before=windows.stop)
-    return [Target(CORE, "_prepare_profiler", closure=windows.before, copies=True), *windows.yielding.targets()]
+    return windows.yielding.targets()

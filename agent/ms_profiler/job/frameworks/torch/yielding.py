@@ -28,6 +28,9 @@ class Guest(Protocol):
     def make_way(self) -> None:
         """Stop what would be in the way of a profiler on the calling thread."""
 
+    def make_room(self) -> None:
+        """Stop what would be in the way of a profiler that is being prepared."""
+
     def go_on(self) -> None:
         """Go on where nothing is in our way any more; on the thread whose profiler has stopped."""
 
@@ -46,6 +49,7 @@ class Yielding:
     def __init__(self, session: "Session", guest: Guest) -> None:
         self._session = session
         self._guest = guest
+        self._devices = session.hooks.devices
         #: thread that started a profiler of the script's own which runs -> whether it is for all threads
         self.lent: dict[int, bool] = {}
         #: how many of these are for all threads, or may be, because they are just being started
@@ -60,6 +64,7 @@ class Yielding:
         def enable(*args: Any, **kwargs: Any) -> Any:
             with self._session.guard("making way for the script's own profiler"):
                 self._guest.make_way()
+                self._devices.make_way()
             self.everywhere += 1
             started = False
             try:
@@ -72,6 +77,22 @@ class Yielding:
             return result
 
         return closures.replace(original, enable)
+
+    def prepare(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of a function that prepares a profiler: Kineto takes the device's interface there."""
+
+        def prepare(*args: Any, **kwargs: Any) -> Any:
+            with self._session.guard("making way for the script's own profiler"):
+                self._guest.make_room()
+                self._devices.make_way()
+            try:
+                return original(*args, **kwargs)
+            except BaseException:
+                with self._session.guard("going on after the script's own profiler"):
+                    self._go_on()
+                raise
+
+        return closures.replace(original, prepare)
 
     def stop(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of a function that stops the profiler of the calling thread."""
@@ -93,7 +114,7 @@ class Yielding:
 
     def _started(self, started: bool) -> None:
         if not started:
-            self._guest.go_on()
+            self._go_on()
             return
         thread = threading.get_ident()
         self._take_back(thread)
@@ -108,7 +129,12 @@ class Yielding:
         if not self._take_back(threading.get_ident()) and stopped:
             for thread in [thread for thread, everywhere in self.lent.items() if everywhere]:
                 self._take_back(thread)  # that one had started it
+        self._go_on()
+
+    def _go_on(self) -> None:
         self._guest.go_on()
+        if not self.lent:
+            self._devices.go_on()
 
     def _take_back(self, thread: int) -> bool:
         if thread not in self.lent:
@@ -138,6 +164,7 @@ class Yielding:
     def targets(self) -> list[Target]:
         """Declare what starts and stops the script's profilers, and what tells of them."""
         return [
+            Target(CORE, "_prepare_profiler", closure=self.prepare, copies=True),
             *(Target(CORE, name, closure=self.start, copies=True) for name in STARTS),
             *(Target(CORE, name, closure=self.stop, copies=True) for name in STOPS),
             Target(CORE, "_profiler_enabled", closure=self.enabled, copies=True),

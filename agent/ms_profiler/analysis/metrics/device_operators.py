@@ -1,0 +1,26 @@
+"""How long a device ran for each operator: what it launched itself, and what those inside it launched."""
+
+import polars as pl
+
+
+def times(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return `device_self_ns` and `device_total_ns` of each span.
+
+    self(i) = sum of the durations of the kernels that i launched; total(i) = self(i) + sum of total(j) over all j with
+    parent(j) = i. Kernels that run beside each other count each.
+
+    Args:
+        spans: `parent`, which numbers their rows.
+        kernels: `launch`, which does too, and `duration_ns`.
+    """
+    own = kernels.drop_nulls("launch").group_by("launch").agg(pl.col("duration_ns").sum())
+    rows = pl.int_range(spans.height, dtype=pl.UInt32, eager=True).alias("launch")
+    alone = rows.to_frame().join(own, on="launch", how="left", maintain_order="left")["duration_ns"].fill_null(0)
+    # what a span hands on goes up one level at a time, as long as there is a level
+    total, moving = alone, pl.DataFrame({"row": rows, "length": alone}).filter(pl.col("length") > 0)
+    while not moving.is_empty():
+        above = moving.with_columns(spans["parent"].gather(moving["row"]).alias("row")).drop_nulls("row")
+        moving = above.group_by("row").agg(pl.col("length").sum())
+        added = rows.alias("row").to_frame().join(moving, on="row", how="left", maintain_order="left")["length"]
+        total = total + added.fill_null(0)
+    return pl.DataFrame({"device_self_ns": alone, "device_total_ns": total})

@@ -1,0 +1,182 @@
+"""What a GPU ran, as Kineto writes it: kernels by device and stream, the calls that launched them, and flows between.
+
+A kernel, and the call that launched it, share a `correlation`; both carry the `External id` of the operator around the
+call. The form: `output_json.cpp` of github.com/pytorch/kineto.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.columns import CHUNK, Integer, Microseconds, Part, distinct
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import intervals, launched
+from ms_profiler.analysis.readers.device_slots import LEVEL
+from ms_profiler.analysis.writers import json_lines
+from ms_profiler.analysis.writers.json_lines import Lines, lines
+
+
+class Events:
+    """The events of what our own tracing recorded.
+
+    Args:
+        measures: of the run.
+        device: what ran there, with `launches`.
+        base_ns: when times begin.
+    """
+
+    def __init__(self, measures: Measures, device: tables.Device, base_ns: int) -> None:
+        self._base_ns = base_ns
+        self._process = measures.steps.process
+        assert device.launches is not None
+        bound = launched.bind(measures.recording, device.tasks, device.launches, self._process)
+        ran = pl.concat([device.tasks, device.launches, bound], how="horizontal")
+        calls = device.calls.filter(pl.col("level") == LEVEL)
+        copies = self._bound_copies(measures, device)
+        kept = measures.stream.detailed
+        if measures.chosen is not None or kept is not None:
+            steps = measures.steps.table
+            steps = steps if kept is None else steps.filter(pl.col("number").is_in(kept))
+            ran = ran.filter(intervals.locate(ran.select(_LAUNCHED).to_series(), steps).is_not_null())
+            copies = copies.filter(intervals.locate(copies.select(_LAUNCHED).to_series(), steps).is_not_null())
+            calls = calls.filter(intervals.locate(calls["start_ns"], steps).is_not_null())
+        self.kernels = ran.with_columns(_numbers(measures, ran["launch"]).alias("id")).sort(
+            "device", "stream", "start_ns"
+        )
+        self.copies = copies
+        launched_here = pl.concat([part.select(_TIED) for part in (self.kernels, copies)])
+        known = launched_here.drop_nulls("launch_ns").unique("launch_ns", keep="first", maintain_order=True)
+        self.calls = calls.join(
+            known.select(pl.col("launch_ns").alias("start_ns"), "correlation", "id"), on="start_ns", how="left"
+        ).with_columns(pl.col("id").fill_null(0))
+
+    def _bound_copies(self, measures: Measures, device: tables.Device) -> pl.DataFrame:
+        copies = device.copies.with_columns(exchange=pl.lit(False))
+        bound = launched.bind(measures.recording, copies, copies.select("thread"), self._process)
+        return copies.with_columns(_numbers(measures, bound["launch"]).alias("id"))
+
+    def metadata(self) -> list[dict[str, Any]]:
+        """Return the `M` events: names of devices and streams."""
+        events = []
+        for device in pl.concat([self.kernels["device"], self.copies["device"]]).unique(maintain_order=True):
+            events.append(_named("process_name", device, 0, "name", f"GPU {device}"))
+            events.append(_named("process_labels", device, 0, "labels", f"GPU {device}"))
+        lanes = pl.concat([part.select("device", _STREAM) for part in (self.kernels, self.copies)]).unique(
+            maintain_order=True
+        )
+        for device, stream in lanes.iter_rows():
+            events.append(_named("thread_name", device, stream, "name", f"stream {stream}"))
+        return events
+
+    def all(self) -> Iterator[Lines]:
+        """Yield the events in pieces."""
+        for rows in self.kernels.iter_slices(CHUNK):
+            yield self._ran(rows, _Kind.KERNEL)
+        for kind, sets in ((_Kind.COPY, False), (_Kind.SET, True)):
+            for rows in self.copies.filter(pl.col("sets") == sets).iter_slices(CHUNK):
+                yield self._ran(rows, kind)
+        for rows in self.calls.iter_slices(CHUNK):
+            yield self._called(rows)
+        for part in (self.kernels, self.copies):
+            for rows in part.drop_nulls("launch_ns").iter_slices(CHUNK):
+                yield from self._flows(rows)
+
+    def _ran(self, rows: pl.DataFrame, kind: str) -> Lines:
+        size: list[Part] = []
+        if kind != _Kind.KERNEL:
+            size = [',"bytes":', Integer(rows["bytes"].cast(pl.Int64))]
+        return lines(
+            rows.height,
+            f'{{"ph":"X","cat":"{kind}","name":',
+            distinct(rows["name"], json_lines.quoted),
+            *self._at_device(rows, "start_ns"),
+            ',"dur":',
+            Microseconds(rows["end_ns"] - rows["start_ns"]),
+            ',"args":{"External id":',
+            Integer(rows["id"]),
+            ',"device":',
+            Integer(rows["device"]),
+            ',"context":',
+            Integer(rows["context"]),
+            ',"stream":',
+            Integer(rows.select(_STREAM).to_series()),
+            ',"correlation":',
+            Integer(rows["correlation"]),
+            *size,
+            "}}",
+        )
+
+    def _called(self, rows: pl.DataFrame) -> Lines:
+        return lines(
+            rows.height,
+            '{"ph":"X","cat":"cuda_runtime","name":',
+            distinct(rows["name"], json_lines.quoted),
+            *self._at_host(rows, "start_ns"),
+            ',"dur":',
+            Microseconds(rows["end_ns"] - rows["start_ns"]),
+            ',"args":{"External id":',
+            Integer(rows["id"]),
+            ',"correlation":',
+            Integer(rows["correlation"].fill_null(0)),
+            "}}",
+        )
+
+    def _flows(self, rows: pl.DataFrame) -> Iterator[Lines]:
+        """Yield both ends of the flows: at the call, and at the kernel."""
+        called = rows.join(
+            self.calls.select(pl.col("start_ns").alias("launch_ns"), pl.col("thread").alias("tid")).unique("launch_ns"),
+            on="launch_ns",
+            how="inner",
+            maintain_order="left",
+        ).with_columns(thread="tid")
+        ends = [("s", self._at_host(called, "launch_ns")), ("f", self._at_device(called, "start_ns"))]
+        for end, place in ends:
+            yield lines(
+                called.height,
+                f'{{"ph":"{end}","cat":"ac2g","name":"ac2g","bp":"e","id":',
+                Integer(called["correlation"]),
+                *place,
+                "}",
+            )
+
+    def _at_device(self, rows: pl.DataFrame, time: str) -> list[Part]:
+        place: list[Part] = [',"pid":', Integer(rows["device"]), ',"tid":', Integer(rows.select(_STREAM).to_series())]
+        return [*place, ',"ts":', Microseconds(rows[time] - self._base_ns)]
+
+    def _at_host(self, rows: pl.DataFrame, time: str) -> list[Part]:
+        place: list[Part] = [f',"pid":{self._process},"tid":', Integer(rows["thread"])]
+        return [*place, ',"ts":', Microseconds(rows[time] - self._base_ns)]
+
+
+class _Kind:
+    """What Kineto calls what ran."""
+
+    KERNEL = "kernel"
+    COPY = "gpu_memcpy"
+    SET = "gpu_memset"
+
+
+#: what ties a call to what it launched
+_TIED = ("launch_ns", "correlation", "id")
+_LAUNCHED = pl.coalesce("launch_ns", "start_ns")
+#: as the device numbers it: a lane of several devices has the device in its upper half
+_STREAM = pl.col("stream") % 2**16
+
+
+def _numbers(measures: Measures, rows: pl.Series) -> pl.Series:
+    """Return the `External id` of spans: their place in order of start, from 1; 0 for none, and where not all are held.
+
+    Args:
+        measures: of the run.
+        rows: of the recording's spans.
+    """
+    if measures.recording.again is not None:
+        return pl.repeat(0, len(rows), dtype=pl.Int64, eager=True)
+    places = measures.spans["start_ns"].rank("ordinal").cast(pl.Int64)
+    return places.gather(measures.drawn.gather(rows)).fill_null(0)
+
+
+def _named(what: str, pid: int, tid: int, key: str, text: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {key: text}}

@@ -1,0 +1,275 @@
+"""Record what the device does while the session records, without ever being in the way of the job.
+
+The interface is taken when the job has CUDA in use in this process, not before: until then a fork child may be what
+uses the device, and would inherit it. PyTorch says when that is; otherwise it is looked for between steps, ever more
+seldom. Under a schedule, recording begins one step before the first one that is kept and ends one step after the last:
+the analysis cuts by when a kernel was launched, so that the first kernels of a step are there, and the last ones, which
+run when the step has long ended on the host.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ms_profiler import log
+from ms_profiler.job.recorder.tracing import Kinds, Outcome
+from ms_profiler.job.sources import NEVER
+from ms_profiler.store.format import Category, Kind
+
+if TYPE_CHECKING:
+    from ms_profiler.job.frameworks.base import Target
+    from ms_profiler.job.session import Session
+
+#: Set, Kineto may begin to record at any moment, and needs the interface for itself.
+DAEMON = "KINETO_USE_DAEMON"
+WHAT = "kernels of the GPU"
+
+
+class Devices:
+    """Trace the GPU.
+
+    Args:
+        session: that records.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._tracing = session.recorder.tracing
+        self._pid = os.getpid()
+        self._attached = False
+        self._was_attached = False
+        self._recording = False
+        self._given_up = False
+        self._profiled = False  # the script has used a profiler of its own
+        self._waits = 0  # boundaries until the next look
+        self._away = False  # such a profiler is being prepared, or runs
+
+    def targets(self, session: "Session") -> list["Target"]:
+        """Record for as long as the session does; there is nothing to wrap."""
+        session.at_start(self.start)
+        session.at_step(self.stepped)
+        session.at_end(self.stop)
+        return []
+
+    @property
+    def waits(self) -> bool:
+        """Return whether the interface is still to be taken."""
+        return not (self._attached or self._given_up or self._away or self._tracing is None or self._inherited)
+
+    @property
+    def _inherited(self) -> bool:
+        """Return whether this is a fork child: what it has of the device is its parent's."""
+        return self._pid != os.getpid()
+
+    def start(self) -> None:
+        """Begin to record, as far as the device is in use."""
+        self._waits = 1
+        if self._wanted():
+            self.look()
+            self._ask()
+
+    def look(self) -> None:
+        """Take the interface if the job has the device in use by now, and record what is to be recorded."""
+        if self._attached:
+            self._follow()
+            return
+        if not self.waits or not self._wanted():
+            return
+        if os.environ.get(DAEMON):
+            self._given_up = True
+            why = f"{DAEMON} is set: they are left to Kineto, which records when it is told"
+            self._session.not_collected(WHAT, why)
+            return
+        if self._tracing is not None and self._tracing.ready():
+            self._attach()
+            self._follow()
+
+    def stepped(self, count: int) -> tuple[int, bool]:
+        """Follow the schedule between two steps; look whether the device is in use, at steps 1, 2, 4, 8 and so on."""
+        if self._attached:
+            self._follow()
+            return (NEVER if self._session.steps.schedule is None else count + 1), False
+        if self._given_up or self._tracing is None or not self._wanted():
+            return NEVER, False
+        if count < self._waits:
+            return self._waits, False
+        self._waits = max(2 * count, 1)
+        self.look()
+        if not self._attached:
+            return self._waits, False
+        self._session.not_collected(
+            f"{WHAT} before step {count}", "CUDA was found in use only there, between two steps"
+        )
+        return count + 1, True
+
+    def stop(self) -> None:
+        """Have all that has ended written; give the interface back where nobody records any longer."""
+        if self._inherited:
+            return
+        if not self._attached:
+            self._end_unused()
+            return
+        if len(self._session.recordings) > 1:
+            self._tracing_flush()
+        else:
+            self._detach()
+        self._tell()
+
+    def make_way(self) -> None:
+        """Give the interface to a profiler of the script's own."""
+        if self._inherited:
+            return
+        self._away = self._profiled = True
+        if self._attached:
+            self._detach()
+            self._session.not_collected(f"{WHAT} while the script's own profiler runs", "CUPTI has room for one")
+
+    def go_on(self) -> None:
+        """Take it again, if that can be, when all of these have stopped."""
+        self._away = False
+        if self._session.recordings and not self._inherited:
+            self.look()
+
+    @contextmanager
+    def _own(self, what: str) -> Iterator[None]:
+        """Record what we do here as time of ours, not the job's."""
+        recorder = self._session.recorder
+        begun = recorder.now()
+        yield
+        recorder.record(Kind.SPAN, Category.PROFILER, 0, recorder.intern(what), begun, recorder.now(), 0)
+
+    def _wanted(self) -> bool:
+        """Return whether any recording wants a GPU: one that says nothing wants what there is."""
+        return any(
+            "GPU" in recording.options.activities or "activities" not in recording.options.given
+            for recording in self._session.recordings
+        )
+
+    def _attach(self) -> None:
+        assert self._tracing is not None
+        from ms_profiler.job.devices import owner, search  # only where there is a device
+
+        for library in search.libraries():
+            with self._own("take CUPTI"):
+                outcome, why = self._tracing.attach(library)
+            if outcome is Outcome.DONE:
+                self._attached = self._was_attached = True
+            elif outcome is Outcome.OWNED:
+                self._give_up(f"CUPTI belongs to {owner.name(self._profiled)}")
+            elif outcome is Outcome.FAILED:
+                self._give_up(f"CUPTI cannot be used: {why}")
+            elif outcome is Outcome.MISSING:
+                continue  # only what could not be loaded leaves room for another one
+            return
+        self._give_up(f"there is no CUPTI; {search.PACKAGE}")
+
+    def _follow(self) -> None:
+        """Record, or not, as the schedule has it."""
+        wanted = self._wanted() and self._near()
+        if not self._attached or wanted is self._recording:
+            return
+        assert self._tracing is not None
+        with self._own("switch CUPTI"):
+            outcome, why = self._tracing.record(self._kinds() if wanted else Kinds.NOTHING)
+        self._recording = wanted
+        if outcome is Outcome.HANGS:
+            self._hangs()
+        elif outcome is not Outcome.DONE:
+            self._detach()
+            self._give_up(f"CUPTI does not record: {why}")
+
+    def _near(self) -> bool:
+        """Return whether this step is recorded, or the one before or after it is."""
+        steps = self._session.steps
+        if steps.recording or steps.schedule is None:
+            return True
+        return any(steps.schedule.records(steps.count + near) for near in (-1, 1))
+
+    def _kinds(self) -> Kinds:
+        kinds = Kinds.BASIC
+        for recording in self._session.recordings:
+            if recording.options.profiler_level in ("Level1", "Level2"):
+                kinds |= Kinds.DRIVER
+            if recording.options.cuda_graphs == "launches":
+                kinds |= Kinds.GRAPHS
+        return kinds
+
+    def _tracing_flush(self) -> None:
+        assert self._tracing is not None
+        with self._own("flush CUPTI"):
+            outcome = self._tracing.flush()
+        if outcome is Outcome.HANGS:
+            self._hangs()
+
+    def _detach(self) -> None:
+        assert self._tracing is not None
+        self._attached = self._recording = False
+        with self._own("give CUPTI back"):
+            outcome = self._tracing.detach()
+        if outcome is Outcome.HANGS:
+            self._hangs()
+
+    def _hangs(self) -> None:
+        self._attached = False
+        self._give_up("CUPTI did not answer for ten seconds, and is left alone from there on")
+
+    def _give_up(self, why: str) -> None:
+        """Record no GPU from here on; that is a line where there would have been something to record."""
+        self._given_up = True
+        self._session.not_collected(WHAT, why)
+        self._say(f"{WHAT} are not recorded: {why}")
+
+    def _end_unused(self) -> None:
+        if self._asked() and not (self._given_up or self._profiled or self._was_attached):
+            self._session.not_collected(WHAT, "the job did not use CUDA in this process")
+
+    def _asked(self) -> bool:
+        """Return whether a GPU was asked for by name."""
+        return any(
+            "GPU" in recording.options.activities and "activities" in recording.options.given
+            for recording in self._session.recordings
+        )
+
+    def _ask(self) -> None:
+        """Say what is missing where a GPU was asked for by name, and none can be had."""
+        if not self._asked() or self._attached or self._given_up:
+            return
+        if self._tracing is None:
+            self._give_up(f"the extension does not load: {self._session.process.recorder_reason}")
+        else:
+            from ms_profiler.job.devices import driver
+
+            if missing := driver.missing():
+                self._give_up(f"{missing}, or leave GPU out of activities")
+
+    def _say(self, line: str) -> None:
+        if self._session.identity.rank == 0:
+            log.line(line)
+        for recording in self._session.recordings:
+            if line not in recording.info.messages:
+                recording.info.messages.append(line)
+
+    def _tell(self) -> None:
+        """Note what of the device's records is missing, and how good their times are."""
+        assert self._tracing is not None
+        counts = self._tracing.counts()
+        missing = {
+            "CUPTI dropped them": counts.dropped,
+            "they came faster than they could be read": counts.lost,
+            "a budget or the disk refused them": counts.refused,
+            "they were still running at the end": counts.unfinished,
+            "they were of a kind that is not known": counts.unknown,
+        }
+        for why, number in missing.items():
+            if number:
+                self._session.not_collected(f"{number} records of the GPU", why)
+        if counts.unreadable:
+            self._session.not_collected(f"the rest of {counts.unreadable} buffers of CUPTI", "they cannot be read")
+        if counts.stopped:
+            why = "CUPTI held more than 48 MB of buffers and gave none back, so recording was ended"
+            self._session.not_collected(f"later {WHAT}", why)
+        if counts.uncertainty_ns:
+            self._session.not_collected(
+                "exact times of the GPU", f"CUPTI refused our clock; its own is known to {counts.uncertainty_ns} ns"
+            )

@@ -1,0 +1,80 @@
+"""What the extension can do with the tracing interface of a device."""
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Protocol
+
+
+class Outcome(IntEnum):
+    """What became of a call; see `native/devices/tracing.h`."""
+
+    DONE = 0
+    IDLE = 1
+    OWNED = 2
+    FAILED = 3
+    HANGS = 4
+    MISSING = 5
+
+
+class Kinds(IntFlag):
+    """What is recorded; see `native/devices/tracing.h`."""
+
+    NOTHING = 0
+    BASIC = 1
+    DRIVER = 2
+    GRAPHS = 4
+
+
+@dataclass(frozen=True)
+class TraceCounts:
+    """What became of the records of a device, in this process so far.
+
+    Attributes:
+        records: written.
+        refused: not written, because of a budget or the disk.
+        unknown: of a kind that was not asked for.
+        unfinished: had no end when they had to be taken.
+        unreadable: buffers of which the end made no sense.
+        lost: thrown away, because too many waited to be read.
+        dropped: by the interface, as it says itself.
+        stopped: how often recording was ended, because too many buffers did not come back.
+        uncertainty_ns: of the times; 0 where the interface reads our clock.
+        version: of the interface, as it says.
+    """
+
+    records: int
+    refused: int
+    unknown: int
+    unfinished: int
+    unreadable: int
+    lost: int
+    dropped: int
+    stopped: int
+    uncertainty_ns: int
+    version: int
+
+
+class Tracing(Protocol):
+    """Take the tracing interface of a device, record, and give it back; other threads run meanwhile."""
+
+    def ready(self) -> bool:
+        """Return whether the job has the device's driver in use in this process; loads nothing."""
+
+    def attach(self, library: str) -> tuple[Outcome, str]:
+        """Take the interface, with nothing recorded yet; return what became of it, and why.
+
+        Args:
+            library: path, or a name for the loader.
+        """
+
+    def record(self, kinds: Kinds) -> tuple[Outcome, str]:
+        """Record some kinds from here on, or nothing; return what became of it, and why."""
+
+    def flush(self) -> Outcome:
+        """Have all that has ended written to the store."""
+
+    def detach(self) -> Outcome:
+        """Have everything written, and give the interface back."""
+
+    def counts(self) -> TraceCounts:
+        """Return what became of the records so far."""

@@ -1,0 +1,27 @@
+"""Mirror of `native/device_format.h`: what the slots of an accelerator's records hold.
+
+The header file explains every field; `tests/test_device_format.py` compares the two.
+"""
+
+from enum import IntEnum
+
+
+class Device(IntEnum):
+    """What kind of record it is; the category of its slots."""
+
+    KERNEL = 1
+    COPY = 2
+    SET = 3
+    API = 4
+    COMMUNICATION = 5
+    MEMORY = 6
+    SYNC = 7
+    MARKER = 8
+    OVERHEAD = 9
+    GRAPH = 10
+
+
+class Source(IntEnum):
+    """Whose interface told; the flags of the slots."""
+
+    CUPTI = 1

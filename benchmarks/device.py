@@ -1,0 +1,102 @@
+"""What tracing a device costs: a made-up CUPTI makes records at a rate, with and without us reading them.
+
+usage: device.py [SECONDS] [RECORDS A SECOND]; 0 for as many as come. There is no device behind the library, so this
+tells what reading and writing records takes, not what CUPTI itself adds to a job.
+"""
+
+import ctypes
+import os
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pairs
+
+TESTS = Path(__file__).parent.parent / "tests"
+sys.path.insert(0, str(TESTS))
+
+import fakes_built  # noqa: E402 - beside the tests
+from ms_profiler.job.recorder.native import NativeRecorder  # noqa: E402
+from ms_profiler.job.recorder.tracing import Kinds, Outcome  # noqa: E402
+
+READER = "ms-profiler-dev"
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def resident() -> float:
+    """Return the megabytes of this process that are in memory, mapped files included."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
+
+
+def reader_seconds() -> float:
+    """Return the processor time of the thread that reads records."""
+    for task in Path("/proc/self/task").iterdir():
+        if (task / "comm").read_text().strip() == READER:
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / TICK
+    return 0.0
+
+
+class Watch(threading.Thread):
+    """Look at memory four times a second."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.most, self.done = 0.0, threading.Event()
+
+    def run(self) -> None:
+        while not self.done.wait(0.25):
+            self.most = max(self.most, resident())
+
+
+def generate(gpu: ctypes.CDLL, seconds: float, rate: int) -> tuple[int, float, float, float]:
+    """Make records; return how many, the seconds and processor seconds that took, and by how much memory grew."""
+    watch = Watch()
+    before, begun, used = resident(), time.perf_counter(), time.process_time()
+    watch.start()
+    made, part = 0, rate // 10 * 2 if rate else 200_000
+    while time.perf_counter() - begun < seconds:
+        gpu.fake_generate(ctypes.c_uint64(part), ctypes.c_uint64(rate))
+        made += part
+    took, cpu = time.perf_counter() - begun, time.process_time() - used
+    watch.done.set()
+    watch.join()
+    return made, took, cpu, watch.most - before
+
+
+def main() -> None:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
+    rate = int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
+    print(pairs.machine())
+    with tempfile.TemporaryDirectory() as directory:
+        folder = fakes_built.build(Path(directory))
+        store = folder / "store"
+        store.mkdir()
+        # by their paths, and global: the driver is then found by its name
+        ctypes.CDLL(str(folder / "libcuda.so.1"), mode=ctypes.RTLD_GLOBAL).cuInit(0)
+        gpu = ctypes.CDLL(str(folder / "libcupti.so.12"))
+        gpu.fake_throw_away()
+        made, took, cpu, grown = generate(gpu, seconds, rate)
+        print(f"generated alone: {made / took / 1e6:.2f} M/s, {cpu / made * 1e6:.3f} s of a processor a million")
+        recorder = NativeRecorder()
+        recorder.open(str(store))
+        outcome, why = recorder.tracing.attach(str(folder / "libcupti.so.12"))
+        assert outcome is Outcome.DONE, why
+        recorder.tracing.record(Kinds.BASIC)
+        made, took, cpu, grown = generate(gpu, seconds, rate)
+        reading = reader_seconds()
+        recorder.tracing.detach()
+        counts, stats = recorder.tracing.counts(), recorder.stats()
+        recorder.close()
+        print(f"read and written: {made / took / 1e6:.2f} M/s, {cpu / made * 1e6:.3f} s of a processor a million")
+        print(f"of that the thread that reads: {reading / counts.records * 1e6:.3f} s a million")
+        missing = counts.dropped + counts.lost + counts.refused + counts.unfinished
+        print(f"records {counts.records}, missing {missing}, {stats.bytes / counts.records:.1f} bytes on disk a record")
+        print(f"memory grew by {grown:.1f} MB at most, in {took:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

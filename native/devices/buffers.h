@@ -1,0 +1,57 @@
+/* Buffers that a tracing interface fills with records: handed out on any thread, read by one.
+ *
+ * What is handed out and what waits to be read is bounded. Beyond that a record is lost and counted, never waited for:
+ * whoever asks is the job.
+ */
+#ifndef MSP_DEVICES_BUFFERS_H
+#define MSP_DEVICES_BUFFERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  MSP_BUFFER_BYTES = 4 << 20,    /* as large as Kineto's: 20000 kernels */
+  MSP_BUFFERS_MOST = 10,         /* 40 MiB: what the job's memory may grow by */
+  MSP_SCRATCH_BYTES = 128 << 10, /* what is handed out beyond them, only to be thrown away */
+  MSP_SCRATCH_MOST = 64,         /* 8 MiB: whoever has so many in hand gives none back */
+};
+
+typedef struct msp_buffer {
+  struct msp_buffer *next;
+  uint8_t *memory;
+  size_t size;
+  size_t valid; /* bytes of records, once it is complete */
+  bool scratch; /* its records are counted and thrown away */
+} msp_buffer;
+
+/* refusable: NULL may be handed out when there are enough. */
+void msp_buffers_open(bool refusable);
+
+/* Hand out a buffer, aligned to a page; NULL where there is none to be had. On any thread. */
+uint8_t *msp_buffers_request(size_t *size);
+
+/* Take a buffer back, with so many bytes of records in it. On any thread. */
+void msp_buffers_complete(uint8_t *memory, size_t valid);
+
+/* Return the buffer that has waited longest, NULL while none does; for the one thread that reads. */
+msp_buffer *msp_buffers_take(void);
+
+/* Give back what `take` returned. */
+void msp_buffers_return(msp_buffer *buffer);
+
+/* Wait until a buffer is complete, too many are out, `msp_buffers_wake` is called, or CLOCK_MONOTONIC reaches a time.
+ */
+void msp_buffers_wait(uint64_t until_ns);
+void msp_buffers_wake(void);
+
+/* Tell whether so many are handed out that nothing more may be recorded. */
+bool msp_buffers_overrun(void);
+
+/* Free what is not handed out. */
+void msp_buffers_close(void);
+
+/* Forget the parent's, in a fork child. */
+void msp_buffers_after_fork(void);
+
+#endif

@@ -1,0 +1,301 @@
+/* NVIDIA's CUPTI, its activity interface as versions 11.8 to 13.5 export it.
+ *
+ * Facts that shape this file: CUPTI 13.2 crashes on any call without a driver, and later ones fail on every call; so
+ * the driver comes first. Activity calls are not refused to whoever has not subscribed, so that two tools would
+ * overwrite each other's callbacks; so the subscription comes second. What is set here stays set for who comes after
+ * us, PyTorch's own profiler for one; so `detach` sets it back.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend.h"
+#include "clock.h"
+#include "cupti_records.h"
+#include "match.h"
+#include "tracing.h"
+
+#define DRIVER "libcuda.so.1"
+#define OLDEST 18           /* 11.8, as cuptiGetVersion says it */
+#define REFUSABLE_SINCE 27  /* before it a buffer that is refused may crash the library */
+#define THREADS_BY_SYSTEM 1 /* numbers of threads are those of the operating system */
+#define THREADS_BY_DEFAULT 0
+#define PATIENCE_S 10
+
+enum { SUCCESS = 0, AT_END = 12, OWNED = 39 };
+
+static struct {
+  void *library;
+  int (*get_version)(uint32_t *version);
+  int (*get_result_string)(int result, const char **text);
+  int (*get_callback_name)(uint32_t domain, uint32_t number, const char **name);
+  int (*get_timestamp)(uint64_t *time);
+  int (*subscribe)(void **subscriber, void (*callback)(void *, uint32_t, uint32_t, const void *), void *data);
+  int (*unsubscribe)(void *subscriber);
+  int (*register_timestamp)(uint64_t (*clock)(void));
+  int (*set_thread_ids)(uint32_t type);
+  int (*register_callbacks)(void (*request)(uint8_t **, size_t *, size_t *),
+                            void (*complete)(void *, uint32_t, uint8_t *, size_t, size_t));
+  int (*enable)(uint32_t kind);
+  int (*disable)(uint32_t kind);
+  int (*next_record)(uint8_t *memory, size_t valid, void **record);
+  int (*flush_all)(uint32_t flag);
+  int (*count_dropped)(void *context, uint32_t stream, size_t *count);
+
+  pthread_mutex_t lock; /* of calls that change or flush, which come from the job and from the thread that drains */
+  void *subscriber;
+  bool taken; /* we are the subscriber */
+  uint32_t version;
+  uint32_t enabled[16];
+  uint32_t enabled_count;
+  bool own_clock;
+  bool wall_clock; /* what the library reads when nobody tells it */
+  msp_matches matches;
+} cupti = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool ready(void) {
+  void *driver = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
+  if (driver == NULL) return false;
+  int (*count_devices)(int *count) = NULL;
+  *(void **)&count_devices = dlsym(driver, "cuDeviceGetCount");
+  int count = 0;
+  bool initialised = count_devices != NULL && count_devices(&count) == 0 && count > 0;
+  dlclose(driver); /* it stays as long as the job keeps it */
+  return initialised;
+}
+
+static uint64_t raw_clock(void) { return msp_now(); }
+
+static uint64_t wall_clock(void) { return msp_clock_read(CLOCK_REALTIME); }
+
+static bool their_clock(uint64_t *theirs) {
+  return cupti.get_timestamp != NULL && cupti.get_timestamp(theirs) == SUCCESS;
+}
+
+static void request(uint8_t **memory, size_t *size, size_t *most) {
+  *most = 0; /* as many records as there is room for */
+  *memory = msp_buffers_request(size);
+}
+
+static void complete(void *context, uint32_t stream, uint8_t *memory, size_t size, size_t valid) {
+  (void)context;
+  (void)stream;
+  (void)size;
+  msp_buffers_complete(memory, valid);
+}
+
+static void called_back(void *data, uint32_t domain, uint32_t number, const void *what) {
+  (void)data;
+  (void)domain;
+  (void)number;
+  (void)what;
+}
+
+static int fail(msp_reason *why, const char *call, int result) {
+  const char *text = NULL;
+  if (cupti.get_result_string != NULL) cupti.get_result_string(result, &text);
+  snprintf(why->text, sizeof why->text, "%s answered %d%s%s", call, result, text != NULL ? ", " : "",
+           text != NULL ? text : "");
+  return result == OWNED ? MSP_TRACE_OWNED : MSP_TRACE_FAILED;
+}
+
+static bool find(void *function, const char *name) {
+  *(void **)function = dlsym(cupti.library, name);
+  return *(void **)function != NULL;
+}
+
+static int load(const char *library, msp_reason *why) {
+  if (cupti.library != NULL) return MSP_TRACE_DONE;
+  cupti.library = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+  if (cupti.library == NULL) {
+    snprintf(why->text, sizeof why->text, "%s", dlerror());
+    return MSP_TRACE_MISSING;
+  }
+  const struct {
+    void *function;
+    const char *name;
+  } needed[] = {{&cupti.get_version, "cuptiGetVersion"},
+                {&cupti.subscribe, "cuptiSubscribe"},
+                {&cupti.unsubscribe, "cuptiUnsubscribe"},
+                {&cupti.register_callbacks, "cuptiActivityRegisterCallbacks"},
+                {&cupti.enable, "cuptiActivityEnable"},
+                {&cupti.disable, "cuptiActivityDisable"},
+                {&cupti.next_record, "cuptiActivityGetNextRecord"},
+                {&cupti.flush_all, "cuptiActivityFlushAll"},
+                {&cupti.count_dropped, "cuptiActivityGetNumDroppedRecords"}};
+  for (size_t i = 0; i < sizeof needed / sizeof *needed; ++i) {
+    if (find(needed[i].function, needed[i].name)) continue;
+    snprintf(why->text, sizeof why->text, "%s has no %s", library, needed[i].name);
+    dlclose(cupti.library);
+    cupti.library = NULL;
+    return MSP_TRACE_MISSING;
+  }
+  find(&cupti.get_result_string, "cuptiGetResultString");
+  find(&cupti.get_callback_name, "cuptiGetCallbackName");
+  find(&cupti.get_timestamp, "cuptiGetTimestamp");
+  find(&cupti.register_timestamp, "cuptiActivityRegisterTimestampCallback");
+  find(&cupti.set_thread_ids, "cuptiSetThreadIdType");
+  return MSP_TRACE_DONE;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
+
+/* Have it read our clock; where it will not, take the first pair of readings of both. */
+static void set_clock(void) {
+  uint64_t theirs = 0;
+  cupti.wall_clock = !their_clock(&theirs) || distance(theirs, wall_clock()) < distance(theirs, raw_clock());
+  cupti.own_clock = cupti.register_timestamp != NULL && cupti.register_timestamp(raw_clock) == SUCCESS;
+  cupti.matches = (msp_matches){.count = 0};
+  if (!cupti.own_clock) msp_match_take(&cupti.matches, their_clock);
+}
+
+static void give_back(void) {
+  if (cupti.own_clock) cupti.register_timestamp(cupti.wall_clock ? wall_clock : raw_clock);
+  if (cupti.set_thread_ids != NULL) cupti.set_thread_ids(THREADS_BY_DEFAULT);
+  cupti.unsubscribe(cupti.subscriber);
+  cupti.taken = false;
+}
+
+/* In the lock. */
+static int take(const char *library, msp_reason *why) {
+  int outcome = load(library, why);
+  if (outcome != MSP_TRACE_DONE) return outcome;
+  int result = cupti.get_version(&cupti.version);
+  if (result != SUCCESS) return fail(why, "cuptiGetVersion", result);
+  if (cupti.version < OLDEST) {
+    snprintf(why->text, sizeof why->text, "%s is of version %u, and 11.8 is the oldest that is known", library,
+             cupti.version);
+    return MSP_TRACE_FAILED;
+  }
+  result = cupti.subscribe(&cupti.subscriber, called_back, NULL);
+  if (result != SUCCESS) return fail(why, "cuptiSubscribe", result);
+  cupti.taken = true;
+  set_clock();
+  if (cupti.set_thread_ids != NULL) cupti.set_thread_ids(THREADS_BY_SYSTEM);
+  msp_buffers_open(cupti.version >= REFUSABLE_SINCE);
+  result = cupti.register_callbacks(request, complete);
+  if (result == SUCCESS) return MSP_TRACE_DONE;
+  give_back();
+  return fail(why, "cuptiActivityRegisterCallbacks", result);
+}
+
+static int attach(const char *library, msp_reason *why) {
+  pthread_mutex_lock(&cupti.lock);
+  int outcome = take(library, why);
+  pthread_mutex_unlock(&cupti.lock);
+  return outcome;
+}
+
+/* In the lock. */
+static void disable_all(void) {
+  while (cupti.enabled_count > 0) cupti.disable(cupti.enabled[--cupti.enabled_count]);
+}
+
+/* In the lock. */
+static int enable_all(uint32_t kinds, msp_reason *why) {
+  /* kernels first: without them the others are of no use. CUPTI_KERNEL would run them one after the other. */
+  static const uint32_t basic[] = {CUPTI_CONCURRENT_KERNEL, CUPTI_RUNTIME,         CUPTI_MEMCPY, CUPTI_MEMSET,
+                                   CUPTI_MEMCPY_PEER,       CUPTI_SYNCHRONIZATION, CUPTI_MEMORY, CUPTI_OVERHEAD};
+  uint32_t wanted[sizeof basic / sizeof *basic + 2];
+  uint32_t count = sizeof basic / sizeof *basic;
+  memcpy(wanted, basic, sizeof basic);
+  if (kinds & MSP_TRACE_DRIVER) wanted[count++] = CUPTI_DRIVER;
+  if (kinds & MSP_TRACE_GRAPHS) wanted[count++] = CUPTI_GRAPH_TRACE;
+  for (uint32_t i = 0; i < count; ++i) {
+    int result = cupti.enable(wanted[i]);
+    if (result == SUCCESS) {
+      cupti.enabled[cupti.enabled_count++] = wanted[i];
+    } else if (i < 2) {
+      disable_all();
+      return fail(why, "cuptiActivityEnable", result);
+    }
+  }
+  return MSP_TRACE_DONE;
+}
+
+/* Not for ever: the thread that drains may hang in the library, and this one is the job's. */
+static bool lock_soon(void) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += PATIENCE_S;
+  return pthread_mutex_timedlock(&cupti.lock, &until) == 0;
+}
+
+static int record(uint32_t kinds, msp_reason *why) {
+  if (!lock_soon()) return MSP_TRACE_HANGS;
+  int outcome = MSP_TRACE_DONE;
+  if (kinds == 0) {
+    disable_all();
+  } else if (cupti.enabled_count == 0) {
+    outcome = enable_all(kinds, why);
+  }
+  pthread_mutex_unlock(&cupti.lock);
+  return outcome;
+}
+
+static void flush(bool everything, msp_device_counts *counts) {
+  pthread_mutex_lock(&cupti.lock);
+  if (cupti.taken) {
+    cupti.flush_all(everything ? 1 : 0);
+    size_t dropped = 0; /* since it was asked last */
+    if (cupti.count_dropped(NULL, 0, &dropped) == SUCCESS) counts->dropped += dropped;
+    if (!cupti.own_clock) msp_match_take(&cupti.matches, their_clock);
+  }
+  pthread_mutex_unlock(&cupti.lock);
+}
+
+static const char *call_name(uint32_t domain, uint32_t number) {
+  const char *name = NULL;
+  if (cupti.get_callback_name == NULL || cupti.get_callback_name(domain, number, &name) != SUCCESS) return NULL;
+  return name;
+}
+
+static void take_in(const void *activity, msp_device_counts *counts) {
+  msp_device_record record;
+  switch (cupti_describe(activity, call_name, &record)) {
+    case CUPTI_UNKNOWN:
+      ++counts->unknown;
+      return;
+    case CUPTI_UNFINISHED:
+      ++counts->unfinished;
+      return;
+    case CUPTI_TAKEN:
+      break;
+  }
+  if (!cupti.own_clock) {
+    record.start_ns = msp_match_convert(&cupti.matches, record.start_ns);
+    record.end_ns = msp_match_convert(&cupti.matches, record.end_ns);
+  }
+  if (msp_device_write(&record)) {
+    ++counts->records;
+  } else {
+    ++counts->refused;
+  }
+}
+
+static void read_buffer(const msp_buffer *buffer, msp_device_counts *counts) {
+  void *activity = NULL;
+  int result;
+  while ((result = cupti.next_record(buffer->memory, buffer->valid, &activity)) == SUCCESS) {
+    if (buffer->scratch) {
+      ++counts->lost;
+    } else {
+      take_in(activity, counts);
+    }
+  }
+  if (result != AT_END) ++counts->unreadable;
+}
+
+static void detach(void) {
+  pthread_mutex_lock(&cupti.lock);
+  disable_all();
+  give_back();
+  pthread_mutex_unlock(&cupti.lock);
+}
+
+static uint64_t uncertainty(void) { return cupti.own_clock ? 0 : cupti.matches.uncertainty_ns; }
+
+static uint32_t version(void) { return cupti.version; }
+
+const msp_backend msp_cupti = {ready, attach, record, flush, read_buffer, detach, uncertainty, version};

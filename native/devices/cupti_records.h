@@ -1,0 +1,41 @@
+/* CUPTI's activity records, as far as they are read, and what becomes of them.
+ *
+ * The layouts are prefixes of what CUPTI 11.8 to 13.5 writes: the fields that are used have kept their places in all of
+ * these, newer ones stand behind, and the library itself says where the next record begins. Times are in whatever clock
+ * the library was told to use.
+ */
+#ifndef MSP_DEVICES_CUPTI_RECORDS_H
+#define MSP_DEVICES_CUPTI_RECORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "record.h"
+
+/* numbers of kinds */
+enum {
+  CUPTI_MEMCPY = 1,
+  CUPTI_MEMSET = 2,
+  CUPTI_KERNEL = 3,
+  CUPTI_DRIVER = 4,
+  CUPTI_RUNTIME = 5,
+  CUPTI_CONCURRENT_KERNEL = 10,
+  CUPTI_OVERHEAD = 17,
+  CUPTI_MEMCPY_PEER = 22,
+  CUPTI_SYNCHRONIZATION = 38,
+  CUPTI_MEMORY = 49,
+  CUPTI_GRAPH_TRACE = 51,
+};
+
+/* numbers of the domains of calls */
+enum { CUPTI_DOMAIN_DRIVER = 1, CUPTI_DOMAIN_RUNTIME = 2 };
+
+/* Return the name of a call by its domain and number; NULL where it has none. */
+typedef const char *(*cupti_call_name)(uint32_t domain, uint32_t number);
+
+typedef enum { CUPTI_TAKEN, CUPTI_UNKNOWN, CUPTI_UNFINISHED } cupti_outcome;
+
+/* Describe a record; its times are CUPTI's. */
+cupti_outcome cupti_describe(const void *activity, cupti_call_name name, msp_device_record *record);
+
+#endif

@@ -1,0 +1,143 @@
+#include "drain.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+
+#include "clock.h"
+
+#define FLUSH_NS 1000000000u
+#define PATIENCE_NS 10000000000u /* what the end of a job may be late by */
+#define STACK_BYTES (512 << 10)  /* the vendor's code runs on it, too */
+
+static struct {
+  pthread_mutex_t lock;  /* held for a few instructions at a time */
+  pthread_cond_t answer; /* waits on CLOCK_MONOTONIC */
+  bool has_answer;
+  pthread_t thread;
+  const msp_backend *backend;
+  bool runs;
+  bool stop;
+  bool everything;          /* is asked for */
+  uint64_t asked, answered; /* flushes */
+  msp_device_counts counts; /* of `read`, as of the last pass */
+} drain = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static uint64_t monotonic(void) { return msp_clock_read(CLOCK_MONOTONIC); }
+
+static void read_all(msp_device_counts *counts) {
+  for (msp_buffer *buffer = msp_buffers_take(); buffer != NULL; buffer = msp_buffers_take()) {
+    drain.backend->read(buffer, counts);
+    msp_buffers_return(buffer);
+  }
+}
+
+static void *work(void *unused) {
+  (void)unused;
+  const struct sched_param none = {0};
+  sched_setscheduler(0, SCHED_BATCH, &none); /* never in place of the thread that completed a buffer */
+  msp_device_counts counts = drain.counts;
+  bool overrun = false;
+  uint64_t next = monotonic() + FLUSH_NS;
+  for (;;) {
+    msp_buffers_wait(next);
+    pthread_mutex_lock(&drain.lock);
+    bool stop = drain.stop;
+    uint64_t asked = drain.asked;
+    bool due = asked != drain.answered;
+    bool everything = due && drain.everything;
+    pthread_mutex_unlock(&drain.lock);
+    read_all(&counts);
+    bool was = overrun;
+    overrun = msp_buffers_overrun();
+    if (overrun && !was) {
+      msp_reason unused;
+      drain.backend->record(0, &unused);
+      ++counts.stopped;
+    }
+    if (due || monotonic() >= next) {
+      drain.backend->flush(everything, &counts);
+      read_all(&counts);
+      next = monotonic() + FLUSH_NS;
+    }
+    pthread_mutex_lock(&drain.lock);
+    drain.counts = counts;
+    if (due) {
+      drain.answered = asked;
+      drain.everything = false;
+      pthread_cond_broadcast(&drain.answer);
+    }
+    pthread_mutex_unlock(&drain.lock);
+    if (stop) return NULL;
+  }
+}
+
+static void init_answer(void) {
+  if (drain.has_answer) return;
+  drain.has_answer = true;
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&drain.answer, &attributes);
+  pthread_condattr_destroy(&attributes);
+}
+
+bool msp_drain_start(const msp_backend *backend) {
+  init_answer();
+  drain.backend = backend;
+  drain.stop = false;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  int error = pthread_create(&drain.thread, &attributes, work, NULL);
+  if (error == EINVAL) error = pthread_create(&drain.thread, NULL, work, NULL); /* the job's static TLS takes more */
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  drain.runs = error == 0;
+  if (drain.runs) pthread_setname_np(drain.thread, "ms-profiler-dev");
+  return drain.runs;
+}
+
+bool msp_drain_flush(bool everything) {
+  if (!drain.runs) return true;
+  uint64_t until = monotonic() + PATIENCE_NS;
+  const struct timespec when = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+  pthread_mutex_lock(&drain.lock);
+  uint64_t mine = ++drain.asked;
+  drain.everything |= everything;
+  pthread_mutex_unlock(&drain.lock);
+  msp_buffers_wake();
+  pthread_mutex_lock(&drain.lock);
+  int waited = 0;
+  while (drain.answered < mine && waited == 0) waited = pthread_cond_timedwait(&drain.answer, &drain.lock, &when);
+  bool answered = drain.answered >= mine;
+  pthread_mutex_unlock(&drain.lock);
+  return answered;
+}
+
+void msp_drain_stop(void) {
+  if (!drain.runs) return;
+  pthread_mutex_lock(&drain.lock);
+  drain.stop = true;
+  pthread_mutex_unlock(&drain.lock);
+  msp_buffers_wake();
+  pthread_join(drain.thread, NULL);
+  drain.runs = false;
+}
+
+void msp_drain_counts(msp_device_counts *counts) {
+  pthread_mutex_lock(&drain.lock);
+  *counts = drain.counts;
+  pthread_mutex_unlock(&drain.lock);
+}
+
+void msp_drain_after_fork(void) {
+  pthread_mutex_init(&drain.lock, NULL);
+  drain.has_answer = false;
+  drain.runs = false;
+}

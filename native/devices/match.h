@@ -1,0 +1,33 @@
+/* Times of another clock as CLOCK_MONOTONIC_RAW: pairs of readings of both, and lines between them.
+ *
+ * One thread at a time.
+ */
+#ifndef MSP_DEVICES_MATCH_H
+#define MSP_DEVICES_MATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MSP_MATCHES_MOST = 16 };
+
+typedef struct {
+  uint64_t theirs;
+  uint64_t raw_ns; /* the middle of two readings around theirs */
+} msp_match;
+
+typedef struct {
+  msp_match pairs[MSP_MATCHES_MOST]; /* the last ones, by time */
+  uint32_t count;
+  uint64_t uncertainty_ns; /* half the time that the slowest pair took */
+} msp_matches;
+
+/* Read both clocks, several times, and keep the narrowest pair. `read` returns false when it cannot be read. */
+bool msp_match_take(msp_matches *matches, bool (*read)(uint64_t *theirs));
+
+/* Add a pair. */
+void msp_match_add(msp_matches *matches, msp_match pair, uint64_t half_width_ns);
+
+/* Between two pairs on the line through both; outside by as much as the nearest pair differs. */
+uint64_t msp_match_convert(const msp_matches *matches, uint64_t theirs);
+
+#endif

@@ -1,0 +1,38 @@
+#include "record.h"
+
+#include "writer.h"
+
+static uint64_t pair(uint32_t low, uint32_t high) { return (uint64_t)high << 32 | low; }
+
+static uint32_t text(msp_writer *writer, const char *string) {
+  if (string == NULL || *string == 0) return 0;
+  return msp_intern_recent(&writer->recent, string, writer->session);
+}
+
+/* Both slots of a record stand in one segment; what is left of one that is too short for that stays empty. */
+static msp_slot *reserve(msp_writer *writer, uint32_t count) {
+  if ((size_t)(writer->limit - writer->next) < count && !msp_writer_extend(writer, MSP_WORTH_FINE)) return NULL;
+  msp_slot *slot = writer->next;
+  writer->next += count;
+  __atomic_store_n(&writer->records, writer->records + 1, __ATOMIC_RELAXED);
+  return slot;
+}
+
+bool msp_device_write(const msp_device_record *record) {
+  msp_writer *writer = msp_writer_get();
+  if (writer == NULL) return false;
+  uint32_t refuse = msp_gate_load(&writer->gate->refuse) & ~MSP_REFUSE_PAUSED;
+  if (refuse != 0 && msp_writer_refuses(refuse, MSP_CATEGORY_FINE)) return false;
+  /* before the slots are taken: a string is committed before what names it */
+  uint32_t name = text(writer, record->name);
+  uint32_t detail = record->placed ? text(writer, record->detail) : 0;
+  msp_slot *slot = reserve(writer, record->placed ? 2 : 1);
+  if (slot == NULL) return false;
+  if (record->placed) {
+    msp_slot_commit(&slot[1], pair(record->device, record->stream), pair(record->context, record->graph),
+                    record->amount, detail, msp_slot_word(MSP_KIND_DEVICE_PLACE, record->type, record->source, 0));
+  }
+  msp_slot_commit(slot, record->start_ns, record->end_ns, pair(record->correlation, record->thread), name,
+                  msp_slot_word(MSP_KIND_DEVICE, record->type, record->source, record->placed));
+  return true;
+}

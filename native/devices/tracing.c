@@ -1,0 +1,136 @@
+#include "tracing.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "backend.h"
+#include "buffers.h"
+#include "drain.h"
+
+static struct {
+  pthread_mutex_t lock; /* one call at a time */
+  bool watches_forks;
+  bool forked; /* a child of a process that had attached: nothing of the vendor's works there */
+  bool hangs;
+  bool attached;
+} tracing = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const msp_backend *const backend = &msp_cupti;
+
+static void after_fork(void) {
+  pthread_mutex_init(&tracing.lock, NULL);
+  tracing.forked |= tracing.attached;
+  tracing.attached = false;
+  msp_buffers_after_fork();
+  msp_drain_after_fork();
+}
+
+static void tell(const msp_reason *reason, char *why, uint32_t room) {
+  if (room == 0) return;
+  size_t length = strnlen(reason->text, room - 1);
+  memcpy(why, reason->text, length);
+  why[length] = 0;
+}
+
+bool msp_trace_ready(void) {
+  if (__atomic_load_n(&tracing.forked, __ATOMIC_RELAXED) || __atomic_load_n(&tracing.hangs, __ATOMIC_RELAXED)) {
+    return false;
+  }
+  return backend->ready();
+}
+
+/* In the lock. */
+static int hang(void) {
+  __atomic_store_n(&tracing.hangs, true, __ATOMIC_RELAXED);
+  return MSP_TRACE_HANGS;
+}
+
+static int attach(const char *library, msp_reason *reason) {
+  if (tracing.hangs) return MSP_TRACE_HANGS;
+  if (tracing.forked || !backend->ready()) return MSP_TRACE_IDLE;
+  if (tracing.attached) return MSP_TRACE_DONE;
+  if (!tracing.watches_forks) {
+    if (pthread_atfork(NULL, NULL, after_fork) != 0) return MSP_TRACE_FAILED;
+    tracing.watches_forks = true;
+  }
+  int outcome = backend->attach(library, reason);
+  if (outcome != MSP_TRACE_DONE) return outcome;
+  if (!msp_drain_start(backend)) {
+    backend->detach();
+    strcpy(reason->text, "there is no thread to be had");
+    return MSP_TRACE_FAILED;
+  }
+  tracing.attached = true;
+  return MSP_TRACE_DONE;
+}
+
+int msp_trace_attach(const char *library, char *why, uint32_t room) {
+  msp_reason reason = {""};
+  pthread_mutex_lock(&tracing.lock);
+  int outcome = attach(library, &reason);
+  pthread_mutex_unlock(&tracing.lock);
+  tell(&reason, why, room);
+  return outcome;
+}
+
+int msp_trace_record(uint32_t kinds, char *why, uint32_t room) {
+  msp_reason reason = {""};
+  int outcome = MSP_TRACE_IDLE;
+  pthread_mutex_lock(&tracing.lock);
+  if (tracing.hangs) {
+    outcome = MSP_TRACE_HANGS;
+  } else if (tracing.attached) {
+    outcome = backend->record(kinds, &reason);
+    if (outcome == MSP_TRACE_HANGS) hang();
+  }
+  pthread_mutex_unlock(&tracing.lock);
+  tell(&reason, why, room);
+  return outcome;
+}
+
+/* In the lock. */
+static int flush(bool everything) {
+  if (tracing.hangs) return MSP_TRACE_HANGS;
+  if (!tracing.attached) return MSP_TRACE_IDLE;
+  return msp_drain_flush(everything) ? MSP_TRACE_DONE : hang();
+}
+
+int msp_trace_flush(void) {
+  pthread_mutex_lock(&tracing.lock);
+  int outcome = flush(false);
+  pthread_mutex_unlock(&tracing.lock);
+  return outcome;
+}
+
+int msp_trace_detach(void) {
+  pthread_mutex_lock(&tracing.lock);
+  int outcome = flush(false); /* what has ended, with its end */
+  if (outcome == MSP_TRACE_DONE) {
+    msp_reason unused;
+    outcome = backend->record(0, &unused);
+    outcome = outcome == MSP_TRACE_HANGS ? hang() : flush(true);
+  }
+  if (outcome == MSP_TRACE_DONE) {
+    msp_drain_stop();
+    backend->detach();
+    msp_buffers_close();
+    tracing.attached = false;
+  }
+  pthread_mutex_unlock(&tracing.lock);
+  return outcome;
+}
+
+void msp_trace_count(msp_trace_counts *counts) {
+  msp_device_counts of;
+  msp_drain_counts(&of);
+  counts->records = of.records;
+  counts->refused = of.refused;
+  counts->unknown = of.unknown;
+  counts->unfinished = of.unfinished;
+  counts->unreadable = of.unreadable;
+  counts->lost = of.lost;
+  counts->dropped = of.dropped;
+  counts->stopped = of.stopped;
+  counts->uncertainty_ns = backend->uncertainty();
+  counts->version = backend->version();
+}

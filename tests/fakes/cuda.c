@@ -1,0 +1,24 @@
+/* A driver of CUDA without a device behind it: what a tracing tool asks of libcuda.so.1. */
+#include <stdlib.h>
+
+#define NOT_INITIALIZED 3
+
+static int initialised;
+
+int cuInit(unsigned flags) {
+  (void)flags;
+  initialised = 1;
+  return 0;
+}
+
+int cuDeviceGetCount(int *count) {
+  if (!initialised) return NOT_INITIALIZED;
+  const char *devices = getenv("FAKE_CUDA_DEVICES");
+  *count = devices != NULL ? atoi(devices) : 1;
+  return 0;
+}
+
+int cuDriverGetVersion(int *version) {
+  *version = 12080;
+  return 0;
+}

@@ -1,0 +1,179 @@
+"""A training loop on the processor whose operators launch kernels of a made-up GPU.
+
+usage: device_job.py MODE [STEPS]
+
+What is launched is exact: in each step a block computes forward (kernels of 100 and 50 us) and its gradient (70 us);
+an exchange of 120 us begins on another stream 10 us before the end of that.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+MODE = sys.argv[1]
+STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+US = 1000
+#: of the streams
+COMPUTE, EXCHANGE = 7, 20
+NAMES = {
+    "gemm": b"_Z4gemmPfi",
+    "relu": b"relu_kernel",
+    "grad": b"gemm_backward",
+    "nccl": b"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+}
+
+driver = ctypes.CDLL("libcuda.so.1")
+if MODE not in ("late", "lazy", "unused"):
+    driver.cuInit(0)
+
+import torch  # noqa: E402 - the driver is in use before
+
+gpu = ctypes.CDLL("libcupti.so.12")
+gpu.fake_launch.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int]
+gpu.fake_now.restype = ctypes.c_uint64
+
+
+def launch(name, stream, start, microseconds, driver=False):
+    if MODE == "lagging":
+        start = max(start, gpu.fake_now()) + 20000 * US  # long after its step on the host
+    gpu.fake_launch(NAMES[name], stream, start, microseconds * US, driver)
+
+
+library = torch.library.Library("gpu", "DEF")
+library.define("forward(Tensor x) -> Tensor")
+library.define("backward(Tensor x) -> Tensor")
+library.define("reduce(Tensor x) -> Tensor")
+
+
+def forward(x):
+    launch("gemm", COMPUTE, 0, 100)
+    launch("relu", COMPUTE, 0, 50)
+    return x * 2
+
+
+def backward(x):
+    start = gpu.fake_now() + 300 * US
+    launch("grad", COMPUTE, start, 70)
+    torch.ops.gpu.reduce(x)
+    return x * 2
+
+
+def reduce(x):
+    # from 10 us before the end of the backward kernel on
+    gpu.fake_launch(NAMES["nccl"], EXCHANGE, gpu.fake_busy_until(COMPUTE) - 10 * US, 120 * US, 0)
+    return x.clone()
+
+
+gpu.fake_busy_until.restype = ctypes.c_uint64
+for function in (forward, backward, reduce):
+    library.impl(function.__name__, function, "CPU")
+
+
+class Doubled(torch.autograd.Function):
+    """Twice its input, by the GPU."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.ops.gpu.forward(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch.ops.gpu.backward(gradient)
+
+
+class Block(torch.nn.Module):
+    """What launches."""
+
+    def forward(self, x):
+        return Doubled.apply(x)
+
+
+class Net(torch.nn.Module):
+    """A linear layer on the processor and a block on the GPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+        self.block = Block()
+
+    def forward(self, x):
+        return self.block(self.fc(x))
+
+
+def prepare_lazily():
+    """Let PyTorch initialise CUDA as a build with CUDA does."""
+    torch._C._cuda_getDeviceCount = lambda: 1
+    torch._C._cuda_init = lambda: driver.cuInit(0)
+    torch.cuda._cudart = object()
+    torch.cuda._queued_calls.clear()
+
+
+def step(model, optimizer):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+
+
+def profiled(model):
+    """Use PyTorch's own profiler, which takes CUPTI for itself, and in one mode keeps it as Kineto does."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as own:
+        print("free" if not gpu.fake_is_subscribed() else "taken")
+        gpu.fake_somebody_subscribes(1)
+        model(torch.ones(2, 4))
+        if MODE != "kept":
+            gpu.fake_somebody_subscribes(0)
+    print("seen" if any(event.name == "aten::addmm" for event in own.events()) else "missing")
+
+
+def captured():
+    """Return a profiler of ours that the script starts and stops beside the variable's."""
+    import ms_profiler
+
+    handler = ms_profiler.tensorboard_trace_handler("own", analyse_flag=False)
+    return ms_profiler.profile(start_profile=False, on_trace_ready=handler)
+
+
+def train(steps):
+    model = Net()
+    own = captured() if MODE == "captured" else None
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for number in range(steps):
+        if MODE == "late" and number == 1:
+            driver.cuInit(0)
+        if MODE == "lazy" and number == 0:
+            prepare_lazily()
+            torch.cuda.init()
+        if MODE == "captured" and number in (2, 4):
+            own.start() if number == 2 else own.stop()
+        if MODE in ("profiler", "kept") and number == 2:
+            profiled(model)
+        step(model, optimizer)
+        if number == steps - 1:
+            gpu.fake_synchronize(COMPUTE)
+            gpu.fake_synchronize(EXCHANGE)
+    return model
+
+
+if MODE == "wrapping":
+    gpu.fake_count_from(2**32 - 3)
+model = train(STEPS)
+if MODE == "killed":
+    # what has ended is asked for once a second; when that begins again, what came before has been written
+    before = gpu.fake_flushes()
+    while gpu.fake_flushes() < before + 2:
+        os.sched_yield()
+    os.kill(os.getpid(), signal.SIGKILL)
+if MODE == "fork":
+    pid = os.fork()
+    if pid == 0:
+        gpu.fake_strange()
+        sys.exit(7)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+if MODE == "strange":
+    gpu.fake_launch(None, COMPUTE, 0, 10 * US, 0)
+    gpu.fake_strange()
+    gpu.fake_synchronize(COMPUTE)
+    gpu.fake_damage()
+    gpu.fake_launch(NAMES["gemm"], COMPUTE, 0, 3600 * 10**9, 0)
+print(bool(model.fc.weight.isfinite().all()))

@@ -1,0 +1,78 @@
+"""`ms-profiler doctor` finds what is there and says what is missing, also where a library crashes."""
+
+import subprocess
+import sys
+
+import pytest
+from conftest import environment
+from fakes_built import fakes  # noqa: F401
+from ms_profiler.job.devices import search, survey
+
+
+def doctor(**extra):
+    """Return what the command prints, with what a user has in the environment."""
+    command = [sys.executable, "-m", "ms_profiler", "doctor"]
+    done = subprocess.run(command, env=environment(**extra), capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def with_fakes(folder, words=""):
+    return doctor(LD_LIBRARY_PATH=str(folder), MS_PROFILER_LIBCUPTI=str(folder / "libcupti.so.12"), FAKE_CUPTI=words)
+
+
+def test_what_can_be_used(fakes):  # noqa: F811
+    assert with_fakes(fakes) == [
+        "CUPTI (GPUs of NVIDIA): usable",
+        f"    library {fakes / 'libcupti.so.12'}, version 26",
+        "    devices 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("owned", "it belongs to another profiler or debugger of this process"),
+        ("no-kernels", "cuptiActivityEnable answered 15, CUPTI_ERROR_OF_THE_FAKE"),
+        ("segfaults", "its library crashes (SIGSEGV); use another version of it"),
+    ],
+)
+def test_what_cannot(fakes, words, why):  # noqa: F811
+    first, *others = with_fakes(fakes, words)
+    assert first == "CUPTI (GPUs of NVIDIA): not usable"
+    assert others[-1] == f"    {why}"
+
+
+def test_without_a_driver_nothing_is_called(fakes, tmp_path):  # noqa: F811
+    (tmp_path / "libcupti.so.12").write_bytes((fakes / "libcupti.so.12").read_bytes())
+    log = tmp_path / "log"
+    library = str(tmp_path / "libcupti.so.12")
+    lines = doctor(MS_PROFILER_LIBCUPTI=library, FAKE_CUPTI="crashes", FAKE_CUPTI_LOG=str(log))
+    assert lines[:2] == ["CUPTI (GPUs of NVIDIA): not usable", f"    library {library}"]
+    assert lines[2].startswith("    there is no driver (libcuda.so.1")
+    assert not log.exists()
+
+
+def test_a_real_library_without_a_device_does_no_harm(fakes, tmp_path):  # noqa: F811
+    """That of this machine, if it has one, with a driver that has nothing behind it."""
+    real = next((path for path in search.libraries() if path.startswith("/")), "")
+    if not real:
+        pytest.skip("there is no CUPTI here")
+    (tmp_path / "libcuda.so.1").write_bytes((fakes / "libcuda.so.1").read_bytes())
+    first, *others = doctor(LD_LIBRARY_PATH=str(tmp_path), MS_PROFILER_LIBCUPTI=real)
+    assert first == "CUPTI (GPUs of NVIDIA): not usable"
+    assert "cuptiSubscribe answered" in others[-1] or "crashes" in others[-1]
+
+
+def test_a_driver_without_devices(fakes):  # noqa: F811
+    lines = doctor(LD_LIBRARY_PATH=str(fakes), FAKE_CUDA_DEVICES="0")
+    assert lines[-1] == "    the driver has no device; see CUDA_VISIBLE_DEVICES"
+
+
+def test_what_does_not_answer_is_not_waited_for(monkeypatch):
+    def hangs(*_, **__):
+        raise subprocess.TimeoutExpired("probe", survey.PATIENCE)
+
+    monkeypatch.setattr(subprocess, "run", hangs)
+    (finding,) = survey.survey()
+    assert finding.why == "its library did not answer within 120 s"

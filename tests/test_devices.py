@@ -1,0 +1,234 @@
+"""Kernels of a GPU in an unchanged job: recorded beside PyTorch's operators, and found where they were launched.
+
+The GPU is made up: libraries under the vendor's names, with the vendor's contract and no device.
+"""
+
+import csv
+import importlib.util
+import json
+import signal
+from collections import Counter
+
+import pytest
+from conftest import PROGRAMS
+from fakes_built import fakes  # noqa: F401
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.readers import store
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+
+PROGRAM = PROGRAMS / "device_job.py"
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+#: what a step launches: name, stream, microseconds
+STEP = [
+    ("gemm(float*, int)", "7", "100.000"),
+    ("relu_kernel", "7", "50.000"),
+    ("gemm_backward", "7", "70.000"),
+    (NCCL, "20", "120.000"),
+]
+
+
+@pytest.fixture
+def device_job(job, fakes, tmp_path):  # noqa: F811
+    """Return a function that runs the program in a mode with the fakes; it has `log`, the calls of CUPTI."""
+
+    def run(mode, *arguments, words="", **extra):
+        log = tmp_path / "log"
+        env = {
+            "LD_LIBRARY_PATH": str(fakes),
+            "MS_PROFILER_LIBCUPTI": str(fakes / "libcupti.so.12"),
+            "FAKE_CUPTI": words,
+            "FAKE_CUPTI_LOG": str(log),
+            "MS_PROFILER_RAISE": "1",
+        }
+        finished = job(PROGRAM, mode, *map(str, arguments), env=env | extra.pop("env", {}), **extra)
+        finished.log = [line.split()[1] for line in log.read_text().splitlines()] if log.exists() else []
+        return finished
+
+    return run
+
+
+def rows(result, name):
+    """Return the rows of a table."""
+    with open(result / "ASCEND_PROFILER_OUTPUT" / f"{name}.csv", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def kernels(result):
+    """Return the kernels as (step, name, stream, microseconds), and check what they have in common."""
+    found = rows(result, "kernel_details")
+    assert {row["Accelerator Core"] for row in found} == {"GPU"}
+    return [(row["Step ID"], row["Name"], row["Stream ID"], row["Duration(us)"]) for row in found]
+
+
+def of_steps(steps):
+    """Return what some steps launch, in the order of the table."""
+    launched = [(str(step), *kernel) for step in steps for kernel in STEP]
+    return sorted(launched, key=lambda kernel: (int(kernel[2]), int(kernel[0])))
+
+
+def test_kernels_are_in_the_tables(device_job):
+    run = device_job("plain", 3)
+    assert run.code == 0, run.err
+    assert kernels(run.result) == of_steps(range(3))
+    for row in rows(run.result, "step_trace_time"):
+        assert (row["Computing"], row["Communication"], row["Overlapped"]) == ("220.000", "120.000", "10.000")
+        assert row["Communication(Not Overlapped)"] == "110.000"
+    assert run.summary["not_collected"] == [
+        entry for entry in run.summary["not_collected"] if "GPU" not in entry["what"]
+    ]
+
+
+def test_a_job_without_a_gpu_touches_nothing(device_job):
+    run = device_job("unused", 2)
+    assert run.code == 0, run.err
+    assert run.log == []
+    assert {row["Accelerator Core"] for row in rows(run.result, "kernel_details")} == {"HOST_CPU"}
+    assert not [line for line in run.lines if "GPU" in line]
+
+
+def test_events_of_the_timeline(device_job):
+    run = device_job("plain", 2)
+    events = json.loads((run.result / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
+    lanes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    shown = [event for event in events if event["ph"] == "X" and lanes.get(event["pid"]) == "GPU"]
+    assert Counter((event["tid"], event["name"]) for event in shown) == Counter(
+        {(int(stream), name): 2 for name, stream, _ in STEP}
+    )
+
+
+def stored(result):
+    """Return the kernels of a result that was not analysed as (step, name), in order of time."""
+    recording = store.read(str(result))
+    launched = recording.steps["number"].gather(intervals.locate(recording.device.tasks["launch_ns"], recording.steps))
+    return list(zip(launched, recording.device.tasks["name"], strict=True))
+
+
+def not_collected(result):
+    """Return what the run's record says about the GPU, by what."""
+    entries = json.loads((result / "FRAMEWORK" / "run_info.json").read_text())["not_collected"]
+    return {entry["what"]: entry["why"] for entry in entries if "GPU" in entry["what"]}
+
+
+NAMES = [name for name, _, _ in STEP]
+
+
+def test_a_window_has_every_kernel_that_was_launched_in_its_steps(device_job):
+    """They run twenty milliseconds after their launch: when the steps of the window have long ended on the host."""
+    run = device_job("lagging", 9, options={"schedule": {"wait": 3, "active": 2, "repeat": 1}})
+    assert run.code == 0, run.err
+    assert kernels(run.result) == of_steps([3, 4])
+    assert [row["Step"] for row in rows(run.result, "step_trace_time")] == ["3", "4"]
+    assert sum(float(row["Computing"]) for row in rows(run.result, "step_trace_time")) == 440
+    calls = {row["API Name"]: row["Count"] for row in rows(run.result, "api_statistic")}
+    assert calls["cudaLaunchKernel"] == "8"
+    # from the step before the window to the one after it
+    assert (run.log.count("Enable"), run.log.count("Disable")) == (8, 8)
+    assert not_collected(run.result) == {}
+
+
+@pytest.mark.parametrize(("mode", "first"), [("late", 2), ("lazy", 0)])
+def test_cuda_that_is_initialised_later_is_found(device_job, mode, first):
+    """Between steps, unless PyTorch does it: then before the first kernel."""
+    run = device_job(mode, 4, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert sorted(stored(run.result)) == sorted((step, name) for step in range(first, 4) for name in NAMES)
+    assert list(not_collected(run.result)) == ([f"kernels of the GPU before step {first}"] if first else [])
+
+
+def test_a_killed_job_leaves_what_had_ended(device_job):
+    run = device_job("killed", 3)
+    assert run.code == -signal.SIGKILL, run.err
+    assert sorted(stored(run.result)) == sorted((step, name) for step in range(3) for name in NAMES)
+
+
+def test_a_recording_of_the_script_has_what_was_launched_in_it(device_job, tmp_path):
+    run = device_job("captured", 6, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert sorted(stored(run.result)) == sorted((step, name) for step in range(6) for name in NAMES)
+    (own,) = (tmp_path / "own").iterdir()
+    assert sorted(stored(own)) == sorted((step, name) for step in (2, 3) for name in NAMES)
+
+
+def test_who_owns_cupti_is_named_and_left_alone(device_job):
+    env = {"CUDA_INJECTION64_PATH": "/opt/tool/libinjected.so"}
+    run = device_job("plain", 2, words="owned", env=env, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    why = "CUPTI belongs to libinjected.so (CUDA_INJECTION64_PATH)"
+    assert not_collected(run.result) == {"kernels of the GPU": why}
+    assert run.lines.count(f"kernels of the GPU are not recorded: {why}") == 1
+    assert run.log == ["GetVersion", "Subscribe"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("fails", "CUPTI cannot be used: cuptiGetVersion answered 999"),
+        ("no-kernels", "CUPTI does not record: cuptiActivityEnable answered 15, CUPTI_ERROR_OF_THE_FAKE"),
+    ],
+)
+def test_a_cupti_that_fails_costs_a_line(device_job, words, why):
+    run = device_job("plain", 2, words=words, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert not_collected(run.result) == {"kernels of the GPU": why}
+    assert [line for line in run.lines if "GPU" in line] == [f"kernels of the GPU are not recorded: {why}"]
+
+
+def test_a_gpu_that_was_asked_for_and_is_not_there_costs_a_line(job):
+    run = job("import torch", options={"activities": ["CPU", "GPU"], "analyse": "off"})
+    assert run.code == 0, run.err
+    (line,) = [line for line in run.lines if "GPU" in line]
+    assert line.startswith("kernels of the GPU are not recorded: there is no driver (libcuda.so.1")
+    assert line.endswith("install NVIDIA's driver, or leave GPU out of activities")
+
+
+def test_a_gpu_that_was_asked_for_and_not_used_is_noted(device_job):
+    run = device_job("unused", 2, options={"activities": ["CPU", "GPU"], "analyse": "off"})
+    assert run.code == 0, run.err
+    assert not_collected(run.result) == {"kernels of the GPU": "the job did not use CUDA in this process"}
+
+
+def test_a_gpu_that_was_not_asked_for_is_left_alone(device_job):
+    run = device_job("plain", 2, options={"activities": ["CPU"], "analyse": "off"})
+    assert run.code == 0, run.err
+    assert (run.log, not_collected(run.result)) == ([], {})
+
+
+def test_kineto_on_demand_has_cupti_for_itself(device_job):
+    run = device_job("plain", 2, env={"KINETO_USE_DAEMON": "1"}, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert run.log == []
+    assert "left to Kineto" in not_collected(run.result)["kernels of the GPU"]
+
+
+def test_the_scripts_own_profiler_gets_cupti_and_gives_it_back(device_job):
+    run = device_job("profiler", 5, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert run.out.split() == ["free", "seen", "True"]
+    assert sorted(stored(run.result)) == sorted((step, name) for step in range(5) for name in NAMES)
+    assert list(not_collected(run.result)) == ["kernels of the GPU while the script's own profiler runs"]
+
+
+def test_a_profiler_that_keeps_cupti_has_it(device_job):
+    run = device_job("kept", 5, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert run.out.split() == ["free", "seen", "True"]
+    assert {step for step, _ in stored(run.result)} == {0, 1}
+    assert not_collected(run.result)["kernels of the GPU"].startswith("CUPTI belongs to PyTorch's own profiler")
+
+
+def test_numbers_that_wrap_and_a_fork_child(device_job):
+    run = device_job("wrapping", 3, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert sorted(stored(run.result)) == sorted((step, name) for step in range(3) for name in NAMES)
+    run = device_job("fork", 2, options={"analyse": "off"}, env={"FAKE_CUPTI_LOG": ""})
+    assert (run.code, run.out.split()) == (0, ["7", "True"])
+
+
+def test_what_cannot_be_kept_is_told(device_job):
+    run = device_job("strange", 2, options={"analyse": "off"})
+    assert run.code == 0, run.err
+    assert not_collected(run.result) == {
+        "1 records of the GPU": "they were of a kind that is not known",
+    } | {what: why for what, why in not_collected(run.result).items() if why.startswith("they were still")}
+    assert "(kernel without a name)" in [name for _, name in stored(run.result)]

@@ -1,0 +1,90 @@
+"""A tracing library is looked for in the process first, then where its vendor and PyPI put it."""
+
+import re
+
+import pytest
+from ms_profiler.job.devices import owner, search
+
+MAPS = """\
+7f00-7f01 r-xp 00000000 fe:00 1 /usr/lib/libc.so.6
+7f01-7f02 r--p 00000000 fe:00 2 /opt/my packages/nvidia/cuda_cupti/lib/libcupti.so.12
+7f02-7f03 r-xp 00000000 fe:00 2 /opt/my packages/nvidia/cuda_cupti/lib/libcupti.so.12
+7f03-7f04 rw-p 00000000 00:00 0
+7f04-7f05 r-xp 00000000 fe:00 3 /opt/libToolsInjection64.so
+7f05-7f06 r-xp 00000000 fe:00 4 /opt/nvidia/cuda_runtime/lib/libcudart.so.12
+"""
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine with nothing; returns a function that puts files somewhere and libraries into the process."""
+    monkeypatch.setattr(search, "USUAL", str(tmp_path / "usual*"))
+    for name in (search.VARIABLE, *search.HOMES, owner.INJECTION):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.path", ["", str(tmp_path / "site")])
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "prefix"))
+
+    def place(*paths, maps=""):
+        for path in paths:
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).touch()
+        (tmp_path / "maps").write_text(maps)
+        monkeypatch.setattr(search.mapped, "__defaults__", (str(tmp_path / "maps"),))
+        return tmp_path
+
+    return place
+
+
+def test_what_is_mapped_is_found_once(machine):
+    path = machine(maps=MAPS) / "maps"
+    assert search.mapped(search.CUPTI, str(path)) == ["/opt/my packages/nvidia/cuda_cupti/lib/libcupti.so.12"]
+    assert search.mapped(re.compile("x"), "/nowhere") == []
+
+
+def test_the_copy_in_the_process_comes_before_all_others(machine):
+    machine("site/nvidia/cu13/lib/libcupti.so.13", maps=MAPS)
+    assert search.libraries() == ["/opt/my packages/nvidia/cuda_cupti/lib/libcupti.so.12"]
+
+
+def test_the_variable_comes_before_that(machine, monkeypatch):
+    machine(maps=MAPS)
+    monkeypatch.setenv(search.VARIABLE, "/mine.so")
+    assert search.libraries() == ["/mine.so"]
+
+
+def test_the_usual_places(machine, monkeypatch):
+    root = machine(
+        "site/nvidia/cu13/lib/libcupti.so.13",
+        "site/nvidia/cuda_cupti/lib/libcupti.so.12",
+        "site/nvidia/cuda_cupti/lib/libcupti.so.12.8.90",
+        "home/extras/CUPTI/lib64/libcupti.so.12",
+        "usual-11.8/targets/x86_64-linux/lib/libcupti.so.11.8",
+    )
+    monkeypatch.setenv("CUDA_HOME", str(root / "home"))
+    found = [
+        root / "site/nvidia/cu13/lib/libcupti.so.13",
+        root / "site/nvidia/cuda_cupti/lib/libcupti.so.12",
+        root / "home/extras/CUPTI/lib64/libcupti.so.12",
+        root / "usual-11.8/targets/x86_64-linux/lib/libcupti.so.11.8",
+    ]
+    assert search.libraries() == [*map(str, found), *search.NAMES]
+
+
+def test_that_of_the_runtime_in_the_process_comes_first(machine):
+    root = machine(
+        "site/nvidia/cu13/lib/libcupti.so.13",
+        "site/nvidia/cuda_cupti/lib/libcupti.so.12",
+        maps=MAPS.replace("libcupti", "libother"),
+    )
+    assert search.libraries()[:2] == [str(root / "site/nvidia/cuda_cupti/lib/libcupti.so.12"), "libcupti.so.12"]
+
+
+def test_owners(machine, monkeypatch):
+    machine(maps=MAPS)
+    assert owner.name(False) == "Nsight Systems"
+    machine()
+    assert owner.name(False) == "another profiler or debugger of this process"
+    monkeypatch.setitem(__import__("sys").modules, "torch", re)
+    assert owner.name(True) == "PyTorch's own profiler, which keeps it once it was used"
+    monkeypatch.setenv(owner.INJECTION, "/opt/tool/libtool.so")
+    assert owner.name(True) == f"libtool.so ({owner.INJECTION})"
