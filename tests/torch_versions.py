@@ -36,8 +36,10 @@ PURE = ("typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "filelock"
 LIMIT = 300
 PREFIX = "ms-profiler: "
 #: What PyTorch itself adds to stderr: where a thread ends, with our hook on, while a profiler of the script's runs on
-#: all threads; and in the newest where Kineto begins and ends, that of ours too.
-THEIRS = re.compile(r"Warning: Leaked callback handle|^USDT:.*\] profiler_(start|stop)$")
+#: all threads; and where Kineto begins and ends, or finds no driver, that of ours too.
+THEIRS = re.compile(
+    r"Warning: Leaked callback handle|^USDT:.*\] profiler_(start|stop)$|^ERROR:.*\] gpuGetDeviceCount failed"
+)
 #: kinds of `torch_loops.py` beside the plain one
 KINDS = ("accumulate", "gan", "lbfgs", "scaler", "failing", "wrapped", "function", "inference", "recompute")
 WORKS = ("mlp", "convolution", "custom", "loader")
