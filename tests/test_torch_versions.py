@@ -118,7 +118,7 @@ def test_the_table_of_the_readme_holds_versions_that_passed():
     readme = (ROOT / "README.md").read_text()
     rows = readme[readme.index(torch_versions.BEGIN) : readme.index(torch_versions.END)].splitlines()[3:]
     assert any(row.startswith("| 2.4.") for row in rows)
-    assert len(rows) >= 4
+    assert len(rows) >= 3
     assert not any("failed" in row for row in rows)
     pinned = re.search(r"torch==(\S+)", (ROOT / "Makefile").read_text())[1]
     assert any(row.startswith(f"| {pinned}") for row in rows)

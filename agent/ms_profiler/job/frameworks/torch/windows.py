@@ -93,7 +93,7 @@ class Windows:
         offset = recorder.now() - time.time_ns()  # Kineto's times are of the wall clock
         events = 0
         for event in result.events():
-            category = KEPT.get(event.activity_type())
+            category = _category(event)
             if category is not None and event.device_resource_id() == self._thread:
                 start = event.start_ns() + offset
                 name = recorder.intern(event.name())
@@ -116,6 +116,16 @@ class Windows:
     def is_ours(self, kind: Any) -> bool:
         """See `Guest`: the thread that steps has no profiler of its own by ours."""
         return False
+
+
+def _category(event: Any) -> Category | None:
+    """Return what an event of Kineto's is to us; None where it is neither an operator nor a region of the user's."""
+    if hasattr(event, "activity_type"):
+        return KEPT.get(event.activity_type())
+    # PyTorch 2.7 and older do not tell; what is neither has no number of a thread
+    if not event.start_thread_id():
+        return None
+    return Category.MARKER if event.is_user_annotation() else Category.OP
 
 
 def _tie(event: Any) -> int:
