@@ -160,6 +160,19 @@ print(json.dumps(counts()))
     assert kernels == ["", "after"]
 
 
+def test_what_still_runs_at_the_end_is_waited_for(run):  # noqa: F811
+    """As long as it ends within half a second."""
+    found, _, store = run("""
+gpu = traced()
+gpu.fake_launch(b"behind", 7, 0, 80 * 10**6, 0)
+tracing.detach(); recorder.close()
+print(json.dumps(counts()))
+""")
+    assert (found["records"], found["unfinished"]) == (2, 0)
+    (kernel,) = [row for what, kind, _, row in records(store) if (what, kind) == (Kind.DEVICE, Device.KERNEL)]
+    assert kernel["end_ns"] - kernel["start_ns"] == 80 * 10**6
+
+
 def test_a_fork_child_calls_nothing_and_ends(run):  # noqa: F811
     found, calls, _ = run("""
 gpu = traced()
