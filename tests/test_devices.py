@@ -185,25 +185,6 @@ def test_a_gpu_that_was_asked_for_and_is_not_there_costs_a_line(job):
     assert line.endswith("install NVIDIA's driver, or leave GPU out of activities")
 
 
-def test_a_gpu_that_was_asked_for_and_not_used_is_noted(device_job):
-    run = device_job("unused", 2, options={"activities": ["CPU", "GPU"], "analyse": "off"})
-    assert run.code == 0, run.err
-    assert not_collected(run.result) == {"kernels of the GPU": "the job did not use CUDA in this process"}
-
-
-def test_a_gpu_that_was_not_asked_for_is_left_alone(device_job):
-    run = device_job("plain", 2, options={"activities": ["CPU"], "analyse": "off"})
-    assert run.code == 0, run.err
-    assert (run.log, not_collected(run.result)) == ([], {})
-
-
-def test_kineto_on_demand_has_cupti_for_itself(device_job):
-    run = device_job("plain", 2, env={"KINETO_USE_DAEMON": "1"}, options={"analyse": "off"})
-    assert run.code == 0, run.err
-    assert run.log == []
-    assert "left to Kineto" in not_collected(run.result)["kernels of the GPU"]
-
-
 def test_the_scripts_own_profiler_gets_cupti_and_gives_it_back(device_job):
     run = device_job("profiler", 5, options={"analyse": "off"})
     assert run.code == 0, run.err
