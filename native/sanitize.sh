@@ -32,14 +32,14 @@ build() { # NAME FLAGS...
   "$compiler" "$@" $columns -o "$work/$name.columns"
   # shellcheck disable=SC2086
   "$compiler" "$@" "$root/tests/native/devices.c" ${sources#* } -o "$work/$name.devices" -pthread -ldl
-  fake cuda libcuda.so.1 "$@"
-  fake cupti libcupti.so.12 "$@"
+  fake libcuda.so.1 "$@" "$root/tests/fakes/cuda.c"
+  fake libcupti.so.12 "$@" "$root/tests/fakes/cupti.c" "$root/tests/fakes/launches.c"
 }
 
-fake() { # SOURCE LIBRARY FLAGS...
-  source=$1 library=$2
-  shift 2
-  "$compiler" "$@" -shared -fPIC "-Wl,-soname,$library" "$root/tests/fakes/$source.c" -o "$work/$library" -pthread -ldl
+fake() { # LIBRARY FLAGS AND SOURCES...
+  library=$1
+  shift
+  "$compiler" "$@" -shared -fPIC "-Wl,-soname,$library" -o "$work/$library" -pthread -ldl
 }
 
 run() { # NAME COMMAND...

@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 
 FAKES = Path(__file__).parent / "fakes"
-#: source -> the vendor's name of the library
-LIBRARIES = {"cuda.c": "libcuda.so.1", "cupti.c": "libcupti.so.12"}
+#: the vendor's name of a library -> sources
+LIBRARIES = {"libcuda.so.1": ("cuda.c",), "libcupti.so.12": ("cupti.c", "launches.c")}
 
 
 def build(folder):
     """Compile every fake into a folder, under the name that a loader looks for."""
-    for source, name in LIBRARIES.items():
+    for name, sources in LIBRARIES.items():
         command = ["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-Wl,-soname,{name}"]
-        subprocess.run([*command, FAKES / source, "-o", folder / name, "-ldl", "-pthread"], check=True)
+        subprocess.run(
+            [*command, *(FAKES / source for source in sources), "-o", folder / name, "-ldl", "-pthread"], check=True
+        )
     return folder
 
 

@@ -143,7 +143,7 @@ def test_kernels_of_other_processes_are_told(tmp_path):
     store.process(4300, role="spawn").thread().launch("elsewhere", 51 * MS, 52 * MS, MS, 1)
     recording = read(store)
     assert "elsewhere" not in recording.device.tasks["name"].to_list()
-    assert recording.info.not_collected[-1]["what"] == "kernels of 1 more processes"
+    assert recording.info.not_collected[-1]["what"] == "kernels of other processes, 1 of them"
 
 
 def test_operators_and_modules_around_the_launch(tmp_path):

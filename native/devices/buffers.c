@@ -135,6 +135,13 @@ void msp_buffers_wake(void) {
   pthread_mutex_unlock(&pool.lock);
 }
 
+bool msp_buffers_any_out(void) {
+  pthread_mutex_lock(&pool.lock);
+  bool any = pool.out != NULL;
+  pthread_mutex_unlock(&pool.lock);
+  return any;
+}
+
 bool msp_buffers_overrun(void) {
   pthread_mutex_lock(&pool.lock);
   bool overrun = pool.scratch >= MSP_SCRATCH_MOST;

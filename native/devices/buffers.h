@@ -45,6 +45,9 @@ void msp_buffers_return(msp_buffer *buffer);
 void msp_buffers_wait(uint64_t until_ns);
 void msp_buffers_wake(void);
 
+/* Tell whether any buffer is handed out: with records in it that have not ended. */
+bool msp_buffers_any_out(void);
+
 /* Tell whether so many are handed out that nothing more may be recorded. */
 bool msp_buffers_overrun(void);
 

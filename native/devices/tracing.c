@@ -2,10 +2,14 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend.h"
 #include "buffers.h"
 #include "drain.h"
+
+#define SETTLE_PAUSE_NS 5000000
+#define SETTLE_ROUNDS 100 /* half a second: what an end may be late by */
 
 static struct {
   pthread_mutex_t lock; /* one call at a time */
@@ -102,9 +106,21 @@ int msp_trace_flush(void) {
   return outcome;
 }
 
+/* Have everything written that ends soon: a device is behind the host, and what is taken from it now has no end. In the
+ * lock. */
+static int settle(void) {
+  const struct timespec pause = {0, SETTLE_PAUSE_NS};
+  int outcome = flush(false);
+  for (int round = 0; round < SETTLE_ROUNDS && outcome == MSP_TRACE_DONE && msp_buffers_any_out(); ++round) {
+    nanosleep(&pause, NULL);
+    outcome = flush(false);
+  }
+  return outcome;
+}
+
 int msp_trace_detach(void) {
   pthread_mutex_lock(&tracing.lock);
-  int outcome = flush(false); /* what has ended, with its end */
+  int outcome = settle();
   if (outcome == MSP_TRACE_DONE) {
     msp_reason unused;
     outcome = backend->record(0, &unused);

@@ -4,8 +4,7 @@
  * FAKE_CUPTI holds words for what goes wrong: "owned" (somebody has subscribed), "segfaults" (any call), "crashes"
  * (any call without a driver, as 13.2), "fails" (every call, as 13.3 without a driver), "own-clock" (ours is refused),
  * "ancient" (version 11.0), "new" (version 13.0), "no-kernels" (their kind is refused), "hangs" (a flush never
- * returns). FAKE_CUPTI_LOG names a file that receives a line a call. The functions that begin with fake_ are what a
- * program calls.
+ * returns). FAKE_CUPTI_LOG names a file that receives a line a call. What a program calls is in launches.c.
  */
 #include "cupti.h"
 
@@ -21,41 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, INVALID_KIND = 21, AT_END = 12, NOT_INITIALIZED = 15, OWNED = 39, UNKNOWN = 999 };
-enum {
-  KINDS = 64,
-  KERNEL_BYTES = 208,
-  COPY_BYTES = 96,
-  CALL_BYTES = 40,
-  WAIT_BYTES = 56,
-  MEMORY_BYTES = 128,
-  STRANGE_BYTES = 24
-};
-
-typedef struct buffer {
-  struct buffer *next;
-  uint8_t *memory;
-  size_t size, used;
-  uint64_t ready_ns; /* when the last of its records has ended */
-} buffer;
-
-static struct {
-  pthread_mutex_t lock;
-  pthread_cond_t work;
-  pthread_t worker;
-  bool works, subscribed, threads_by_system;
-  int flushes;
-  bool keeps; /* buffers come back only when a program lets them */
-  bool enabled[KINDS];
-  request_function request;
-  complete_function complete;
-  clock_function clock;
-  uint32_t correlation;
-  size_t dropped;
-  buffer *current;
-  buffer *full, **last;
-  uint64_t busy_until[256]; /* by stream */
-} fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .last = &fake.full};
+fake_state fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .last = &fake.full};
 
 static bool is(const char *word) {
   const char *words = getenv("FAKE_CUPTI");
@@ -75,16 +40,16 @@ static int enter(const char *call, long argument) {
   return is("fails") ? UNKNOWN : SUCCESS;
 }
 
-static uint64_t read_clock(clockid_t clock) {
+uint64_t fake_clock(clockid_t clock) {
   struct timespec time;
   clock_gettime(clock, &time);
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-uint64_t fake_now(void) { return fake.clock != NULL ? fake.clock() : read_clock(CLOCK_REALTIME); }
+uint64_t fake_now(void) { return fake.clock != NULL ? fake.clock() : fake_clock(CLOCK_REALTIME); }
 
 /* In the lock. */
-static void retire(void) {
+void fake_retire(void) {
   *fake.last = fake.current;
   fake.last = &fake.current->next;
   fake.current = NULL;
@@ -93,11 +58,11 @@ static void retire(void) {
 
 /* Put a record into a buffer. In the lock, which is the kind of lock that is held while a real one asks for a buffer.
  */
-static void emit(const void *record, size_t size, uint64_t ready_ns) {
+void fake_put(const void *record, size_t size, uint64_t ready_ns) {
   uint32_t kind;
   memcpy(&kind, record, sizeof kind);
   if (kind < KINDS && !fake.enabled[kind]) return;
-  if (fake.current != NULL && fake.current->used + size > fake.current->size) retire();
+  if (fake.current != NULL && fake.current->used + size > fake.current->size) fake_retire();
   if (fake.current == NULL) {
     uint8_t *memory = NULL;
     size_t room = 0, most = 0;
@@ -233,7 +198,7 @@ int cuptiActivityDisable(uint32_t kind) {
   return result;
 }
 
-static size_t size_of(uint32_t kind) {
+size_t fake_size_of(uint32_t kind) {
   switch (kind) {
     case 3:
     case 10:
@@ -261,18 +226,18 @@ static size_t size_of(uint32_t kind) {
 
 int cuptiActivityGetNextRecord(uint8_t *memory, size_t valid, void **record) {
   uint8_t *next = memory;
-  if (*record != NULL) next = (uint8_t *)*record + size_of(*(uint32_t *)*record);
+  if (*record != NULL) next = (uint8_t *)*record + fake_size_of(*(uint32_t *)*record);
   if (next >= memory + valid) return AT_END;
-  if (size_of(*(uint32_t *)(void *)next) == 0) return INVALID_KIND;
+  if (fake_size_of(*(uint32_t *)(void *)next) == 0) return INVALID_KIND;
   *record = next;
   return SUCCESS;
 }
 
 /* What has not ended yet has no times. */
 static void cut(buffer *of, uint64_t now) {
-  for (size_t at = 0; at < of->used; at += size_of(*(uint32_t *)(void *)(of->memory + at))) {
+  for (size_t at = 0; at < of->used; at += fake_size_of(*(uint32_t *)(void *)(of->memory + at))) {
     kernel_activity *kernel = (void *)(of->memory + at);
-    if (size_of(kernel->kind) == 0) return;
+    if (fake_size_of(kernel->kind) == 0) return;
     if (kernel->kind == 10 && kernel->end > now) kernel->start = kernel->end = 0;
   }
 }
@@ -284,7 +249,7 @@ int cuptiActivityFlushAll(uint32_t flag) {
   pthread_mutex_lock(&fake.lock);
   ++fake.flushes;
   uint64_t now = fake_now();
-  if (fake.current != NULL && (flag == 1 || fake.current->ready_ns <= now)) retire();
+  if (fake.current != NULL && (flag == 1 || fake.current->ready_ns <= now)) fake_retire();
   for (buffer *done = take_full(flag == 1); done != NULL; done = take_full(flag == 1)) {
     cut(done, now);
     pthread_mutex_unlock(&fake.lock);
@@ -304,162 +269,3 @@ int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *co
   pthread_mutex_unlock(&fake.lock);
   return SUCCESS;
 }
-
-static uint32_t thread_id(void) {
-  return fake.threads_by_system ? (uint32_t)syscall(SYS_gettid) : (uint32_t)(uintptr_t)pthread_self();
-}
-
-/* In the lock. */
-static void emit_call(uint32_t kind, uint32_t number, uint64_t start, uint64_t end) {
-  call_activity call = {kind, number, start, end, (uint32_t)getpid(), thread_id(), fake.correlation, 0};
-  emit(&call, sizeof call, end);
-}
-
-uint32_t fake_launch(const char *name, uint32_t stream, uint64_t start_ns, uint64_t duration_ns, int driver) {
-  pthread_mutex_lock(&fake.lock);
-  uint64_t begun = fake_now();
-  uint64_t *busy = &fake.busy_until[stream % 256];
-  if (start_ns == 0) start_ns = begun + 2000;
-  if (start_ns < *busy) start_ns = *busy;
-  *busy = start_ns + duration_ns;
-  uint32_t correlation = ++fake.correlation;
-  union {
-    kernel_activity kernel;
-    uint8_t bytes[KERNEL_BYTES];
-  } record = {.bytes = {0}};
-  record.kernel = (kernel_activity){.kind = 10,
-                                    .start = start_ns,
-                                    .end = *busy,
-                                    .context = 1,
-                                    .stream = stream,
-                                    .grid = {4, 2, 1},
-                                    .block = {256, 1, 1},
-                                    .correlation = correlation,
-                                    .name = name};
-  emit(&record, sizeof record, *busy);
-  if (driver) {
-    emit_call(4, 307, begun, fake_now());
-  } else {
-    emit_call(5, 211, begun, fake_now());
-  }
-  pthread_mutex_unlock(&fake.lock);
-  return correlation;
-}
-
-uint32_t fake_copy(uint8_t kind, uint64_t bytes, uint32_t stream, uint64_t duration_ns) {
-  pthread_mutex_lock(&fake.lock);
-  uint64_t begun = fake_now();
-  uint64_t *busy = &fake.busy_until[stream % 256];
-  uint64_t start = begun + 2000 < *busy ? *busy : begun + 2000;
-  *busy = start + duration_ns;
-  uint32_t correlation = ++fake.correlation;
-  union {
-    copy_activity copy;
-    uint8_t bytes[COPY_BYTES];
-  } record = {.bytes = {0}};
-  record.copy = (copy_activity){.kind = 1,
-                                .copy = kind,
-                                .bytes = bytes,
-                                .start = start,
-                                .end = *busy,
-                                .context = 1,
-                                .stream = stream,
-                                .correlation = correlation};
-  emit(&record, sizeof record, *busy);
-  emit_call(5, 41, begun, fake_now());
-  pthread_mutex_unlock(&fake.lock);
-  return correlation;
-}
-
-void fake_synchronize(uint32_t stream) {
-  pthread_mutex_lock(&fake.lock);
-  uint64_t begun = fake_now();
-  uint64_t until = fake.busy_until[stream % 256];
-  ++fake.correlation;
-  pthread_mutex_unlock(&fake.lock);
-  while (fake_now() < until) usleep(20);
-  pthread_mutex_lock(&fake.lock);
-  uint64_t end = fake_now();
-  emit_call(5, 131, begun, end);
-  wait_activity wait = {.kind = 38, .what = 3, .start = begun, .end = end, .context = 1, .stream = stream};
-  emit(&wait, sizeof wait, end);
-  pthread_mutex_unlock(&fake.lock);
-}
-
-/* Put a record as it is into a buffer; it is as long as its kind is. */
-void fake_emit(const void *record) {
-  pthread_mutex_lock(&fake.lock);
-  emit(record, size_of(*(const uint32_t *)record), 0);
-  pthread_mutex_unlock(&fake.lock);
-}
-
-void fake_strange(void) {
-  uint32_t strange[STRANGE_BYTES / 4] = {77};
-  pthread_mutex_lock(&fake.lock);
-  emit(strange, sizeof strange, 0);
-  pthread_mutex_unlock(&fake.lock);
-}
-
-void fake_damage(void) {
-  uint32_t nothing[STRANGE_BYTES / 4] = {0};
-  pthread_mutex_lock(&fake.lock);
-  bool before = fake.enabled[0];
-  fake.enabled[0] = true;
-  emit(nothing, sizeof nothing, 0);
-  fake.enabled[0] = before;
-  if (fake.current != NULL) retire();
-  pthread_mutex_unlock(&fake.lock);
-}
-
-void fake_keep(int keeps) { fake.keeps = keeps != 0; }
-
-void fake_count_from(uint32_t correlation) { fake.correlation = correlation - 1; }
-
-/* How often buffers were asked for so far. */
-int fake_flushes(void) {
-  pthread_mutex_lock(&fake.lock);
-  int flushes = fake.flushes;
-  pthread_mutex_unlock(&fake.lock);
-  return flushes;
-}
-
-int fake_is_subscribed(void) { return fake.subscribed; }
-
-void fake_somebody_subscribes(int subscribes) { fake.subscribed = subscribes != 0; }
-
-static uint8_t *thrown_away;
-
-static void request_any(uint8_t **memory, size_t *size, size_t *most) {
-  *most = 0;
-  *size = 4 << 20;
-  *memory = thrown_away != NULL ? thrown_away : malloc(*size);
-  thrown_away = NULL;
-}
-
-static void complete_any(void *context, uint32_t stream, uint8_t *memory, size_t size, size_t valid) {
-  (void)context;
-  (void)stream;
-  (void)size;
-  (void)valid;
-  thrown_away = memory; /* one of several that come at once is lost: this is a measurement */
-}
-
-/* Have records made for nobody, until somebody registers. */
-void fake_throw_away(void) {
-  cuptiActivityRegisterCallbacks(request_any, complete_any);
-  cuptiActivityEnable(5);
-  cuptiActivityEnable(10);
-}
-
-void fake_generate(uint64_t records, uint64_t each_second) {
-  uint64_t begun = read_clock(CLOCK_MONOTONIC);
-  for (uint64_t made = 0; made < records; made += 2) {
-    if (made % 1024 == 0 && each_second != 0) {
-      uint64_t due = begun + made * 1000000000u / each_second;
-      while (read_clock(CLOCK_MONOTONIC) < due) usleep(100);
-    }
-    fake_launch("a kernel of the generator", 7, 0, 500, 0);
-  }
-}
-
-uint64_t fake_busy_until(uint32_t stream) { return fake.busy_until[stream % 256]; }

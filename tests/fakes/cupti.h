@@ -1,9 +1,12 @@
-/* Records and callbacks of the fake CUPTI. */
+/* What the two halves of the fake CUPTI share: records, callbacks, buffers. */
 #ifndef FAKE_CUPTI_H
 #define FAKE_CUPTI_H
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 typedef void (*request_function)(uint8_t **memory, size_t *size, size_t *most);
 typedef void (*complete_function)(void *context, uint32_t stream, uint8_t *memory, size_t size, size_t valid);
@@ -38,5 +41,55 @@ typedef struct {
   uint64_t start, end;
   uint32_t correlation, context, stream, event, more[4];
 } wait_activity;
+
+enum { SUCCESS = 0, INVALID_KIND = 21, AT_END = 12, NOT_INITIALIZED = 15, OWNED = 39, UNKNOWN = 999 };
+enum {
+  KINDS = 64,
+  KERNEL_BYTES = 208,
+  COPY_BYTES = 96,
+  CALL_BYTES = 40,
+  WAIT_BYTES = 56,
+  MEMORY_BYTES = 128,
+  STRANGE_BYTES = 24
+};
+
+typedef struct buffer {
+  struct buffer *next;
+  uint8_t *memory;
+  size_t size, used;
+  uint64_t ready_ns; /* when the last of its records has ended */
+} buffer;
+
+typedef struct {
+  pthread_mutex_t lock;
+  pthread_cond_t work;
+  pthread_t worker;
+  bool works, subscribed, threads_by_system;
+  int flushes;
+  bool keeps; /* buffers come back only when a program lets them */
+  bool enabled[KINDS];
+  request_function request;
+  complete_function complete;
+  clock_function clock;
+  uint32_t correlation;
+  size_t dropped;
+  buffer *current;
+  buffer *full, **last;
+  uint64_t busy_until[256]; /* by stream */
+} fake_state;
+
+extern fake_state fake;
+
+uint64_t fake_clock(clockid_t clock);
+
+/* Its clock: the one it was given, or the wall's. */
+uint64_t fake_now(void);
+
+/* In the lock: put a record into a buffer, which comes back once it has ended; let the current buffer go. */
+void fake_put(const void *record, size_t size, uint64_t ready_ns);
+void fake_retire(void);
+
+/* How long a record of a kind is; 0 for what is none. */
+size_t fake_size_of(uint32_t kind);
 
 #endif

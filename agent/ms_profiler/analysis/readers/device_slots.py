@@ -106,7 +106,7 @@ def attach(recording: tables.Recording, found: pl.DataFrame) -> None:
     others = ran.filter(pl.col("process") != process)["process"].n_unique()
     if others:
         why = "the steps are those of another process, and kernels of one process are shown"
-        recording.info.not_collected.append({"what": f"kernels of {others} more processes", "why": why})
+        recording.info.not_collected.append({"what": f"kernels of other processes, {others} of them", "why": why})
     if "db" in (recording.info.options.get("export_type") or ()):
         why = "the form of it has no place for kernels of a GPU"
         recording.info.not_collected.append({"what": "the database", "why": why})

@@ -1,0 +1,232 @@
+"""When the device is taken, recorded, lent and given back: every decision, with a tracing interface that only notes."""
+
+import os
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+from ms_profiler.job.devices import search
+from ms_profiler.job.devices.source import DAEMON, WHAT, Devices
+from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
+from ms_profiler.job.schedule import Schedule
+from ms_profiler.job.sources import NEVER
+
+NOTHING = TraceCounts(*[0] * len(TraceCounts.__dataclass_fields__))
+
+
+class Tracing:
+    """Notes what it is asked for; `answers` has the outcomes that are not DONE."""
+
+    def __init__(self, in_use=True, counts=NOTHING, **answers):
+        self.in_use, self._counts, self._answers = in_use, counts, answers
+        self.asked = []
+
+    def _answer(self, what, argument=None):
+        self.asked.append((what, argument) if argument is not None else what)
+        return self._answers.get(what, Outcome.DONE)
+
+    def ready(self):
+        return self.in_use
+
+    def attach(self, library):
+        return self._answer("attach"), "reasons"
+
+    def record(self, kinds):
+        return self._answer("record", kinds), "reasons"
+
+    def flush(self):
+        return self._answer("flush")
+
+    def detach(self):
+        return self._answer("detach")
+
+    def counts(self):
+        return self._counts
+
+
+class Session:
+    """What `Devices` needs of a session."""
+
+    def __init__(self, tracing, schedule=None, recordings=1, **options):
+        clock = SimpleNamespace(now=lambda: 0, intern=lambda text: 0, record=lambda *_: True)
+        self.recorder = SimpleNamespace(tracing=tracing, **vars(clock))
+        self.process = SimpleNamespace(recorder_reason="no such file")
+        self.identity = SimpleNamespace(rank=1)
+        defaults = {
+            "activities": ("CPU", "NPU"),
+            "given": frozenset(),
+            "profiler_level": "Level0",
+            "cuda_graphs": "nodes",
+        }
+        settings = SimpleNamespace(**defaults | options)
+        info = SimpleNamespace
+        self.recordings = [SimpleNamespace(options=settings, info=info(messages=[])) for _ in range(recordings)]
+        self.steps = SimpleNamespace(count=0, schedule=schedule)
+        self.noted = {}
+        self.devices = Devices(self)
+
+    def not_collected(self, what, why):
+        self.noted[what] = why
+
+    def guard(self, _):
+        return nullcontext()
+
+    def at(self, count):
+        """Come to a step, and return when the next look is due."""
+        self.steps.count = count
+        self.steps.recording = self.steps.schedule is None or self.steps.schedule.records(count)
+        return self.devices.stepped(count)
+
+
+@pytest.fixture
+def begin(monkeypatch):
+    """Return a function that makes a session and begins to record."""
+    monkeypatch.setattr(search, "libraries", lambda: ["libcupti.so.12"])
+    monkeypatch.delenv(DAEMON, raising=False)
+
+    def begin(tracing, **how):
+        session = Session(tracing, **how)
+        session.steps.recording = session.steps.schedule is None or session.steps.schedule.records(0)
+        session.devices.start()
+        return session
+
+    return begin
+
+
+def test_in_use_it_is_taken_at_once_and_given_back(begin):
+    tracing = Tracing()
+    session = begin(tracing)
+    assert tracing.asked == ["attach", ("record", Kinds.BASIC)]
+    assert session.at(1) == (NEVER, False)
+    session.devices.stop()
+    assert tracing.asked[2:] == ["detach"]
+    session.devices.start()
+    assert tracing.asked[3:] == ["attach", ("record", Kinds.BASIC)]
+    assert session.noted == {}
+
+
+def test_it_is_looked_for_ever_more_seldom(begin):
+    tracing = Tracing(in_use=False)
+    session = begin(tracing)
+    looked = [count for count in range(1, 40) if session.at(count)[0] == 2 * count]
+    assert looked == [1, 2, 4, 8, 16, 32]
+    tracing.in_use = True
+    assert session.at(63) == (64, False)
+    assert session.at(64) == (65, True)
+    assert session.noted == {f"{WHAT} before step 64": "CUDA was found in use only there, between two steps"}
+
+
+def test_who_does_not_ask_for_a_gpu_has_none(begin):
+    tracing = Tracing()
+    session = begin(tracing, activities=("CPU",), given=frozenset({"activities"}))
+    assert session.at(1) == (NEVER, False)
+    assert (tracing.asked, session.noted) == ([], {})
+
+
+@pytest.mark.parametrize(("in_use", "noted"), [(False, {WHAT: "the job did not use CUDA in this process"}), (True, {})])
+def test_who_asks_and_does_not_use_it_is_told(begin, monkeypatch, in_use, noted):
+    monkeypatch.setattr("ms_profiler.job.devices.driver.missing", lambda: "")
+    session = begin(Tracing(in_use), activities=("CPU", "GPU"), given=frozenset({"activities"}))
+    session.devices.stop()
+    assert session.noted == noted
+
+
+def test_without_the_extension_who_asks_is_told(begin):
+    session = begin(None, activities=("GPU",), given=frozenset({"activities"}))
+    assert session.noted == {WHAT: "the extension does not load: no such file"}
+
+
+def test_kineto_on_demand_has_it_for_itself(begin, monkeypatch):
+    monkeypatch.setenv(DAEMON, "1")
+    tracing = Tracing()
+    session = begin(tracing)
+    assert tracing.asked == []
+    assert "left to Kineto" in session.noted[WHAT]
+    assert session.recordings[0].info.messages == []
+
+
+def test_a_schedule_is_followed_a_step_ahead_and_a_step_behind(begin):
+    tracing = Tracing()
+    session = begin(tracing, schedule=Schedule(active=2, wait=3))
+    assert tracing.asked == ["attach"]
+    seen = []
+    for count in range(1, 10):
+        assert session.at(count) == (count + 1, False)
+        seen.append([kinds for _, kinds in tracing.asked[1:]])
+        del tracing.asked[1:]
+    on, off = [Kinds.BASIC], [Kinds.NOTHING]
+    # steps 3 and 4 are kept, and 8 and 9
+    assert seen == [[], on, [], [], [], off, on, [], []]
+
+
+def test_options_choose_what_is_recorded(begin):
+    tracing = Tracing()
+    begin(tracing, profiler_level="Level2", cuda_graphs="launches")
+    assert tracing.asked[1] == ("record", Kinds.BASIC | Kinds.DRIVER | Kinds.GRAPHS)
+
+
+def test_between_two_results_it_goes_on(begin):
+    tracing = Tracing()
+    session = begin(tracing, recordings=2)
+    session.devices.stop()
+    assert tracing.asked[2:] == ["flush"]
+
+
+def test_a_profiler_of_the_scripts_has_it_from_its_preparation_on(begin):
+    tracing = Tracing()
+    session = begin(tracing)
+    session.devices.make_way()
+    session.devices.make_way()  # prepared, then started
+    session.devices.look()
+    assert tracing.asked[2:] == ["detach"]
+    session.devices.go_on()
+    assert tracing.asked[3:] == ["attach", ("record", Kinds.BASIC)]
+
+
+@pytest.mark.parametrize("what", ["record", "flush", "detach"])
+def test_what_hangs_is_left_alone(begin, what):
+    tracing = Tracing(**{what: Outcome.HANGS})
+    session = begin(tracing, recordings=2 if what == "flush" else 1)
+    session.devices.stop()
+    asked = len(tracing.asked)
+    session.devices.start()
+    session.at(1)
+    session.devices.make_way()
+    session.devices.go_on()
+    assert len(tracing.asked) == asked
+    assert session.noted[WHAT] == "CUPTI did not answer for ten seconds, and is left alone from there on"
+
+
+def test_a_library_that_is_missing_leaves_room_for_another(begin, monkeypatch):
+    monkeypatch.setattr(search, "libraries", lambda: ["a.so", "b.so"])
+    tracing = Tracing(attach=Outcome.MISSING)
+    session = begin(tracing)
+    assert tracing.asked == ["attach", "attach"]
+    assert session.noted == {WHAT: f"there is no CUPTI; {search.PACKAGE}"}
+
+
+def test_what_is_missing_at_the_end_is_told(begin):
+    fields = dict.fromkeys(TraceCounts.__dataclass_fields__, 0)
+    counts = TraceCounts(**fields | {"dropped": 3, "lost": 4, "stopped": 1, "uncertainty_ns": 90, "unreadable": 2})
+    session = begin(Tracing(counts=counts))
+    session.devices.stop()
+    assert session.noted == {
+        "3 records of the GPU": "CUPTI dropped them",
+        "4 records of the GPU": "they came faster than they could be read",
+        "the rest of 2 buffers of CUPTI": "they cannot be read",
+        f"later {WHAT}": "CUPTI held more than 48 MB of buffers and gave none back, so recording was ended",
+        "exact times of the GPU": "CUPTI refused our clock; its own is known to 90 ns",
+    }
+
+
+def test_a_fork_child_leaves_its_parents_alone(begin, monkeypatch):
+    tracing = Tracing()
+    session = begin(tracing)
+    asked = list(tracing.asked)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    session.devices.make_way()
+    session.devices.go_on()
+    session.devices.look()
+    session.devices.stop()
+    assert not session.devices.waits
+    assert (tracing.asked, session.noted) == (asked, {})

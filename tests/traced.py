@@ -1,0 +1,87 @@
+"""Run programs that are traced by the made-up CUPTI, and read what they left."""
+
+import json
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from conftest import environment
+from fakes_built import fakes  # noqa: F401
+from ms_profiler.analysis.clock import Clock
+from ms_profiler.analysis.columns import COLUMNS
+from ms_profiler.analysis.columns.slots import Wanted
+from ms_profiler.analysis.readers import slots
+from ms_profiler.store import reader
+from ms_profiler.store.device_format import Device
+from ms_profiler.store.format import Kind
+
+#: what a program begins with: a recorder, its tracing, and both fakes
+HEAD = """
+import ctypes, json, os, sys
+from ms_profiler.job.recorder.native import NativeRecorder
+from ms_profiler.job.recorder.tracing import Kinds, Outcome
+recorder = NativeRecorder()
+tracing = recorder.tracing
+recorder.open(sys.argv[1])
+def driver():
+    library = ctypes.CDLL("libcuda.so.1")
+    library.cuInit(0)
+    return library
+def cupti():
+    library = ctypes.CDLL("libcupti.so.12")
+    library.fake_launch.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int]
+    library.fake_now.restype = ctypes.c_uint64
+    return library
+def traced():
+    driver()
+    assert tracing.attach("libcupti.so.12") == (Outcome.DONE, "")
+    assert tracing.record(Kinds.BASIC) == (Outcome.DONE, "")
+    return cupti()
+def counts():
+    found = tracing.counts()
+    return {name: getattr(found, name) for name in found.__dataclass_fields__}
+"""
+
+
+@pytest.fixture
+def run(fakes, tmp_path):  # noqa: F811
+    """Return a function that runs a program with the fakes; it returns what that printed as JSON, and its log."""
+
+    def run(program, *, words="", expect=0, **variables):
+        store, log = tmp_path / f"process_{len(list(tmp_path.iterdir())) + 1}", tmp_path / "log"
+        store.mkdir()
+        env = environment(
+            LD_LIBRARY_PATH=str(fakes), FAKE_CUPTI=words, FAKE_CUPTI_LOG=str(log), **{"PYTHONPATH": "", **variables}
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", HEAD + program, str(store)],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert done.returncode == expect, done.stderr
+        assert done.stderr == ""
+        lines = [line.split() for line in log.read_text().splitlines()] if log.exists() else []
+        calls = [(call, int(argument)) for _, call, argument in lines]
+        return json.loads(done.stdout) if done.stdout else None, calls, store
+
+    return run
+
+
+ANY = Wanted(pl.Series([], dtype=pl.UInt32), 0, Clock(((0, 0),), 0), 0, (0, 0), (0, 0), True)
+
+
+def records(store):
+    """Return the device slots of a store as they stand: kind, type, name, and the three words, in order."""
+    counts = reader.ReadCounts()
+    process = reader.read_process(str(store), counts)
+    rows = []
+    for batch in slots.batches(process, counts):
+        for row in COLUMNS.coarse([segment.piece for segment in batch], ANY, 1).table.iter_rows(named=True):
+            if row["kind"] in (Kind.DEVICE, Kind.DEVICE_PLACE):
+                text = process.strings.get(row["id"], "")
+                rows.append((Kind(row["kind"]), Device(row["category"]), text, row))
+    return rows
