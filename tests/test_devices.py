@@ -130,7 +130,7 @@ def test_a_window_has_every_kernel_that_was_launched_in_its_steps(device_job):
     assert not_collected(run.result) == {}
 
 
-@pytest.mark.parametrize(("mode", "first"), [("late", 2), ("lazy", 0)])
+@pytest.mark.parametrize(("mode", "first"), [("late", 2), pytest.param("lazy", 0, marks=pytest.mark.slow)])
 def test_cuda_that_is_initialised_later_is_found(device_job, mode, first):
     """Between steps, unless PyTorch does it: then before the first kernel."""
     run = device_job(mode, 4, options={"analyse": "off"})
@@ -145,6 +145,7 @@ def test_a_killed_job_leaves_what_had_ended(device_job):
     assert sorted(stored(run.result)) == sorted((step, name) for step in range(3) for name in NAMES)
 
 
+@pytest.mark.slow
 def test_a_recording_of_the_script_has_what_was_launched_in_it(device_job, tmp_path):
     run = device_job("captured", 6, options={"analyse": "off"})
     assert run.code == 0, run.err
@@ -209,6 +210,7 @@ def test_numbers_that_wrap_and_a_fork_child(device_job):
     assert (run.code, run.out.split()) == (0, ["7", "True"])
 
 
+@pytest.mark.slow
 def test_what_cannot_be_kept_is_told(device_job):
     run = device_job("strange", 2, options={"analyse": "off"})
     assert run.code == 0, run.err
