@@ -127,14 +127,21 @@ def test_a_callback_profiles_epochs(job, tmp_path, way):
         assert kernels(own) * 5 == kernels(run.result) * 2
 
 
-@pytest.mark.parametrize("way", OFTEN_SEEN)
-def test_a_loop_profiles_from_step_10_to_step_20(job, tmp_path, way):
-    run = start(job, way, "own_loop.py")
+@pytest.mark.parametrize(
+    ("way", "first", "last"),
+    [
+        ("variable", 10, 20),
+        pytest.param("install", 10, 20, marks=pytest.mark.slow),
+        pytest.param("variable", 100, 200, marks=pytest.mark.slow),  # as in the documents
+    ],
+)
+def test_a_loop_profiles_from_one_step_to_another(job, tmp_path, way, first, last):
+    run = start(job, way, "own_loop.py", str(first), str(last))
     assert run.code == 0, run.err
     (own,) = results(tmp_path / "own")
-    assert numbers(own) == list(range(11, 21))
+    assert numbers(own) == list(range(first + 1, last + 1))
     if way == "variable":
-        assert numbers(run.result) == list(range(25))
+        assert numbers(run.result) == list(range(last + 5))
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,4 +1,9 @@
-"""The custom loop of MindSpore's public profiler documents, which profiles from one step to another."""
+"""The custom loop of MindSpore's public profiler documents, which profiles from one step to another.
+
+usage: own_loop.py FIRST LAST
+"""
+
+import sys
 
 import mindspore as ms
 import mindspore.dataset as ds
@@ -18,14 +23,17 @@ def train(data):
     return loss
 
 
+first, last = map(int, sys.argv[1:])
 profiler = ms.Profiler(start_profile=False, output_path="own")
-data_loader = ds.NumpySlicesDataset({"data": np.ones([25, 2, 2], np.float32)}, shuffle=False).create_dict_iterator()
+data_loader = ds.NumpySlicesDataset(
+    {"data": np.ones([last + 5, 2, 2], np.float32)}, shuffle=False
+).create_dict_iterator()
 
 for i, data in enumerate(data_loader):
     loss = train(data["data"])
-    if i == 10:
+    if i == first:
         profiler.start()
-    if i == 20:
+    if i == last:
         profiler.stop()
 
 profiler.analyse()
