@@ -65,6 +65,39 @@ def test_whatever_differs_is_told(tmp_path, changed, message):
         torch_versions.both(sys.executable, tmp_path, ["-c", JOB, changed], analyse="off")
 
 
+@pytest.mark.parametrize("changed", ["", "rank_1", "logs/none_1/attempt_0/0/stdout.log"])
+def test_what_each_rank_wrote_is_compared_for_itself(tmp_path, monkeypatch, changed):
+    """On one stdout for both the lines of ranks cut each other, in another place in each run."""
+
+    def both(python, folder, words, results, analyse):
+        assert {"--redirects=1", "--log-dir=logs"} <= set(words)
+        for run in ("bare", "profiled"):
+            for rank in range(results):
+                files = (f"rank_{rank}", f"logs/none_1/attempt_0/{rank}/stdout.log")
+                for file in (folder / run / name for name in files):
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_text(f"{rank}")
+        if changed:
+            (folder / "profiled" / changed).write_text("another")
+        return []
+
+    monkeypatch.setattr(torch_versions, "both", both)
+    version = torch_versions.Version(sys.executable, tmp_path)
+    if changed:
+        with pytest.raises(BrokenError, match=r"another, not [01]$"):
+            version.ranks()
+    else:
+        version.ranks()
+
+
+def test_a_file_that_one_run_did_not_write_is_told(tmp_path):
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "rank_0").touch()
+    (tmp_path / "profiled").mkdir()
+    with pytest.raises(BrokenError, match="files rank_0 of the run profiled: 0, not 1"):
+        torch_versions.expect_same_files(tmp_path, "rank_0")
+
+
 def test_a_summary_has_to_be_valid_and_free_of_failures(tmp_path):
     summary = tmp_path / "summary.json"
     summary.write_text("{}")
