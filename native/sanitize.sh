@@ -29,7 +29,7 @@ build() { # NAME FLAGS...
   "$compiler" "$@" $sources -o "$work/$name" -pthread -ldl
   "$compiler" "$@" "$root/tests/native/tsc.c" "$root/native/tsc.c" -o "$work/$name.tsc" -pthread
   # shellcheck disable=SC2086
-  "$compiler" "$@" $columns -o "$work/$name.columns"
+  "$compiler" "$@" $columns -o "$work/$name.columns" -lm
   # shellcheck disable=SC2086
   "$compiler" "$@" "$root/tests/native/devices.c" ${sources#* } -o "$work/$name.devices" -pthread -ldl
   fake libcuda.so.1 "$@" "$root/tests/fakes/cuda.c"

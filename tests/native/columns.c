@@ -3,10 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "columns/calls.h"
+#include "columns/lookup.h"
 #include "columns/nesting.h"
 #include "columns/perfetto.h"
 #include "columns/rows.h"
 #include "columns/slots.h"
+#include "columns/sums.h"
 #include "file_format.h"
 
 static unsigned state;
@@ -28,6 +31,72 @@ static void require(int truth, const char *what) {
   exit(1);
 }
 
+static void sum_up(int64_t count, const msp_spans *of) {
+  uint64_t *key = room((size_t)count, sizeof *key);
+  uint8_t *counted = room((size_t)count, 1), *open = room((size_t)count, 1);
+  uint64_t fresh = 0, found = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    key[i] = random_below(2) ? random_below(9) : random_below(5000);
+    counted[i] = random_below(9) == 0;
+    fresh += !counted[i];
+  }
+  msp_sums sums;
+  require(msp_sum_up(count, of, key, counted, open, &sums), "no memory");
+  for (size_t i = 0; i < sums.count; ++i) found += sums.sums[i].count;
+  require(found == fresh, "spans that are not summed up");
+  free(sums.sums);
+  free(key);
+  free(counted);
+  free(open);
+}
+
+static void call(int64_t count, const msp_spans *spans) {
+  static const uint8_t categories[] = {MSP_CATEGORY_MODULE, MSP_CATEGORY_OP, MSP_CATEGORY_OP, 7};
+  uint8_t *category = room((size_t)count, 1), *inner = room((size_t)count, 1);
+  uint32_t *name = room((size_t)count, sizeof *name), *module = room((size_t)count, sizeof *module);
+  int64_t *wait = room((size_t)count, sizeof *wait);
+  for (int64_t i = 0; i < count; ++i) {
+    category[i] = categories[random_below(4)];
+    name[i] = random_below(50);
+  }
+  const msp_called of = {*spans, category, name};
+  require(msp_calls(count, &of, module, inner, wait), "no memory");
+  for (int64_t i = 0; i < count; ++i) {
+    if (category[i] != MSP_CATEGORY_OP) continue;
+    require(module[i] < 50 || module[i] == MSP_NO_NAME, "a module that is not there");
+    require(inner[i] == (wait[i] != MSP_NO_WAIT), "a wait of what is not told");
+  }
+  free(category);
+  free(inner);
+  free(name);
+  free(module);
+  free(wait);
+}
+
+static void look_up(int64_t count) {
+  uint32_t *first = room((size_t)count, sizeof *first), *second = room((size_t)count, sizeof *second);
+  uint32_t *row = room((size_t)count, sizeof *row);
+  int64_t *start = room((size_t)count, sizeof *start), *end = room((size_t)count, sizeof *end);
+  int64_t near = -1, known = count / 3;
+  for (int64_t i = 0; i < count; ++i) {
+    first[i] = random_below(9);
+    second[i] = UINT32_MAX - random_below(9);
+    start[i] = i * 10 + random_below(5);
+    end[i] = start[i] + random_below(6);
+  }
+  require(msp_find(count, first, second, known, first, second, row), "no memory");
+  for (int64_t i = 0; i < known; ++i) require(row[i] <= i, "a pair that is not where it is");
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t at = msp_locate((int64_t)random_below(6000) - 500, start, end, count, &near);
+    require(at == MSP_NOWHERE || at < count, "an interval that is not there");
+  }
+  free(first);
+  free(second);
+  free(row);
+  free(start);
+  free(end);
+}
+
 static void nest(int64_t count) {
   uint64_t *lane = room((size_t)count, sizeof *lane);
   int64_t *start = room((size_t)count, sizeof *start), *end = room((size_t)count, sizeof *end);
@@ -39,13 +108,16 @@ static void nest(int64_t count) {
     start[i] = random_below(1000);
     end[i] = start[i] + random_below(200);
   }
-  require(msp_nest(count, lane, start, end, order, depth, parent), "no memory");
+  const msp_spans of = {lane, start, end};
+  require(msp_nest(count, &of, order, depth, parent), "no memory");
   for (int64_t i = 0; i < count; ++i) {
     require(order[i] < count, "a row that is not there");
     require((parent[i] == UINT32_MAX) == (depth[i] == 0), "a parent at the wrong depth");
     require(depth[i] == 0 || (parent[i] < i && depth[parent[i]] == depth[i] - 1), "a parent of the wrong depth");
   }
   msp_inside(count, parent, start, end, NULL, inside);
+  sum_up(count, &of);
+  call(count, &of);
   free(lane);
   free(start);
   free(end);
@@ -80,25 +152,51 @@ static void rows(int64_t count) {
   free(valid);
 }
 
-static void slots(size_t count) {
+static msp_slot *random_slots(size_t count) {
+  static const uint8_t categories[] = {0, 7, MSP_CATEGORY_MODULE, MSP_CATEGORY_OP, 255};
   msp_slot *slots = room(count, sizeof *slots);
   for (size_t i = 0; i < count; ++i) {
-    slots[i].kind = (uint8_t)(1 + random_below(8));
+    slots[i].kind = (uint8_t)random_below(12);
+    slots[i].category = categories[random_below(5)];
     slots[i].arg = random_below(9);
+    slots[i].name = random_below(9);
+    slots[i].start_ns = random_below(1000);
+    slots[i].end_ns = random_below(1200);
   }
-  msp_slot_columns to = {room(count, 8), room(count, 8), room(count, 8), room(count, 4),
-                         room(count, 4), room(count, 1), room(count, 1), room(count, 1)};
-  uint32_t last = msp_slots_read((const char *)slots, count, 77, to);
-  require(count == 0 || last == to.thread[count - 1], "another thread at the end");
+  return slots;
+}
+
+static void slots(size_t count) {
+  static const uint32_t names[] = {0, 3, 1, 2, 9};
+  static const int64_t raw[] = {100, 300, 800}, offset[] = {5, 7, 6};
+  static const double slope[] = {0.01, -0.002, 0};
+  msp_slot *slots = random_slots(count);
+  const char *bytes = (const char *)slots;
+  msp_wanted wanted = {names, 5, 1, {raw, offset, slope, 3}, 1200, 0, 0, INT64_MIN, INT64_MAX, true};
+  int64_t *starts = room(count, sizeof *starts);
+  msp_slot_columns coarse = {room(count, 8), room(count, 8), room(count, 8), room(count, 4),
+                             room(count, 4), room(count, 1), room(count, 1), room(count, 1)};
+  msp_span_columns spans = {room(count, 8), room(count, 8), room(count, 8), room(count, 4),
+                            room(count, 4), room(count, 1), room(count, 1), room(count, 1)};
+  for (int window = 0; window < 2; ++window) {
+    wanted.window_start = window * 200;
+    wanted.window_end = window * 700;
+    uint32_t thread = 77;
+    size_t start_count = 0;
+    msp_fine fine = {0, 0, INT64_MAX, INT64_MIN, INT64_MIN};
+    size_t left = msp_slots_coarse(bytes, count, &thread, &wanted, coarse, 0, &fine, 3, starts, &start_count);
+    uint32_t last = thread;
+    thread = 77;
+    require(msp_spans_read(bytes, count, &thread, &wanted, spans, 0) == fine.count, "other spans than were counted");
+    require(left + fine.count == count && thread == last, "slots that are neither");
+    require(start_count == (fine.count + 2) / 3, "starts that are missing");
+  }
   free(slots);
-  free(to.start_ns);
-  free(to.end_ns);
-  free(to.arg);
-  free(to.id);
-  free(to.thread);
-  free(to.kind);
-  free(to.category);
-  free(to.flags);
+  free(starts);
+  void *columns[] = {coarse.start_ns, coarse.end_ns,  coarse.arg,     coarse.id,       coarse.thread, coarse.kind,
+                     coarse.category, coarse.flags,   spans.start_ns, spans.end_ns,    spans.arg,     spans.name,
+                     spans.thread,    spans.category, spans.flags,    spans.unfinished};
+  for (size_t i = 0; i < sizeof columns / sizeof *columns; ++i) free(columns[i]);
 }
 
 static uint64_t varint(const uint8_t **from, const uint8_t *end) {
@@ -207,6 +305,7 @@ int main(int count, char **arguments) {
     nest(random_below(500));
     rows(1 + random_below(500));
     slots(random_below(500));
+    look_up(random_below(500));
     perfetto(random_below(500));
   }
   return 0;
