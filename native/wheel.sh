@@ -20,7 +20,8 @@ fi
 
 cat >"$tools/bin/zigcc" <<EOF
 #!/bin/sh
-exec "$tools/bin/python" -m ziglang cc -target $machine-linux-gnu.2.17 "\$@"
+# behind its own headers those of the machine: Debian's pyconfig.h includes one by its path there
+exec "$tools/bin/python" -m ziglang cc -target $machine-linux-gnu.2.17 "\$@" -idirafter /usr/include
 EOF
 chmod +x "$tools/bin/zigcc"
 
