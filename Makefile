@@ -30,12 +30,12 @@ lint: $(VENV)/.tests ## Check style, types and C formatting.
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/clang-format --dry-run -Werror native/*.c native/*.h native/*/*.c native/*/*.h tests/native/*.c tests/fakes/*.c tests/fakes/*.h
+	$(VENV)/bin/clang-format --dry-run -Werror native/*.c native/*.h native/*/*.c native/*/*.h tests/native/*.[ch] tests/fakes/*.c tests/fakes/*.h
 
 format: $(VENV)/.tests ## Rewrite the sources in the project's style.
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
-	$(VENV)/bin/clang-format -i native/*.c native/*.h native/*/*.c native/*/*.h tests/native/*.c tests/fakes/*.c tests/fakes/*.h
+	$(VENV)/bin/clang-format -i native/*.c native/*.h native/*/*.c native/*/*.h tests/native/*.[ch] tests/fakes/*.c tests/fakes/*.h
 
 wheel: $(VENV)/.tests ## Build the abi3 wheel with a manylinux tag, into wheelhouse/.
 	native/wheel.sh $(PY)

@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -13,6 +12,7 @@
 #include "clock.h"
 #include "control.h"
 #include "store.h"
+#include "thread.h"
 
 #define ANCHOR_NS 5000000000u /* clocks drift apart by less than 1 us in 5 s */
 #define FLUSH_NS 200000000u   /* what a kill may lose where the store cannot be mapped */
@@ -34,10 +34,6 @@ static struct {
   bool awake; /* there is something to do */
   bool stop;
 } helper = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static struct timespec deadline(uint64_t monotonic_ns) {
-  return (struct timespec){(time_t)(monotonic_ns / 1000000000u), (long)(monotonic_ns % 1000000000u)};
-}
 
 /* Use descriptors of our own from here on. A job that closes all it does not know, and opens its own files under their
  * numbers, would else meet this thread in the middle of making a segment. Before Linux 5.9 it may. */
@@ -69,7 +65,7 @@ static void *work(void *unused) {
       msp_store_flush();
       if (now + FLUSH_NS < until) until = now + FLUSH_NS;
     }
-    struct timespec when = deadline(until);
+    struct timespec when = msp_deadline(until);
     pthread_mutex_lock(&helper.lock);
     int waited = 0;
     while (!helper.stop && !helper.awake && waited != ETIMEDOUT) {
@@ -85,11 +81,7 @@ static void *work(void *unused) {
 static void init_wake(void) {
   if (helper.has_wake) return;
   helper.has_wake = true;
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&helper.wake, &attributes);
-  pthread_condattr_destroy(&attributes);
+  msp_condition_init(&helper.wake);
 }
 
 void msp_helper_start(void) {
@@ -97,18 +89,8 @@ void msp_helper_start(void) {
   pthread_mutex_lock(&helper.lock);
   helper.stop = false;
   pthread_mutex_unlock(&helper.lock);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, STACK_BYTES);
-  int error = pthread_create(&helper.thread, &attributes, work, NULL);
-  if (error == EINVAL) error = pthread_create(&helper.thread, NULL, work, NULL); /* the job's static TLS takes more */
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (error == 0) pthread_setname_np(helper.thread, "ms-profiler");
-  __atomic_store_n(&helper.runs, error == 0, __ATOMIC_RELEASE);
+  bool runs = msp_thread_start(&helper.thread, work, STACK_BYTES, "ms-profiler");
+  __atomic_store_n(&helper.runs, runs, __ATOMIC_RELEASE);
 }
 
 void msp_helper_stop(void) {

@@ -7,7 +7,6 @@ which our wheel goes too. On Linux PyPI's wheels are built for CUDA, whose packa
 (see `cuda_stand_ins`). An environment takes 3 GB while it is made, and is removed after its runs.
 """
 
-import argparse
 import json
 import re
 import shutil
@@ -21,7 +20,7 @@ from typing import Any
 import cuda_stand_ins
 import jsonschema
 import versions
-from conftest import PROGRAMS, ROOT, environment
+from conftest import PROGRAMS, environment
 from events import events, of
 from kineto_trees import ours, theirs, trees
 from launches import free_port
@@ -357,20 +356,12 @@ def table(seen: list[Seen]) -> str:
 
 def main() -> int:
     """Run what is asked for; return 1 when something was not as it has to be, 2 when nothing could be run."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("versions", nargs="*", metavar="VERSION", help="these versions of PyTorch, and no others")
-    parser.add_argument("--wheel", type=Path, default=ROOT / "wheelhouse", help="directory that holds our wheel")
-    parser.add_argument("--write", type=Path, metavar="FILE", help=f"write the table between {BEGIN} and {END}")
-    parser.add_argument("--keep", action="store_true", help=f"leave the environments in {versions.PLACE.name}")
-    asked = parser.parse_args()
-    wheels = list(asked.wheel.resolve().glob("ms_profiler-*.whl"))
-    if len(wheels) != 1:
-        parser.error(f"{len(wheels)} wheels of ours in {asked.wheel}: run make wheel")
+    asked, wheel = versions.arguments("PyTorch", str(__doc__), BEGIN, END)
     found = versions.available(sys.executable, "torch")
     chosen = [version for version in found if version in asked.versions] if asked.versions else minors(found)
     seen = []
     for version in sorted(chosen, key=versions.order, reverse=True):
-        seen.append(examine(sys.executable, version, wheels[0], asked.keep))
+        seen.append(examine(sys.executable, version, wheel, asked.keep))
         print(table(seen[-1:]).splitlines()[-1], flush=True)
     if not seen:
         print("pip finds no such PyTorch for this Python", file=sys.stderr)

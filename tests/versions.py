@@ -271,12 +271,19 @@ def write(document: Path, content: str, begin: str = BEGIN, end: str = END) -> N
     temporary.replace(document)
 
 
-def main() -> int:
-    """Run what is asked for; return 1 when something was not as it has to be, 2 when nothing could be run."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("versions", nargs="*", metavar="VERSION", help="only these versions of MindSpore")
+def arguments(product: str, document: str, begin: str = BEGIN, end: str = END) -> tuple[argparse.Namespace, Path]:
+    """Return what is asked for on the command line, and our wheel; exit with 2 where that cannot be done.
+
+    Args:
+        product: whose versions are tried.
+        document: what the program is, on its first line.
+        begin: the mark before the table in a document.
+        end: the mark behind it.
+    """
+    parser = argparse.ArgumentParser(description=document.splitlines()[0])
+    parser.add_argument("versions", nargs="*", metavar="VERSION", help=f"only these versions of {product}")
     parser.add_argument("--wheel", type=Path, default=ROOT / "wheelhouse", help="directory that holds our wheel")
-    parser.add_argument("--write", type=Path, metavar="FILE", help=f"write the table between {BEGIN} and {END}")
+    parser.add_argument("--write", type=Path, metavar="FILE", help=f"write the table between {begin} and {end}")
     parser.add_argument("--keep", action="store_true", help=f"leave the environments in {PLACE.name}")
     asked = parser.parse_args()
     if asked.write and asked.versions:
@@ -284,11 +291,17 @@ def main() -> int:
     wheels = list(asked.wheel.resolve().glob("ms_profiler-*.whl"))
     if len(wheels) != 1:
         parser.error(f"{len(wheels)} wheels of ours in {asked.wheel}: run make wheel")
+    return asked, wheels[0]
+
+
+def main() -> int:
+    """Run what is asked for; return 1 when something was not as it has to be, 2 when nothing could be run."""
+    asked, wheel = arguments("MindSpore", str(__doc__))
     seen = []
     for name, python in interpreters().items():
         for version in available(python):
             if not asked.versions or version in asked.versions:
-                seen.append(examine(name, python, version, wheels[0], asked.keep))
+                seen.append(examine(name, python, version, wheel, asked.keep))
                 print(table(seen[-1:]).splitlines()[-1], flush=True)
     if not seen:
         print("pip finds no such MindSpore for any CPython here", file=sys.stderr)

@@ -295,3 +295,12 @@ PyObject *msp_table_give(msp_new_column *columns, int count, int64_t rows) {
   Py_DECREF(second);
   return pair;
 }
+
+PyObject *msp_table_finish(msp_new_column *columns, int count, int64_t rows, bool done) {
+  if (done) return msp_table_give(columns, count, rows);
+  for (int i = 0; i < count; ++i) {
+    free(columns[i].values);
+    free(columns[i].valid);
+  }
+  return PyErr_NoMemory();
+}

@@ -53,4 +53,7 @@ bool msp_column_valid(msp_new_column *column, int64_t rows, uint64_t missing);
  * goes along. NULL: an exception is set, and the memory has been freed. */
 PyObject *msp_table_give(msp_new_column *columns, int count, int64_t rows);
 
+/* As `msp_table_give` where the columns are `done`; otherwise there was no memory, and theirs is freed. */
+PyObject *msp_table_finish(msp_new_column *columns, int count, int64_t rows, bool done);
+
 #endif

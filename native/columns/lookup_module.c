@@ -1,17 +1,7 @@
 #include "lookup_module.h"
 
-#include <stdlib.h>
-
 #include "arrow.h"
 #include "lookup.h"
-
-/* Give rows, of which those that are nowhere are null; or free them where that was not `done`. */
-static PyObject *give_rows(msp_new_column *column, int64_t rows, bool done) {
-  if (done) return msp_table_give(column, 1, rows);
-  free(column->values);
-  free(column->valid);
-  return PyErr_NoMemory();
-}
 
 PyObject *msp_py_locate(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   (void)self;
@@ -35,7 +25,7 @@ PyObject *msp_py_locate(PyObject *self, PyObject *const *args, Py_ssize_t count)
       }
       done = msp_column_valid(&column, times.count, MSP_NOWHERE);
       Py_END_ALLOW_THREADS;
-      result = give_rows(&column, times.count, done);
+      result = msp_table_finish(&column, 1, times.count, done);
     }
     msp_columns_release(between, 2);
   }
@@ -59,7 +49,7 @@ PyObject *msp_py_find(PyObject *self, PyObject *const *args, Py_ssize_t count) {
                       column.values) &&
              msp_column_valid(&column, rows, MSP_NOWHERE);
       Py_END_ALLOW_THREADS;
-      result = give_rows(&column, rows, done);
+      result = msp_table_finish(&column, 1, rows, done);
     }
     msp_columns_release(known, 2);
   }

@@ -32,12 +32,7 @@ static PyObject *py_nest(PyObject *self, PyObject *const *args, Py_ssize_t count
                     columns[1].values, columns[2].values) &&
            msp_column_valid(&columns[2], rows, UINT32_MAX);
     Py_END_ALLOW_THREADS;
-    if (done) {
-      result = msp_table_give(columns, 3, rows);
-    } else {
-      for (int i = 0; i < 3; ++i) free(columns[i].values);
-      PyErr_NoMemory();
-    }
+    result = msp_table_finish(columns, 3, rows, done);
   }
   msp_columns_release(from, 3);
   return result;

@@ -179,12 +179,7 @@ PyObject *msp_py_order(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     Py_BEGIN_ALLOW_THREADS;
     done = msp_order(from[0].count, &(msp_spans){from[0].values, from[1].values, from[2].values}, column.values);
     Py_END_ALLOW_THREADS;
-    if (done) {
-      result = msp_table_give(&column, 1, from[0].count);
-    } else {
-      free(column.values);
-      PyErr_NoMemory();
-    }
+    result = msp_table_finish(&column, 1, from[0].count, done);
   }
   msp_columns_release(from, 3);
   return result;
@@ -205,15 +200,7 @@ PyObject *msp_py_calls(PyObject *self, PyObject *const *args, Py_ssize_t count) 
            msp_column_valid(&columns[0], rows, MSP_NO_NAME) &&
            msp_column_valid(&columns[2], rows, (uint64_t)(int64_t)MSP_NO_WAIT);
     Py_END_ALLOW_THREADS;
-    if (done) {
-      result = msp_table_give(columns, 3, rows);
-    } else {
-      for (int i = 0; i < 3; ++i) {
-        free(columns[i].values);
-        free(columns[i].valid);
-      }
-      PyErr_NoMemory();
-    }
+    result = msp_table_finish(columns, 3, rows, done);
   }
   msp_columns_release(from, 5);
   return result;

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "thread.h"
+
 static struct {
   pthread_mutex_t lock; /* held for a few instructions at a time */
   pthread_cond_t wake;  /* waits on CLOCK_MONOTONIC */
@@ -42,11 +44,7 @@ void msp_buffers_open(bool refusable) {
   pthread_mutex_lock(&pool.lock);
   if (!pool.has_wake) {
     pool.has_wake = true;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&pool.wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    msp_condition_init(&pool.wake);
   }
   pool.refusable = refusable;
   pthread_mutex_unlock(&pool.lock);
@@ -118,7 +116,7 @@ void msp_buffers_return(msp_buffer *buffer) {
 }
 
 void msp_buffers_wait(uint64_t until_ns) {
-  const struct timespec when = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+  const struct timespec when = msp_deadline(until_ns);
   pthread_mutex_lock(&pool.lock);
   int waited = 0;
   while (!pool.woken && pool.complete == NULL && waited == 0) {

@@ -1,12 +1,11 @@
 #include "drain.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <time.h>
 
 #include "clock.h"
+#include "thread.h"
 
 #define FLUSH_NS 1000000000u
 #define PATIENCE_NS 10000000000u /* what the end of a job may be late by */
@@ -77,36 +76,20 @@ static void *work(void *unused) {
 static void init_answer(void) {
   if (drain.has_answer) return;
   drain.has_answer = true;
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&drain.answer, &attributes);
-  pthread_condattr_destroy(&attributes);
+  msp_condition_init(&drain.answer);
 }
 
 bool msp_drain_start(const msp_backend *backend) {
   init_answer();
   drain.backend = backend;
   drain.stop = false;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, STACK_BYTES);
-  int error = pthread_create(&drain.thread, &attributes, work, NULL);
-  if (error == EINVAL) error = pthread_create(&drain.thread, NULL, work, NULL); /* the job's static TLS takes more */
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  drain.runs = error == 0;
-  if (drain.runs) pthread_setname_np(drain.thread, "ms-profiler-dev");
+  drain.runs = msp_thread_start(&drain.thread, work, STACK_BYTES, "ms-profiler-dev");
   return drain.runs;
 }
 
 bool msp_drain_flush(bool everything) {
   if (!drain.runs) return true;
-  uint64_t until = monotonic() + PATIENCE_NS;
-  const struct timespec when = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+  const struct timespec when = msp_deadline(monotonic() + PATIENCE_NS);
   pthread_mutex_lock(&drain.lock);
   uint64_t mine = ++drain.asked;
   drain.everything |= everything;

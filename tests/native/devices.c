@@ -11,18 +11,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "devices/tracing.h"
 #include "recorder.h"
 
 enum { THREADS = 3, LAUNCHES = 300 };
-
-#define CHECK(condition)                                                  \
-  do {                                                                    \
-    if (!(condition)) {                                                   \
-      fprintf(stderr, "%s:%d: not %s\n", __FILE__, __LINE__, #condition); \
-      abort();                                                            \
-    }                                                                     \
-  } while (0)
 
 static uint32_t (*launch)(const char *name, uint32_t stream, uint64_t start_ns, uint64_t duration_ns, int driver);
 static void (*synchronize)(uint32_t stream);

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "control.h"
 #include "gate.h"
 #include "recorder.h"
@@ -37,14 +38,6 @@
 #endif
 
 enum { THREADS = 4, TEXT_MOST = 9000 };
-
-#define CHECK(condition)                                                  \
-  do {                                                                    \
-    if (!(condition)) {                                                   \
-      fprintf(stderr, "%s:%d: not %s\n", __FILE__, __LINE__, #condition); \
-      abort();                                                            \
-    }                                                                     \
-  } while (0)
 
 static int stop;
 

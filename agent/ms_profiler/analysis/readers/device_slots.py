@@ -59,7 +59,7 @@ def records(slots: pl.DataFrame, process: int) -> pl.DataFrame:
     """Return the records in the slots of a process, as `RECORDS`; of those that are not whole, nothing.
 
     Args:
-        slots: `columns.base.SLOTS`, of the kinds DEVICE and DEVICE_PLACE alone, in their order.
+        slots: `columns.slots.SLOTS`, of the kinds DEVICE and DEVICE_PLACE alone, in their order.
         process: pid.
     """
     following = slots.select(pl.all().shift(-1).name.prefix("next_"))

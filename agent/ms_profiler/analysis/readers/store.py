@@ -185,8 +185,8 @@ class _Process:
         first_ns, last_ns = self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last)
         self._fill_row(info, first_ns, last_ns, records)
         spans = _stack(by_kind["spans"])
-        self._names(spans["id"])
         self.spans = self._own(decoded(spans, self._wanted(_ALWAYS, fine=False)))
+        self._count_lost(self.spans["name"])
         if not self.coarse:
             self.spans = pl.concat([self.spans, *self.again(_ALWAYS, fine=True)])
         self._fill_moments(_stack(by_kind["moments"]))
@@ -247,8 +247,11 @@ class _Process:
     def _names(self, own: pl.Series) -> pl.Series:
         """Return the row of `names` for each id, and count those that are missing."""
         rows = names_of(own, self._ids, _LOST_NAME_ROW)
-        self.counts.missing_strings += int((rows == _LOST_NAME_ROW).sum())
+        self._count_lost(rows)
         return rows
+
+    def _count_lost(self, rows: pl.Series) -> None:
+        self.counts.missing_strings += int((rows == _LOST_NAME_ROW).sum())
 
     def _fill_row(self, info: run_info.RunInfo, first_ns: int, last_ns: int, records: int) -> None:
         store = self.store

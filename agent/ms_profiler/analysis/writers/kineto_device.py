@@ -87,50 +87,37 @@ class Events:
         size: list[Part] = []
         if kind != _Kind.KERNEL:
             size = [',"bytes":', Integer(rows["bytes"].cast(pl.Int64))]
+        place: list[Part] = [',"device":', Integer(rows["device"]), ',"context":', Integer(rows["context"])]
+        place += [',"stream":', Integer(rows.select(_STREAM).to_series())]
+        return self._lasting(rows, kind, self._at_device(rows, "start_ns"), place, size)
+
+    def _called(self, rows: pl.DataFrame) -> Lines:
+        known = rows.with_columns(pl.col("correlation").fill_null(0))
+        return self._lasting(known, "cuda_runtime", self._at_host(known, "start_ns"), [], [])
+
+    def _lasting(self, rows: pl.DataFrame, kind: str, at: list[Part], place: list[Part], size: list[Part]) -> Lines:
+        """Return `X` events; `place` and `size` are arguments before and after `correlation`."""
         return lines(
             rows.height,
             f'{{"ph":"X","cat":"{kind}","name":',
             distinct(rows["name"], json_lines.quoted),
-            *self._at_device(rows, "start_ns"),
+            *at,
             ',"dur":',
             Microseconds(rows["end_ns"] - rows["start_ns"]),
             ',"args":{"External id":',
             Integer(rows["id"]),
-            ',"device":',
-            Integer(rows["device"]),
-            ',"context":',
-            Integer(rows["context"]),
-            ',"stream":',
-            Integer(rows.select(_STREAM).to_series()),
+            *place,
             ',"correlation":',
             Integer(rows["correlation"]),
             *size,
             "}}",
         )
 
-    def _called(self, rows: pl.DataFrame) -> Lines:
-        return lines(
-            rows.height,
-            '{"ph":"X","cat":"cuda_runtime","name":',
-            distinct(rows["name"], json_lines.quoted),
-            *self._at_host(rows, "start_ns"),
-            ',"dur":',
-            Microseconds(rows["end_ns"] - rows["start_ns"]),
-            ',"args":{"External id":',
-            Integer(rows["id"]),
-            ',"correlation":',
-            Integer(rows["correlation"].fill_null(0)),
-            "}}",
-        )
-
     def _flows(self, rows: pl.DataFrame) -> Iterator[Lines]:
         """Yield both ends of the flows: at the call, and at the kernel."""
-        called = rows.join(
-            self.calls.select(pl.col("start_ns").alias("launch_ns"), pl.col("thread").alias("tid")).unique("launch_ns"),
-            on="launch_ns",
-            how="inner",
-            maintain_order="left",
-        ).with_columns(thread="tid")
+        # a row names its thread by our number, a call by that of the operating system
+        calls = self.calls.select(pl.col("start_ns").alias("launch_ns"), "thread").unique("launch_ns")
+        called = rows.drop("thread").join(calls, on="launch_ns", how="inner", maintain_order="left")
         ends = [("s", self._at_host(called, "launch_ns")), ("f", self._at_device(called, "start_ns"))]
         for end, place in ends:
             yield lines(

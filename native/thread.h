@@ -1,0 +1,23 @@
+/* Threads of ours in the job, and what they wait with. */
+#ifndef MSP_THREAD_H
+#define MSP_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+/* Start a thread that blocks all signals. `stack` is in bytes; where the job's static TLS takes more it gets a usual
+ * one. False: there is none to be had. */
+bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, const char *name);
+
+/* Make a condition that is waited for by CLOCK_MONOTONIC. */
+void msp_condition_init(pthread_cond_t *condition);
+
+/* Return nanoseconds of CLOCK_MONOTONIC as such a wait takes them. */
+static inline struct timespec msp_deadline(uint64_t monotonic_ns) {
+  return (struct timespec){(time_t)(monotonic_ns / 1000000000u), (long)(monotonic_ns % 1000000000u)};
+}
+
+#endif
