@@ -205,7 +205,7 @@ def test_the_recorder_is_emptied_before_it_holds_too_much(job):
     run = job(PROGRAMS / "kernels_held.py", str(ROOT / "examples" / "train_convnet.py"), "little")
     assert run.code == 0, run.err
     assert int(run.out.rpartition("held")[2]) < 14 << 20
-    # what a window frees stays with the process, and the next one fills that first: two or more, one of 32 MB would hold
+    # what a window frees stays with the process, and the next one fills that first
     assert run.summary["kernels"]["windows"] >= 2
     assert run.summary["kernels"]["count"] == 960
     assert run.summary["kernels"]["lost_windows"] == 0

@@ -2,7 +2,7 @@ import gzip
 import json
 
 import pytest
-from ms_profiler.analysis.readers import trace_events
+from ms_profiler.analysis.readers import trace_events, trace_text
 from ms_profiler.store.reader import ReadCounts
 
 EVENTS = [
@@ -17,11 +17,16 @@ EVENTS = [
 ]
 
 
+@pytest.fixture(autouse=True, params=[5, 1 << 20])
+def piece(request, monkeypatch):
+    monkeypatch.setattr(trace_text, "_PIECE", request.param)
+
+
 def read(tmp_path, content, name="trace.json"):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     counts = ReadCounts()
-    return trace_events.read(str(path), counts), counts
+    return trace_events.read(str(path), ("x",), counts), counts
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -34,6 +39,7 @@ def test_lists_and_objects_packed_or_not(tmp_path, whole, packed):
         ("a", 1736408883704643212, 1736408883704645712),
         ("b", 1736408883704644000, 1736408883704645000),
     ]
+    assert events.counters.rows() == [("1", "counter", 1000, 3.0)]
     assert events.flows.rows() == [(True, "f", "3", 5000), (False, "f", "3", 6500)]
     assert (events.processes, events.labels, events.threads) == ({"1": "Python"}, {"1": "CPU"}, {("1", "7"): "main"})
     assert events.arguments(events.spans, "x").to_list() == ["1.5", None]

@@ -37,6 +37,11 @@ _BY_DRIVER: Final = "HostToDevice"
 #: how far the table and the trace may differ about the start of a task: one cuts off what the other rounds
 _ROUNDING_NS: Final = 1
 _NOTHING: Final = ("", "N/A")
+#: what is asked for: the level of a call, stream and core of a task, and what a part of an exchange moved
+_ARGUMENTS: Final = (
+    *("level", "Physic Stream Id", "Task Type"),
+    *("transport type", "link type", "src rank", "dst rank", "size(Byte)"),
+)
 
 
 def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording:
@@ -56,11 +61,11 @@ def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording
     there = [name for name in names if paths[name] not in ours and os.path.isfile(os.path.join(directory, paths[name]))]
     if not there:
         raise StoreError(f"{directory} holds neither {layout.TRACE_VIEW} nor {layout.KERNEL_DETAILS}.")
-    events = trace_events.Events.none()
+    events = trace_events.Events.none(_ARGUMENTS)
     rows = pl.DataFrame(schema=_ROWS)
     try:
         if layout.TRACE_VIEW in there:
-            events = trace_events.read(os.path.join(directory, paths[layout.TRACE_VIEW]), counts)
+            events = trace_events.read(os.path.join(directory, paths[layout.TRACE_VIEW]), _ARGUMENTS, counts)
         if layout.KERNEL_DETAILS in there:
             rows = _table(os.path.join(directory, paths[layout.KERNEL_DETAILS]), counts)
     except OSError as error:

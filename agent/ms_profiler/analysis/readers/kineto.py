@@ -21,6 +21,9 @@ from ms_profiler.store.run_info import RunInfo
 
 _KERNELS: Final = ("kernel",)
 _LAUNCHES: Final = ("cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime", "privateuse1_runtime")
+_GROUP: Final = "Process Group Name"
+#: of spans, what is asked for
+_ARGUMENTS: Final = ("stream", "correlation", _GROUP)
 #: what repeats others, or is no work
 _PASSED: Final = ("python_function", "gpu_user_annotation", "Trace", "overhead", "ac2g", "fwdbwd")
 _COPIES: Final = ("gpu_memcpy", "gpu_memset")
@@ -40,7 +43,7 @@ def read(path: str) -> tables.Recording:
     """
     counts = ReadCounts()
     try:
-        events = trace_events.read(path, counts)
+        events = trace_events.read(path, _ARGUMENTS, counts)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}.") from error
     on_device = _tasks(events)
@@ -112,7 +115,7 @@ def _tasks(events: trace_events.Events) -> pl.DataFrame:
         launches, on="correlation", how="left", maintain_order="left"
     )
     exchange = pl.col("name").str.contains(_EXCHANGES)
-    group = events.arguments(spans, "Process Group Name").fill_null("")
+    group = events.arguments(spans, _GROUP).fill_null("")
     return tasks.select(
         stream.cast(pl.UInt32, strict=False).fill_null(0).alias("stream"),
         "name",

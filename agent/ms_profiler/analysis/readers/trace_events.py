@@ -4,25 +4,26 @@ A list of events, or an object that holds one under `traceEvents`; `ts` and `dur
 possibly packed by gzip. Of a file that breaks off or is damaged in between, every event that stands whole is used.
 """
 
-import json
-import os
-import re
-import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import polars as pl
 
 from ms_profiler.analysis.readers.decimals import nanoseconds
+from ms_profiler.analysis.readers.trace_text import TraceText
 from ms_profiler.store.reader import ReadCounts
 
-#: damaged places after which reading goes on
-_MOST_DAMAGE: Final = 1000
-#: how a file that gzip has packed begins, and how much of one is unpacked at once
-_PACKED: Final = b"\x1f\x8b"
-_PIECE: Final = 1 << 16
-_NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
-_TEXTS: Final = pl.Schema(dict.fromkeys(("name", "category", "pid", "tid", "ts", "dur", "end"), pl.String))
+#: events that become columns at once
+_MANY: Final = 1 << 16
+#: numbers of texts, times as text
+_SPANS: Final = pl.Schema(
+    {
+        **dict.fromkeys(("name", "category", "pid", "tid"), pl.UInt32),
+        **dict.fromkeys(("ts", "dur", "end"), pl.String),
+        "row": pl.UInt32,
+    }
+)
 _COUNTERS: Final = pl.Schema(dict.fromkeys(("pid", "name", "ts", "value"), pl.String))
 _FLOWS: Final = pl.Schema({"begin": pl.Boolean, "category": pl.String, "id": pl.String, "ts": pl.String})
 
@@ -32,10 +33,10 @@ class Events:
     """The events of one trace.
 
     Attributes:
-        spans: `name`, `category`, `pid`, `tid` (texts), `start_ns`, `end_ns`, `args` (row of `args`), by start.
+        spans: `name`, `category`, `pid`, `tid` (texts), `start_ns`, `end_ns`, `row`, by start.
         flows: `begin`, `category`, `id`, `time_ns`.
         counters: `pid`, `name`, `time_ns` and the first `value` of each.
-        args: of each span; its numbers with a fraction are texts.
+        found: the arguments asked for, as texts, by `row`; only of the spans that have any.
         processes: name by pid.
         labels: of processes by pid.
         threads: name by pid and tid.
@@ -45,16 +46,20 @@ class Events:
     spans: pl.DataFrame
     flows: pl.DataFrame
     counters: pl.DataFrame
-    args: list[dict[str, Any]]
+    found: pl.DataFrame
     processes: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     threads: dict[tuple[str, str], str] = field(default_factory=dict)
     head: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def none(cls) -> "Events":
-        """Return the events of no trace."""
-        return _events(_Taken(), {}, ReadCounts())
+    def none(cls, arguments: tuple[str, ...]) -> "Events":
+        """Return the events of no trace.
+
+        Args:
+            arguments: as of `read`.
+        """
+        return _Taken(arguments).events({}, ReadCounts())
 
     def of_process(self, *names: str) -> pl.DataFrame:
         """Return the spans of the processes that have one of these names."""
@@ -71,70 +76,109 @@ class Events:
 
     def arguments(self, spans: pl.DataFrame, name: str) -> pl.Series:
         """Return an argument of each span as text, null where it has none."""
-        values = (self.args[row].get(name) for row in spans["args"])
-        return pl.Series(name, [None if value is None else str(value) for value in values], dtype=pl.String)
+        return spans.select("row").join(self.found, on="row", how="left", maintain_order="left")[name]
 
 
-def read(path: str, counts: ReadCounts) -> Events:
+def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> Events:
     """Read a trace.
 
     Args:
         path: of the file.
+        arguments: of spans that will be asked for; nothing else of what spans say of themselves is kept.
         counts: is told what cannot be read.
 
     Raises:
         OSError: the file cannot be opened.
     """
-    content, head = _content(path, counts)
-    taken = _Taken()
-    for event in content:
+    text = TraceText(path, counts)
+    taken = _Taken(arguments)
+    for event in text.events():
         taken.take(event)
-    return _events(taken, head, counts)
+    return taken.events(text.head, counts)
 
 
-def _events(taken: "_Taken", head: dict[str, Any], counts: ReadCounts) -> Events:
-    counts.damaged_events += taken.damaged
-    shift_ns = _base_ns(head)
-    spans = pl.DataFrame(taken.spans, schema=_TEXTS, orient="row").with_row_index("args")
-    start = nanoseconds(pl.col("ts")) + shift_ns
-    end = pl.coalesce(start + nanoseconds(pl.col("dur")), nanoseconds(pl.col("end")) + shift_ns)
-    timed = spans.with_columns(start_ns=start, end_ns=end)
-    usable = timed.filter(pl.col("end_ns") >= pl.col("start_ns"))
-    counts.damaged_events += timed.height - usable.height
-    counters = pl.DataFrame(taken.counters, schema=_COUNTERS, orient="row")
-    flows = pl.DataFrame(taken.flows, schema=_FLOWS, orient="row")
-    return Events(
-        spans=usable.drop("ts", "dur", "end").sort("start_ns", "end_ns", descending=[False, True], maintain_order=True),
-        flows=flows.select("begin", "category", "id", time_ns=nanoseconds(pl.col("ts")) + shift_ns).drop_nulls(),
-        counters=counters.select(
-            "pid", "name", nanoseconds(pl.col("ts")).alias("time_ns"), pl.col("value").cast(pl.Float64, strict=False)
-        ).drop_nulls(),
-        args=taken.args,
-        processes=taken.processes,
-        labels=taken.labels,
-        threads=taken.threads,
-        head=head,
-    )
+class _Rows:
+    """Rows that become columns as they come, so that few of them are held as objects.
+
+    Args:
+        schema: of the rows.
+        convert: what is kept of each table of them.
+    """
+
+    def __init__(self, schema: pl.Schema, convert: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+        self._schema = schema
+        self._convert = convert
+        self._rows: list[tuple[Any, ...]] = []
+        self._done = [self._converted()]
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        """Add a row."""
+        self._rows.append(row)
+        if len(self._rows) == _MANY:
+            self._done.append(self._converted())
+            self._rows.clear()
+
+    def table(self) -> pl.DataFrame:
+        """Return all of them."""
+        return pl.concat([*self._done, self._converted()])
+
+    def _converted(self) -> pl.DataFrame:
+        return self._convert(pl.DataFrame(self._rows, schema=self._schema, orient="row"))
 
 
-@dataclass
 class _Taken:
-    """Takes events one by one."""
+    """Takes events one by one.
 
-    spans: list[tuple[Any, ...]] = field(default_factory=list)
-    flows: list[tuple[Any, ...]] = field(default_factory=list)
-    counters: list[tuple[Any, ...]] = field(default_factory=list)
-    args: list[dict[str, Any]] = field(default_factory=list)
-    processes: dict[str, str] = field(default_factory=dict)
-    labels: dict[str, str] = field(default_factory=dict)
-    threads: dict[tuple[str, str], str] = field(default_factory=dict)
-    damaged: int = 0
-    _open: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+    Args:
+        arguments: of spans that are kept.
+    """
+
+    def __init__(self, arguments: tuple[str, ...]) -> None:
+        self._arguments = arguments
+        self._wanted = frozenset(arguments)
+        self._spans = _Rows(_SPANS, _timed)
+        self._found = _Rows(pl.Schema({"row": pl.UInt32, **dict.fromkeys(arguments, pl.String)}), lambda table: table)
+        self._flows = _Rows(_FLOWS, lambda table: table.select("begin", "category", "id", time_ns=_ns("ts")))
+        self._counters = _Rows(_COUNTERS, _counted)
+        self._texts: dict[str, int] = {}
+        self._processes: dict[str, str] = {}
+        self._labels: dict[str, str] = {}
+        self._threads: dict[tuple[str, str], str] = {}
+        self._open: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        self._count = 0
+        self._damaged = 0
+
+    def events(self, head: dict[str, Any], counts: ReadCounts) -> Events:
+        """Return what was taken.
+
+        Args:
+            head: what stands beside the events.
+            counts: is told what could not be used.
+        """
+        shift_ns = _base_ns(head)
+        spans = self._spans.table()
+        usable = spans.filter(pl.col("end_ns") >= pl.col("start_ns"))
+        counts.damaged_events += self._damaged + spans.height - usable.height
+        texts = pl.Series(list(self._texts), dtype=pl.String)
+        shifted = usable.with_columns(pl.col("start_ns", "end_ns") + shift_ns)
+        ordered = shifted.sort("start_ns", "end_ns", descending=[False, True], maintain_order=True)
+        named = {name: texts.gather(ordered[name]) for name in ("name", "category", "pid", "tid")}
+        shift = pl.col("time_ns") + shift_ns
+        return Events(
+            spans=ordered.with_columns(**named),
+            flows=self._flows.table().with_columns(shift).drop_nulls(),
+            counters=self._counters.table().with_columns(shift).drop_nulls(),
+            found=self._found.table(),
+            processes=self._processes,
+            labels=self._labels,
+            threads=self._threads,
+            head=head,
+        )
 
     def take(self, event: Any) -> None:
         """Take one event; those without a meaning for the tables (marks) are passed over."""
         if not isinstance(event, dict) or not isinstance(event.get("ph"), str):
-            self.damaged += 1
+            self._damaged += 1
             return
         kind = event["ph"]
         thread = str(event.get("pid", "")), str(event.get("tid", ""))
@@ -145,29 +189,35 @@ class _Taken:
         elif kind == "E":
             self._close(event, thread)
         elif kind in ("s", "f", "t"):
-            self.flows.append(
-                (kind == "s", str(event.get("cat", "")), str(event.get("id", "")), _text(event.get("ts")))
-            )
+            row = kind == "s", str(event.get("cat", "")), str(event.get("id", "")), _text(event.get("ts"))
+            self._flows.add(row)
         elif kind == "C":
-            self._count(event, thread[0])
+            self._value(event, thread[0])
         elif kind == "M":
             self._describe(event, thread)
 
     def _span(self, event: dict[str, Any], thread: tuple[str, str], length: Any = None, end: Any = None) -> None:
         args = event.get("args")
-        self.args.append(args if isinstance(args, dict) else {})
-        times = (_text(time) for time in (event.get("ts"), length, end))
-        self.spans.append((str(event.get("name", "")), str(event.get("cat", "")), *thread, *times))
+        if isinstance(args, dict) and not self._wanted.isdisjoint(args):
+            values = (args.get(name) for name in self._arguments)
+            self._found.add((self._count, *(None if value is None else str(value) for value in values)))
+        numbers = map(self._number, (str(event.get("name", "")), str(event.get("cat", "")), *thread))
+        times = map(_text, (event.get("ts"), length, end))
+        self._spans.add((*numbers, *times, self._count))
+        self._count += 1
 
-    def _count(self, event: dict[str, Any], process: str) -> None:
+    def _number(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
+
+    def _value(self, event: dict[str, Any], process: str) -> None:
         args = event.get("args")
         value = next(iter(args.values()), None) if isinstance(args, dict) else None
-        self.counters.append((process, str(event.get("name", "")), _text(event.get("ts")), _text(value)))
+        self._counters.add((process, str(event.get("name", "")), _text(event.get("ts")), _text(value)))
 
     def _close(self, event: dict[str, Any], thread: tuple[str, str]) -> None:
         begun = self._open.get(thread)
         if not begun:
-            self.damaged += 1
+            self._damaged += 1
             return
         self._span(begun.pop(), thread, end=event.get("ts"))
 
@@ -176,69 +226,24 @@ class _Taken:
         if not isinstance(args, dict):
             return
         if event.get("name") == "process_name":
-            self.processes[thread[0]] = str(args.get("name", ""))
+            self._processes[thread[0]] = str(args.get("name", ""))
         elif event.get("name") == "process_labels":
-            self.labels[thread[0]] = str(args.get("labels", ""))
+            self._labels[thread[0]] = str(args.get("labels", ""))
         elif event.get("name") == "thread_name":
-            self.threads[thread] = str(args.get("name", ""))
+            self._threads[thread] = str(args.get("name", ""))
 
 
-def _content(path: str, counts: ReadCounts) -> tuple[list[Any], dict[str, Any]]:
-    """Return the events, and what else the file says."""
-    text = _unpacked(path, counts).decode("utf-8", "replace")
-    try:
-        # fractions stay text: a double would round times
-        whole = json.loads(text, parse_float=str)
-    except (ValueError, RecursionError):
-        return _salvaged(text, os.path.basename(path), counts), {}
-    if isinstance(whole, list):
-        return whole, {}
-    if isinstance(whole, dict) and isinstance(whole.get("traceEvents"), list):
-        return whole.pop("traceEvents"), whole
-    counts.damaged_files.append((os.path.basename(path), "holds no list of events"))
-    return [], {}
+def _ns(column: str) -> pl.Expr:
+    return nanoseconds(pl.col(column))
 
 
-def _unpacked(path: str, counts: ReadCounts) -> bytes:
-    """Return the content of a file, as far as it can be unpacked where it is packed."""
-    with open(path, "rb") as stream:
-        content = stream.read()
-    if not content.startswith(_PACKED):
-        return content
-    parts = []
-    while content.startswith(_PACKED):
-        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        try:
-            for start in range(0, len(content), _PIECE):
-                parts.append(unpacking.decompress(content[start : start + _PIECE]))
-                if unpacking.eof:
-                    break
-        except zlib.error as error:
-            counts.damaged_files.append((os.path.basename(path), f"packed data are damaged ({error})"))
-            break
-        if not unpacking.eof:
-            counts.damaged_files.append((os.path.basename(path), "packed data end early"))
-            break
-        content = unpacking.unused_data + content[start + _PIECE :]
-    return b"".join(parts)
+def _timed(rows: pl.DataFrame) -> pl.DataFrame:
+    end = pl.coalesce(_ns("ts") + _ns("dur"), _ns("end"))
+    return rows.with_columns(start_ns=_ns("ts"), end_ns=end).drop("ts", "dur", "end")
 
 
-def _salvaged(text: str, name: str, counts: ReadCounts) -> list[Any]:
-    """Return the events of a damaged text that stand whole in it."""
-    decoder = json.JSONDecoder(parse_float=str)
-    found: list[Any] = []
-    place, damage = text.find("["), 0
-    while place >= 0 and damage < _MOST_DAMAGE and (following := _NEXT.search(text, place)):
-        try:
-            event, place = decoder.raw_decode(text, following.end())
-        except (ValueError, RecursionError):
-            damage, place = damage + 1, following.end()
-            continue
-        # inside of a damaged event there are whole objects, which are none
-        if isinstance(event, dict) and "ph" in event:
-            found.append(event)
-    counts.damaged_files.append((name, f"no whole JSON; {len(found)} events could be read"))
-    return found
+def _counted(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select("pid", "name", _ns("ts").alias("time_ns"), pl.col("value").cast(pl.Float64, strict=False))
 
 
 def _base_ns(head: dict[str, Any]) -> int:

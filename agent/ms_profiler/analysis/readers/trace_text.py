@@ -1,0 +1,218 @@
+"""The text of a trace in the Chrome format, read piece by piece: its events one by one, and what stands beside them.
+
+A list of events, or an object that holds one under `traceEvents`, packed by gzip or not. A file may be larger than
+memory: no more of it is held than one event and what was read with it.
+"""
+
+import codecs
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ms_profiler.store.reader import ReadCounts
+
+#: where the events are in a file that holds an object
+EVENTS: Final = "traceEvents"
+#: bytes read, or unpacked, at once
+_PIECE: Final = 1 << 20
+#: characters of one event: what is longer is no event
+_LONGEST: Final = 1 << 26
+#: damaged places after which reading goes on
+_MOST_DAMAGE: Final = 1000
+#: how a file that gzip has packed begins
+_PACKED: Final = b"\x1f\x8b"
+_BLANK: Final = re.compile(r"[ \t\r\n]*")
+_NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
+#: how much before the end of a text the fault of one may be seen that only goes on behind it
+_CUT: Final = 64
+
+
+class _DamageError(Exception):
+    """The text is no JSON from here on."""
+
+
+class TraceText:
+    """Read the events of a trace.
+
+    Args:
+        path: of the file.
+        counts: is told what cannot be read.
+
+    Attributes:
+        head: what stands beside the events in a file that holds an object, complete when all events are read.
+    """
+
+    def __init__(self, path: str, counts: ReadCounts) -> None:
+        self.head: dict[str, Any] = {}
+        self._name = os.path.basename(path)
+        self._counts = counts
+        self._pieces = _pieces(path, counts)
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        # fractions stay text: a double would round times
+        self._json = json.JSONDecoder(parse_float=str)
+        self._text = ""
+        self._place = 0
+        self._ended = False
+        self._listed = False
+
+    def events(self) -> Iterator[Any]:
+        """Yield every event; of a damaged text those that stand whole in it.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        found = 0
+        try:
+            for event in self._whole():
+                found += isinstance(event, dict) and "ph" in event
+                yield event
+        except _DamageError as damage:
+            if damage.args:
+                self._counts.damaged_files.append((self._name, str(damage)))
+                return
+            for event in self._salvaged():
+                found += 1
+                yield event
+            self._counts.damaged_files.append((self._name, f"no whole JSON; {found} events could be read"))
+
+    def _whole(self) -> Iterator[Any]:
+        """Yield the events for as long as the text is JSON."""
+        opened = self._sign("[{")
+        if opened == "[":
+            yield from self._list()
+        elif self._peek() == "}":
+            self._sign("}")
+        else:
+            yield from self._object()
+        if self._peek():
+            raise _DamageError
+        if not self._listed:
+            raise _DamageError("holds no list of events")
+
+    def _object(self) -> Iterator[Any]:
+        while True:
+            key = self._value()
+            self._sign(":")
+            if key == EVENTS and self._peek() == "[":
+                self._sign("[")
+                yield from self._list()
+            elif key == EVENTS:
+                raise _DamageError("holds no list of events")
+            else:
+                self.head[key] = self._value()
+            if self._sign(",}") == "}":
+                return
+
+    def _list(self) -> Iterator[Any]:
+        self._listed = True
+        if self._peek() == "]":
+            self._sign("]")
+            return
+        while True:
+            yield self._value()
+            if self._sign(",]") == "]":
+                return
+
+    def _salvaged(self) -> Iterator[Any]:
+        """Yield the events of a damaged text that stand whole in the rest of it."""
+        damage = 0
+        while damage < _MOST_DAMAGE:
+            following = _NEXT.search(self._text, self._place)
+            if following is None:
+                # what separates two events may go on behind the end of what was read
+                self._place = max(self._place, len(self._text) - _CUT)
+                if not self._more():
+                    return
+                continue
+            self._place = following.end()
+            try:
+                event = self._value()
+            except _DamageError:
+                damage += 1
+                continue
+            # inside of a damaged event there are whole objects, which are none
+            if isinstance(event, dict) and "ph" in event:
+                yield event
+
+    def _peek(self) -> str:
+        """Return the next character that is not blank, without going on; empty at the end."""
+        while True:
+            blank = _BLANK.match(self._text, self._place)
+            self._place = blank.end() if blank else self._place
+            if self._place < len(self._text):
+                return self._text[self._place]
+            if not self._more():
+                return ""
+
+    def _sign(self, possible: str) -> str:
+        sign = self._peek()
+        if not sign or sign not in possible:
+            raise _DamageError
+        self._place += 1
+        return sign
+
+    def _value(self) -> Any:
+        """Return the value that stands next; where it is damaged the place stays before it."""
+        self._peek()
+        while True:
+            try:
+                value, end = self._json.raw_decode(self._text, self._place)
+            except RecursionError as error:
+                raise _DamageError from error
+            except ValueError as error:
+                assert isinstance(error, json.JSONDecodeError)
+                cut = error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _CUT
+                if not cut or len(self._text) - self._place > _LONGEST or not self._more():
+                    raise _DamageError from error
+                continue
+            # a number may go on behind the end of what was read
+            if end < len(self._text) or not self._more():
+                self._place = end
+                return value
+
+    def _more(self) -> bool:
+        """Read on, and forget what was used."""
+        if self._ended:
+            return False
+        parts = [self._text[self._place :]]
+        # twice as much at least: what goes on over many pieces would else be decoded as often
+        wanted = len(parts[0]) + 1
+        while wanted > 0 and not self._ended:
+            piece = next(self._pieces, None)
+            self._ended = piece is None
+            parts.append(self._decode(piece or b"", final=self._ended))
+            wanted -= len(parts[-1])
+        self._text = "".join(parts)
+        self._place = 0
+        return True
+
+
+def _pieces(path: str, counts: ReadCounts) -> Iterator[bytes]:
+    """Yield the content of a file, as far as it can be unpacked where it is packed."""
+    with open(path, "rb") as stream:
+        content = stream.read(len(_PACKED)) + stream.read(_PIECE)
+        if not content.startswith(_PACKED):
+            while content:
+                yield content
+                content = stream.read(_PIECE)
+            return
+        name = os.path.basename(path)
+        while content.startswith(_PACKED):
+            unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            try:
+                while content and not unpacking.eof:
+                    yield unpacking.decompress(content, _PIECE)
+                    content = unpacking.unconsumed_tail or (b"" if unpacking.eof else stream.read(_PIECE))
+            except zlib.error as error:
+                counts.damaged_files.append((name, f"packed data are damaged ({error})"))
+                return
+            yield unpacking.flush()
+            if not unpacking.eof:
+                counts.damaged_files.append((name, "packed data end early"))
+                return
+            # gzip's files may be put one behind the other
+            content = unpacking.unused_data
+            content += stream.read(len(_PACKED)) if len(content) < len(_PACKED) else b""

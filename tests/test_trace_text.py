@@ -1,0 +1,94 @@
+import gzip
+import json
+import subprocess
+import sys
+
+import pytest
+from ms_profiler.analysis.readers import trace_text
+from ms_profiler.analysis.readers.trace_text import TraceText
+from ms_profiler.store.reader import ReadCounts
+
+EVENTS = [
+    {"ph": "X", "name": 'a "}], [{ b', "ts": 1, "args": {"text": "\\ \u20ac \U0001f600", "list": [{"ph": 1}, {}]}},
+    {"ph": "X", "name": "é" * 300, "ts": "2.500", "dur": "x" * 5000},
+    3,
+    None,
+    [],
+    {},
+    {"ph": "X", "ts": -12.5e3},
+]
+READ = json.loads(json.dumps(EVENTS), parse_float=str)
+HEAD = {"number": 12345, "device": [{"name": "x"}], "text": "traceEvents", "none": None}
+
+
+def read(path, content):
+    path.write_bytes(content)
+    counts = ReadCounts()
+    text = TraceText(str(path), counts)
+    return list(text.events()), text.head, counts
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 64, 1 << 20])
+@pytest.mark.parametrize("plain", [False, True])
+def test_where_the_pieces_end_changes_nothing(tmp_path, monkeypatch, piece, plain):
+    monkeypatch.setattr(trace_text, "_PIECE", piece)
+    for content, head in (
+        (json.dumps(EVENTS, ensure_ascii=plain), {}),
+        (json.dumps(EVENTS, ensure_ascii=plain, indent=40 if plain else 1), {}),
+        (json.dumps({**HEAD, "traceEvents": EVENTS, "last": 7}, ensure_ascii=plain) + "\n", {**HEAD, "last": 7}),
+        (json.dumps({"traceEvents": []}), {}),
+    ):
+        expected = READ if "ph" in content else []
+        raw = content.encode()
+        for packed in (raw, gzip.compress(raw), gzip.compress(raw[:9]) + gzip.compress(raw[9:])):
+            events, told, counts = read(tmp_path / "trace.json", packed)
+            assert (events, told, counts.damaged_files) == (expected, head, [])
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1 << 20])
+def test_what_stands_beside_the_events_of_a_file_that_breaks_off_is_known(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(trace_text, "_PIECE", piece)
+    content = json.dumps({**HEAD, "traceEvents": EVENTS})
+    events, head, counts = read(tmp_path / "trace.json", content[: content.index("-12500")].encode())
+    assert (events, head) == (READ[:-1], HEAD)
+    assert counts.damaged_files == [("trace.json", "no whole JSON; 2 events could be read")]
+
+
+def test_text_behind_the_end_is_said(tmp_path):
+    events, _, counts = read(tmp_path / "trace.json", json.dumps(EVENTS).encode() + b" x")
+    assert events == READ
+    assert counts.damaged_files == [("trace.json", "no whole JSON; 3 events could be read")]
+
+
+def test_a_value_that_never_ends_costs_itself_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(trace_text, "_LONGEST", 1 << 12)
+    monkeypatch.setattr(trace_text, "_PIECE", 1 << 10)
+    good = json.dumps(EVENTS[0])
+    content = f'[{good}, {{"ph": "X", "name": "{"x" * (1 << 16)}, {good}]'
+    events, _, counts = read(tmp_path / "trace.json", content.encode())
+    assert events == READ[:1] * 2 and counts.damaged_files
+
+
+MEMORY = """
+import resource, sys
+from ms_profiler.analysis.readers.trace_text import TraceText
+from ms_profiler.store.reader import ReadCounts
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+count = sum(1 for _ in TraceText(sys.argv[1], ReadCounts()).events())
+print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_is_not_held_in_memory(tmp_path, packed):
+    path = tmp_path / "trace.json"
+    event = json.dumps({"ph": "X", "name": "a", "ts": 1, "dur": 1, "args": {"Call stack": "file.py(1): f;" * 300}})
+    with (gzip.open if packed else open)(path, "wt") as stream:
+        stream.write("[" + ",".join([event] * 1000))
+        for _ in range(19):
+            stream.write("," + ",".join([event] * 1000))
+        stream.write("]")
+    run = subprocess.run([sys.executable, "-c", MEMORY, path], capture_output=True, text=True, check=True)
+    count, kilobytes = map(int, run.stdout.split())
+    assert count == 20_000
+    assert kilobytes < 24 << 10  # of 82 MB
