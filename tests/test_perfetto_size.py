@@ -97,3 +97,39 @@ def test_five_million_events_are_the_same_in_both_forms(tmp_path):
     assert 0 < first < steps and depths == expected
     # each piece alone, by the standard library too
     assert isinstance(json.loads(pieces[-1].read_bytes()), list)
+
+
+@pytest.mark.slow
+def test_every_piece_of_fifty_million_events_stands_alone(tmp_path):
+    """MindStudio Insight takes 100 files of a timeline, and 20 GiB."""
+    count = 50_000_000
+    folder = tmp_path / "host_1_20260101000000000_ascend_ms"
+    subprocess.run([sys.executable, PROGRAMS / "millions.py", folder, str(count)], check=True, env=environment())
+    subprocess.run([sys.executable, "-m", "ms_profiler", "analyse", folder], check=True, env=environment())
+    output = folder_of(folder)
+    pieces = sorted([output / "trace_view.json", *output.glob("msprof_slice_*.json")])
+    assert 40 < len(pieces) <= 100
+    assert sum(piece.stat().st_size for piece in pieces) < 20 << 30
+    assert 3 * (output / "trace.pftrace").stat().st_size < sum(piece.stat().st_size for piece in pieces)
+    steps, found = count // 243, Counter()
+    for piece in pieces:
+        events = orjson.loads(piece.read_bytes())
+        processes, threads, shown = set(), set(), set()
+        ends = {"s": set(), "f": set()}
+        for event in events:
+            kind = event["ph"]
+            if kind == "M":
+                processes |= {event["pid"]} if event["name"] == "process_name" else set()
+                threads |= {(event["pid"], event["tid"])} if event["name"] == "thread_name" else set()
+            elif kind == "X":
+                shown.add((event["pid"], event["tid"]))
+                found["slices"] += event.get("args", {}).get("category") not in (None, "step")
+            elif kind in ends:
+                ends[kind].add(event["id"])
+                found["flow ends"] += 1
+            else:
+                found[kind] += 1
+        assert shown <= threads and {pid for pid, _ in shown} <= processes
+        assert ends["s"] == ends["f"]
+        piece.unlink()
+    assert dict(found) == {"slices": 243 * steps, "C": steps, "flow ends": 2 * 60 * steps}
