@@ -232,7 +232,7 @@ def test_nesting_by_hand(columns):
         (4, 1, 0),
         (0, 2, 1),
         (2, 3, 2),
-        (3, 3, 2),
+        (3, 3, 3),
         (7, 1, 0),
         (5, 2, 5),
         (6, 0, None),
@@ -247,6 +247,9 @@ def test_both_nest_alike():
         native, plain = (columns.nest(*drawing) for columns in BOTH)
         assert_frame_equal(native, plain)
         ordered = [column.gather(native["row"]) for column in drawing]
+        everything = pl.Series([True] * count)
+        inside = BOTH[0].inside(native["parent"], *ordered[1:], everything)
+        assert ((inside >= 0) & (inside <= ordered[2] - ordered[1])).all()
         taken = pl.Series([generator.random() < 0.7 for _ in range(count)])
         assert_series_equal(*(columns.inside(native["parent"], *ordered[1:], taken) for columns in BOTH))
 

@@ -1,8 +1,7 @@
 import pytest
-from ms_profiler.analysis import kernels, query, thinning
-from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.analysis import kernels, query
 from ms_profiler.errors import StoreError, UsageError
-from store_builder import MS, compiled, training, write_training
+from store_builder import MS, compiled, write_training
 
 
 def named(rank):
@@ -83,12 +82,3 @@ def test_what_a_long_run_leaves_out_is_told(tmp_path, monkeypatch):
         "sums over all are in kernel_sums."
     ]
     assert query.ask([path], "select sum(count) as n from kernel_sums").table.rows() == [(60,)]
-
-
-def test_spans_of_a_long_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers_store, "MOST_SLOTS", 100)
-    monkeypatch.setattr(thinning.kept_steps, "__defaults__", (6,))
-    path = str(training(tmp_path, steps=20).write())
-    answer = query.ask([path], "select count(*) as n from spans")
-    assert answer.table.item() < 141 == query.ask([path], "select sum(count) as n from span_sums").table.item()
-    assert answer.notes[0].startswith(f"spans holds {answer.table.item()} of 141 in {path}")

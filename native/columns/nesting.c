@@ -52,21 +52,22 @@ bool msp_order(int64_t count, const msp_spans *of, uint32_t *order) {
   return true;
 }
 
-/* The spans of a lane that have not ended, the one that ends last first. */
+/* The spans of a lane that have not ended, the one that ends last first; and those among which the last that has not
+ * ended is: by start, from which ended ones are taken when they come to stand last. */
 typedef struct {
   int64_t *ends;
-  uint32_t *last; /* by depth: the place that had it last */
-  int64_t count, room;
+  uint32_t *begun;
+  int64_t count, begun_count, room;
 } open_spans;
 
-static bool push(open_spans *open, int64_t end) {
-  if (open->count == open->room) {
+static bool push(open_spans *open, uint32_t span, int64_t end) {
+  if (open->begun_count == open->room) {
     int64_t room = open->room * 2 + 64;
     int64_t *ends = realloc(open->ends, (size_t)room * sizeof *ends);
     if (ends != NULL) open->ends = ends;
-    uint32_t *last = realloc(open->last, (size_t)(room + 1) * sizeof *last);
-    if (last != NULL) open->last = last;
-    if (ends == NULL || last == NULL) return false;
+    uint32_t *begun = realloc(open->begun, (size_t)room * sizeof *begun);
+    if (begun != NULL) open->begun = begun;
+    if (ends == NULL || begun == NULL) return false;
     open->room = room;
   }
   int64_t place = open->count++; /* spans that cross are the exception: few have to make way */
@@ -75,7 +76,13 @@ static bool push(open_spans *open, int64_t end) {
     --place;
   }
   open->ends[place] = end;
+  open->begun[open->begun_count++] = span;
   return true;
+}
+
+static inline bool ended(const msp_spans *of, uint32_t row, int64_t time) {
+  int64_t start = of->start_ns[row], end = of->end_ns[row];
+  return (end > start ? end : start + 1) <= time;
 }
 
 bool msp_nest(int64_t count, const msp_spans *of, uint32_t *order, uint16_t *depth, uint32_t *parent) {
@@ -87,18 +94,15 @@ bool msp_nest(int64_t count, const msp_spans *of, uint32_t *order, uint16_t *dep
   for (int64_t i = 0; i < count && done; ++i) {
     uint32_t row = order[i];
     int64_t start = start_ns[row], end = end_ns[row];
-    if (i > 0 && lane[row] != lane[order[i - 1]]) open.count = 0;
+    if (i > 0 && lane[row] != lane[order[i - 1]]) open.count = open.begun_count = 0;
     while (open.count > 0 && open.ends[open.count - 1] <= start) --open.count;
-    int64_t deep = open.count;
-    done = push(&open, end > start ? end : start + 1);
-    if (!done) break;
-    if (deep > MSP_DEEPEST) deep = MSP_DEEPEST;
-    depth[i] = (uint16_t)deep;
-    parent[i] = deep == 0 ? UINT32_MAX : open.last[deep - 1];
-    open.last[deep] = (uint32_t)i;
+    while (open.begun_count > 0 && ended(of, order[open.begun[open.begun_count - 1]], start)) --open.begun_count;
+    depth[i] = (uint16_t)(open.count < MSP_DEEPEST ? open.count : MSP_DEEPEST);
+    parent[i] = open.begun_count == 0 ? UINT32_MAX : open.begun[open.begun_count - 1];
+    done = push(&open, (uint32_t)i, end > start ? end : start + 1);
   }
   free(open.ends);
-  free(open.last);
+  free(open.begun);
   return done;
 }
 

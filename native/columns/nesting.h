@@ -22,7 +22,7 @@ bool msp_order(int64_t count, const msp_spans *of, uint32_t *order);
  * order    is that of `msp_order`
  * depth    of each place in that order: spans of the lane before it that end after its start; one without duration
  *          counts as a nanosecond long. At most MSP_DEEPEST.
- * parent   of each place: the last place before it with one less depth; UINT32_MAX at depth 0.
+ * parent   of each place: the last place before it that ends after its start; UINT32_MAX where there is none.
  *
  * Returns false when there is no memory. */
 bool msp_nest(int64_t count, const msp_spans *of, uint32_t *order, uint16_t *depth, uint32_t *parent);

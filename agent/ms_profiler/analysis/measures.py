@@ -116,7 +116,7 @@ class Measures:
         spans = self.recording.spans
         inside = pl.repeat(True, spans.height, eager=True)
         if self.chosen is not None:
-            inside = spans.select(_touches(self.steps)).to_series()
+            inside = spans.select(steps.touches(self.steps)).to_series()
         return pl.select(pl.when(inside).then(inside.cast(pl.UInt32).cum_sum() - 1)).to_series()
 
     @cached_property
@@ -188,7 +188,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         used = steps.restrict(used, chosen)
         if used.table.is_empty():
             raise UsageError(f"{recording.directory} has none of the steps {chosen[0]} to {chosen[-1]}.")
-        spans = spans.filter(_touches(used))
+        spans = spans.filter(steps.touches(used))
     pieces = phases.pieces(spans, used)
     times = phases.by_step(pieces)
     compiled = phases.compiling(times)
@@ -248,12 +248,6 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         run_ns=last - first,
         target=recording.directory,
     )
-
-
-def _touches(used: steps.Steps) -> pl.Expr:
-    """Tell which spans touch the time from the first to the last chosen step."""
-    start, end = _least(used.table["start_ns"]), _most(used.table["end_ns"])
-    return (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
 
 
 def _least(times: pl.Series) -> int:

@@ -54,25 +54,28 @@ def ask(directories: Sequence[str], query: str) -> Answer:
     """
     words = set(_WORD.findall(query.lower()))
     named = [table for table in catalogue.TABLES if table.name in words]
-    frames: dict[str, list[pl.DataFrame]] = {table.name: [] for table in named}
-    notes = []
+    frames: dict[str, list[pl.LazyFrame]] = {table.name: [] for table in named}
+    notes, large = [], False
     for path in engine.find(directories) if named else ():
         measures = engine.measured(path)
         for table in named:
-            found = table.of(measures)
-            frames[table.name].append(_of_run(found, measures))
-            notes += _notes(table, found, measures)
+            lazy = table.lazily(measures)
+            found = pl.DataFrame(schema=table.schema) if lazy is not None else table.of(measures)
+            frames[table.name].append(_of_run(found.lazy() if lazy is None else lazy, measures))
+            notes += _notes(table, found, measures) if lazy is None else []
+            large = large or lazy is not None
     made = {name: pl.concat(parts) for name, parts in frames.items()}
     # the others are known by name, so that SHOW TABLES lists them
-    others = {table.name: pl.DataFrame(schema=table.schema) for table in catalogue.TABLES}
-    context = pl.SQLContext(others | made, eager=True)
+    others = {table.name: pl.LazyFrame(schema=table.schema) for table in catalogue.TABLES}
+    context = pl.SQLContext(others | made, eager=False)
     try:
-        return Answer(context.execute(query), notes)
+        # in parts only where there are: rows that are held keep an order of their own in more queries
+        return Answer(context.execute(query).collect(engine="streaming" if large else "auto"), notes)
     except pl.exceptions.PolarsError as error:
         raise _explained(str(error), named) from None
 
 
-def _of_run(table: pl.DataFrame, measures: Measures) -> pl.DataFrame:
+def _of_run(table: pl.LazyFrame, measures: Measures) -> pl.LazyFrame:
     values = os.path.basename(os.path.abspath(measures.recording.directory)), measures.recording.info.rank
     columns = zip(values, RUN, strict=True)
     return table.select(*(pl.lit(value, column.kind).alias(column.name) for value, column in columns), pl.all())
@@ -95,14 +98,8 @@ def _kernels(measures: Measures) -> tuple[int, int]:
     return measures.stream.count, measures.stream.table.height
 
 
-def _spans(measures: Measures) -> tuple[int, int]:
-    """Return how many spans there were and how many are kept, of those that are not all kept."""
-    whole = int(measures.sums["count"].sum())
-    return (whole, measures.spans.height) if measures.recording.sums is not None else (0, 0)
-
-
 #: tables that do not hold everything of a long run: how many there were, and how many they hold
-_WHOLE: Final[dict[str, Callable[[Measures], tuple[int, int]]]] = {"kernels": _kernels, "spans": _spans}
+_WHOLE: Final[dict[str, Callable[[Measures], tuple[int, int]]]] = {"kernels": _kernels}
 
 
 def _explained(message: str, named: Sequence[Table]) -> UsageError:

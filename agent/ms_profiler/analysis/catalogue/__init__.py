@@ -37,7 +37,7 @@ TABLES: Final = (
         "spans",
         "Something that began and ended on a thread of the host; spans of a thread stand in each other.",
         (
-            Column("id", pl.UInt32, "number of the row"),
+            Column("id", pl.UInt32, "its number: of the row, where the run is held"),
             Column("name", pl.String, "what it was"),
             _SPAN_CATEGORY,
             _PROCESS,
@@ -52,6 +52,7 @@ TABLES: Final = (
             Column("unfinished", pl.Boolean, "it was running when its process ended; `stop` is the last sign of life"),
         ),
         frames.spans,
+        frames.span_parts,
     ),
     Table(
         "kernels",
@@ -75,7 +76,7 @@ TABLES: Final = (
                 "what it could be tied to: module, order (of the backward pass), primitive, phase, nothing",
             ),
             Column("shapes", pl.String, "of its inputs, null where not known"),
-            Column("span", pl.UInt32, "`id` of the span that launched it, null where not known"),
+            Column("span", pl.UInt32, "`id` of the span that launched it, null where not known and in a long run"),
         ),
         frames.kernels,
     ),
@@ -184,7 +185,7 @@ TABLES: Final = (
     ),
     Table(
         "span_sums",
-        "All spans of one name and category, those included that `spans` leaves out of a long run.",
+        "All spans of one name and category.",
         (
             Column("name", pl.String, "what they were"),
             _SPAN_CATEGORY,

@@ -1,10 +1,11 @@
 """What a table that can be asked for is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from ms_profiler.analysis.measures import Measures
 
@@ -27,12 +28,14 @@ class Table:
         meaning: what a row is.
         columns: in their order.
         build: makes it, with these columns among others.
+        parts: makes it part by part, of a run that is too large to hold; None where it is held even then.
     """
 
     name: str
     meaning: str
     columns: tuple[Column, ...]
     build: Callable[[Measures], pl.DataFrame]
+    parts: Callable[[Measures], Iterator[pl.DataFrame]] | None = None
 
     @property
     def schema(self) -> pl.Schema:
@@ -45,5 +48,33 @@ class Table:
         Args:
             measures: of the run.
         """
-        schema = self.schema
-        return self.build(measures).select(schema.names()).cast(schema)
+        return self._cast(self.build(measures))
+
+    def lazily(self, measures: Measures) -> pl.LazyFrame | None:
+        """Return the table of a run that is too large to hold, made part by part when it is collected.
+
+        Args:
+            measures: of the run.
+
+        Returns:
+            None where it is held.
+        """
+        make = self.parts
+        if make is None or measures.recording.again is None:
+            return None
+
+        def source(
+            columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _: int | None
+        ) -> Iterator[pl.DataFrame]:
+            for table in map(self._cast, make(measures)):
+                part = table if most is None else table.head(most)
+                most = None if most is None else most - part.height
+                found = part if predicate is None else part.filter(predicate)
+                yield found if columns is None else found.select(columns)
+                if most == 0:
+                    return
+
+        return register_io_source(source, schema=self.schema)
+
+    def _cast(self, table: pl.DataFrame) -> pl.DataFrame:
+        return table.select(self.schema.names()).cast(self.schema)

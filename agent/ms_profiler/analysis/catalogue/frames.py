@@ -1,10 +1,12 @@
 """The content of the tables that can be asked for: columns of the analysis under the names of the catalogue."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
 
 from ms_profiler.analysis import tables
+from ms_profiler.analysis.catalogue import parts
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.binding import Bound
@@ -13,16 +15,24 @@ from ms_profiler.store.format import Flag, StepSource, category_name
 
 
 def spans(measures: Measures) -> pl.DataFrame:
-    """Return the spans."""
-    spans, recording = measures.spans, measures.recording
-    return spans.with_row_index("id").with_columns(
-        *_texts(name=(recording.names, spans["name"])),
+    """Return the spans of a run that is held."""
+    numbered = measures.spans.with_row_index("id")
+    return _spans(measures, numbered.with_columns(measures.drawn.gather(numbered["parent"]).alias("parent")))
+
+
+def span_parts(measures: Measures) -> Iterator[pl.DataFrame]:
+    """Yield all spans of a run that is too large to hold, by the section in which they end."""
+    return (_spans(measures, part) for part in parts.spans(measures))
+
+
+def _spans(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
+    return spans.with_columns(
+        *_texts(name=(measures.recording.names, spans["name"])),
         _category(spans),
         _thread(measures, spans),
         *_times(),
         pl.col("self_ns").alias("self"),
         _step_at(measures, spans["start_ns"]),
-        measures.drawn.gather(spans["parent"]).alias("parent"),
         raised=pl.col("flags") & Flag.RAISED != 0,
         abandoned=pl.col("flags") & Flag.ABANDONED != 0,
     )
@@ -49,7 +59,7 @@ def kernels(measures: Measures) -> pl.DataFrame:
         pl.col("duration_ns").alias("dur"),
         pl.col("wait_ns").alias("wait"),
         measures.steps.table["number"].gather(kernels["step"]).alias("step"),
-        measures.drawn.gather(kernels["launch"]).alias("span"),
+        _span_of(measures, kernels["launch"]),
     )
 
 
@@ -156,6 +166,12 @@ def kernel_sums(measures: Measures) -> pl.DataFrame:
     )
     keys = ["total", "name", "module", "part"]
     return summed.sort(*keys, "bound", descending=[True, False, False, False, False])
+
+
+def _span_of(measures: Measures, rows: pl.Series) -> pl.Series:
+    """Return the `id` of spans by their row; null where they are numbered by what is not held."""
+    known = rows if measures.recording.again is None else rows.clear(len(rows))
+    return measures.drawn.gather(known).alias("span")
 
 
 def _texts(**columns: tuple[pl.Series, pl.Series]) -> list[pl.Series]:

@@ -182,8 +182,9 @@ class Columns(Protocol):
         """Return spans by lane and start, the longest first, with the depth and the parent of each.
 
         In that order, with i the place of a span, depth(i) = i - (spans of its lane that ended at or before start(i)),
-        and the parent of i is the last place before i with depth(i) - 1. A span without duration counts as one
-        nanosecond long, so that it stands in something.
+        and the parent of i is the last place before i that ends after start(i): so no time is covered twice by what
+        stands in one span, even where spans cross. A span without duration counts as one nanosecond long, so that it
+        stands in something.
 
         Args:
             lane: UInt64; spans of a lane may stand in each other.

@@ -205,12 +205,11 @@ def _nest_lane(starts: pl.Series, ends: pl.Series) -> tuple[pl.Series, pl.Series
     reach = pl.select(pl.max_horizontal(ends, starts + 1)).to_series().sort()
     depth = rows.cast(pl.Int64) - reach.search_sorted(starts, side="right").cast(pl.Int64)
     depth = depth.clip(upper_bound=_DEEPEST).cast(pl.UInt16).alias("depth")
-    outer = rows.filter(depth == 0)
-    parent = pl.repeat(None, len(rows), dtype=pl.UInt32, eager=True)
-    level = 0
-    while len(outer):
-        level += 1
-        inner = rows.filter(depth == level)
-        parent = parent.scatter(inner, outer.gather(outer.search_sorted(inner) - 1))
-        outer = inner
-    return depth, parent.alias("parent")
+    parent: list[int | None] = []
+    around: list[tuple[int, int]] = []
+    for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        while around and around[-1][1] <= start:
+            around.pop()
+        parent.append(around[-1][0] if around else None)
+        around.append((place, max(end, start + 1)))
+    return depth, pl.Series("parent", parent, pl.UInt32)

@@ -62,6 +62,12 @@ def restrict(steps: Steps, numbers: list[int]) -> Steps:
     return Steps(steps.process, steps.thread, steps.source, steps.table.filter(pl.col("number").is_in(numbers)))
 
 
+def touches(steps: Steps) -> pl.Expr:
+    """Tell which spans touch the time from the first to the last of some steps."""
+    start, end = (pl.lit(time) for time in (steps.table["start_ns"].min(), steps.table["end_ns"].max()))
+    return (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
+
+
 def statistics(table: pl.DataFrame) -> dict[str, Any]:
     """Return count, median, 95th percentile, mean, fastest, slowest and first step, in milliseconds.
 

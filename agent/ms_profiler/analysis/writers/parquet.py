@@ -27,11 +27,17 @@ class ParquetTable:
 
     def applies(self, measures: Measures) -> bool:
         """Tell whether it was asked for and has rows."""
-        return FORM in measures.forms and not self.table.of(measures).is_empty()
+        if FORM not in measures.forms:
+            return False
+        return self.table.lazily(measures) is not None or not self.table.of(measures).is_empty()
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:
         """Write the table."""
-        self.table.of(measures).write_parquet(stream)
+        lazy = self.table.lazily(measures)
+        if lazy is None:
+            self.table.of(measures).write_parquet(stream)
+        else:
+            lazy.sink_parquet(stream)
 
 
 WRITERS: Final = tuple(ParquetTable(table) for table in catalogue.TABLES)
