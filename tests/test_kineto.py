@@ -70,7 +70,8 @@ def test_steps_of_a_gpu(tmp_path, name):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, result.name])
 
 
-def test_operators_compute_where_nothing_ran_on_a_device(tmp_path):
+@pytest.mark.parametrize("kind", ["cpu_op", "user_annotation"])
+def test_operators_compute_where_nothing_ran_on_a_device(tmp_path, kind):
     path = tmp_path / "a.json"
     events = [
         span("ProfilerStep#0", "user_annotation", 0, 100),
@@ -78,7 +79,7 @@ def test_operators_compute_where_nothing_ran_on_a_device(tmp_path):
         span("aten::addmm", "cpu_op", 15, 35),
         span("aten::relu", "cpu_op", 40, 50),
         span("autograd::backward", "cpu_op", 45, 70, tid=12),
-        span("gloo:all_reduce", "cpu_op", 60, 80, tid=13),
+        span("gloo:all_reduce", kind, 60, 80, tid=13),
     ]
     path.write_text(json.dumps(events))
     engine.analyse([path])
@@ -90,6 +91,40 @@ def test_operators_compute_where_nothing_ran_on_a_device(tmp_path):
     assert names == ["aten::linear", "aten::relu", "autograd::backward", "gloo:all_reduce"]
 
 
+SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+
+
+@pytest.mark.parametrize(
+    ("call", "told", "kind", "bubble"),
+    [
+        ("nccl:all_to_all", None, "all_to_all", 0),
+        ("c10d::alltoall_base_", None, "alltoall_base", 0),
+        ("nccl:recv 1<-0", None, "recv", 20),
+        ("c10d::recv_", None, "recv", 20),
+        ("nccl:send 0->1", None, "send", 0),
+        ("nccl:coalesced", None, "coalesced", 20),
+        ("aten::copy_", "recv", "recv", 20),
+        ("nccl:recv 1<-0", "all_to_allv", "all_to_allv", 0),
+        ("aten::copy_", None, SENDRECV, 0),
+    ],
+)
+def test_what_nccl_exchanges_is_told_by_the_call_of_the_host(tmp_path, call, told, kind, bubble):
+    events = [span("ProfilerStep#4", "user_annotation", 0, 100), span(call, "user_annotation", 20, 32)]
+    # of another thread, and one that has ended
+    events += [span("nccl:recv 1<-0", "user_annotation", 25, 35, tid=12), span("nccl:recv", "user_annotation", 22, 24)]
+    rows = [("gemm", 5, 10, 30, 7, {}), (SENDRECV, 30, 50, 70, 13, {"Collective name": told} if told else {})]
+    for number, (name, launch, start, end, stream, args) in enumerate(rows):
+        events.append(span("cudaLaunchKernel", "cuda_runtime", launch, launch + 1, correlation=number))
+        events.append(span(name, "kernel", start, end, tid=stream, stream=stream, correlation=number, **args))
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(events))
+    engine.analyse([path])
+    (row,) = table(tmp_path / "a_analysis", "step_trace_time.csv")
+    assert (float(row["Communication"]), float(row["Bubble"])) == (20, bubble)
+    types = {row["Name"]: row["Type"] for row in table(tmp_path / "a_analysis", "kernel_details.csv")}
+    assert types == {"gemm": "gemm", SENDRECV: kind}
+
+
 def test_a_trace_of_nothing(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("[]")
@@ -97,3 +132,12 @@ def test_a_trace_of_nothing(tmp_path):
         kineto.read(str(path))
     with pytest.raises(StoreError, match="No such file"):
         kineto.read(str(tmp_path / "b.json"))
+
+
+def test_a_long_name_is_cut_in_the_verdict_alone(tmp_path):
+    name = "void kernel<" + "at::native::Functor, " * 40 + ">"
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([span("ProfilerStep#4", "user_annotation", 0, 100), span(name, "kernel", 0, 90, tid=7)]))
+    (done,) = engine.analyse([path])
+    assert done.verdict.endswith(f"100 % of the kernel time is {name[:77]}....")
+    assert table(tmp_path / "a_analysis", "kernel_details.csv")[0]["Name"] == name

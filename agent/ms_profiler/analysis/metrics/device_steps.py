@@ -14,12 +14,14 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.tables import Form
 from ms_profiler.store.format import StepSource
 
-#: what waits for another stage of a pipeline, by who recorded it
+#: collectives that are told by their call, for NCCL's kernel has the same name when it exchanges all to all
+_RECEIVE: Final = r"(?i)^(i?recv|receive|coalesced)"
+#: what waits for another stage of a pipeline, by who recorded it: names, or types where those tell
 _BUBBLES: Final = {
     Form.MINDSPORE: r"^(hcom_\w+SendRecv__\d+|hcom_send__\d+|hcom_receive__\d+|Receive-op|Send-op)",
     Form.TORCH_NPU: r"^hcom_receive",
-    Form.KINETO: r"(?i)nccl.*recv",
-    Form.CUPTI: r"(?i)nccl.*recv",
+    Form.KINETO: _RECEIVE,
+    Form.CUPTI: _RECEIVE,
 }
 _FOREVER: Final = 2**62
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
@@ -114,12 +116,13 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
         total(overlap.LANE_FREE).alias("free"),
         (pl.col("end_ns").max() - pl.col("start_ns").min()).alias("extent"),
     )
+    told = "type" if form in (Form.KINETO, Form.CUPTI) else "name"
     exchanges = tasks.filter("exchange")
     exchanged = (
         exchanges.with_columns(row=intervals.locate(exchanges["start_ns"], bounds), _length=_LENGTH)
         .group_by("row")
         .agg(
-            pl.col("_length").filter(pl.col("name").str.contains(_BUBBLES[form])).sum().alias("bubble"),
+            pl.col("_length").filter(pl.col(told).str.contains(_BUBBLES[form])).sum().alias("bubble"),
             (pl.col("end_ns").sort_by("start_ns").last() - pl.col("start_ns").min()).alias("exchanging"),
         )
     )

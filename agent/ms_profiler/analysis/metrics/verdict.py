@@ -13,6 +13,8 @@ COMPILE_SHARE = 0.5
 WAIT_SHARE = 0.2
 #: a primitive that takes this part of the kernel time is named
 KERNEL_SHARE = 0.2
+#: characters of a name in a sentence: those of C++ templates go on for thousands
+NAME_MOST = 80
 #: time outside every phase that hides what a step is spent on
 OUTSIDE_SHARE = 0.5
 
@@ -108,7 +110,7 @@ def of_device(times: pl.DataFrame, kernels: pl.DataFrame) -> Finding:
     share = sums[kind] / total
     leading = ""
     if kind == "computing" and not kernels.is_empty():
-        leading = f"; {_percent(kernels['ratio'][0])} of the kernel time is {kernels['name'][0]}"
+        leading = _most(kernels)
     return Finding(_STATES[kind][0], share, f"{_percent(share)} of the device's time {_STATES[kind][1]}{leading}.")
 
 
@@ -116,7 +118,13 @@ def _leading(phase: str, kernels: pl.DataFrame | None) -> str:
     """Return which kernels take most time where the finding is that the model is computed."""
     if phase not in COMPUTING or kernels is None or kernels.is_empty() or kernels["ratio"][0] < KERNEL_SHARE:
         return ""
-    return f"; {_percent(kernels['ratio'][0])} of the kernel time is {kernels['name'][0]}"
+    return _most(kernels)
+
+
+def _most(kernels: pl.DataFrame) -> str:
+    name = kernels["name"][0]
+    shown = name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 3]}..."
+    return f"; {_percent(kernels['ratio'][0])} of the kernel time is {shown}"
 
 
 def _percent(share: float) -> str:
