@@ -11,6 +11,8 @@ from ms_profiler.errors import MsProfilerError
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import MS, ThreadBuilder, compiled, folder_of, training
+from test_sections import operators
+from test_thinning import small  # noqa: F401 - a fixture
 
 OURS = "ascend_mindspore_profiler_0.db"
 #: what does not depend on where a run was read from
@@ -203,3 +205,16 @@ def test_operators_that_compute_as_they_are_called_are_the_tasks(tmp_path):
     assert joined == [("aten::addmm", "aten::addmm", 1)]
     with open(folder_of(path) / layout.KERNEL_DETAILS, newline="") as stream:
         assert [row["Name"] for row in csv.DictReader(stream)] == ["aten::addmm"]
+
+
+def test_what_a_database_lacks_of_a_long_run_is_told(tmp_path, small, capsys):  # noqa: F811
+    path = operators(tmp_path).write()
+    assert main(["analyse", str(path), "--export", "db"]) == 0
+    ((held,),) = query(path / layout.OUTPUT / OURS, "SELECT count(*) FROM PYTORCH_API")
+    told = capsys.readouterr().err
+    detailed = json.loads((path / "summary.json").read_text())["coverage"]["detailed_steps"]
+    assert 0 < len(detailed) < 40
+    assert f"{OURS} holds what ran in {len(detailed)} of 40 steps" in told
+    assert held < 40 * 80
+    assert main(["analyse", str(path)]) == 0
+    assert capsys.readouterr().err == ""

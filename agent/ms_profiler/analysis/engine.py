@@ -24,6 +24,7 @@ class Result:
         directory: the result directory: that which holds what was derived.
         verdict: the biggest finding, one sentence.
         warning: what could not be read; empty when everything could.
+        note: what of a long run is not in a form of the result that was asked for; empty when all is.
         error: why nothing was analysed, where another directory of the same call was; empty otherwise.
         slots: slots read.
     """
@@ -31,6 +32,7 @@ class Result:
     directory: str
     verdict: str = ""
     warning: str = ""
+    note: str = ""
     error: str = ""
     slots: int = 0
 
@@ -125,7 +127,7 @@ def measured(path: str, chosen: list[int] | None = None, progress: Progress | No
 
 def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
     from ms_profiler.analysis.ledger import Ledger
-    from ms_profiler.analysis.writers import ARTEFACTS, DERIVED, DERIVED_SECTIONS, SECTIONS, core, parquet
+    from ms_profiler.analysis.writers import ARTEFACTS, DERIVED, DERIVED_SECTIONS, SECTIONS, core, database, parquet
 
     target = inputs.result(path, asked.output)
     if os.path.isdir(os.path.join(target, layout.TABLES)):
@@ -144,7 +146,8 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
         for artefact in DERIVED:
             ledger.write(artefact, measures)
     counts = measures.recording.counts
-    return Result(target, measures.finding.sentence, counts.describe(), slots=counts.slots)
+    note = database.left_out(measures)
+    return Result(target, measures.finding.sentence, counts.describe(), note, slots=counts.slots)
 
 
 def _consecutive(step_list: Sequence[int] | None) -> list[int] | None:

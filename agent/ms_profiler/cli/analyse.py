@@ -69,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
             continue
         if result.warning:
             print(f"ms-profiler: not all of {result.directory} could be read: {result.warning}", file=sys.stderr)
+        if result.note:
+            print(f"ms-profiler: {result.note}", file=sys.stderr)
         if not args.announce:
             print(f"{result.verdict} {result.directory}")
         elif index == 0:

@@ -44,6 +44,18 @@ def applies(measures: Measures) -> bool:
     return FORM in measures.forms and readable
 
 
+def left_out(measures: Measures) -> str:
+    """Say what of a long run is not in the database, in one sentence; empty where it holds everything or is none."""
+    detailed = measures.recording.detailed if measures.recording.detailed is not None else measures.stream.detailed
+    if detailed is None or not applies(measures):
+        return ""
+    whole = measures.steps.recorded.height
+    return (
+        f"{path(measures)} holds what ran in {len(detailed)} of {whole} steps, the first, the slowest and the last: "
+        "so do sums over it. --export parquet writes every span; api_statistic.csv has the sums over all."
+    )
+
+
 def fill(measures: Measures, connection: sqlite3.Connection) -> None:
     """Make the tables."""
     content = database_rows.rows(measures)
