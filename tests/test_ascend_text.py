@@ -2,7 +2,9 @@ import json
 
 import pytest
 from ascend_builder import TASKS, absolute, sample
-from ms_profiler.analysis.readers import ascend_text
+from ms_profiler.analysis.readers import ascend_text, foreign
+from ms_profiler.analysis.tables import Form
+from ms_profiler.cli import main
 from ms_profiler.errors import StoreError
 
 
@@ -52,6 +54,37 @@ def test_exchanges_of_the_table_where_the_trace_has_none(tmp_path):
     made.kernel("hcom_send__001_0_1", 60, 70, kind="hcom_send_", core="HCCL")
     rows, _ = tasks(made.text(hardware=False))
     assert [row[1:6] for row in rows if row[5]] == [("hcom_send__001_0_1", "hcom_send_", "HCCL", "", True)]
+
+
+def test_exchanges_of_the_table_alone_have_no_stream(tmp_path, capsys):
+    """Newer tools write N/A there; the result has to be drawn all the same."""
+    path = sample(tmp_path).text(trace=False)
+    table = path / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"
+    header, *lines = table.read_text().splitlines()
+    columns = dict.fromkeys(header.split(","), "N/A")
+    columns |= {"Name": "hcom_send__001_0_1", "Type": "hcom_send_", "Accelerator Core": "HCCL"}
+    columns |= {"Start Time(us)": absolute(60), "Duration(us)": "10.000"}
+    table.write_text("\n".join([header, *lines, ",".join(columns.values())]) + "\n")
+    rows, recording = tasks(path)
+    assert rows[-1][:4] == (0, "hcom_send__001_0_1", "hcom_send_", "HCCL") and not recording.counts.damaged
+    assert main(["analyse", str(path)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("framework", ["Python", "MindSpore"])
+def test_a_trace_that_lies_by_itself(tmp_path, capsys, framework):
+    made = sample(tmp_path).text(table=False)
+    alone = tmp_path / "trace_view.json"
+    text = (made / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text()
+    alone.write_text(text.replace('"Python"', f'"{framework}"'))
+    recording = foreign.read(str(alone), frozenset())
+    form = {"Python": Form.TORCH_NPU, "MindSpore": Form.MINDSPORE}[framework]
+    name = {"Python": "torch", "MindSpore": "mindspore"}[framework]
+    assert recording.device.form == form and recording.info.framework["name"] == name
+    assert recording.device.tasks.equals(ascend_text.read(str(made)).device.tasks)
+    assert main(["analyse", str(alone)]) == 0
+    told = json.loads((tmp_path / "trace_view_analysis" / "summary.json").read_text())
+    assert told["device"]["streams"] == 3 and not recording.info.rank_known
 
 
 def test_processes_of_newer_tools_and_lanes_of_the_vendor(tmp_path):

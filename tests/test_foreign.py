@@ -149,6 +149,9 @@ def test_steps_that_go_back_in_time_do_not_overlap(tmp_path, capsys):
         ("UPDATE STRING_IDS SET value = x'ff00' WHERE value = 'Add1'", "damaged_kernels", 1),
         ("UPDATE PYTORCH_API SET endNs = x'ff' WHERE connectionId = 1", "damaged_events", 1),
         ("UPDATE COMMUNICATION_TASK_INFO SET size = 'many' WHERE globalTaskId = 2001", "damaged_events", 1),
+        # what nothing was recorded of, as without a profiler level
+        ("UPDATE COMMUNICATION_TASK_INFO SET size = -1, transportType = 65534", None, 0),
+        ("UPDATE COMMUNICATION_TASK_INFO SET size = -1", "damaged_events", 7),
         ("UPDATE COMMUNICATION_TASK_INFO SET opId = 5 WHERE globalTaskId = 2001", "damaged_events", 1),
         ("INSERT INTO STEP_TIME VALUES (8, 'soon', 5)", "damaged_events", 1),
         ("INSERT INTO STEP_TIME VALUES (8, 6, 5)", "damaged_events", 1),

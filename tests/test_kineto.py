@@ -4,7 +4,7 @@ import json
 
 import pytest
 from ms_profiler.analysis import engine
-from ms_profiler.analysis.readers import kineto
+from ms_profiler.analysis.readers import foreign
 from ms_profiler.errors import StoreError
 
 
@@ -129,9 +129,9 @@ def test_a_trace_of_nothing(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("[]")
     with pytest.raises(StoreError, match="holds no event"):
-        kineto.read(str(path))
+        foreign.read(str(path), frozenset())
     with pytest.raises(StoreError, match="No such file"):
-        kineto.read(str(tmp_path / "b.json"))
+        foreign.read(str(tmp_path / "b.json"), frozenset())
 
 
 def test_a_long_name_is_cut_in_the_verdict_alone(tmp_path):

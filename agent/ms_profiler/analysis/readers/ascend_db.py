@@ -26,6 +26,8 @@ _FRAMEWORK: Final = "PYTORCH_API"
 _DRIVER: Final = "CANN_API"
 _STACKS: Final = "trace"
 _NOTHING: Final = "N/A"
+#: in place of the size of a part of an exchange, of which nothing was recorded
+_NO_SIZE: Final = -1
 _CALLS: Final = pl.Schema({name: kind for name, kind in assembly.HOST.items() if name != "category"})
 #: key in META_DATA by which a database of our own is known
 _OURS: Final = "ms_profiler"
@@ -183,12 +185,9 @@ class _Database:
         ):
             start, group = exchanges.get(exchange, (None, None))
             how = self.text(kind), transports.get(transport), links.get(link)
-            what = source, target, size, *times.get(task, (None, None))
+            what = source, target, None if size == _NO_SIZE else size, *times.get(task, (None, None))
             found.append((self.text(group) or "", start, plane, *how, *what))
-        table = cells.typed(found, tables.TRANSFERS)
-        usable = assembly.usable_transfers(table)
-        self.counts.damaged_events += table.height - usable.height
-        return usable
+        return assembly.usable_transfers(cells.typed(found, tables.TRANSFERS), self.counts)
 
     def process(self) -> int:
         """Return the pid of the job: the upper half of its threads' numbers."""

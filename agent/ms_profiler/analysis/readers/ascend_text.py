@@ -19,6 +19,7 @@ from ms_profiler.analysis.readers.decimals import nanoseconds
 from ms_profiler.errors import StoreError
 from ms_profiler.store import layout
 from ms_profiler.store.reader import ReadCounts
+from ms_profiler.store.run_info import RunInfo
 
 HARDWARE: Final = "Ascend Hardware"
 COMMUNICATION: Final = ("HCCL", "Communication")
@@ -38,7 +39,7 @@ _BY_DRIVER: Final = "HostToDevice"
 _ROUNDING_NS: Final = 1
 _NOTHING: Final = ("", "N/A")
 #: what is asked for: the level of a call, stream and core of a task, and what a part of an exchange moved
-_ARGUMENTS: Final = (
+ARGUMENTS: Final = (
     *("level", "Physic Stream Id", "Task Type"),
     *("transport type", "link type", "src rank", "dst rank", "size(Byte)"),
 )
@@ -61,31 +62,62 @@ def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording
     there = [name for name in names if paths[name] not in ours and os.path.isfile(os.path.join(directory, paths[name]))]
     if not there:
         raise StoreError(f"{directory} holds neither {layout.TRACE_VIEW} nor {layout.KERNEL_DETAILS}.")
-    events = trace_events.Events.none(_ARGUMENTS)
+    events = trace_events.Events.none(ARGUMENTS)
     rows = pl.DataFrame(schema=_ROWS)
     try:
         if layout.TRACE_VIEW in there:
-            events = trace_events.read(os.path.join(directory, paths[layout.TRACE_VIEW]), _ARGUMENTS, counts)
+            events = trace_events.read(os.path.join(directory, paths[layout.TRACE_VIEW]), ARGUMENTS, counts)
         if layout.KERNEL_DETAILS in there:
             rows = _table(os.path.join(directory, paths[layout.KERNEL_DETAILS]), counts)
     except OSError as error:
         raise StoreError(f"{error.filename}: {error.strerror}.") from error
+    return _recording(directory, info, ascend_run.form(directory), there, events, rows, counts, ours)
+
+
+def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tables.Recording:
+    """Return the recording of a `trace_view.json` that lies by itself.
+
+    Args:
+        path: of the file.
+        events: in it, with `ARGUMENTS`.
+        counts: what was read.
+
+    Raises:
+        StoreError: nothing in it can be read.
+    """
+    form = tables.Form.MINDSPORE if "MindSpore" in events.processes.values() else tables.Form.TORCH_NPU
+    name = "mindspore" if form == tables.Form.MINDSPORE else "torch"
+    info = RunInfo(framework={"name": name, "version": "", "device": "Ascend"}, rank_known=False)
+    files = [os.path.basename(path)]
+    return _recording(path, info, form, files, events, pl.DataFrame(schema=_ROWS), counts, frozenset())
+
+
+def _recording(
+    path: str,
+    info: RunInfo,
+    form: tables.Form,
+    files: list[str],
+    events: trace_events.Events,
+    rows: pl.DataFrame,
+    counts: ReadCounts,
+    ours: frozenset[str],
+) -> tables.Recording:
     device = tables.Device(
-        ascend_run.form(directory),
+        form,
         _tasks(events, rows),
-        there,
-        unmarked=layout.TRACE_VIEW in there and events.of_process(OVERLAP).is_empty(),
+        files,
+        unmarked=not events.spans.is_empty() and events.of_process(OVERLAP).is_empty(),
         calls=_calls(events),
         transfers=_transfers(events, counts),
         memory=device_memory.of_trace(events),
     )
-    ascend_run.note(info, device, directory, ours)
+    ascend_run.note(info, device, path, ours)
     computing = device.tasks.filter(~pl.col("exchange"))
     if computing.height and computing["type"].is_null().all():
         why = "types of kernels are recorded from level 1 on, and stand in the table of kernels alone"
         info.not_collected.append({"what": layout.OP_STATISTIC, "why": why})
     parts = assembly.Parts(_host(events), device.tasks, events.native_threads(), _process(events), device)
-    return assembly.assemble(directory, info, counts, parts)
+    return assembly.assemble(path, info, counts, parts)
 
 
 _ROWS: Final = pl.Schema(
@@ -137,7 +169,7 @@ def _tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
     driver, framework = _launches(events, starts, _BY_DRIVER), _launches(events, starts, _BY_FRAMEWORK)
     launched = framework.zip_with(framework.is_not_null(), driver)
     return (
-        both.with_columns(launched.alias("launch_ns"), driver.alias("driver_ns"))
+        both.with_columns(pl.col("stream").fill_null(0), launched.alias("launch_ns"), driver.alias("driver_ns"))
         .select(tables.TASKS.names())
         .cast(tables.TASKS)
     ).sort("start_ns", "end_ns", maintain_order=True)
@@ -231,11 +263,7 @@ def _transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
         .select(tables.TRANSFERS.names())
         .cast(tables.TRANSFERS)
     )
-    usable = assembly.usable_transfers(table)
-    # without a profiler level there are planes, but nothing is said of what is on them
-    told = table.filter(pl.col("bytes").is_not_null() | pl.col("transport").is_not_null())
-    counts.damaged_events += max(told.height - usable.height, 0)
-    return usable
+    return assembly.usable_transfers(table, counts)
 
 
 def _operation(name: pl.Expr) -> pl.Expr:

@@ -34,8 +34,9 @@ _PATTERNS: Final = {
 }
 
 
-#: in place of a rank, where there is none
+#: in place of a rank, and of a transport, where there is none
 _NO_RANK: Final = 2**32 - 1
+_NOTHING: Final = "N/A"
 
 
 @dataclass
@@ -83,19 +84,25 @@ def host(spans: pl.DataFrame, kinds: pl.Series, driver: pl.Series) -> pl.DataFra
     )
 
 
-def usable_transfers(transfers: pl.DataFrame) -> pl.DataFrame:
+def usable_transfers(transfers: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
     """Return the parts of exchanges that have an exchange, times and a size, with null for what is no rank.
+
+    Without a profiler level there are such parts too, but nothing is said of them: that is no damage.
 
     Args:
         transfers: `tables.TRANSFERS`.
+        counts: is told what cannot be used.
     """
     ranks = (pl.when(pl.col(name) != _NO_RANK).then(name).alias(name) for name in ("source", "target"))
-    return transfers.filter(
+    usable = transfers.filter(
         pl.col("exchange_ns").is_not_null(),
         pl.col("plane").is_not_null(),
         pl.col("end_ns") >= pl.col("start_ns"),
         pl.col("bytes") >= 0,
     ).with_columns(*ranks)
+    silent = pl.col("bytes").is_null() & (pl.col("transport").is_null() | (pl.col("transport") == _NOTHING))
+    counts.damaged_events += max(transfers.filter(~silent).height - usable.height, 0)
+    return usable
 
 
 def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) -> tables.Recording:

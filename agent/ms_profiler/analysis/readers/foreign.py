@@ -1,11 +1,15 @@
 """Results of other tools: which reader reads what."""
 
 import os
+from typing import Final
 
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.inputs import Kind, kind
-from ms_profiler.analysis.readers import ascend_db, ascend_text, kineto
+from ms_profiler.analysis.readers import ascend_db, ascend_text, kineto, trace_events
 from ms_profiler.errors import StoreError
+from ms_profiler.store.reader import ReadCounts
+
+_ARGUMENTS: Final = (*kineto.ARGUMENTS, *ascend_text.ARGUMENTS)
 
 
 def read(path: str, ours: frozenset[str]) -> tables.Recording:
@@ -19,7 +23,7 @@ def read(path: str, ours: frozenset[str]) -> tables.Recording:
         StoreError: nothing in it can be read.
     """
     if kind(path) == Kind.TRACE:
-        return kineto.read(path)
+        return _trace(path)
     database = ascend_db.database(path, ours)
     if database is None:
         return ascend_text.read(path, ours)
@@ -32,3 +36,15 @@ def read(path: str, ours: frozenset[str]) -> tables.Recording:
             raise damage from None
         recording.counts.damaged_files.append((os.path.basename(database), "nothing in it can be read"))
         return recording
+
+
+def _trace(path: str) -> tables.Recording:
+    """Read a trace that lies by itself; one with the lane of an Ascend device is of its profilers."""
+    counts = ReadCounts()
+    try:
+        events = trace_events.read(path, _ARGUMENTS, counts)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}.") from error
+    if events.of_process(ascend_text.HARDWARE).is_empty():
+        return kineto.of_trace(path, events, counts)
+    return ascend_text.of_trace(path, events, counts)

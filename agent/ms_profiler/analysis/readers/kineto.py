@@ -17,7 +17,6 @@ from ms_profiler.analysis import tables
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.readers import assembly, trace_events
-from ms_profiler.errors import StoreError
 from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
 from ms_profiler.store.run_info import RunInfo
@@ -27,7 +26,7 @@ _LAUNCHES: Final = ("cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime",
 _GROUP: Final = "Process Group Name"
 _COLLECTIVE: Final = "Collective name"
 #: of spans, what is asked for
-_ARGUMENTS: Final = ("stream", "correlation", _GROUP, _COLLECTIVE)
+ARGUMENTS: Final = ("stream", "correlation", _GROUP, _COLLECTIVE)
 #: what repeats others, or is no work
 _PASSED: Final = ("python_function", "gpu_user_annotation", "Trace", "overhead", "ac2g", "fwdbwd")
 _COPIES: Final = ("gpu_memcpy", "gpu_memset")
@@ -38,20 +37,17 @@ _COLLECTIVES: Final = r"^(?:c10d::|nccl:)_?(\w+?)_?(?:\s|$)"
 _EXCHANGES: Final = r"(?i)^(nccl|rccl|oneccl)|ncclKernel|ncclDevKernel"
 
 
-def read(path: str) -> tables.Recording:
-    """Read a trace.
+def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tables.Recording:
+    """Return the recording of a trace.
 
     Args:
-        path: of the file, packed by gzip or not.
+        path: of the file.
+        events: in it, with `ARGUMENTS`.
+        counts: what was read.
 
     Raises:
         StoreError: nothing in it can be read.
     """
-    counts = ReadCounts()
-    try:
-        events = trace_events.read(path, _ARGUMENTS, counts)
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}.") from error
     on_device = _tasks(events)
     tasks = _operators(events) if on_device.is_empty() else on_device
     info = _describe(events)
