@@ -157,7 +157,7 @@ def report():
 if __name__ == "__main__":
     import multiprocessing, subprocess
     os.environ.update(json.loads(os.environ.pop("OWN", "{}")))
-    process.announce(os.environ, "/result", 0)
+    process.announce(os.environ, "/result", process.identity(os.environ))
     os.environ.update(json.loads(os.environ.pop("CHILD", "{}")))
     if sys.argv[1] == "subprocess":
         code = "import os; from ms_profiler.job import process; print(process.parent(os.environ))"
@@ -212,7 +212,8 @@ def test_the_parent_must_be_the_one_that_started_it(monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", [*sys.orig_argv, "--multiprocessing-fork"])
     above = os.getppid()
     good = {"directory": "/x", "pid": above, "process_start": process.process_start(above), "rank": 0}
-    assert process.parent({process.PARENT_VARIABLE: json.dumps(good)}) == process.Parent("/x", above, 0)
+    good["job"] = "a"
+    assert process.parent({process.PARENT_VARIABLE: json.dumps(good)}) == process.Parent("/x", above, 0, "a")
     for change in ({"pid": 1}, {"process_start": good["process_start"] + 1}):
         assert process.parent({process.PARENT_VARIABLE: json.dumps(good | change)}) is None
 

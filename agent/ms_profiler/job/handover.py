@@ -120,8 +120,12 @@ def _log(result: str) -> int:
 
 @contextmanager
 def _last_of_launch(recording: Recording) -> Iterator[list[str]]:
-    """Yield the results to analyse: all of this launch on this host if this process ends last, else none."""
-    if recording.identity.world_size <= 1 or not recording.info.job:
+    """Yield the results to analyse: all of this launch on this host if this process ends last, else none.
+
+    A job that no launcher started may have become one: its children may be ranks with results of their own.
+    """
+    alone = recording.identity.world_size <= 1 and len(layout.process_dirs(recording.result)) <= 1
+    if alone or not recording.info.job:
         yield [recording.result]
         return
     parent = os.path.dirname(recording.result)

@@ -77,6 +77,7 @@ class Parent(NamedTuple):
     directory: str
     pid: int
     rank: int
+    job: str
 
 
 def identity(environ: Mapping[str, str]) -> Identity:
@@ -154,10 +155,22 @@ def selected(spec: str, rank: int, world_size: int) -> bool:
     return any(low <= rank <= high for low, high in rank_ranges(spec))
 
 
-def announce(environ: MutableMapping[str, str], directory: str, rank: int) -> None:
-    """Tell the processes that this one will start which result directory is theirs too."""
+def announce(environ: MutableMapping[str, str], directory: str, own: Identity) -> None:
+    """Tell the processes that this one will start which result directory is theirs too.
+
+    Args:
+        environ: that they inherit.
+        directory: the result directory; empty where there is none at times.
+        own: of this process.
+    """
     pid = os.getpid()
-    content = {"directory": directory, "pid": pid, "process_start": process_start(pid), "rank": rank}
+    content = {
+        "directory": directory,
+        "pid": pid,
+        "process_start": process_start(pid),
+        "rank": own.rank,
+        "job": own.job,
+    }
     environ[PARENT_VARIABLE] = json.dumps(content)
 
 
@@ -169,7 +182,7 @@ def parent(environ: Mapping[str, str]) -> Parent | None:
     """
     try:
         content = json.loads(environ.get(PARENT_VARIABLE, "null"))
-        found = Parent(str(content["directory"]), int(content["pid"]), int(content["rank"]))
+        found = Parent(str(content["directory"]), int(content["pid"]), int(content["rank"]), str(content["job"]))
         started = int(content["process_start"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

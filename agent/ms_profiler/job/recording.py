@@ -21,6 +21,26 @@ if TYPE_CHECKING:
 FREE_SHARE = 10
 
 
+def new_process(role: str, name: str, recorder: str, reason: str) -> run_info.ProcessInfo:
+    """Return the record of this process, which begins.
+
+    Args:
+        role: main, fork or spawn.
+        name: what it is called in the job.
+        recorder: which one it has.
+        reason: why it is that one.
+    """
+    return run_info.ProcessInfo(
+        pid=os.getpid(),
+        parent=os.getppid(),
+        process_start=process.process_start(),
+        role=role,
+        name=name,
+        recorder=recorder,
+        recorder_reason=reason,
+    )
+
+
 class Recording:
     """One result directory in the making.
 

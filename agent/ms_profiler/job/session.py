@@ -20,7 +20,8 @@ from ms_profiler.job.control import dynamic
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.guard import Guard
 from ms_profiler.job.hooks import Hooks
-from ms_profiler.job.recording import Recording
+from ms_profiler.job.recorder.base import RecorderStats
+from ms_profiler.job.recording import Recording, new_process
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.sources import NEVER, Sources
 from ms_profiler.job.steps import WHY, Steps
@@ -91,6 +92,11 @@ def for_script() -> "Session":
     return session
 
 
+def _count(record: run_info.ProcessInfo, stats: RecorderStats) -> None:
+    record.records, record.threads = stats.records, stats.threads
+    record.dropped, record.dropped_limit = stats.dropped, stats.dropped_limit
+
+
 class Session:
     """Collect in this process.
 
@@ -114,7 +120,8 @@ class Session:
         self.limits = (0, 0)
         self._budget = Budget(self)
         self.sources = Sources(self)
-        self._main: Recording | None = None  # the variable's
+        self.main: Recording | None = None  # the variable's
+        self.parent: process.Parent | None = None  # whose result directory it is, where this is a child
         self._dynamic: dynamic.Dynamic | None = None  # the variable's
 
     # -- beginning
@@ -128,27 +135,31 @@ class Session:
             since_ns: from when on our start is counted as our cost.
         """
         if parent is not None:
-            recording.result, self.owner = parent.directory, False
+            recording.result, self.owner, self.parent = parent.directory, False, parent
         elif not recording.make(bootstrap.start_directory):
             return False
-        schedule = Schedule.from_option(recording.options.schedule)
-        if schedule is not None:
-            self.steps = Steps(self.recorder, schedule, self._steps_decided, self._stepped)
-        self._main, self.hooks.redirects = recording, True
+        self.take(recording)
+        self.hooks.redirects = True
         if not self.start(recording):
             return False
         recording.info.cost["start_ns"] = self.recorder.now() - since_ns
         self.save()
-        process.announce(os.environ, recording.result, self.identity.rank)
+        process.announce(os.environ, recording.result, self.identity)
         if self.owner:
             result = recording.result
             recording.say(f"recording to {result} ; should the job be killed: ms-profiler analyse {result}")
         return True
 
+    def take(self, recording: Recording) -> None:
+        """Let a recording be the variable's, with its schedule."""
+        self.main = recording
+        schedule = Schedule.from_option(recording.options.schedule)
+        self.steps = Steps(self.recorder, schedule, self._steps_decided, self._stepped)
+
     def watch(self, settings: options.Options) -> None:
         """Record when the file of the option `dynamic` says so, and then only."""
         self.hooks.redirects = True
-        process.announce(os.environ, "", self.identity.rank)
+        process.announce(os.environ, "", self.identity)
         self._dynamic = dynamic.watch(self, settings, bootstrap.start_directory)
         if self._dynamic:
             self._dynamic.begins(1)
@@ -197,15 +208,7 @@ class Session:
         return True
 
     def _new_process(self, role: str, name: str) -> run_info.ProcessInfo:
-        return run_info.ProcessInfo(
-            pid=os.getpid(),
-            parent=os.getppid(),
-            process_start=process.process_start(),
-            role=role,
-            name=name,
-            recorder=self.recorder.kind,
-            recorder_reason=self._reason,
-        )
+        return new_process(role, name, self.recorder.kind, self._reason)
 
     def add_framework(self, name: str, module: Any, start_ns: int, end_ns: int) -> None:
         """Hook a framework that has just been imported; a second call for it, after a reload, does nothing."""
@@ -268,7 +271,7 @@ class Session:
 
     def _settle_pause(self) -> None:
         """Keep the schedule of the variable from pausing what a recording of the script wants."""
-        self.steps.keep_recording(any(recording is not self._main for recording in self.recordings))
+        self.steps.keep_recording(any(recording is not self.main for recording in self.recordings))
 
     def _steps_decided(self, source: StepSource) -> None:
         for recording in self.recordings:
@@ -334,7 +337,7 @@ class Session:
         with self.guard("closing a recording"):
             if not self.steps.source:
                 self.steps.close()
-            if recording is not self._main:
+            if recording is not self.main:
                 recording.cut(self.recorder.now(), self.steps)
             self.hooks.describe(recording, ended=True)
         home = self.home
@@ -362,29 +365,23 @@ class Session:
         recording.link(home.folder)
         record = self._new_process("main" if self.owner else "spawn", "job")
         record.state, record.end, record.ended_ns = "ended", end, recording.info.window["end_ns"]
-        record.records, record.threads = stats.records, stats.threads
-        record.dropped, record.dropped_limit = stats.dropped, stats.dropped_limit
+        _count(record, stats)
         run_info.write(os.path.join(recording.folder, layout.PROCESS_INFO), record)
 
     def _close_store(self, end: str) -> None:
         with self.guard("closing the recording"):
             stats = self.recorder.stats()
             self.recorder.close()
-            self.process.records = stats.records
-            self.process.dropped = stats.dropped
-            self.process.dropped_limit = stats.dropped_limit
             self.process.bytes = stats.bytes
-            self.process.threads = stats.threads
+            _count(self.process, stats)
             if stats.failure:
                 self.not_collected("the end of the run", f"the disk refused more records: {os.strerror(stats.failure)}")
-        self.process.end = end
-        self.process.ended_ns = self.recorder.now()
-        self.process.state = "ended"
+        self.process.state, self.process.end, self.process.ended_ns = "ended", end, self.recorder.now()
 
     def _at_exit(self) -> None:
         if self.forked and self.process.pid != os.getpid():
             return  # a plain fork child that never recorded: the parent's record is not its to end
-        main = self._main if self._main in self.recordings else None
+        main = self.main if self.main in self.recordings else None
         self._end()
         if self._dynamic is not None and not self.forked:
             self._dynamic.close()

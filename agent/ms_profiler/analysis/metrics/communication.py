@@ -172,10 +172,13 @@ def settle_rank(recording: tables.Recording) -> None:
     """Put the rank that the framework gave the process into the run's record, or say there that it is not known.
 
     Args:
-        recording: its instants tell `rank NUMBER of SIZE`, of the session's own process first.
+        recording: its instants tell `rank NUMBER of SIZE`: those of the session's own process, or, where that has no
+            rank, of the child of it that is the rank.
     """
     info = recording.info
-    own = recording.instants.filter(pl.col("category") == Category.COMMUNICATION, pl.col("process") == info.pid)
+    told = recording.instants.filter(pl.col("category") == Category.COMMUNICATION)
+    own = told.filter(pl.col("process") == info.pid)
+    own = told if own.is_empty() else own
     for text in recording.names.gather(own["name"].unique(maintain_order=True)):
         if match := _RANK.fullmatch(text):
             info.rank, info.world_size = int(match["rank"]), int(match["size"])

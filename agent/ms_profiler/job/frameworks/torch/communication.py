@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler.job import rank
 from ms_profiler.job.frameworks.base import RAISED, Inside, Target
 from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED, Groups
@@ -103,6 +104,20 @@ class Collectives:
 
         return make
 
+    def begun(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of what makes the group of all ranks: from there on this process has a rank."""
+        session = self.session
+
+        def init_process_group(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            with session.guard("learning the rank"):
+                module = sys.modules[DISTRIBUTED]
+                rank.settle(session, module.get_rank(), module.get_world_size())
+                self._groups.name(None)
+            return result
+
+        return closures.replace(original, init_process_group)
+
     def wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the wait for a collective that was queued, a method of a class in C++."""
         inside = self._inside
@@ -131,5 +146,6 @@ def targets(session: "Session") -> list[Target]:
             for name, (kind, given) in KINDS.items()
             if name in there and CALLERS.get(name) not in there
         ),
+        Target(DISTRIBUTED, "init_process_group", closure=collectives.begun, copies=True),
         Target(DISTRIBUTED, "Work.wait", closure=collectives.wait),
     ]

@@ -1,0 +1,44 @@
+"""A child of a job that turns out to be a rank of its own: what it records from there on has a result of its own.
+
+Its parent gave it no rank by the environment, so it began as one of the parent's processes. The child that has the
+parent's rank goes on as one: the parent's result holds that rank whole.
+"""
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING
+
+from ms_profiler.job import process
+from ms_profiler.job.recording import Recording
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+
+def settle(session: "Session", rank: int, world_size: int) -> None:
+    """Go on in a result directory of this process's own, if it is a child with another rank than its parent.
+
+    Args:
+        session: of this process.
+        rank: that the framework gave this process.
+        world_size: ranks of the job.
+    """
+    main, parent = session.main, session.parent
+    if main is None or main not in session.recordings or parent is None or session.forked or rank == parent.rank:
+        return
+    session.parent = None
+    place = os.environ.get("LOCAL_RANK", "")
+    local = int(place) if place.isdecimal() else rank
+    own = session.identity._replace(
+        rank=rank, local_rank=local, device_id=local, world_size=world_size, job=parent.job, ranked=True, known=True
+    )
+    session.stop(main, f"became rank {rank} of {world_size}")
+    if not own.selected(main.options.ranks):
+        return
+    beside = dataclasses.replace(main.options, output_path=os.path.dirname(parent.directory))
+    recording = Recording(beside, list(main.info.messages), own)
+    if recording.make(os.sep):
+        session.identity, session.owner = own, True
+        session.take(recording)
+        if session.start(recording):
+            process.announce(os.environ, recording.result, own)
