@@ -69,6 +69,7 @@ bench: $(VENV)/.frameworks ## Print what profiling costs, as ratios.
 	$(PY) benchmarks/torch_jobs.py
 	$(PY) benchmarks/analysis.py
 	$(PY) benchmarks/device.py
+	$(PY) benchmarks/device_analysis.py
 
 clean: ## Remove what was built, .venv included.
 	rm -rf $(VENV) .venv-versions build dist wheelhouse .pytest_cache .mypy_cache .ruff_cache

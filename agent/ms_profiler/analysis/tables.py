@@ -142,6 +142,19 @@ TASKS = pl.Schema(
     }
 )
 
+#: what is needed of every task that our own tracing recorded, however many there are, by start
+RUNS = pl.Schema(
+    {
+        "stream": pl.UInt32,
+        "kernel": pl.UInt32,  # row of `Whole.kernels`
+        "thread": pl.UInt32,  # that launched it; null where it recorded nothing, or is not known
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "launch_ns": pl.Int64,  # null where not known
+        "exchange": pl.Boolean,
+    }
+)
+
 #: what else is known of tasks that our own tracing recorded, row by row
 LAUNCHES = pl.Schema(
     {
@@ -281,6 +294,24 @@ class Form(Enum):
 
 
 @dataclass
+class Whole:
+    """All that our own tracing recorded of a device, where `Device` may hold the tasks of some steps.
+
+    Attributes:
+        runs: `RUNS`.
+        kernels: `name`, `type` and `core` of tasks.
+        call_sums: of `metrics.operators.by_level`, over all calls.
+        details: returns the tasks of some times (`start_ns` and `end_ns`, apart from each other), or all of them, with
+            what belongs to them; None where that has been done.
+    """
+
+    runs: pl.DataFrame
+    kernels: pl.DataFrame
+    call_sums: pl.DataFrame
+    details: "Callable[[pl.DataFrame | None], Device] | None" = None
+
+
+@dataclass
 class Device:
     """What an accelerator did, as another tool recorded it, or our own tracing did.
 
@@ -296,6 +327,8 @@ class Device:
         modules: `MODULE_MEMORY`.
         launches: `LAUNCHES`, of the same rows as `tasks`; None for another tool's.
         copies: `COPIES`; of our own tracing alone.
+        whole: what there is of all tasks; of our own tracing alone.
+        within: `number`, `start_ns`, `end_ns` of the steps whose tasks, calls and copies these are; None for all.
     """
 
     form: Form
@@ -309,6 +342,13 @@ class Device:
     modules: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MODULE_MEMORY))
     launches: pl.DataFrame | None = None
     copies: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COPIES))
+    whole: Whole | None = None
+    within: pl.DataFrame | None = None
+
+    @property
+    def runs(self) -> pl.DataFrame:
+        """Return every task: `stream`, `start_ns`, `end_ns`, `launch_ns` and `exchange`, at least."""
+        return self.tasks if self.whole is None else self.whole.runs
 
 
 @dataclass

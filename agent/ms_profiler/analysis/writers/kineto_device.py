@@ -31,8 +31,7 @@ class Events:
         self._base_ns = base_ns
         self._process = measures.steps.process
         assert device.launches is not None
-        bound = launched.bind(measures.recording, device.tasks, device.launches, self._process)
-        ran = pl.concat([device.tasks, device.launches, bound], how="horizontal")
+        ran = pl.concat([device.tasks, device.launches, measures.stream.bound], how="horizontal")
         calls = device.calls.filter(pl.col("level") == LEVEL)
         copies = self._bound_copies(measures, device)
         kept = measures.stream.detailed
@@ -54,7 +53,7 @@ class Events:
 
     def _bound_copies(self, measures: Measures, device: tables.Device) -> pl.DataFrame:
         copies = device.copies.with_columns(exchange=pl.lit(False))
-        bound = launched.bind(measures.recording, copies, copies.select("thread"), self._process)
+        bound = launched.Launches(measures.recording, self._process).bind(copies)
         return copies.with_columns(_numbers(measures, bound["launch"]).alias("id"))
 
     def metadata(self) -> list[dict[str, Any]]:
