@@ -144,8 +144,8 @@ def launched(reader: Thread, began: list[tuple[int, int]], name: Strings) -> int
         if index % 60 == 0:
             number += 1
             record(Device.API, "cudaMalloc_v3020", begin + 8_500, begin + 8_700, tid)
-            record(Device.MEMORY, "allocate", begin + 8_600, begin + 8_600)
-            place(Device.MEMORY, 0, 2 << 20, "device memory")
+            record(Device.MEMORY, "device memory", begin + 8_600, begin + 8_600)
+            place(Device.MEMORY, 0, 2 << 20, "allocate")
         if index % 90 == 0:
             number += 1
             record(Device.API, "cudaStreamSynchronize_v3020", begin + 8_700, begin + 8_900, tid)

@@ -331,10 +331,6 @@ def test_copies_are_drawn_and_compute_nothing(tmp_path):
     assert {(event["tid"], operators[event["args"]["External id"]]) for event in copies} == {(30, "aten::copy_")}
     assert {event["args"]["correlation"] for event in copies} == {900, 901, 902}
     assert len([event for event in kineto if event.get("cat") == "gpu_memset"]) == 3
-    content = json.loads((path / "summary.json").read_text())
-    assert {"what": "the database", "why": "the form of it has no place for kernels of a GPU"} in content[
-        "not_collected"
-    ]
     timeline = perfetto_reader.read(folder_of(path) / "trace.pftrace")
     copied = [piece for piece in timeline.slices if piece.category == "copy"]
     assert {timeline.lane(piece.track) for piece in copied} == {("GPU", "Stream 30")}

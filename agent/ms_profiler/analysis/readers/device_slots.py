@@ -33,6 +33,17 @@ OVERHEAD: Final = "overhead"
 #: what stands for a kernel whose name was not told
 UNNAMED: Final = "(kernel without a name)"
 
+#: level of waits: of the host for a device, and of streams for each other
+WAIT: Final = "wait"
+#: what stands for what the driver gave, in the table of what components hold
+COMPONENT: Final = "CUDA"
+
+_WAITED: Final = (Device.SYNC,)
+_RESERVED: Final = (Device.MEMORY,)
+_ALLOCATES: Final = "allocate"
+_RELEASES: Final = "release"
+#: kinds of memory that is on a device, by how CUPTI's records are read
+_ON_DEVICE: Final = ("device memory", "array memory", "managed memory")
 _COPIED: Final = (Device.COPY, Device.SET)
 _OVERHEADS: Final = (Device.OVERHEAD,)
 #: at the end of the names of calls: the version since which they are so, and how streams are taken
@@ -55,9 +66,6 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
     if others := len(ran - {process}):
         why = "the steps are those of another process, and kernels of one process are shown"
         recording.info.not_collected.append({"what": f"kernels of other processes, {others} of them", "why": why})
-    if "db" in (recording.info.options.get("export_type") or ()):
-        why = "the form of it has no place for kernels of a GPU"
-        recording.info.not_collected.append({"what": "the database", "why": why})
     records = _Records(recording, found, process)
     whole = records.whole()
     if whole.runs.height <= thinning.TASKS:
@@ -66,6 +74,25 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
         whole.details = records.details
         recording.device = tables.Device(tables.Form.CUPTI, pl.DataFrame(schema=tables.TASKS), ["CUPTI"])
     recording.device.whole = whole
+    _count(recording, records.memory(), process)
+
+
+def _count(recording: tables.Recording, memory: pl.DataFrame, process: int) -> None:
+    """Let the timelines show what the driver has given, beside the lane of the steps' thread."""
+    if memory.is_empty():
+        return
+    components = memory["component"].unique(maintain_order=True)
+    first = len(recording.names)
+    rows = pl.int_range(first, first + len(components), dtype=pl.UInt32, eager=True)
+    recording.names = recording.names.append(pl.Series([f"{name} memory" for name in components], dtype=pl.String))
+    counted = memory.select(
+        pl.lit(process, pl.UInt32).alias("process"),
+        pl.lit(steps.choose(recording).thread, pl.UInt32).alias("thread"),
+        pl.col("component").replace_strict(components, rows, return_dtype=pl.UInt32).alias("name"),
+        "time_ns",
+        pl.col("reserved").cast(pl.Float64).alias("value"),
+    )
+    recording.counters = pl.concat([recording.counters, counted]).sort("process", "name", "time_ns")
 
 
 class _Records:
@@ -84,6 +111,8 @@ class _Records:
         calls, ran, others = _by_time(found.pop(process, _NOTHING))
         self._ran = self._cut(self._launched(ran, calls), _LAUNCHED)
         self._copies = self._cut(self._launched(_of(others, _COPIED), calls), _LAUNCHED)
+        self._waits = self._cut(self._launched(_of(others, _WAITED), calls), pl.col("start_ns"))
+        self._reserved = self._cut(self._launched(_of(others, _RESERVED), calls), pl.col("start_ns"))
         self._overheads = self._cut(_of(others, _OVERHEADS), pl.col("start_ns"))
         self._calls = self._cut(calls.drop("correlation"), pl.col("start_ns"))
         devices = pl.concat([self._ran["device"].unique(), self._copies["device"].unique()])
@@ -92,12 +121,10 @@ class _Records:
 
     def whole(self) -> tables.Whole:
         """Return what there is of all tasks."""
-        level, overhead = (
-            _summed(rows, level, self._recording.names)
-            for rows, level in ((self._calls, LEVEL), (self._overheads, OVERHEAD))
-        )
+        leveled = ((self._calls, LEVEL), (self._overheads, OVERHEAD), (self._waits, WAIT))
+        sums = pl.concat([_summed(rows, level, self._recording.names) for rows, level in leveled])
         runs = self._ran.select(_lane(self._several), *list(tables.RUNS)[1:])
-        return tables.Whole(runs.cast(tables.RUNS), self._kernels, pl.concat([level, overhead]))
+        return tables.Whole(runs.cast(tables.RUNS), self._kernels, sums)
 
     def details(self, within: pl.DataFrame | None) -> tables.Device:
         """Return the tasks that were launched in some times, with the calls that were made in them and the copies.
@@ -123,7 +150,14 @@ class _Records:
             calls=pl.concat(called).sort("start_ns", maintain_order=True),
             launches=ran.select(tables.LAUNCHES.names()).cast(tables.LAUNCHES),
             copies=self._as_copies(copied),
+            waits=self._as_waits(inside(self._waits, pl.col("start_ns"))),
+            reservations=self._reservations(),
+            memory=self.memory(),
         )
+
+    def memory(self) -> pl.DataFrame:
+        """Return what the driver has given, as `tables.DEVICE_MEMORY`."""
+        return held(self._reservations())
 
     def _launched(self, ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         """Add when and on which thread each was launched: `launch_ns`, `thread`, null where that is not known."""
@@ -193,6 +227,55 @@ class _Records:
             pl.col("amount").alias("bytes"),
             *("start_ns", "end_ns", "launch_ns", "thread", "correlation", "device", "context"),
         ).cast(tables.COPIES)
+
+    def _as_waits(self, waited: pl.DataFrame) -> pl.DataFrame:
+        name = self._recording.names.gather(waited["name"])
+        return waited.with_columns(name).select(tables.WAITS.names()).cast(tables.WAITS)
+
+    def _reservations(self) -> pl.DataFrame:
+        """Return what the driver gave and took; what only says that there is a pool of memory is neither."""
+        names = self._recording.names
+        told = self._reserved.with_columns(
+            names.gather(self._reserved["name"]), names.gather(self._reserved["detail"]).alias("detail")
+        )
+        return (
+            told.filter(pl.col("detail").is_in([_ALLOCATES, _RELEASES]))
+            .select(
+                "device",
+                "name",
+                (pl.col("detail") == _ALLOCATES).alias("allocates"),
+                pl.col("amount").alias("bytes"),
+                pl.col("start_ns").alias("time_ns"),
+                "launch_ns",
+                "thread",
+            )
+            .cast(tables.RESERVATIONS)
+        )
+
+
+def held(reservations: pl.DataFrame) -> pl.DataFrame:
+    """Return what the driver has given of a device's memory, each time that it gave or took, as `DEVICE_MEMORY`.
+
+    reserved(t) = sum of the bytes given until t - sum of the bytes given back; where more was given back than had been
+    given, as much was there before recording began: so it is what is known of, and at least that.
+
+    Args:
+        reservations: `tables.RESERVATIONS`.
+    """
+    on_device = reservations.filter(pl.col("name").is_in(_ON_DEVICE))
+    given = pl.col("bytes").cast(pl.Int64) * pl.when("allocates").then(1).otherwise(-1)
+    sums = on_device.with_columns(given.cum_sum().over("device").alias("reserved"))
+    before = pl.col("reserved").min().over("device").clip(upper_bound=0)
+    several = on_device["device"].n_unique() > 1
+    component = pl.format("{} {}", pl.lit(COMPONENT), "device") if several else pl.lit(COMPONENT)
+    return sums.select(
+        component.alias("component"),
+        "time_ns",
+        pl.lit(None, pl.Int64).alias("allocated"),
+        pl.col("reserved") - before,
+        pl.lit(None, pl.Int64).alias("active"),
+        pl.lit(None, pl.Int64).alias("stream"),
+    ).cast(tables.DEVICE_MEMORY)
 
 
 def _by_time(traced: Traced) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:

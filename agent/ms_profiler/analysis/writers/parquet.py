@@ -8,6 +8,8 @@ import os
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+import polars as pl
+
 from ms_profiler.analysis import catalogue
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.store import layout
@@ -15,11 +17,17 @@ from ms_profiler.store import layout
 FORM: Final = "parquet"
 
 
-@dataclass(frozen=True)
+@dataclass
 class ParquetTable:
-    """The writer of one table."""
+    """The writer of one table; whether it has rows is known when it is made, so it is kept from there on to be written.
+
+    Attributes:
+        table: which.
+        made: of which run it was made, and the table.
+    """
 
     table: catalogue.Table
+    made: tuple[Measures, pl.DataFrame] | None = None
 
     def path(self, measures: Measures) -> str:
         """Return where it goes."""
@@ -27,11 +35,17 @@ class ParquetTable:
 
     def applies(self, measures: Measures) -> bool:
         """Tell whether it was asked for and has rows."""
-        return FORM in measures.forms and not self.table.of(measures).is_empty()
+        if FORM not in measures.forms:
+            return False
+        table = self.table.of(measures)
+        self.made = None if table.is_empty() else (measures, table)
+        return self.made is not None
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:
         """Write the table."""
-        self.table.of(measures).write_parquet(stream)
+        made, self.made = self.made, None
+        table = made[1] if made is not None and made[0] is measures else self.table.of(measures)
+        table.write_parquet(stream)
 
 
 WRITERS: Final = tuple(ParquetTable(table) for table in catalogue.TABLES)
