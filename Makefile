@@ -10,7 +10,7 @@ NATIVE := $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format check-python wheel wheel-test test-versions test-torch-versions sanitize bench clean
+.PHONY: help demo test test-slow lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti sanitize bench clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 24
@@ -51,6 +51,10 @@ test-versions: wheel ## Train with every MindSpore 2 on PyPI, profiled and not, 
 test-torch-versions: wheel ## Train with the last of each minor version of PyTorch from 2.4 on: ten minutes each.
 	$(PY) tests/torch_versions.py $(VERSIONS) $(if $(KEEP),--keep) $(if $(WRITE),--write $(WRITE))
 
+# VERSIONS, WRITE and KEEP as above; one takes 100 MB for as long as it is tried.
+test-cupti: $(VENV)/.tests ## Try each minor version of CUPTI from 11.8 on, without a driver: half a minute each.
+	$(PY) tests/cupti_versions.py $(VERSIONS) $(if $(KEEP),--keep) $(if $(WRITE),--write $(WRITE))
+
 sanitize: ## Run the recorder under ASan, UBSan and TSan.
 	native/sanitize.sh
 
@@ -65,6 +69,7 @@ bench: $(VENV)/.frameworks ## Print what profiling costs, as ratios.
 	$(PY) benchmarks/torch_jobs.py
 	$(PY) benchmarks/analysis.py
 	$(PY) benchmarks/device.py
+	$(PY) benchmarks/device_analysis.py
 
 clean: ## Remove what was built, .venv included.
 	rm -rf $(VENV) .venv-versions build dist wheelhouse .pytest_cache .mypy_cache .ruff_cache

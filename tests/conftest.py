@@ -98,3 +98,11 @@ def job(tmp_path):
 def launch(tmp_path_factory):
     """Return a function that runs a Python program for several tests of a module, each time in a new directory."""
     return lambda *args, **options: launcher(tmp_path_factory.mktemp("job"))(*args, **options)
+
+
+@pytest.fixture(params=["native", "plain"])
+def columns(request):
+    """Return each kind of columns."""
+    from column_kinds import BOTH
+
+    return next(kind for kind in BOTH if kind.kind == request.param)

@@ -8,25 +8,16 @@ import sys
 
 import polars as pl
 import pytest
+from column_kinds import BOTH, packed, wanted
 from conftest import environment
 from ms_profiler import _columns
 from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns import COLUMNS, Choice, Integer, Microseconds, Texts
 from ms_profiler.analysis.columns import slots as slots_module
 from ms_profiler.analysis.columns.base import SUMS
-from ms_profiler.analysis.columns.native import NativeColumns
-from ms_profiler.analysis.columns.plain import PlainColumns
-from ms_profiler.analysis.columns.slots import DECODED, NO_THREAD, SLOTS, Wanted
-from ms_profiler.store import format as fmt
+from ms_profiler.analysis.columns.slots import DECODED, NO_THREAD, SLOTS
 from ms_profiler.store.format import Category, Kind
 from polars.testing import assert_frame_equal, assert_series_equal
-
-BOTH = (NativeColumns(), PlainColumns())
-
-
-@pytest.fixture(params=BOTH, ids=lambda columns: columns.kind)
-def columns(request):
-    return request.param
 
 
 def spans(rows):
@@ -47,16 +38,6 @@ def test_the_extension_is_used_where_it_can_be_loaded():
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
         assert done.stdout.split() == [kind]
     assert COLUMNS.kind == "native"
-
-
-def packed(*slots):
-    return b"".join(fmt.SLOT.pack(*slot) for slot in slots)
-
-
-def wanted(names=(0, 7, 5), **changes):
-    known = {"between": (-(2**63), 2**63 - 1), "window": (0, 0), "last_ns": 900, "fine": False}
-    knots = changes.pop("knots", ((0, 1000),))
-    return Wanted(pl.Series(names, dtype=pl.UInt32), 1, Clock(knots, 0), **{**known, **changes})
 
 
 FINE, OPERATOR, COARSE = int(Category.MODULE), int(Category.OP), int(Category.FORWARD)
@@ -301,6 +282,31 @@ def test_both_find_alike():
     assert 0 < native.null_count() < 4000
 
 
+def test_the_latest_of_a_key_is_found(columns):
+    known = pl.DataFrame({"key": [5, 9, 5, 5, 2**32 - 1], "time": [10, 11, 20, 20, 30]}).cast({"key": pl.UInt32})
+    asked = [(5, 19), (5, 20), (5, 9), (5, 10), (9, 2**62), (7, 99), (2**32 - 1, 30), (2**32 - 1, 29), (5, 11)]
+    question = pl.DataFrame(asked, {"key": pl.UInt32, "time": pl.Int64}, orient="row")
+    found = columns.latest(question, known)
+    assert found.dtype == pl.UInt32
+    assert found.to_list() == [0, 3, None, 0, 1, None, 4, None, 0]
+    assert columns.latest(question, known.clear()).to_list() == [None] * 9
+    assert columns.latest(question.clear(), known).to_list() == []
+
+
+def test_both_find_the_latest_alike():
+    generator = random.Random(7)
+    schema = {"key": pl.UInt32, "time": pl.Int64}
+
+    def rows(count):
+        drawn = [(generator.randrange(2**32 - 300, 2**32), generator.randrange(9000)) for _ in range(count)]
+        return pl.DataFrame(drawn, schema, orient="row")
+
+    known = rows(3000).sort("time", maintain_order=True)
+    native, plain = (each.latest(rows_asked, known) for rows_asked in [rows(5000)] for each in BOTH)
+    assert_series_equal(native, plain)
+    assert 0 < native.null_count() < 2500
+
+
 def test_rows_by_hand(columns):
     index = pl.Series([0, 1, None, 2], dtype=pl.UInt8)
     times = pl.Series([1_760_000_000_123_456_789, 5, None, -1_001], dtype=pl.Int64)
@@ -344,6 +350,9 @@ def test_both_write_alike_also_from_the_middle_of_a_table():
         (lambda one: _columns.order(one), "3 columns are needed, not 1"),
         (lambda one: _columns.locate(one), "2 columns are needed, not 0"),
         (lambda one: _columns.find(one, one, one), "a column of type l, not I"),
+        (lambda one: _columns.latest(one, one, one, one), "a column of type l, not I"),
+        (lambda one: _columns.latest(one), "4 columns are needed, not 1"),
+        (lambda one: _columns.devices([]), "takes 2 arguments, not 1"),
         (lambda one: _columns.calls(*[one] * 5), "a column of type l, not L"),
         (lambda one: _columns.coarse([], (), 0), "has to be positive"),
         (lambda one: _columns.spans(["text"], ()), "expected bytes"),

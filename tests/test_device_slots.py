@@ -2,16 +2,19 @@
 
 import csv
 import json
+import random
 
 import perfetto_reader
 import polars as pl
 import pytest
-from ms_profiler.analysis import tables
+from ms_profiler.analysis import device, tables, thinning
 from ms_profiler.analysis.engine import analyse
 from ms_profiler.analysis.measures import measure
+from ms_profiler.analysis.metrics import device_steps, intervals
 from ms_profiler.analysis.readers import store as reader
 from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Category, Flag, Kind
+from polars.testing import assert_frame_equal
 from store_builder import MS, RAW_NS, WALL_NS, StoreBuilder, folder_of
 
 US = 1000
@@ -231,7 +234,8 @@ def test_perfetto_and_summary_have_it_too(analysed):
 
 
 def test_of_very_many_kernels_those_of_some_steps_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("ms_profiler.analysis.device.MOST", 8)
+    monkeypatch.setattr(thinning, "TASKS", 8)
+    monkeypatch.setattr(device, "PART", 5)
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread = store.process().thread()
     for number in range(9):
@@ -239,11 +243,62 @@ def test_of_very_many_kernels_those_of_some_steps_are_kept(tmp_path, monkeypatch
         for place in range(2):
             thread.launch("kernel", start + place * MS, start + (9 + place) * MS, MS, 2 * number + place)
         thread.step(number, start, start + 9 * MS + (number == 4) * US)
-    measures = measure(read(store))
+    measures = measure(thinning.thin(read(store)))
     assert measures.stream.detailed == [0, 4, 8]
     assert measures.stream.table["step"].to_list() == [0, 0, 4, 4, 8, 8]
     assert measures.stream.count == 18
     assert measures.stream.times["computing"].to_list() == [2 * MS] * 9
+    # of the steps that are kept, 9 ms behind the calls
+    assert intervals.total_ns(measures.stream.states.filter("computing")) == 6 * MS
+    assert measures.recording.device.tasks.height == measures.stream.bound.height == 6
+    assert measures.recording.device.calls.height == 6
+    assert measures.recording.device.whole.call_sums["count"].to_list() == [18]
+    # the others have no kernels to say why they take as long; the first one warms up
+    assert set(measures.diagnosis.parts["step"]) == {4, 8}
+
+
+def test_of_the_chosen_steps_the_kernels_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(thinning, "TASKS", 2)
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    thread = store.process().thread()
+    for number in range(9):
+        thread.launch("kernel", 10 * number * MS, 10 * number * MS + US, MS, number)
+        thread.step(number, 10 * number * MS, 10 * number * MS + 9 * MS)
+    measures = measure(thinning.thin(read(store), [4, 5]), [4, 5])
+    assert measures.stream.table["step"].to_list() == [0, 1]
+    assert measures.stream.detailed == [4, 5]
+
+
+def test_whatever_is_looked_at_at_once_shows_the_same(tmp_path, monkeypatch):
+    """Parts end where nothing runs: what is idle between two of them belongs to the step in which it begins."""
+    generator = random.Random(5)
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    thread = store.process().thread()
+    moment = 0
+    for number in range(60):
+        moment += generator.choice((0, 1, 700)) * US
+        name, stream = generator.choice((("kernel", 7), (NCCL, 20), ("other", 13)))
+        thread.launch(name, moment, moment + US, generator.randrange(1, 900) * US, number, stream=stream)
+    for number in range(5):
+        thread.step(number, number * 4 * MS, (number + 1) * 4 * MS)
+    recording = read(store)
+    found = []
+    for most in (10**6, 3):
+        monkeypatch.setattr(device, "PART", most)
+        found.append(measure(recording).stream)
+    whole, parts = found
+    assert len(list(device_steps.parts(recording.device.runs, 3))) > 3
+    for name in ("table", "states", "times", "bound"):
+        assert_frame_equal(getattr(whole, name), getattr(parts, name))
+    assert_frame_equal(whole.sums, parts.sums, check_row_order=False)
+
+
+def test_parts_end_where_nothing_runs():
+    runs = pl.DataFrame({"start_ns": [0, 5, 20, 30, 30, 41, 60], "end_ns": [10, 20, 25, 40, 41, 50, 61]})
+    # what begins as something else ends goes on with it
+    assert [part["start_ns"].to_list() for part in device_steps.parts(runs, 1)] == [[0, 5, 20], [30, 30, 41], [60]]
+    assert [part["start_ns"].to_list() for part in device_steps.parts(runs, 4)] == [[0, 5, 20, 30, 30, 41], [60]]
+    assert [part.height for part in device_steps.parts(runs, 7)] == [7]
 
 
 def test_copies_are_drawn_and_compute_nothing(tmp_path):
@@ -276,10 +331,6 @@ def test_copies_are_drawn_and_compute_nothing(tmp_path):
     assert {(event["tid"], operators[event["args"]["External id"]]) for event in copies} == {(30, "aten::copy_")}
     assert {event["args"]["correlation"] for event in copies} == {900, 901, 902}
     assert len([event for event in kineto if event.get("cat") == "gpu_memset"]) == 3
-    content = json.loads((path / "summary.json").read_text())
-    assert {"what": "the database", "why": "the form of it has no place for kernels of a GPU"} in content[
-        "not_collected"
-    ]
     timeline = perfetto_reader.read(folder_of(path) / "trace.pftrace")
     copied = [piece for piece in timeline.slices if piece.category == "copy"]
     assert {timeline.lane(piece.track) for piece in copied} == {("GPU", "Stream 30")}

@@ -167,7 +167,10 @@ def test_who_owns_cupti_is_named_and_left_alone(device_job):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ("fails", "CUPTI cannot be used: cuptiGetVersion answered 999"),
+        (
+            "fails",
+            "CUPTI cannot be used: cuptiGetVersion answered 999; see that the driver is as new as the library",
+        ),
         ("no-kernels", "CUPTI does not record: cuptiActivityEnable answered 15, CUPTI_ERROR_OF_THE_FAKE"),
     ],
 )

@@ -2,6 +2,7 @@ import polars as pl
 import pytest
 from ascend_builder import sample
 from ms_profiler.analysis import catalogue, engine
+from ms_profiler.analysis.writers import parquet
 from ms_profiler.store import layout
 from store_builder import compiled, write_training
 
@@ -59,3 +60,13 @@ def test_results_of_other_profilers_too(tmp_path):
     tables = tmp_path / "out" / path.name / layout.TABLES
     assert pl.read_parquet(tables / "kernels.parquet").height > 0
     assert not (path / layout.TABLES).exists()
+
+
+def test_a_table_is_made_once(tmp_path, monkeypatch):
+    made = []
+    of = catalogue.Table.of
+    monkeypatch.setattr(catalogue.Table, "of", lambda table, measures: made.append(table.name) or of(table, measures))
+    path = compiled(tmp_path).write()
+    engine.analyse([path], forms=["parquet"])
+    assert sorted(made) == sorted(table.name for table in catalogue.TABLES)
+    assert all(writer.made is None for writer in parquet.WRITERS)

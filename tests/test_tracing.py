@@ -1,5 +1,7 @@
 """The native side of device tracing, with a CUPTI that has no device behind it."""
 
+import subprocess
+
 import pytest
 from fakes_built import fakes  # noqa: F401
 from ms_profiler.job.recorder.python import PythonRecorder
@@ -103,7 +105,11 @@ print(json.dumps([before, after, counts()]))
     ("words", "outcome", "why"),
     [
         ("owned", Outcome.OWNED, "cuptiSubscribe answered 39, CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"),
-        ("fails", Outcome.FAILED, "cuptiGetVersion answered 999"),
+        (
+            "fails",
+            Outcome.FAILED,
+            "cuptiGetVersion answered 999; see that the driver is as new as the library",
+        ),
         ("ancient", Outcome.FAILED, "libcupti.so.12 is of version 14, and 11.8 is the oldest that is known"),
     ],
 )
@@ -113,6 +119,22 @@ def test_what_cannot_be_taken_is_left_alone(run, words, outcome, why):  # noqa: 
     )
     assert found == [outcome, why, Outcome.IDLE]
     assert [name for name, _ in calls] in (["GetVersion"], ["GetVersion", "Subscribe"])
+
+
+@pytest.mark.parametrize(("driver", "outcome"), [("12090", "before 13.0, and this one is of CUDA 12.9"), ("13000", "")])
+def test_13_2_is_not_called_beside_a_driver_it_crashes_with(run, tmp_path, driver, outcome):  # noqa: F811
+    """It is known by its functions: what stands for it has them, and every one ends the process with 42."""
+    names = ["GetVersion", "Subscribe", "Unsubscribe", "ActivityRegisterCallbacks", "ActivityEnable", "ActivityDisable"]
+    names += ["ActivityGetNextRecord", "ActivityFlushAll", "ActivityGetNumDroppedRecords", "ActivityEnable_v2"]
+    library = tmp_path / "libcupti.so.13"
+    source = "\n".join(["void _exit(int);", *(f"int cupti{name}(void) {{ _exit(42); return 0; }}" for name in names)])
+    command = ["cc", "-shared", "-fPIC", "-xc", "-", "-o", str(library)]
+    subprocess.run(command, input=source, text=True, check=True)
+    program = f"driver(); print(json.dumps(tracing.attach({str(library)!r})))"
+    found, _, _ = run(program, expect=0 if outcome else 42, FAKE_CUDA_VERSION=driver)
+    if outcome:
+        assert found[0] == Outcome.FAILED
+        assert outcome in found[1]
 
 
 def test_a_library_that_is_not_there_is_not_the_last_one(run):  # noqa: F811

@@ -21,6 +21,7 @@ Available versions: 2.10.0, 2.9.0, 2.7.1.post1, 1.9.0
 
 def test_versions_are_those_of_mindspore_2_that_pip_lists():
     assert versions.parsed(LISTING) == ["2.10.0", "2.9.0", "2.7.1.post1"]
+    assert versions.parsed(LISTING, "1.9") == ["1.9.0"]
     assert versions.parsed("ERROR: No matching distribution found for mindspore\n") == []
 
 

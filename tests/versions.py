@@ -92,16 +92,16 @@ def interpreters() -> dict[str, str]:
     return found
 
 
-def parsed(listing: str) -> list[str]:
-    """Return the versions that `pip index versions` lists, newest first."""
+def parsed(listing: str, major: str = "2.") -> list[str]:
+    """Return the versions with a certain beginning that `pip index versions` lists, newest first."""
     match = re.search(r"^Available versions: (.+)$", listing, re.MULTILINE)
-    return [version for version in match[1].split(", ") if version.startswith("2.")] if match else []
+    return [version for version in match[1].split(", ") if version.startswith(major)] if match else []
 
 
-def available(python: str, framework: str = "mindspore") -> list[str]:
-    """Return the versions of a framework that this interpreter can install; none where pip finds none."""
-    command = [python, "-m", "pip", "--disable-pip-version-check", "index", "versions", framework]
-    return parsed(subprocess.run(command, capture_output=True, text=True).stdout)
+def available(python: str, package: str = "mindspore", major: str = "2.") -> list[str]:
+    """Return the versions of a package that this interpreter can install; none where pip finds none."""
+    command = [python, "-m", "pip", "--disable-pip-version-check", "index", "versions", package]
+    return parsed(subprocess.run(command, capture_output=True, text=True).stdout, major)
 
 
 def install(python: str, wheel: Path, folder: Path, *packages: Sequence[str]) -> str:
@@ -271,8 +271,10 @@ def write(document: Path, content: str, begin: str = BEGIN, end: str = END) -> N
     temporary.replace(document)
 
 
-def arguments(product: str, document: str, begin: str = BEGIN, end: str = END) -> tuple[argparse.Namespace, Path]:
-    """Return what is asked for on the command line, and our wheel; exit with 2 where that cannot be done.
+def asked_for(
+    product: str, document: str, begin: str = BEGIN, end: str = END
+) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Return what is asked for on the command line; exit with 2 where that cannot be done.
 
     Args:
         product: whose versions are tried.
@@ -288,6 +290,12 @@ def arguments(product: str, document: str, begin: str = BEGIN, end: str = END) -
     asked = parser.parse_args()
     if asked.write and asked.versions:
         parser.error("the table of a document holds every version: leave out either the versions or --write")
+    return parser, asked
+
+
+def arguments(product: str, document: str, begin: str = BEGIN, end: str = END) -> tuple[argparse.Namespace, Path]:
+    """Return what is asked for on the command line, as `asked_for` does, and our wheel."""
+    parser, asked = asked_for(product, document, begin, end)
     wheels = list(asked.wheel.resolve().glob("ms_profiler-*.whl"))
     if len(wheels) != 1:
         parser.error(f"{len(wheels)} wheels of ours in {asked.wheel}: run make wheel")

@@ -61,3 +61,32 @@ bool msp_find(int64_t count, const uint32_t *first, const uint32_t *second, int6
   free(table.places);
   return true;
 }
+
+/* Multiplied so that neighbours, which keys mostly are, lie apart where the table is crowded with wrapped ones. */
+static size_t place_of_key(const uint32_t *places, size_t mask, const uint32_t *known_key, uint32_t key) {
+  size_t place = (size_t)((key * 0x9E3779B97F4A7C15ULL) >> 32) & mask;
+  while (places[place] != 0 && known_key[places[place] - 1] != key) place = (place + 1) & mask;
+  return place;
+}
+
+bool msp_latest(int64_t count, const uint32_t *key, const int64_t *time, int64_t known, const uint32_t *known_key,
+                const int64_t *known_time, uint32_t *rows) {
+  size_t room = 4;
+  while (room < (size_t)known + (size_t)known / 2) room *= 2;
+  uint32_t *places = calloc(room, sizeof *places);              /* the last row of a key and one, or 0 */
+  uint32_t *before = calloc((size_t)known + 1, sizeof *before); /* of a row: the one before it of its key, as above */
+  bool done = places != NULL && before != NULL;
+  for (int64_t row = 0; done && row < known; ++row) {
+    uint32_t *last = &places[place_of_key(places, room - 1, known_key, known_key[row])];
+    before[row] = *last;
+    *last = (uint32_t)row + 1;
+  }
+  for (int64_t i = 0; done && i < count; ++i) {
+    uint32_t at = places[place_of_key(places, room - 1, known_key, key[i])];
+    while (at != 0 && known_time[at - 1] > time[i]) at = before[at - 1];
+    rows[i] = at - 1; /* MSP_NOWHERE for none */
+  }
+  free(places);
+  free(before);
+  return done;
+}

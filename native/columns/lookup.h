@@ -1,4 +1,4 @@
-/* Where something stands in a short table. Knows nothing of Python. */
+/* Where something stands in a table. Knows nothing of Python. */
 #ifndef MSP_LOOKUP_H
 #define MSP_LOOKUP_H
 
@@ -15,5 +15,11 @@ uint32_t msp_locate(int64_t time, const int64_t *start, const int64_t *end, int6
  * none. Returns false when there is no memory. */
 bool msp_find(int64_t count, const uint32_t *first, const uint32_t *second, int64_t known, const uint32_t *known_first,
               const uint32_t *known_second, uint32_t *rows);
+
+/* Put the row of the latest of the known ones with the same key, at or before its time, into `rows` for each key,
+ * MSP_NOWHERE where there is none. The known ones are by time; of equal times the last counts. Returns false when there
+ * is no memory. */
+bool msp_latest(int64_t count, const uint32_t *key, const int64_t *time, int64_t known, const uint32_t *known_key,
+                const int64_t *known_time, uint32_t *rows);
 
 #endif

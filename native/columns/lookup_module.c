@@ -56,3 +56,27 @@ PyObject *msp_py_find(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   msp_columns_release(pairs, 2);
   return result;
 }
+
+PyObject *msp_py_latest(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  msp_column asked[2], known[2];
+  if (count < 2) return PyErr_Format(PyExc_TypeError, "4 columns are needed, not %zd", count);
+  if (!msp_columns_take(args, 2, "Il", asked)) return NULL;
+  msp_new_column column = {"row", 'I', NULL, NULL};
+  PyObject *result = NULL;
+  if (msp_columns_take(args + 2, count - 2, "Il", known)) {
+    int64_t rows = asked[0].count;
+    if (msp_columns_make(&column, 1, rows)) {
+      bool done;
+      Py_BEGIN_ALLOW_THREADS;
+      done = msp_latest(rows, asked[0].values, asked[1].values, known[0].count, known[0].values, known[1].values,
+                        column.values) &&
+             msp_column_valid(&column, rows, MSP_NOWHERE);
+      Py_END_ALLOW_THREADS;
+      result = msp_table_finish(&column, 1, rows, done);
+    }
+    msp_columns_release(known, 2);
+  }
+  msp_columns_release(asked, 2);
+  return result;
+}

@@ -5,6 +5,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +19,7 @@
 #include "rows.h"
 #include "spans_module.h"
 
-enum { PARTS_MOST = 64, BLOCK = 1024 };
+enum { PARTS_MOST = 64, BLOCK = 1024, MMAPPED_FROM = 128 << 10 };
 
 static PyObject *py_nest(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   (void)self;
@@ -217,9 +220,11 @@ static PyMethodDef functions[] = {
     {"nest", FAST(py_nest), "Order and nest spans: nest(lane, start_ns, end_ns) -> table of row, depth, parent."},
     {"coarse", FAST(msp_py_coarse), "Decode slots, without fine-grained spans; see spans_module.h."},
     {"spans", FAST(msp_py_spans), "Decode spans; see spans_module.h."},
+    {"devices", FAST(msp_py_devices), "Decode what a device did; see spans_module.h."},
     {"order", FAST(msp_py_order), "Order spans: order(lane, start_ns, end_ns) -> table of row."},
     {"locate", FAST(msp_py_locate), "Find the intervals that times are in; see lookup_module.h."},
     {"find", FAST(msp_py_find), "Find pairs among those that are known; see lookup_module.h."},
+    {"latest", FAST(msp_py_latest), "Find the latest of each key before a time; see lookup_module.h."},
     {"calls", FAST(msp_py_calls), "Tell what is around operators; see spans_module.h."},
     {"sums", FAST(msp_py_sums), "Sum up spans; see spans_module.h."},
     {"inside", FAST(py_inside), "Sum up what is inside of spans: inside(parent, start_ns, end_ns, taken) -> table."},
@@ -231,4 +236,11 @@ static PyMethodDef functions[] = {
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "ms_profiler._columns", "Work on columns of Polars.", -1, functions, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__columns(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__columns(void) {
+#ifdef M_MMAP_THRESHOLD
+  /* columns go back to the system when they are done with; the library would raise its threshold with the first one
+   * that is freed, and keep gigabytes of a long run among what is still in use */
+  mallopt(M_MMAP_THRESHOLD, MMAPPED_FROM);
+#endif
+  return PyModule_Create(&definition);
+}

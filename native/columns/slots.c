@@ -36,8 +36,7 @@ static inline bool is_span(msp_slot *slot, const msp_wanted *wanted) {
   return slot->kind == MSP_KIND_OPEN || (int64_t)slot->end_ns >= start;
 }
 
-/* `knot` is where the last time was: most are near. */
-static inline int64_t since_epoch(const msp_knots *knots, int64_t raw, int64_t *knot) {
+int64_t msp_since_epoch(const msp_knots *knots, int64_t raw, int64_t *knot) {
   if (knots->count == 1) return raw + knots->offset[0];
   int64_t at = *knot;
   while (at > 0 && raw < knots->raw[at]) --at;
@@ -55,11 +54,11 @@ size_t msp_spans_read(const char *slots, size_t count, uint32_t *thread, const m
     if (slot.kind == MSP_KIND_THREAD) *thread = (uint32_t)slot.arg;
     if (wanted->fine && slot.category < MSP_CATEGORY_FINE) continue;
     if (!is_span(&slot, wanted)) continue;
-    int64_t start = since_epoch(&wanted->knots, (int64_t)slot.start_ns, &start_knot);
+    int64_t start = msp_since_epoch(&wanted->knots, (int64_t)slot.start_ns, &start_knot);
     if (start < wanted->from_ns || start >= wanted->until_ns) continue;
     bool open = slot.kind == MSP_KIND_OPEN;
     to.start_ns[row] = start;
-    to.end_ns[row] = since_epoch(&wanted->knots, open ? wanted->last_ns : (int64_t)slot.end_ns, &end_knot);
+    to.end_ns[row] = msp_since_epoch(&wanted->knots, open ? wanted->last_ns : (int64_t)slot.end_ns, &end_knot);
     to.arg[row] = slot.arg;
     to.name[row] = slot.name < wanted->name_count ? wanted->names[slot.name] : wanted->lost;
     to.thread[row] = *thread;

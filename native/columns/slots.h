@@ -20,6 +20,9 @@ typedef struct {
   int64_t count;
 } msp_knots;
 
+/* Return a raw time as nanoseconds since the epoch. `knot` is where the last time was, at first 0: most are near. */
+int64_t msp_since_epoch(const msp_knots *knots, int64_t raw, int64_t *knot);
+
 /* What of a store is wanted, and what its numbers mean. Raw times but for `from_ns` and `until_ns`. */
 typedef struct {
   const uint32_t *names; /* by id */

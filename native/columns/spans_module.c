@@ -5,6 +5,7 @@
 
 #include "arrow.h"
 #include "calls.h"
+#include "device_records.h"
 #include "file_format.h"
 #include "slots.h"
 #include "sums.h"
@@ -162,6 +163,79 @@ PyObject *msp_py_coarse(PyObject *self, PyObject *const *args, Py_ssize_t count)
     for (int i = 0; i < 3; ++i) Py_XDECREF(tables[i]);
   } else {
     for (size_t i = 0; i < sizeof columns / sizeof *columns; ++i) free(columns[i].values);
+  }
+  msp_columns_release(wanted.columns, wanted.taken);
+  free(pieces.pieces);
+  return result;
+}
+
+/* The columns of what a device did, in the order of their names in analysis/columns/slots.py. */
+static msp_device_rows rows_of(const msp_new_column *columns) {
+  return (msp_device_rows){.type = columns[0].values,
+                           .name = columns[1].values,
+                           .detail = columns[2].values,
+                           .correlation = columns[3].values,
+                           .device = columns[4].values,
+                           .stream = columns[5].values,
+                           .context = columns[6].values,
+                           .graph = columns[7].values,
+                           .amount = columns[8].values,
+                           .start_ns = columns[9].values,
+                           .end_ns = columns[10].values};
+}
+
+PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  if (count != 2) return PyErr_Format(PyExc_TypeError, "devices() takes 2 arguments, not %zd", count);
+  wanted_call wanted = {.taken = 0};
+  pieces_call pieces = {.count = 0};
+  if (!take_call(args, &wanted, &pieces)) return NULL;
+  enum { CALL = 5, ROW = 11 };
+  msp_new_column of_calls[CALL] = {{"name", 'I', NULL, NULL},
+                                   {"correlation", 'I', NULL, NULL},
+                                   {"native_tid", 'I', NULL, NULL},
+                                   {"start_ns", 'l', NULL, NULL},
+                                   {"end_ns", 'l', NULL, NULL}};
+  msp_new_column of_ran[ROW] = {
+      {"type", 'C', NULL, NULL},        {"name", 'I', NULL, NULL},   {"detail", 'I', NULL, NULL},
+      {"correlation", 'I', NULL, NULL}, {"device", 'I', NULL, NULL}, {"stream", 'I', NULL, NULL},
+      {"context", 'I', NULL, NULL},     {"graph", 'I', NULL, NULL},  {"amount", 'L', NULL, NULL},
+      {"start_ns", 'l', NULL, NULL},    {"end_ns", 'l', NULL, NULL}};
+  msp_new_column of_others[ROW];
+  memcpy(of_others, of_ran, sizeof of_others);
+  /* counted first: what is held of a long run is this, without room that nothing is in */
+  msp_device_counts room = {0, 0, 0};
+  for (Py_ssize_t i = 0; i < pieces.count; ++i) {
+    msp_device_count(pieces.pieces[i].slots, pieces.pieces[i].count, &room);
+  }
+  PyObject *result = NULL;
+  if (msp_columns_make(of_calls, CALL, (int64_t)room.calls) && msp_columns_make(of_ran, ROW, (int64_t)room.ran) &&
+      msp_columns_make(of_others, ROW, (int64_t)room.others)) {
+    const msp_device_calls calls = {.name = of_calls[0].values,
+                                    .correlation = of_calls[1].values,
+                                    .native_tid = of_calls[2].values,
+                                    .start_ns = of_calls[3].values,
+                                    .end_ns = of_calls[4].values};
+    const msp_device_rows ran = rows_of(of_ran), others = rows_of(of_others);
+    msp_device_counts at = {0, 0, 0};
+    Py_BEGIN_ALLOW_THREADS;
+    for (Py_ssize_t i = 0; i < pieces.count; ++i) {
+      msp_device_read(pieces.pieces[i].slots, pieces.pieces[i].count, &wanted.wanted, &calls, &ran, &others, &at);
+    }
+    Py_END_ALLOW_THREADS;
+    PyObject *tables[] = {msp_table_give(of_calls, CALL, (int64_t)at.calls),
+                          msp_table_give(of_ran, ROW, (int64_t)at.ran),
+                          msp_table_give(of_others, ROW, (int64_t)at.others)};
+    if (tables[0] != NULL && tables[1] != NULL && tables[2] != NULL) {
+      result = PyTuple_Pack(3, tables[0], tables[1], tables[2]);
+    }
+    for (int i = 0; i < 3; ++i) Py_XDECREF(tables[i]);
+  } else {
+    for (int i = 0; i < CALL; ++i) free(of_calls[i].values);
+    for (int i = 0; i < ROW; ++i) {
+      free(of_ran[i].values);
+      free(of_others[i].values);
+    }
   }
   msp_columns_release(wanted.columns, wanted.taken);
   free(pieces.pieces);

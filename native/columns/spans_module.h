@@ -1,19 +1,22 @@
-/* What `ms_profiler._columns` does with spans, as Python calls it. Spans of a lane may stand in each other. */
+/* What `ms_profiler._columns` does with slots and spans, as Python calls it. Spans of a lane may stand in each other.
+ */
 #ifndef MSP_SPANS_MODULE_H
 #define MSP_SPANS_MODULE_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Both take what of a store is wanted as (names, lost, raw, offset, slope, (last_ns, window_start, window_end, from_ns,
+/* All take what of a store is wanted as (names, lost, raw, offset, slope, (last_ns, window_start, window_end, from_ns,
  * until_ns, fine)): a column of names by id, which is `lost` where there is none, and the knots of the clock.
  *
  * coarse(pieces, wanted, every) -> tables of slots, of what is known of fine spans by piece, and of starts of some
  * spans(pieces, wanted) -> table of spans
+ * devices(pieces, wanted) -> tables of calls, of what ran on a device, and of other records, see device_records.h
  *
  * `pieces` is a list of bytes, slots of a thread each unless they say otherwise. */
 PyObject *msp_py_coarse(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *msp_py_spans(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 /* order(lane, start_ns, end_ns) -> table of `row` */
 PyObject *msp_py_order(PyObject *self, PyObject *const *args, Py_ssize_t count);

@@ -1,9 +1,9 @@
 /* NVIDIA's CUPTI, its activity interface as versions 11.8 to 13.5 export it.
  *
- * Facts that shape this file: CUPTI 13.2 crashes on any call without a driver, and later ones fail on every call; so
- * the driver comes first. Activity calls are not refused to whoever has not subscribed, so that two tools would
- * overwrite each other's callbacks; so the subscription comes second. What is set here stays set for who comes after
- * us, PyTorch's own profiler for one; so `detach` sets it back.
+ * Facts that shape this file: CUPTI 13.2 crashes on any call without a driver, or with one that lacks what it looks up,
+ * and later ones fail on every call; so the driver comes first. Activity calls are not refused to whoever has not
+ * subscribed, so that two tools would overwrite each other's callbacks; so the subscription comes second. What is set
+ * here stays set for who comes after us, PyTorch's own profiler for one; so `detach` sets it back.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -22,6 +22,7 @@
 #define THREADS_BY_SYSTEM 1 /* numbers of threads are those of the operating system */
 #define THREADS_BY_DEFAULT 0
 #define PATIENCE_S 10
+#define DRIVER_OF_13 13000 /* CUDA 13.0, as cuDriverGetVersion says it */
 
 enum { SUCCESS = 0, AT_END = 12, OWNED = 39 };
 
@@ -54,16 +55,19 @@ static struct {
   msp_matches matches;
 } cupti = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static bool ready(void) {
+/* Return what a function of the driver says, 0 where it says nothing; it is asked if the job has loaded it. */
+static int of_driver(const char *function) {
   void *driver = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
-  if (driver == NULL) return false;
-  int (*count_devices)(int *count) = NULL;
-  *(void **)&count_devices = dlsym(driver, "cuDeviceGetCount");
-  int count = 0;
-  bool initialised = count_devices != NULL && count_devices(&count) == 0 && count > 0;
+  if (driver == NULL) return 0;
+  int (*ask)(int *value) = NULL;
+  *(void **)&ask = dlsym(driver, function);
+  int value = 0;
+  if (ask == NULL || ask(&value) != 0) value = 0;
   dlclose(driver); /* it stays as long as the job keeps it */
-  return initialised;
+  return value;
 }
+
+static bool ready(void) { return of_driver("cuDeviceGetCount") > 0; }
 
 static uint64_t raw_clock(void) { return msp_now(); }
 
@@ -98,6 +102,15 @@ static int fail(msp_reason *why, const char *call, int result) {
   snprintf(why->text, sizeof why->text, "%s answered %d%s%s", call, result, text != NULL ? ", " : "",
            text != NULL ? text : "");
   return result == OWNED ? MSP_TRACE_OWNED : MSP_TRACE_FAILED;
+}
+
+/* What it refuses before anything is asked of it, and is not another's, it refuses because of the driver. */
+static int refuse(msp_reason *why, const char *call, int result) {
+  int outcome = fail(why, call, result);
+  if (result == OWNED) return outcome;
+  size_t length = strlen(why->text);
+  snprintf(why->text + length, sizeof why->text - length, "; see that the driver is as new as the library");
+  return outcome;
 }
 
 static bool find(void *function, const char *name) {
@@ -139,6 +152,20 @@ static int load(const char *library, msp_reason *why) {
   return MSP_TRACE_DONE;
 }
 
+/* 13.2 calls itself until its stack ends, on any call, where a driver lacks a function that it looks up. It is told by
+ * what it has and its neighbours have not. */
+static bool crashes(msp_reason *why) {
+  int driver = of_driver("cuDriverGetVersion");
+  bool is_13_2 =
+      dlsym(cupti.library, "cuptiActivityEnable_v2") != NULL && dlsym(cupti.library, "cuptiGetTimestamp_v2") == NULL;
+  if (!is_13_2 || driver >= DRIVER_OF_13) return false;
+  snprintf(why->text, sizeof why->text,
+           "it is that of CUDA 13.2, which crashes beside a driver before 13.0, and this one is of CUDA %d.%d; use "
+           "another version of it",
+           driver / 1000, driver % 1000 / 10);
+  return true;
+}
+
 static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
 /* Have it read our clock; where it will not, take the first pair of readings of both. */
@@ -161,15 +188,16 @@ static void give_back(void) {
 static int take(const char *library, msp_reason *why) {
   int outcome = load(library, why);
   if (outcome != MSP_TRACE_DONE) return outcome;
+  if (crashes(why)) return MSP_TRACE_FAILED;
   int result = cupti.get_version(&cupti.version);
-  if (result != SUCCESS) return fail(why, "cuptiGetVersion", result);
+  if (result != SUCCESS) return refuse(why, "cuptiGetVersion", result);
   if (cupti.version < OLDEST) {
     snprintf(why->text, sizeof why->text, "%s is of version %u, and 11.8 is the oldest that is known", library,
              cupti.version);
     return MSP_TRACE_FAILED;
   }
   result = cupti.subscribe(&cupti.subscriber, called_back, NULL);
-  if (result != SUCCESS) return fail(why, "cuptiSubscribe", result);
+  if (result != SUCCESS) return refuse(why, "cuptiSubscribe", result);
   cupti.taken = true;
   set_clock();
   if (cupti.set_thread_ids != NULL) cupti.set_thread_ids(THREADS_BY_SYSTEM);

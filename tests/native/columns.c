@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "columns/calls.h"
+#include "columns/device_records.h"
 #include "columns/lookup.h"
 #include "columns/nesting.h"
 #include "columns/perfetto.h"
 #include "columns/rows.h"
 #include "columns/slots.h"
 #include "columns/sums.h"
+#include "device_format.h"
 #include "file_format.h"
 
 static unsigned state;
@@ -90,11 +92,54 @@ static void look_up(int64_t count) {
     uint32_t at = msp_locate((int64_t)random_below(6000) - 500, start, end, count, &near);
     require(at == MSP_NOWHERE || at < count, "an interval that is not there");
   }
+  require(msp_latest(count, first, end, known, first, start, row), "no memory");
+  for (int64_t i = 0; i < count; ++i) {
+    if (row[i] == MSP_NOWHERE) continue;
+    require(row[i] < known && first[row[i]] == first[i] && start[row[i]] <= end[i], "a call that is not the one");
+  }
   free(first);
   free(second);
   free(row);
   free(start);
   free(end);
+}
+
+static msp_device_rows device_rows(size_t count) {
+  return (msp_device_rows){.start_ns = room(count, 8),
+                           .end_ns = room(count, 8),
+                           .amount = room(count, 8),
+                           .name = room(count, 4),
+                           .detail = room(count, 4),
+                           .correlation = room(count, 4),
+                           .device = room(count, 4),
+                           .stream = room(count, 4),
+                           .context = room(count, 4),
+                           .graph = room(count, 4),
+                           .type = room(count, 1)};
+}
+
+static void free_device_rows(const msp_device_rows *rows) {
+  void *columns[] = {rows->start_ns, rows->end_ns, rows->amount,  rows->name,  rows->detail, rows->correlation,
+                     rows->device,   rows->stream, rows->context, rows->graph, rows->type};
+  for (size_t i = 0; i < sizeof columns / sizeof *columns; ++i) free(columns[i]);
+}
+
+/* The columns have room for what was counted, and no more. */
+static void devices(const char *bytes, size_t count, const msp_wanted *wanted) {
+  msp_device_counts most = {0, 0, 0}, at = {0, 0, 0};
+  msp_device_count(bytes, count, &most);
+  const msp_device_calls calls = {room(most.calls, 8), room(most.calls, 8), room(most.calls, 4), room(most.calls, 4),
+                                  room(most.calls, 4)};
+  const msp_device_rows ran = device_rows(most.ran), others = device_rows(most.others);
+  msp_device_read(bytes, count, wanted, &calls, &ran, &others, &at);
+  require(at.calls == most.calls && at.ran == most.ran && at.others == most.others, "records that were not counted");
+  free(calls.start_ns);
+  free(calls.end_ns);
+  free(calls.name);
+  free(calls.correlation);
+  free(calls.native_tid);
+  free_device_rows(&ran);
+  free_device_rows(&others);
 }
 
 static void nest(int64_t count) {
@@ -153,11 +198,11 @@ static void rows(int64_t count) {
 }
 
 static msp_slot *random_slots(size_t count) {
-  static const uint8_t categories[] = {0, 7, MSP_CATEGORY_MODULE, MSP_CATEGORY_OP, 255};
+  static const uint8_t categories[] = {0, MSP_DEVICE_API, MSP_DEVICE_KERNEL, MSP_CATEGORY_MODULE, MSP_CATEGORY_OP, 255};
   msp_slot *slots = room(count, sizeof *slots);
   for (size_t i = 0; i < count; ++i) {
     slots[i].kind = (uint8_t)random_below(12);
-    slots[i].category = categories[random_below(5)];
+    slots[i].category = categories[random_below(6)];
     slots[i].arg = random_below(9);
     slots[i].name = random_below(9);
     slots[i].start_ns = random_below(1000);
@@ -173,6 +218,7 @@ static void slots(size_t count) {
   msp_slot *slots = random_slots(count);
   const char *bytes = (const char *)slots;
   msp_wanted wanted = {names, 5, 1, {raw, offset, slope, 3}, 1200, 0, 0, INT64_MIN, INT64_MAX, true};
+  devices(bytes, count, &wanted);
   int64_t *starts = room(count, sizeof *starts);
   msp_slot_columns coarse = {room(count, 8), room(count, 8), room(count, 8), room(count, 4),
                              room(count, 4), room(count, 1), room(count, 1), room(count, 1)};

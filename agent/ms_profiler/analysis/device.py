@@ -1,12 +1,16 @@
-"""What an accelerator did, in the tables that our own kernel stream fills: from another tool's result to a stream."""
+"""What an accelerator did, in the tables that our own kernel stream fills: from tasks to a stream."""
+
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from ms_profiler.analysis import tables
-from ms_profiler.analysis.kernels import MOST, Stream
+from ms_profiler.analysis.kernels import Stream
 from ms_profiler.analysis.metrics import device_steps, intervals, kernels, launched, overlap
 from ms_profiler.analysis.metrics.steps import Steps
-from ms_profiler.analysis.thinning import kept_steps
+
+#: tasks of our own tracing that are looked at at once
+PART = 500_000
 
 _NAME = ["name", "type", "core"]
 
@@ -18,8 +22,8 @@ def collect(
 
     A task belongs to the step in whose window (see `device_steps.windows`) it starts, and one that our own tracing
     recorded to the step that launched it. `sums` are over the tasks that exchange nothing, as in the tables of the
-    tools that record them. Of more than `kernels.MOST` tasks of our own tracing those of the first, the slowest and
-    the last steps are kept.
+    tools that record them. Of our own tracing all tasks are summed up, part by part, and those are kept whose details
+    the device has.
 
     Args:
         recording: the run.
@@ -28,43 +32,15 @@ def collect(
         during: of `device_steps.windows`.
         restricted: keep to the time of the steps in use.
     """
-    placed = pl.concat([device.tasks, _bound(recording, device, used)], how="horizontal").with_columns(
-        _step(device, used, during)
-    )
-    tasks = placed.filter(pl.col("step").is_not_null()) if restricted else placed
-    # the table of names has a row for each name with its type and core; where no type is known the name stands for it
-    tasks = tasks.with_columns(pl.coalesce("type", "name").alias("type"))
-    names = tasks.select(_NAME).unique(maintain_order=True).with_row_index("kernel")
-    texts = [*recording.names, *tasks["shapes"].drop_nulls().unique(maintain_order=True)]
-    shapes = dict(zip(texts[len(recording.names) :], range(len(recording.names), len(texts)), strict=True))
-    timed = tasks.join(names, on=_NAME, how="left", maintain_order="left").with_columns(
-        duration_ns=pl.col("end_ns") - pl.col("start_ns")
-    )
-    executions = kernels.waits_on_device(timed).with_columns(
-        pl.col("stream").alias("lane"),
-        pl.lit(used.process, pl.UInt32).alias("process"),
-        pl.col("shapes").replace_strict(shapes, default=None, return_dtype=pl.UInt32)
-        if shapes
-        else pl.lit(None, pl.UInt32).alias("shapes"),
-    )
-    table = executions.select(*tables.KERNELS.names(), "exchange", "launch_ns").sort(
-        "process", "lane", "start_ns", "kernel"
-    )
-    many = device.launches is not None and table.height > MOST
-    detailed = kept_steps(used.recorded, table.height, MOST) if many else None
-    kept = table if detailed is None else table.filter(intervals.locate(_moments(table), detailed).is_not_null())
-    if device.form == tables.Form.MS_PROFILER:
-        computed, exchanged = (intervals.union(tasks.filter(kind)) for kind in (~pl.col("exchange"), "exchange"))
-        states = overlap.states(computed, exchanged, used)
-        times = overlap.by_step(states)
-    else:
-        states = device_steps.states(tasks)
-        times = device_steps.by_step(states, tasks, during, device.form)
+    texts, names, runs = _numbered(recording, device)
+    taken = _Taken(recording, device, used, during, restricted)
+    for part in device_steps.parts(runs, PART) if device.whole is not None else iter([runs]):
+        taken.take(part)
     return Stream(
         texts=pl.Series("text", texts, dtype=pl.String),
-        states=states,
-        times=times,
-        table=kept.select(tables.KERNELS.names()),
+        states=pl.concat(taken.states),
+        times=taken.times(),
+        table=pl.concat(taken.kept).sort("process", "lane", "start_ns", "kernel"),
         names=names.select(
             pl.col("name").alias("full_name"),
             "type",
@@ -73,10 +49,111 @@ def collect(
             pl.lit(None, pl.String).alias("module"),
             pl.lit(None, pl.String).alias("class"),
         ),
-        sums=kernels.sum_up(table.filter(~pl.col("exchange"))),
-        detailed=None if detailed is None else detailed["number"].to_list(),
+        sums=kernels.add_up(taken.sums),
+        detailed=None if device.within is None else device.within["number"].to_list(),
         decides=True,
+        bound=pl.concat(taken.bound),
     )
+
+
+def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[str], pl.DataFrame, pl.DataFrame]:
+    """Return texts, kernels by name, type and core, and the tasks with `kernel` and `shapes`, rows of these."""
+    texts = recording.names.to_list()
+    if device.whole is not None:
+        names = device.whole.kernels.with_columns(pl.coalesce("type", "name").alias("type"))
+        return texts, names, device.runs.with_columns(pl.lit(None, pl.UInt32).alias("shapes"))
+    # where no type is known the name stands for it
+    tasks = device.tasks.with_columns(pl.coalesce("type", "name").alias("type"))
+    names = tasks.select(_NAME).unique(maintain_order=True)
+    different = tasks["shapes"].drop_nulls().unique(maintain_order=True)
+    rows = pl.int_range(len(texts), len(texts) + len(different), dtype=pl.UInt32, eager=True)
+    shapes = tasks["shapes"].replace_strict(different, rows, default=None, return_dtype=pl.UInt32)
+    numbered = tasks.join(names.with_row_index("kernel"), on=_NAME, how="left", maintain_order="left")
+    return [*texts, *different], names, numbered.with_columns(shapes)
+
+
+@dataclass
+class _Taken:
+    """What was taken of the tasks so far.
+
+    Attributes:
+        sums: of `kernels.sum_up`.
+        kept: `tables.KERNELS`.
+        states: of the tasks that are kept.
+        bound: `launched.BOUND`, of these, by start.
+    """
+
+    recording: tables.Recording
+    device: tables.Device
+    used: Steps
+    during: pl.DataFrame
+    restricted: bool
+    sums: list[pl.DataFrame] = field(default_factory=list)
+    kept: list[pl.DataFrame] = field(default_factory=list)
+    states: list[pl.DataFrame] = field(default_factory=list)
+    bound: list[pl.DataFrame] = field(default_factory=list)
+    _times: list[pl.DataFrame] = field(default_factory=list)
+    _launches: launched.Launches | None = None
+    _last_ns: int | None = None
+    _busy_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.device.whole is not None:
+            self._launches = launched.Launches(self.recording, self.used.process)
+
+    def take(self, part: pl.DataFrame) -> None:
+        """Take some tasks that nothing runs across the ends of."""
+        bound = launched.unbound(part.height) if self._launches is None else self._launches.bind(part)
+        placed = pl.concat([part, bound], how="horizontal").with_columns(
+            _step(self.device, part, self.used, self.during)
+        )
+        self.bound.append(bound.filter(self._details(part)))
+        tasks = placed.filter(pl.col("step").is_not_null()) if self.restricted else placed
+        timed = tasks.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+        waited = kernels.waits_on_device(timed, self._last_ns)
+        self._last_ns = int(waited["end_ns"][-1]) if waited.height else self._last_ns
+        summed = kernels.sum_up(waited.filter(~pl.col("exchange")))
+        self.sums = [kernels.add_up([*self.sums, summed])]
+        named = waited.filter(self._details(waited)).with_columns(
+            pl.col("stream").alias("lane"), pl.lit(self.used.process, pl.UInt32).alias("process")
+        )
+        self.kept.append(named.select(tables.KERNELS.names()).cast(tables.KERNELS))
+        self._measure(tasks)
+
+    def _measure(self, tasks: pl.DataFrame) -> None:
+        if self.device.form == tables.Form.MS_PROFILER:
+            computed, exchanged = (intervals.union(tasks.filter(kind)) for kind in (~pl.col("exchange"), "exchange"))
+            self.states.append(overlap.states(computed, exchanged, self.used))
+            self._times.append(overlap.by_step(self.states[-1]))
+            return
+        pieces = device_steps.states(tasks, self._busy_ns)
+        self._busy_ns = int(pieces["end_ns"][-1]) if pieces.height else self._busy_ns
+        shown = pieces
+        if self.device.within is not None:
+            # what they ran in, which may be long after they were launched
+            numbers = self.used.table["number"].gather(self.during["step"])
+            kept = self.during.filter(numbers.is_in(self.device.within["number"].implode()))
+            shown = pieces.filter(intervals.locate(pieces["start_ns"], kept).is_not_null())
+        self.states.append(shown)
+        if self.device.whole is None:
+            self._times.append(device_steps.by_step(pieces, tasks, self.during, self.device.form))
+            return
+        told = self.device.whole.kernels["name"].gather(tasks["kernel"])
+        if self.device.form == tables.Form.CUPTI:
+            # NCCL has one kernel for many purposes: the call that launched it tells
+            told = self.recording.names.gather(self.recording.spans["name"].gather(tasks["launch"]))
+        bubbles = device_steps.bubbles(told, self.device.form).alias("bubble")
+        self._times.append(device_steps.sum_up(pieces, tasks.with_columns(bubbles), self.during))
+
+    def times(self) -> pl.DataFrame:
+        """Return the steps as the tasks show them."""
+        return self._times[0] if self.device.whole is None else device_steps.add_up(self._times, self.during)
+
+    def _details(self, tasks: pl.DataFrame) -> pl.Series:
+        """Tell which tasks the device has the details of."""
+        if self.device.within is None:
+            return pl.repeat(True, tasks.height, eager=True)
+        return intervals.locate(_moments(tasks), self.device.within).is_not_null()
 
 
 def _moments(tasks: pl.DataFrame) -> pl.Series:
@@ -84,19 +161,13 @@ def _moments(tasks: pl.DataFrame) -> pl.Series:
     return tasks.select(pl.coalesce("launch_ns", "start_ns").alias("moment")).to_series()
 
 
-def _bound(recording: tables.Recording, device: tables.Device, used: Steps) -> pl.DataFrame:
-    if device.launches is None:
-        return launched.unbound(device.tasks.height)
-    return launched.bind(recording, device.tasks, device.launches, used.process)
-
-
-def _step(device: tables.Device, used: Steps, during: pl.DataFrame) -> pl.Series:
+def _step(device: tables.Device, tasks: pl.DataFrame, used: Steps, during: pl.DataFrame) -> pl.Series:
     """Return the step of each task: where its launch is known, the one in which that was."""
-    by_start = during["step"].gather(intervals.locate(device.tasks["start_ns"], during))
+    by_start = during["step"].gather(intervals.locate(tasks["start_ns"], during))
     if device.form == tables.Form.CUPTI:
         known = used.table.with_row_index("step").filter("recorded")
-        by_launch = known["step"].gather(intervals.locate(device.tasks["launch_ns"], known))
-        by_start = by_launch.zip_with(device.tasks["launch_ns"].is_not_null(), by_start)
+        by_launch = known["step"].gather(intervals.locate(tasks["launch_ns"], known))
+        by_start = by_launch.zip_with(tasks["launch_ns"].is_not_null(), by_start)
     return by_start.alias("step")
 
 

@@ -177,11 +177,11 @@ def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: 
         place = intervals.locate(known["start_ns"], stream.covered)
         inside = stream.covered["end_ns"].gather(place) >= known["end_ns"]
         seen = known.filter(inside.fill_null(False))
-        if stream.detailed is not None:
-            seen = seen.filter(pl.col("number").is_in(stream.detailed))
     elif not operators.is_empty():
         with_some = intervals.locate(operators["start_ns"], known).unique().drop_nulls()
         seen = known[with_some.sort()]
+    if stream is not None and stream.detailed is not None:
+        seen = seen.filter(pl.col("number").is_in(stream.detailed))
     rows: list[int] = (known if seen.is_empty() else seen)["row"].to_list()
     return rows[1:] if len(rows) > WARMED else rows
 

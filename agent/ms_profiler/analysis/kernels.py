@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from ms_profiler.analysis import liveness, tables
-from ms_profiler.analysis.metrics import binding, intervals, kernels, overlap
+from ms_profiler.analysis.metrics import binding, intervals, kernels, launched, overlap
 from ms_profiler.analysis.metrics.communication import COLLECTIVES, called
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.phases import GRAPH_OWNERS
@@ -47,6 +47,7 @@ class Stream:
         covered: when kernels of the stepping process were recorded, `start_ns` and `end_ns`.
         lost: windows of which nothing or not all could be read, as in `summary.json`.
         decides: the states of the steps rest on kernels, where there are any.
+        bound: `metrics.launched.BOUND` of a device's tasks, row by row.
     """
 
     texts: pl.Series
@@ -59,6 +60,7 @@ class Stream:
     covered: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_BOUNDS))
     lost: list[dict[str, Any]] = field(default_factory=list)
     decides: bool = False
+    bound: pl.DataFrame = field(default_factory=lambda: launched.unbound(0))
 
     @property
     def count(self) -> int:

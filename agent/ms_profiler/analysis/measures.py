@@ -204,7 +204,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     recorded = used.recorded.height
     restricted = chosen is not None
     if recording.device is not None:
-        during = device_steps.windows(recording.device.tasks, used, recording.device.form)
+        during = device_steps.windows(recording.device.runs, used, recording.device.form)
         stream = device.collect(recording, recording.device, used, during, restricted)
         calls = (
             device.calls(recording.device, during)

@@ -2,16 +2,58 @@
 
 All times are nanoseconds since the epoch on the one time line of the run (see `analysis.clock`), as Int64: a double
 has steps of 256 ns there. A row of `spans` names its thread by (`process`, `thread`) and its text by a number
-into `names`, so that ten million spans stay ten million times a few machine words.
+into `names`, so that ten million spans stay ten million times a few machine words. The tables of an accelerator are in
+`device_tables`, and are known here too.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 
 import polars as pl
 
 from ms_profiler.analysis.clock import Clock
+from ms_profiler.analysis.device_tables import (
+    ALLOCATIONS as ALLOCATIONS,
+)
+from ms_profiler.analysis.device_tables import (
+    COPIES as COPIES,
+)
+from ms_profiler.analysis.device_tables import (
+    DEVICE_MEMORY as DEVICE_MEMORY,
+)
+from ms_profiler.analysis.device_tables import (
+    DRIVER_CALLS as DRIVER_CALLS,
+)
+from ms_profiler.analysis.device_tables import (
+    LAUNCHES as LAUNCHES,
+)
+from ms_profiler.analysis.device_tables import (
+    MODULE_MEMORY as MODULE_MEMORY,
+)
+from ms_profiler.analysis.device_tables import (
+    RESERVATIONS as RESERVATIONS,
+)
+from ms_profiler.analysis.device_tables import (
+    RUNS as RUNS,
+)
+from ms_profiler.analysis.device_tables import (
+    TASKS as TASKS,
+)
+from ms_profiler.analysis.device_tables import (
+    TRANSFERS as TRANSFERS,
+)
+from ms_profiler.analysis.device_tables import (
+    WAITS as WAITS,
+)
+from ms_profiler.analysis.device_tables import (
+    Device as Device,
+)
+from ms_profiler.analysis.device_tables import (
+    Form as Form,
+)
+from ms_profiler.analysis.device_tables import (
+    Whole as Whole,
+)
 from ms_profiler.store.reader import ReadCounts
 from ms_profiler.store.run_info import RunInfo
 
@@ -125,115 +167,6 @@ KERNELS = pl.Schema(
     }
 )
 
-#: one per task that computed or exchanged data on an accelerator, as another tool recorded it, by start
-TASKS = pl.Schema(
-    {
-        "stream": pl.UInt32,
-        "name": pl.String,
-        "type": pl.String,  # of the operator; null where not known
-        "core": pl.String,  # what ran it
-        "group": pl.String,  # of ranks; null for what exchanges nothing
-        "shapes": pl.String,  # of inputs; null where not known
-        "start_ns": pl.Int64,
-        "end_ns": pl.Int64,
-        "exchange": pl.Boolean,
-        "launch_ns": pl.Int64,  # when the host launched it; null where not known
-        "driver_ns": pl.Int64,  # when the call of the device's driver began that did; null where not known
-    }
-)
-
-#: what else is known of tasks that our own tracing recorded, row by row
-LAUNCHES = pl.Schema(
-    {
-        "thread": pl.UInt32,  # that launched it; null where it recorded nothing, or is not known
-        "correlation": pl.UInt32,
-        "device": pl.UInt32,
-        "context": pl.UInt32,
-        "graph": pl.UInt32,  # of CUDA's, that it is a part of; 0 for none
-        "amount": pl.UInt64,  # blocks of its grid
-    }
-)
-
-#: one per copy or set of a device's memory, by start: they compute nothing
-COPIES = pl.Schema(
-    {
-        "stream": pl.UInt32,
-        "name": pl.String,
-        "sets": pl.Boolean,
-        "bytes": pl.UInt64,
-        "start_ns": pl.Int64,
-        "end_ns": pl.Int64,
-        "launch_ns": pl.Int64,  # null where not known
-        "thread": pl.UInt32,  # likewise, that launched it
-        "correlation": pl.UInt32,
-        "device": pl.UInt32,
-        "context": pl.UInt32,
-    }
-)
-
-#: one per part of an exchange, as another tool recorded it
-TRANSFERS = pl.Schema(
-    {
-        "group": pl.String,  # of ranks
-        "exchange_ns": pl.Int64,  # when the exchange began that it is a part of
-        "plane": pl.Int64,  # of those that an exchange runs on beside each other
-        "kind": pl.String,  # what it did
-        "transport": pl.String,
-        "link": pl.String,
-        "source": pl.Int64,  # rank in the group; null where not known
-        "target": pl.Int64,  # likewise; null where there is none
-        "bytes": pl.Int64,
-        "start_ns": pl.Int64,
-        "end_ns": pl.Int64,
-    }
-)
-
-#: what a component held of a device's memory, by time; bytes, null where not known
-DEVICE_MEMORY = pl.Schema(
-    {
-        "component": pl.String,
-        "time_ns": pl.Int64,
-        "allocated": pl.Int64,
-        "reserved": pl.Int64,
-        "active": pl.Int64,
-        "stream": pl.Int64,  # address of the stream that it was for
-    }
-)
-
-#: one per allocation of an operator on a device; bytes, null for what was not given back
-ALLOCATIONS = pl.Schema(
-    {
-        "name": pl.String,
-        "size": pl.Int64,
-        "allocated_ns": pl.Int64,
-        "released_ns": pl.Int64,
-        "inactive_ns": pl.Int64,  # when nothing used it any more
-        "duration_ns": pl.Int64,
-        "active_ns": pl.Int64,
-        "allocation_allocated": pl.Int64,  # of the allocator, afterwards
-        "allocation_reserved": pl.Int64,
-        "allocation_active": pl.Int64,
-        "release_allocated": pl.Int64,
-        "release_reserved": pl.Int64,
-        "release_active": pl.Int64,
-        "stream": pl.Int64,
-    }
-)
-
-#: what a module of the driver reserved, by time; bytes
-MODULE_MEMORY = pl.Schema({"module": pl.String, "time_ns": pl.Int64, "reserved": pl.Int64})
-
-#: one per call of a device's driver on the host, by start
-DRIVER_CALLS = pl.Schema(
-    {
-        "level": pl.String,
-        "name": pl.String,
-        "start_ns": pl.Int64,
-        "end_ns": pl.Int64,
-        "thread": pl.Int64,  # of the operating system
-    }
-)
-
 #: one per kernel name; kernels name their row
 KERNEL_NAMES = pl.Schema(
     {
@@ -268,47 +201,6 @@ class Window:
     end_ns: int
     ended: bool
     drained: int | None
-
-
-class Form(Enum):
-    """Whose formulas hold for a result of another tool."""
-
-    MINDSPORE = "mindspore"
-    TORCH_NPU = "torch_npu"
-    KINETO = "kineto"
-    MS_PROFILER = "ms_profiler"
-    CUPTI = "cupti"  # our own tracing, with the formulas for what PyTorch records of a GPU
-
-
-@dataclass
-class Device:
-    """What an accelerator did, as another tool recorded it, or our own tracing did.
-
-    Attributes:
-        form: who recorded it.
-        tasks: `TASKS`.
-        files: that were read, by name.
-        unmarked: the timeline that was read has no lanes of the overlap analysis.
-        calls: `DRIVER_CALLS`.
-        transfers: `TRANSFERS`.
-        memory: `DEVICE_MEMORY`.
-        allocations: `ALLOCATIONS`.
-        modules: `MODULE_MEMORY`.
-        launches: `LAUNCHES`, of the same rows as `tasks`; None for another tool's.
-        copies: `COPIES`; of our own tracing alone.
-    """
-
-    form: Form
-    tasks: pl.DataFrame
-    files: list[str]
-    unmarked: bool = False
-    calls: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=DRIVER_CALLS))
-    transfers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TRANSFERS))
-    memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=DEVICE_MEMORY))
-    allocations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ALLOCATIONS))
-    modules: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MODULE_MEMORY))
-    launches: pl.DataFrame | None = None
-    copies: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COPIES))
 
 
 @dataclass

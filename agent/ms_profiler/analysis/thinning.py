@@ -19,6 +19,8 @@ from ms_profiler.store.format import CATEGORY_FINE, Category
 
 #: fine-grained spans that are kept, about
 KEPT: Final = 1_000_000
+#: tasks of a device that are kept, about
+TASKS: Final = 500_000
 
 _FINE: Final = pl.col("category") >= CATEGORY_FINE
 _COLUMNS: Final = tables.UNNESTED.names()
@@ -29,11 +31,14 @@ def thin(
 ) -> tables.Recording:
     """Return the recording with some of its fine-grained spans, and the sums of all of them.
 
+    Of more than `TASKS` tasks of a device those of some steps are kept, too.
+
     Args:
         recording: one that has not been read completely.
         chosen: step numbers to keep to; None for all.
         progress: told after each batch.
     """
+    _thin_device(recording, chosen)
     if recording.again is None:
         return recording
     progress = progress or Progress(recording.directory, None)
@@ -58,6 +63,21 @@ def thin(
         sums=operators.add_up(thinner.sums) if thinner.sums else None,
         detailed=windows["number"].to_list(),
     )
+
+
+def _thin_device(recording: tables.Recording, chosen: list[int] | None) -> None:
+    """Let the recording have the details of the tasks that are kept."""
+    device = recording.device
+    if device is None or device.whole is None or device.whole.details is None:
+        return
+    whole, details = device.whole, device.whole.details
+    within = None
+    if whole.runs.height > TASKS:
+        used = steps.choose(recording)
+        all_steps = used.recorded.height
+        used = used if chosen is None else steps.restrict(used, chosen)
+        within = kept_steps(used.recorded, whole.runs.height * used.recorded.height / max(all_steps, 1), TASKS)
+    recording.device = replace(details(within), whole=replace(whole, details=None), within=within)
 
 
 def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFrame:

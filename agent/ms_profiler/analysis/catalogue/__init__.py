@@ -31,6 +31,8 @@ _PART: Final = Column(
     "part", pl.String, "of a training step: forward, backward, recompute, optimizer; null where not known"
 )
 
+_LAUNCH: Final = Column("launch", pl.Int64, "when the host asked for it, ns since the epoch, null where not known")
+
 #: every table there is
 TABLES: Final = (
     Table(
@@ -79,6 +81,47 @@ TABLES: Final = (
             Column("span", pl.UInt32, "`id` of the span that launched it, null where not known and in a long run"),
         ),
         frames.kernels,
+    ),
+    Table(
+        "copies",
+        "A copy to, from or inside the memory of a GPU, or the setting of some, as our own tracing recorded it.",
+        (
+            Column("name", pl.String, "what it did, and from where to where: HtoD is from the host to the device"),
+            Column("sets", pl.Boolean, "it set memory, and copied nothing"),
+            Column("bytes", pl.Int64, "copied or set"),
+            Column("device", pl.UInt32, "number of the GPU"),
+            Column("stream", pl.UInt32, "that it ran on; of several GPUs the number of the GPU is in the upper half"),
+            *_TIMES,
+            _STEP,
+            _LAUNCH,
+        ),
+        frames.copies,
+    ),
+    Table(
+        "waits",
+        "A wait of the host for a GPU, or of a stream for another one, as our own tracing recorded it.",
+        (
+            Column("name", pl.String, "how: stream, context or event synchronize, stream waits for event"),
+            Column("stream", pl.UInt32, "that was waited for, null where it is no single one"),
+            _THREAD,
+            *_TIMES,
+            _STEP,
+        ),
+        frames.waits,
+    ),
+    Table(
+        "reservations",
+        "Memory that a GPU's driver gave or took back, as our own tracing recorded it.",
+        (
+            Column("name", pl.String, "kind of memory"),
+            Column("allocates", pl.Boolean, "it was given, and not taken back"),
+            Column("bytes", pl.Int64, "given or taken back"),
+            Column("device", pl.UInt32, "number of the GPU"),
+            _THREAD,
+            _TIME,
+            _STEP,
+        ),
+        frames.reservations,
     ),
     Table(
         "steps",
@@ -175,10 +218,11 @@ TABLES: Final = (
     ),
     Table(
         "calls",
-        "A call of a device's driver, where another profiler recorded such.",
+        "A call of a device's driver, where another profiler recorded such, or our own tracing of a GPU.",
         (
-            Column("level", pl.String, "of the driver"),
+            Column("level", pl.String, "of the driver; overhead is what tracing itself, and loading of code, took"),
             Column("name", pl.String, "of the function"),
+            _THREAD,
             *_TIMES,
         ),
         frames.calls,

@@ -13,6 +13,9 @@ from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.store.format import Flag, StepSource, category_name
 
+#: stands for all streams of a context
+NO_STREAM: Final = 2**32 - 1
+
 
 def spans(measures: Measures) -> pl.DataFrame:
     """Return the spans of a run that is held."""
@@ -138,7 +141,43 @@ def calls(measures: Measures) -> pl.DataFrame:
     """Return the calls of the driver."""
     device = measures.recording.device
     calls = pl.DataFrame(schema=tables.DRIVER_CALLS) if device is None else device.calls
-    return calls.with_columns(*_times())
+    number = pl.col("thread").cast(pl.UInt64)
+    return calls.with_columns(*_times(), pl.when(number > 0).then(number).alias("thread"))
+
+
+def copies(measures: Measures) -> pl.DataFrame:
+    """Return the copies of a device's memory."""
+    device = measures.recording.device
+    copies = pl.DataFrame(schema=tables.COPIES) if device is None else device.copies
+    return copies.with_columns(
+        *_times(),
+        pl.col("launch_ns").alias("launch"),
+        _step_at(measures, copies.select(pl.coalesce("launch_ns", "start_ns")).to_series()),
+    )
+
+
+def waits(measures: Measures) -> pl.DataFrame:
+    """Return the waits for a device."""
+    device = measures.recording.device
+    waits = pl.DataFrame(schema=tables.WAITS) if device is None else device.waits
+    waits = _own(measures, waits)
+    single = pl.when(pl.col("stream") != NO_STREAM).then("stream").alias("stream")
+    return waits.with_columns(*_times(), single, _thread(measures, waits), _step_at(measures, waits["start_ns"]))
+
+
+def reservations(measures: Measures) -> pl.DataFrame:
+    """Return what a device's driver gave and took."""
+    device = measures.recording.device
+    reserved = pl.DataFrame(schema=tables.RESERVATIONS) if device is None else device.reservations
+    reserved = _own(measures, reserved)
+    return reserved.with_columns(
+        pl.col("time_ns").alias("time"), _thread(measures, reserved), _step_at(measures, reserved["time_ns"])
+    )
+
+
+def _own(measures: Measures, table: pl.DataFrame) -> pl.DataFrame:
+    """Return what the process of the steps asked of a device, with that process."""
+    return table.with_columns(pl.lit(measures.steps.process, pl.UInt32).alias("process"))
 
 
 def span_sums(measures: Measures) -> pl.DataFrame:

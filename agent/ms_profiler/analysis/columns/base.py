@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
 
 import polars as pl
 
-from ms_profiler.analysis.columns.slots import Coarse, Wanted
+from ms_profiler.analysis.columns.slots import Coarse, Traced, Wanted
 
 if TYPE_CHECKING:
     from ms_profiler.analysis.columns.track_events import Place, TrackEvents
@@ -116,6 +116,14 @@ class Columns(Protocol):
             wanted: which ones, and what their numbers mean.
         """
 
+    def devices(self, pieces: Sequence[bytes], wanted: Wanted) -> Traced:
+        """Return what an accelerator's tracing left in the store, in the order of the slots.
+
+        Args:
+            pieces: as above.
+            wanted: what names and times mean; its bounds do not matter.
+        """
+
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
         """Return the rows of spans by lane and start, the longest first, otherwise as they are, as UInt32.
 
@@ -140,6 +148,14 @@ class Columns(Protocol):
         Args:
             pairs: two columns, UInt32.
             known: the same two; of equal pairs the first counts.
+        """
+
+    def latest(self, asked: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
+        """Return for each key the row of the latest known one with it, as UInt32; null where none is known by then.
+
+        Args:
+            asked: two columns: keys, UInt32, and the time until which known ones count, that included, Int64.
+            known: likewise, with the time of each, and by that; of equal times the last counts.
         """
 
     def calls(

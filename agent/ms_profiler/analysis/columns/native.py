@@ -8,7 +8,7 @@ import polars as pl
 
 from ms_profiler import _columns
 from ms_profiler.analysis.columns.base import SUMS, Choice, Integer, Part
-from ms_profiler.analysis.columns.slots import Coarse, Wanted
+from ms_profiler.analysis.columns.slots import Coarse, Traced, Wanted
 from ms_profiler.analysis.columns.track_events import Argument, Place, TrackEvents
 
 _NO_PARENT: Final = 2**32 - 1
@@ -38,6 +38,10 @@ class NativeColumns:
         """See `Columns.spans`."""
         return _frame(_columns.spans(list(pieces), _wanted(wanted))).cast({"unfinished": pl.Boolean})
 
+    def devices(self, pieces: Sequence[bytes], wanted: Wanted) -> Traced:
+        """See `Columns.devices`."""
+        return Traced(*map(_frame, _columns.devices(list(pieces), _wanted(wanted))))
+
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
         """See `Columns.order`."""
         return _frame(_columns.order(*map(_column, (lane, start_ns, end_ns)))).to_series()
@@ -49,6 +53,10 @@ class NativeColumns:
     def find(self, pairs: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
         """See `Columns.find`."""
         return _frame(_columns.find(*map(_column, (*pairs, *known)))).to_series()
+
+    def latest(self, asked: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
+        """See `Columns.latest`."""
+        return _frame(_columns.latest(*map(_column, (*asked, *known)))).to_series()
 
     def calls(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series

@@ -5,7 +5,7 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns import calls, perfetto
+from ms_profiler.analysis.columns import calls, devices, perfetto
 from ms_profiler.analysis.columns.base import SUMS, Choice, Integer, Part
 from ms_profiler.analysis.columns.slots import (
     FINE,
@@ -14,6 +14,7 @@ from ms_profiler.analysis.columns.slots import (
     NO_THREAD,
     SLOTS,
     Coarse,
+    Traced,
     Wanted,
     decoded,
     names_of,
@@ -57,6 +58,10 @@ class PlainColumns:
         """See `Columns.spans`."""
         return decoded(_cut(pl.concat([_no_slots(), *map(_slots, pieces)]), wanted), wanted)
 
+    def devices(self, pieces: Sequence[bytes], wanted: Wanted) -> Traced:
+        """See `Columns.devices`."""
+        return devices.traced([_slots(piece) for piece in pieces], wanted)
+
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
         """See `Columns.order`."""
         spans = pl.DataFrame({"lane": lane, "start": start_ns, "end": end_ns}).with_row_index("row")
@@ -74,6 +79,15 @@ class PlainColumns:
         """See `Columns.find`."""
         rows = known.with_row_index("row").unique(known.columns, keep="first")
         return pairs.join(rows, on=known.columns, how="left", maintain_order="left")["row"]
+
+    def latest(self, asked: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
+        """See `Columns.latest`."""
+        names = ["key", "time"]
+        rows = known.rename(dict(zip(known.columns, names, strict=True))).with_row_index("row")
+        # joined in the order of time, and put back into that of the question
+        question = asked.rename(dict(zip(asked.columns, names, strict=True))).with_row_index("place").sort("time")
+        found = question.join_asof(rows, on="time", by="key", check_sortedness=False)
+        return found.sort("place")["row"]
 
     def calls(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from ms_profiler.analysis.clock import Clock
+from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import CATEGORY_FINE, Kind
 
 #: the fields of a slot, and the number of the thread that wrote it
@@ -46,6 +47,36 @@ FINE = pl.Schema(
         "thread": pl.UInt32,  # of the last slot
     }
 )
+
+#: calls of an accelerator's driver or its runtime, on the host; times are nanoseconds since the epoch
+CALLS = pl.Schema(
+    {
+        "name": pl.UInt32,
+        "correlation": pl.UInt32,
+        "native_tid": pl.UInt32,  # of the thread that called; 0 where not known
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+    }
+)
+
+#: what an accelerator did; what is not known is 0
+RAN = pl.Schema(
+    {
+        "type": pl.UInt8,  # store.device_format.Device
+        "name": pl.UInt32,
+        "detail": pl.UInt32,  # likewise a name
+        "correlation": pl.UInt32,
+        "device": pl.UInt32,
+        "stream": pl.UInt32,
+        "context": pl.UInt32,
+        "graph": pl.UInt32,
+        "amount": pl.UInt64,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+    }
+)
+#: types of what computes or exchanges data
+TASKS = (Device.KERNEL, Device.COMMUNICATION, Device.GRAPH)
 
 #: thread of the slots before the first one that names a thread
 NO_THREAD = 2**32 - 1
@@ -91,6 +122,21 @@ class Coarse:
     table: pl.DataFrame
     fine: pl.DataFrame
     starts: pl.Series
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What an accelerator's tracing recorded.
+
+    Attributes:
+        calls: `CALLS`.
+        ran: `RAN`, of TASKS.
+        others: `RAN`, of the other types.
+    """
+
+    calls: pl.DataFrame
+    ran: pl.DataFrame
+    others: pl.DataFrame
 
 
 def decoded(spans: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:

@@ -5,6 +5,7 @@ the latter. Both sum up the intervals of the overlap analysis, each wholly in th
 when a step is and in what a stage is.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import polars as pl
@@ -15,7 +16,7 @@ from ms_profiler.analysis.tables import Form
 from ms_profiler.store.format import StepSource
 
 #: collectives that are told by their call, for NCCL's kernel has the same name when it exchanges all to all
-_RECEIVE: Final = r"(?i)^(i?recv|receive|coalesced)"
+_RECEIVE: Final = r"(?i)^(c10d::|nccl:)?(i?recv|receive|coalesced)"
 #: what waits for another stage of a pipeline, by who recorded it: names, or types where those tell
 _BUBBLES: Final = {
     Form.MINDSPORE: r"^(hcom_\w+SendRecv__\d+|hcom_send__\d+|hcom_receive__\d+|Receive-op|Send-op)",
@@ -28,13 +29,14 @@ _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
 _WINDOWS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64})
 
 
-def states(tasks: pl.DataFrame) -> pl.DataFrame:
+def states(tasks: pl.DataFrame, since_ns: int | None = None) -> pl.DataFrame:
     """Cut the time from the first to the last task into pieces of one state, as `overlap.states` does with steps.
 
     computing = union of the tasks that exchange nothing; communicating = union of the others.
 
     Args:
-        tasks: `tables.TASKS`.
+        tasks: `start_ns`, `end_ns`, `exchange`.
+        since_ns: when the last task before them ended; nothing was going on from then on.
     """
     line = intervals.timeline(
         {
@@ -42,9 +44,19 @@ def states(tasks: pl.DataFrame) -> pl.DataFrame:
             "communicating": intervals.union(tasks.filter("exchange")),
         }
     )
+    if since_ns is not None and line.height:
+        idle = pl.DataFrame({"start_ns": [since_ns], "end_ns": line["start_ns"].head(1), "computing": 0})
+        line = pl.concat(
+            [idle.with_columns(communicating=pl.col("computing")).select(line.columns).cast(line.schema), line]
+        )
     return line.select(
         pl.lit(None, pl.UInt32).alias("step"), pl.col("computing") > 0, pl.col("communicating") > 0, *intervals.BOUNDS
     )
+
+
+def bubbles(names: pl.Series, form: Form) -> pl.Series:
+    """Tell which of the names, or of what else tells it, are of what waits for another stage of a pipeline."""
+    return names.str.contains(_BUBBLES[form])
 
 
 def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
@@ -84,6 +96,26 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
     return own.with_columns(pl.max_horizontal("start_ns", before)).select(_WINDOWS.names())
 
 
+def parts(runs: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
+    """Yield tasks in parts that nothing runs across: each begins when something does after a while of nothing.
+
+    Args:
+        runs: `start_ns`, `end_ns`, by start.
+        most: tasks of a part, from which on it ends as soon as it can.
+    """
+    if runs.height <= most:
+        yield runs
+        return
+    begins = runs["start_ns"] > runs["end_ns"].cum_max().shift(1)
+    rows = begins.fill_null(False).arg_true()
+    first = 0
+    while first < runs.height:
+        at = int(rows.search_sorted(first + most))
+        until = int(rows[at]) if at < len(rows) else runs.height
+        yield runs.slice(first, until - first)
+        first = until
+
+
 def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, form: Form) -> pl.DataFrame:
     """Return one row a step, in nanoseconds: the columns of `overlap.by_step`.
 
@@ -101,51 +133,81 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
         during: of `windows`.
         form: who recorded it.
     """
+    told = tasks["type" if form == Form.KINETO else "name"]
+    sums = [sum_up(pieces, tasks.with_columns(bubbles(told, form).alias("bubble")), during)]
+    return add_up(sums, during, overlap.lanes(pieces) if form == Form.MINDSPORE else None)
+
+
+def sum_up(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame) -> pl.DataFrame:
+    """Return what `add_up` makes one row a step of, for a part of the run that nothing runs across.
+
+    Args:
+        pieces: of `states`.
+        tasks: `start_ns`, `end_ns`, `exchange`, `bubble`: whether it waits for another stage.
+        during: of `windows`.
+    """
     lanes = overlap.lanes(pieces)
     bounds = during.select(intervals.BOUNDS)
     located = lanes.with_columns(_length=_LENGTH, row=intervals.locate(lanes["start_ns"], bounds))
-    busy = located.filter(pl.col("lane").is_in([overlap.LANE_COMPUTING, overlap.LANE_COMMUNICATION]))
 
     def total(lane: str) -> pl.Expr:
         return pl.col("_length").filter(pl.col("lane") == lane).sum()
 
+    busy = pl.col("lane").is_in([overlap.LANE_COMPUTING, overlap.LANE_COMMUNICATION])
     sums = located.group_by("row").agg(
         total(overlap.LANE_COMPUTING).alias("computing"),
         total(overlap.LANE_COMMUNICATION).alias("communication"),
         total(overlap.LANE_NOT_OVERLAPPED).alias("not_overlapped"),
         total(overlap.LANE_FREE).alias("free"),
-        (pl.col("end_ns").max() - pl.col("start_ns").min()).alias("extent"),
+        pl.col("start_ns").min().alias("begin_ns"),
+        pl.col("end_ns").max(),
+        pl.col("start_ns").filter(busy).min().alias("first_ns"),
     )
-    told = "type" if form in (Form.KINETO, Form.CUPTI) else "name"
     exchanges = tasks.filter("exchange")
     exchanged = (
         exchanges.with_columns(row=intervals.locate(exchanges["start_ns"], bounds), _length=_LENGTH)
         .group_by("row")
         .agg(
-            pl.col("_length").filter(pl.col(told).str.contains(_BUBBLES[form])).sum().alias("bubble"),
-            (pl.col("end_ns").sort_by("start_ns").last() - pl.col("start_ns").min()).alias("exchanging"),
+            pl.col("_length").filter("bubble").sum().alias("bubble"),
+            pl.col("start_ns").min().alias("exchange_ns"),
+            pl.col("start_ns").max().alias("last_ns"),
+            pl.col("end_ns").sort_by("start_ns").last().alias("last_end_ns"),
         )
     )
-    first = busy.group_by("row").agg(pl.col("start_ns").min().alias("first_ns"))
-    table = during.with_row_index("row")
-    for part in (sums, exchanged, first):
-        table = table.join(part, on="row", how="left", maintain_order="left")
-    whole = "exchanging" if form == Form.MINDSPORE else "extent"
-    if form == Form.MINDSPORE:
-        following = busy.select("start_ns", pl.col("start_ns").alias("first_ns")).sort("start_ns")
-        table = table.drop("first_ns").join_asof(following, on="start_ns", strategy="forward")
-        free = lanes.filter(pl.col("lane") == overlap.LANE_FREE)
-        inside = [
-            # the end of a step counts as its own, and is no time
-            intervals.total_ns(intervals.clip(free, start, max(end - 1, start)))
-            for start, end in bounds.iter_rows()
-        ]
-        table = table.with_columns(pl.Series("free", inside, dtype=pl.Int64))
-    names = ("computing", "communication", "not_overlapped", "free", "bubble", whole)
-    filled = table.with_columns(pl.col(names).fill_null(0))
+    return sums.join(exchanged, on="row", how="full", coalesce=True)
+
+
+def add_up(sums: Iterable[pl.DataFrame], during: pl.DataFrame, lanes: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Return the columns of `by_step` for a run that was summed up part by part.
+
+    Args:
+        sums: of `sum_up`, at least one.
+        during: of `windows`.
+        lanes: of `overlap.lanes`, where MindSpore's formulas hold; None for the others.
+    """
+    added = (
+        pl.concat(list(sums))
+        .drop_nulls("row")
+        .group_by("row")
+        .agg(
+            pl.col("computing", "communication", "not_overlapped", "free", "bubble").sum(),
+            pl.col("begin_ns", "first_ns", "exchange_ns").min(),
+            pl.col("end_ns").max(),
+            pl.col("last_end_ns").sort_by("last_ns", nulls_last=False).last(),
+        )
+    )
+    table = during.with_row_index("row").join(
+        added.rename({"end_ns": "until_ns"}), on="row", how="left", maintain_order="left"
+    )
+    stage = pl.col("until_ns") - pl.col("begin_ns")
+    if lanes is not None:
+        stage = pl.col("last_end_ns") - pl.col("exchange_ns")
+        table = _of_mindspore(table, lanes)
+    names = ("computing", "communication", "not_overlapped", "free", "bubble")
+    filled = table.with_columns(stage.fill_null(0).alias("stage"), pl.col(names).fill_null(0))
     return filled.select(
         "step",
-        (pl.col(whole) - pl.col("bubble")).alias("stage"),
+        pl.col("stage") - pl.col("bubble"),
         "computing",
         "communication",
         (pl.col("communication") - pl.col("not_overlapped")).alias("overlapped"),
@@ -154,3 +216,17 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
         "bubble",
         (pl.col("first_ns") - pl.col("host_ns")).fill_null(0).alias("preparing"),
     )
+
+
+def _of_mindspore(table: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
+    """Put in what MindSpore defines otherwise: `free` and `first_ns`."""
+    busy = lanes.filter(pl.col("lane").is_in([overlap.LANE_COMPUTING, overlap.LANE_COMMUNICATION]))
+    following = busy.select("start_ns", pl.col("start_ns").alias("first_ns")).sort("start_ns")
+    free = lanes.filter(pl.col("lane") == overlap.LANE_FREE)
+    inside = [
+        # the end of a step counts as its own, and is no time
+        intervals.total_ns(intervals.clip(free, start, max(end - 1, start)))
+        for start, end in table.select(intervals.BOUNDS).iter_rows()
+    ]
+    found = table.drop("first_ns").join_asof(following, on="start_ns", strategy="forward")
+    return found.with_columns(pl.Series("free", inside, dtype=pl.Int64))

@@ -30,7 +30,7 @@ def waits(executions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def waits_on_device(tasks: pl.DataFrame) -> pl.DataFrame:
+def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataFrame:
     """Sort tasks by start, and add `wait_ns` as Ascend's tools count it.
 
     wait(i) = start(i) - end(i - 1) in order of start, whatever the stream, 0 for the first and where the two overlap.
@@ -38,8 +38,9 @@ def waits_on_device(tasks: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         tasks: `start_ns`, `end_ns`.
+        last_ns: the end of the one before all of them, if there is one.
     """
-    gap = pl.col("start_ns") - pl.col("end_ns").shift(1)
+    gap = pl.col("start_ns") - pl.col("end_ns").shift(1, fill_value=last_ns)
     return tasks.sort("start_ns", "end_ns", maintain_order=True).with_columns(
         wait_ns=gap.clip(lower_bound=0).fill_null(0)
     )

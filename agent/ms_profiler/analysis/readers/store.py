@@ -17,7 +17,7 @@ from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns import COLUMNS
-from ms_profiler.analysis.columns.slots import FORWARDS, SLOTS, Wanted, decoded, names_of
+from ms_profiler.analysis.columns.slots import CALLS, FORWARDS, RAN, SLOTS, Traced, Wanted, decoded, names_of
 from ms_profiler.analysis.nesting import nest
 from ms_profiler.analysis.progress import Progress, Stage
 from ms_profiler.analysis.readers import device_slots, kernels, left_out, slots, window
@@ -37,6 +37,8 @@ _LOST_NAME: Final = "(name lost)"
 _LOST_NAME_ROW: Final = 1
 
 
+#: columns of `RAN` that hold names
+_NAMED: Final = ("name", "detail")
 _ALWAYS: Final = (tables.EARLIEST, tables.LATEST)
 _EXTENTS: Final = pl.Schema({"thread": pl.UInt32, "first_ns": pl.Int64, "last_start_ns": pl.Int64, "path": pl.String})
 
@@ -89,7 +91,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         recording.starts = clock.epoch(pl.concat([starts for part in parts for starts in part.starts])).sort()
     left_out.take_away(recording)
     recording.windows = kernels.windows(recording)
-    device_slots.attach(recording, pl.concat([part.device for part in parts]))
+    device_slots.attach(recording, {part.store.pid: part.traced() for part in parts})
     return recording
 
 
@@ -139,19 +141,19 @@ class _Process:
     instants: pl.DataFrame = field(default_factory=pl.DataFrame)
     counters: pl.DataFrame = field(default_factory=pl.DataFrame)
     steps: pl.DataFrame = field(default_factory=pl.DataFrame)
-    device: pl.DataFrame = field(default_factory=pl.DataFrame)
     fine: int = 0
     starts: list[pl.Series] = field(default_factory=list)
     extents: list[tuple[int, int, int, str]] = field(default_factory=list)
     _ids: pl.Series = field(default_factory=pl.Series)
     _last: int = 0
+    _traced: list[Traced] = field(default_factory=list)
 
     def read(self, info: run_info.RunInfo, progress: Progress) -> "_Process":
         """Fill the tables from the segments."""
-        by_kind: dict[str, list[pl.DataFrame]] = {"spans": [], "moments": [], "steps": [], "threads": [], "device": []}
+        by_kind: dict[str, list[pl.DataFrame]] = {"spans": [], "moments": [], "steps": [], "threads": []}
         seen: list[Any] = [self.store.last_ns, self.store.info.ended_ns]
         seen += [anchor.raw_ns for anchor in self.store.anchors]
-        records, busy = 0, set[int]()
+        records, busy, tracing = 0, set[int](), set[int]()
         self._ids = self._global_ids()
         wanted = self._wanted(_ALWAYS, fine=True)
         # a window that cuts steps counts the spans in each
@@ -178,7 +180,9 @@ class _Process:
             by_kind["moments"].append(events.filter(pl.col("kind").is_in([Kind.INSTANT, Kind.COUNTER])))
             by_kind["steps"].append(events.filter(pl.col("kind") == Kind.STEP))
             by_kind["threads"].append(heads)
-            by_kind["device"].append(device)
+            if device.height:
+                tracing |= {*device["thread"].unique()}
+                self._take_traced([segment.piece for segment in batch], wanted)
             progress.at(Stage.READING, self.counts.slots)
         times = [self.window.clamp(int(moment)) for moment in seen if moment]
         self._last = max(times, default=0)
@@ -192,10 +196,8 @@ class _Process:
         self._fill_moments(_stack(by_kind["moments"]))
         work = window.work(spans, *self.starts)
         self._fill_steps(self.window.steps(_stack(by_kind["steps"]), work))
-        self._fill_device(_stack(by_kind["device"]))
         # the thread that writes what a device recorded does nothing else, and is no thread of the job's
-        alone = set(_stack(by_kind["device"])["thread"].unique()) - busy
-        self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(alone)))
+        self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(tracing - busy)))
         return self
 
     def again(self, between: tuple[int, int], *, fine: bool) -> Iterator[pl.DataFrame]:
@@ -302,13 +304,20 @@ class _Process:
             (pl.col("flags") & int(Flag.UNRECORDED) == 0).alias("recorded"),
         )
 
-    def _fill_device(self, chosen: pl.DataFrame) -> None:
-        records = device_slots.records(chosen, self.store.pid)
-        self.device = records.with_columns(
-            self._names(records["name"]),
-            self._names(records["detail"]).alias("detail"),
-            self.clock.epoch(records["start_ns"]),
-            self.clock.epoch(records["end_ns"]),
+    def _take_traced(self, pieces: list[bytes], wanted: Wanted) -> None:
+        part = COLUMNS.devices(pieces, wanted)
+        for names in (part.calls["name"], *(rows[name] for rows in (part.ran, part.others) for name in _NAMED)):
+            self._count_lost(names)
+        self._traced.append(part)
+
+    def traced(self) -> Traced:
+        """Return what was recorded of a device, and forget it here."""
+        none = Traced(pl.DataFrame(schema=CALLS), pl.DataFrame(schema=RAN), pl.DataFrame(schema=RAN))
+        parts, self._traced = [none, *self._traced], []
+        return Traced(
+            pl.concat([part.calls for part in parts]),
+            pl.concat([part.ran for part in parts]),
+            pl.concat([part.others for part in parts]),
         )
 
     def _fill_threads(self, heads: pl.DataFrame) -> None:

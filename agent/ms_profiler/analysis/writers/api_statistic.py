@@ -59,7 +59,9 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 def _sums(measures: Measures) -> pl.DataFrame:
     device = measures.recording.device
-    driver = None if device is None else operators.by_level(device.calls)
+    driver = None
+    if device is not None:
+        driver = operators.by_level(device.calls) if device.whole is None else device.whole.call_sums
     if driver is not None and measures.recording.foreign:
         return driver
     levels = {int(category): _LEVELS.get(category, category.name.lower()) for category in Category}

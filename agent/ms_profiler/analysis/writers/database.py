@@ -2,8 +2,8 @@
 
 Written where `export_type` has "db", and not from a database. Tables are those of `database_schema`; the
 ones that readers join are there without rows too. Steps are those whose inside is known. Exchanges stand in
-COMMUNICATION_OP alone, not among the kernels. META_DATA has the schema's version, who is in which group of ranks, and
-a key of ours.
+COMMUNICATION_OP alone, not among the kernels. Kernels of a GPU are tasks of the type GPU. META_DATA has the schema's
+version, who is in which group of ranks, and a key of ours.
 """
 
 import json
@@ -39,7 +39,8 @@ def applies(measures: Measures) -> bool:
     """Tell whether it was asked for, and what was read is not one."""
     device = measures.recording.device
     readable = device is None or (
-        device.form in (Form.MINDSPORE, Form.TORCH_NPU) and not any(name.endswith(".db") for name in device.files)
+        device.form in (Form.MINDSPORE, Form.TORCH_NPU, Form.CUPTI)
+        and not any(name.endswith(".db") for name in device.files)
     )
     return FORM in measures.forms and readable
 
@@ -165,7 +166,7 @@ def _metadata(measures: Measures) -> pl.DataFrame:
         "SCHEMA_VERSION_MICRO": micro,
         "SCHEMA_VERSION": ".".join(_VERSION),
     }
-    if measures.recording.device is None:
+    if not measures.recording.foreign:
         told = {**metadata.parallel(measures), **info.metadata}
         content |= {name: value if isinstance(value, str) else json.dumps(value) for name, value in told.items()}
         content["ms_profiler"] = json.dumps({"version": info.product_version})

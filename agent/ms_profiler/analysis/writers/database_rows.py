@@ -192,7 +192,7 @@ def _calls(measures: Measures) -> pl.DataFrame:
     if measures.chosen is not None:
         table = measures.steps.table
         chosen = chosen.filter(pl.col("end_ns") > table["start_ns"].min(), pl.col("start_ns") < table["end_ns"].max())
-    left_out = Category.OTHER if recording.device is not None else Category.PROFILER
+    left_out = Category.OTHER if recording.foreign else Category.PROFILER
     return (
         chosen.filter(pl.col("category") != int(left_out))
         .with_columns(pl.lit(recording.names).gather(pl.col("name")).alias("text"))
@@ -203,19 +203,26 @@ def _calls(measures: Measures) -> pl.DataFrame:
 
 
 def _of_device(measures: Measures, calls: pl.DataFrame, driver: pl.DataFrame) -> pl.DataFrame:
-    """Return the tasks of a device; of several calls that begin when a task was launched the innermost launched it."""
+    """Return the tasks of a device.
+
+    Of several calls that begin when a task was launched the innermost launched it; of our own tracing the call is known
+    in which it was.
+    """
     assert measures.recording.device is not None
-    by_start = calls.select(pl.col("start_ns").alias("launch_ns"), pl.col("row").alias("call")).unique(
-        "launch_ns", keep="last"
-    )
     numbered = driver.with_row_index("driver").select(pl.col("start_ns").alias("driver_ns"), "driver")
     tasks = measures.recording.device.tasks
+    if measures.recording.device.whole is not None:
+        known = calls["row"].implode()
+        launched = measures.stream.bound.select(pl.when(pl.col("launch").is_in(known)).then("launch").alias("call"))
+        tasks = pl.concat([tasks, launched], how="horizontal")
+    else:
+        by_start = calls.select(pl.col("start_ns").alias("launch_ns"), pl.col("row").alias("call"))
+        tasks = tasks.join(by_start.unique("launch_ns", keep="last"), on="launch_ns", how="left", maintain_order="left")
     if measures.chosen is not None:
         table = measures.steps.table
         tasks = tasks.filter(pl.col("start_ns").is_between(table["start_ns"].min(), table["end_ns"].max()))
     return (
-        tasks.join(by_start, on="launch_ns", how="left", maintain_order="left")
-        .join(numbered.unique("driver_ns", keep="last"), on="driver_ns", how="left", maintain_order="left")
+        tasks.join(numbered.unique("driver_ns", keep="last"), on="driver_ns", how="left", maintain_order="left")
         .with_columns(pl.lit(measures.steps.process, pl.UInt32).alias("process"))
         .select(_TASK.names())
     )
@@ -265,7 +272,7 @@ def _of_operators(measures: Measures, calls: pl.DataFrame) -> pl.DataFrame:
 def _exchanges(measures: Measures, ran: pl.DataFrame) -> pl.DataFrame:
     """Return the exchanges: what ran as such, under the names of `communication.json` where that has them."""
     found = ran.select("start_ns", "end_ns", "name", pl.coalesce("type", "name").alias("type"), "group", "connectionId")
-    if measures.recording.device is None:
+    if not measures.recording.foreign:
         named = pl.DataFrame(
             [
                 (call["start_ns"], call["end_ns"], call["name"].partition("@")[0], call["group"])

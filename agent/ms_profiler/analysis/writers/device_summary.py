@@ -30,9 +30,9 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     return {
         "form": device.form.value,
         "files": device.files,
-        "tasks": device.tasks.height,
-        "exchanges": int(device.tasks["exchange"].sum()),
-        "streams": device.tasks["stream"].n_unique(),
+        "tasks": device.runs.height,
+        "exchanges": int(device.runs["exchange"].sum()),
+        "streams": device.runs["stream"].n_unique(),
         "total": {f"{name}_ms": milliseconds(times[name].sum()) for name in _PARTS},
         "steps": [
             {"number": numbers[row["step"]], **{f"{name}_ms": milliseconds(row[name]) for name in _PARTS}}

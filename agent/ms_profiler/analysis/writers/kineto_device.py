@@ -31,10 +31,13 @@ class Events:
         self._base_ns = base_ns
         self._process = measures.steps.process
         assert device.launches is not None
-        bound = launched.bind(measures.recording, device.tasks, device.launches, self._process)
-        ran = pl.concat([device.tasks, device.launches, bound], how="horizontal")
+        ran = pl.concat([device.tasks, device.launches, measures.stream.bound], how="horizontal")
         calls = device.calls.filter(pl.col("level") == LEVEL)
         copies = self._bound_copies(measures, device)
+        # as on the device's lanes of Kineto; of what is no single stream it makes one of its own
+        waits = device.waits.with_columns(
+            pl.lit(0, pl.Int64).alias("id"), pl.lit(0, pl.UInt32).alias("device"), pl.lit(None, pl.Int64).alias("bytes")
+        )
         kept = measures.stream.detailed
         if measures.chosen is not None or kept is not None:
             steps = measures.steps.table
@@ -42,10 +45,12 @@ class Events:
             ran = ran.filter(intervals.locate(ran.select(_LAUNCHED).to_series(), steps).is_not_null())
             copies = copies.filter(intervals.locate(copies.select(_LAUNCHED).to_series(), steps).is_not_null())
             calls = calls.filter(intervals.locate(calls["start_ns"], steps).is_not_null())
+            waits = waits.filter(intervals.locate(waits["start_ns"], steps).is_not_null())
         self.kernels = ran.with_columns(_numbers(measures, ran["launch"]).alias("id")).sort(
             "device", "stream", "start_ns"
         )
         self.copies = copies
+        self.waits = waits
         launched_here = pl.concat([part.select(_TIED) for part in (self.kernels, copies)])
         known = launched_here.drop_nulls("launch_ns").unique("launch_ns", keep="first", maintain_order=True)
         self.calls = calls.join(
@@ -54,18 +59,17 @@ class Events:
 
     def _bound_copies(self, measures: Measures, device: tables.Device) -> pl.DataFrame:
         copies = device.copies.with_columns(exchange=pl.lit(False))
-        bound = launched.bind(measures.recording, copies, copies.select("thread"), self._process)
+        bound = launched.Launches(measures.recording, self._process).bind(copies)
         return copies.with_columns(_numbers(measures, bound["launch"]).alias("id"))
 
     def metadata(self) -> list[dict[str, Any]]:
         """Return the `M` events: names of devices and streams."""
         events = []
-        for device in pl.concat([self.kernels["device"], self.copies["device"]]).unique(maintain_order=True):
+        ran = (self.kernels, self.copies, self.waits)
+        for device in pl.concat([part["device"] for part in ran]).unique(maintain_order=True):
             events.append(_named("process_name", device, 0, "name", f"GPU {device}"))
             events.append(_named("process_labels", device, 0, "labels", f"GPU {device}"))
-        lanes = pl.concat([part.select("device", _STREAM) for part in (self.kernels, self.copies)]).unique(
-            maintain_order=True
-        )
+        lanes = pl.concat([part.select("device", _STREAM) for part in ran]).unique(maintain_order=True)
         for device, stream in lanes.iter_rows():
             events.append(_named("thread_name", device, stream, "name", f"stream {stream}"))
         return events
@@ -77,6 +81,8 @@ class Events:
         for kind, sets in ((_Kind.COPY, False), (_Kind.SET, True)):
             for rows in self.copies.filter(pl.col("sets") == sets).iter_slices(CHUNK):
                 yield self._ran(rows, kind)
+        for rows in self.waits.iter_slices(CHUNK):
+            yield self._ran(rows, _Kind.WAIT)
         for rows in self.calls.iter_slices(CHUNK):
             yield self._called(rows)
         for part in (self.kernels, self.copies):
@@ -85,7 +91,7 @@ class Events:
 
     def _ran(self, rows: pl.DataFrame, kind: str) -> Lines:
         size: list[Part] = []
-        if kind != _Kind.KERNEL:
+        if kind in (_Kind.COPY, _Kind.SET):
             size = [',"bytes":', Integer(rows["bytes"].cast(pl.Int64))]
         place: list[Part] = [',"device":', Integer(rows["device"]), ',"context":', Integer(rows["context"])]
         place += [',"stream":', Integer(rows.select(_STREAM).to_series())]
@@ -143,6 +149,7 @@ class _Kind:
     KERNEL = "kernel"
     COPY = "gpu_memcpy"
     SET = "gpu_memset"
+    WAIT = "cuda_sync"
 
 
 #: what ties a call to what it launched

@@ -8,6 +8,8 @@ import os
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+import polars as pl
+
 from ms_profiler.analysis import catalogue
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.store import layout
@@ -15,11 +17,17 @@ from ms_profiler.store import layout
 FORM: Final = "parquet"
 
 
-@dataclass(frozen=True)
+@dataclass
 class ParquetTable:
-    """The writer of one table."""
+    """The writer of one table; whether it has rows is known when it is made, so it is kept from there on to be written.
+
+    Attributes:
+        table: which.
+        made: of which run it was made, and the table.
+    """
 
     table: catalogue.Table
+    made: tuple[Measures, pl.DataFrame] | None = None
 
     def path(self, measures: Measures) -> str:
         """Return where it goes."""
@@ -29,15 +37,21 @@ class ParquetTable:
         """Tell whether it was asked for and has rows."""
         if FORM not in measures.forms:
             return False
-        return self.table.lazily(measures) is not None or not self.table.of(measures).is_empty()
+        if self.table.lazily(measures) is not None:
+            return True
+        table = self.table.of(measures)
+        self.made = None if table.is_empty() else (measures, table)
+        return self.made is not None
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:
         """Write the table."""
         lazy = self.table.lazily(measures)
-        if lazy is None:
-            self.table.of(measures).write_parquet(stream)
-        else:
+        if lazy is not None:
             lazy.sink_parquet(stream)
+            return
+        made, self.made = self.made, None
+        table = made[1] if made is not None and made[0] is measures else self.table.of(measures)
+        table.write_parquet(stream)
 
 
 WRITERS: Final = tuple(ParquetTable(table) for table in catalogue.TABLES)

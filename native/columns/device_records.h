@@ -1,0 +1,37 @@
+/* What an accelerator's tracing left in a store, as columns. Knows nothing of Python. */
+#ifndef MSP_DEVICE_RECORDS_H
+#define MSP_DEVICE_RECORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "slots.h"
+
+/* Calls of the host: nothing of them ran on a device. */
+typedef struct {
+  int64_t *start_ns, *end_ns;
+  uint32_t *name, *correlation, *native_tid;
+} msp_device_calls;
+
+typedef struct {
+  int64_t *start_ns, *end_ns;
+  uint64_t *amount;
+  uint32_t *name, *detail, *correlation, *device, *stream, *context, *graph;
+  uint8_t *type; /* MSP_DEVICE_* */
+} msp_device_rows;
+
+/* How many there are, or where to go on in the columns. */
+typedef struct {
+  size_t calls, ran, others;
+} msp_device_counts;
+
+/* Add how many records there are among `count` slots. */
+void msp_device_count(const char *slots, size_t count, msp_device_counts *of);
+
+/* Fill the columns with the records among `count` slots: with calls, with what computes or exchanges data, and with
+ * everything else. Names and times are those of `wanted`, and its bounds do not matter. What a record lacks behind its
+ * first slot is 0, and a second slot without a first one is nothing. */
+void msp_device_read(const char *slots, size_t count, const msp_wanted *wanted, const msp_device_calls *calls,
+                     const msp_device_rows *ran, const msp_device_rows *others, msp_device_counts *at);
+
+#endif

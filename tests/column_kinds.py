@@ -1,0 +1,22 @@
+"""Both kinds of columns, and slots to give them."""
+
+import polars as pl
+from ms_profiler.analysis.clock import Clock
+from ms_profiler.analysis.columns.native import NativeColumns
+from ms_profiler.analysis.columns.plain import PlainColumns
+from ms_profiler.analysis.columns.slots import Wanted
+from ms_profiler.store import format as fmt
+
+BOTH = (NativeColumns(), PlainColumns())
+
+
+def packed(*slots):
+    """Return slots as they stand in a segment."""
+    return b"".join(fmt.SLOT.pack(*slot) for slot in slots)
+
+
+def wanted(names=(0, 7, 5), **changes):
+    """Return what is wanted: everything, with times 1000 ns later, where nothing is said."""
+    known = {"between": (-(2**63), 2**63 - 1), "window": (0, 0), "last_ns": 900, "fine": False}
+    knots = changes.pop("knots", ((0, 1000),))
+    return Wanted(pl.Series(names, dtype=pl.UInt32), 1, Clock(knots, 0), **{**known, **changes})

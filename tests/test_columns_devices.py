@@ -1,0 +1,80 @@
+"""Device slots as columns: what each record is, and what is missing of one."""
+
+import random
+
+from column_kinds import BOTH, packed, wanted
+from ms_profiler.analysis.columns.slots import CALLS, RAN
+from ms_profiler.store.device_format import Device
+from ms_profiler.store.format import Category, Kind
+from polars.testing import assert_frame_equal
+
+HEAD = (9, 4711, 7, 1, Kind.THREAD, 0, 0, 0)
+
+
+def pair(low, high):
+    return low | high << 32
+
+
+def head(what, start=10, end=20, correlation=3, tid=0, name=1):
+    return (start, end, pair(correlation, tid), name, Kind.DEVICE, what, 1, 1)
+
+
+def place(what, device=1, stream=2, context=3, graph=4, amount=2**63, detail=2):
+    return (pair(device, stream), pair(context, graph), amount, detail, Kind.DEVICE_PLACE, what, 1, 0)
+
+
+def test_records_by_hand(columns):
+    """A record is one slot or two; calls, what computes, and the rest are told apart."""
+    first = packed(
+        HEAD,
+        head(Device.API, 10, 20, 2**32 - 1, 4711),
+        head(Device.KERNEL, 30, 40),
+        place(Device.KERNEL, 2**32 - 1),
+        head(Device.COPY, 31, 35, name=99),
+        place(Device.COPY),
+        (5, 6, 7, 1, Kind.SPAN, Category.OP, 0, 0),
+        head(Device.COMMUNICATION, 50, 60, 4),
+        head(Device.OVERHEAD, 70, 80, 0, name=2),
+        place(Device.OVERHEAD, 0, 0, 0, 0, 0, 0),
+    )
+    found = columns.devices([first, packed(head(Device.GRAPH, 90, 95, 5), place(Device.GRAPH))], wanted())
+    assert (found.calls.schema, found.ran.schema, found.others.schema) == (CALLS, RAN, RAN)
+    assert found.calls.rows() == [(7, 2**32 - 1, 4711, 1010, 1020)]
+    assert found.ran.rows() == [
+        (Device.KERNEL, 7, 5, 3, 2**32 - 1, 2, 3, 4, 2**63, 1030, 1040),
+        (Device.COMMUNICATION, 7, 0, 4, 0, 0, 0, 0, 0, 1050, 1060),
+        (Device.GRAPH, 7, 5, 5, 1, 2, 3, 4, 2**63, 1090, 1095),
+    ]
+    assert found.others.rows() == [
+        (Device.COPY, 1, 5, 3, 1, 2, 3, 4, 2**63, 1031, 1035),
+        (Device.OVERHEAD, 5, 0, 0, 0, 0, 0, 0, 0, 1070, 1080),
+    ]
+
+
+def test_what_is_not_whole(columns):
+    """A place without a head is nothing, a head without a place has none, and none is of another piece."""
+    pieces = [packed(place(Device.KERNEL), head(Device.KERNEL)), packed(place(Device.KERNEL))]
+    found = columns.devices(pieces, wanted())
+    assert found.ran.rows() == [(Device.KERNEL, 7, 0, 3, 0, 0, 0, 0, 0, 1010, 1020)]
+    nothing = columns.devices([], wanted())
+    assert [part.height for part in (nothing.calls, nothing.ran, nothing.others)] == [0, 0, 0]
+    assert nothing.ran.schema == RAN
+
+
+def test_both_read_alike():
+    generator = random.Random(11)
+    slots = [
+        generator.choice(
+            (
+                head(generator.randrange(12), generator.randrange(900), 1000, generator.randrange(2**32), 5, 2),
+                place(generator.randrange(12), stream=generator.randrange(2**32)),
+                (5, 6, 7, 1, Kind.SPAN, Category.OP, 0, 0),
+            )
+        )
+        for _ in range(5000)
+    ]
+    knots = ((0, 1000), (300, 1290), (700, 1800))
+    native, plain = (each.devices([packed(*slots)], wanted(knots=knots)) for each in BOTH)
+    for name in ("calls", "ran", "others"):
+        assert_frame_equal(getattr(native, name), getattr(plain, name))
+        assert getattr(native, name).height > 50
