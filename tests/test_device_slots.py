@@ -194,6 +194,31 @@ def test_tables(analysed):
     assert apis["primitive", "aten::addmm"] == "3"
 
 
+@pytest.mark.parametrize(
+    ("called", "bubble"),
+    [("AllToAll@world", 0), ("Receive@world", 2 * 1000), ("Send@world", 0), ("", 2 * 1000), ("aten::copy_", 0)],
+)
+def test_a_bubble_is_what_the_host_called_to_receive(tmp_path, called, bubble):
+    """The kernel of NCCL has the same name when it exchanges all to all."""
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    process = store.process()
+    main, start = process.thread(), 50 * MS
+    if called.startswith("aten"):
+        main.span(called, Category.OP, start + MS, start + 3 * MS)
+    elif called:
+        main.span(called, Category.COMMUNICATION, start + MS, start + 3 * MS, arg=8)
+    else:
+        main.span("nccl:recv 1<-0", Category.OP, start + MS, start + 3 * MS)
+    main.launch("ncclDevKernel_SendRecv", start + 2 * MS, start + 4 * MS, 2 * MS, 1, stream=20)
+    main.step(0, start, start + 10 * MS)
+    process.anchor(100 * MS)
+    process.info.ended_ns = RAW_NS + 100 * MS
+    path = store.write()
+    analyse([str(path)])
+    (row,) = rows(path, "step_trace_time")
+    assert (float(row["Communication"]), float(row["Bubble"])) == (2 * 1000, bubble)
+
+
 def test_operators_with_what_they_launched(analysed):
     details = [row for row in rows(analysed, "operator_details") if row["Name"].startswith("aten::")]
     assert [
