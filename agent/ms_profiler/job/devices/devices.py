@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ms_profiler.job.devices.cupti import Cupti
 from ms_profiler.job.devices.interface import Interface
+from ms_profiler.job.devices.mspti import Mspti
 from ms_profiler.job.devices.source import DeviceSource
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
 #: every interface there is
-INTERFACES: tuple[type[Interface], ...] = (Cupti,)
+INTERFACES: tuple[type[Interface], ...] = (Cupti, Mspti)
 
 
 class Devices:

@@ -173,6 +173,10 @@ class DeviceSource:
         elif outcome is not Outcome.DONE:
             self._detach()
             self._give_up(f"{self._interface.name} does not record: {why}")
+        elif why:
+            self._session.not_collected(
+                f"some records of the {self._interface.activity}", self._interface.left_out(why)
+            )
 
     def _near(self) -> bool:
         """Return whether this step is recorded, or the one before or after it is."""
