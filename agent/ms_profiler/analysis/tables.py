@@ -151,6 +151,7 @@ LAUNCHES = pl.Schema(
         "context": pl.UInt32,
         "graph": pl.UInt32,  # of CUDA's, that it is a part of; 0 for none
         "amount": pl.UInt64,  # blocks of its grid
+        "bytes": pl.Int64,  # that an exchange sent, null where not known
     }
 )
 
@@ -169,6 +170,11 @@ COPIES = pl.Schema(
         "device": pl.UInt32,
         "context": pl.UInt32,
     }
+)
+
+#: one per marker that a device's interface told of a stream, by start
+MARKS = pl.Schema(
+    {"stream": pl.UInt32, "name": pl.String, "domain": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
 )
 
 #: one per part of an exchange, as another tool recorded it
@@ -278,6 +284,7 @@ class Form(Enum):
     KINETO = "kineto"
     MS_PROFILER = "ms_profiler"
     CUPTI = "cupti"  # our own tracing, with the formulas for what PyTorch records of a GPU
+    MSPTI = "mspti"  # our own tracing, with the formulas of torch_npu, which go by what a step launched
 
 
 @dataclass
@@ -296,6 +303,7 @@ class Device:
         modules: `MODULE_MEMORY`.
         launches: `LAUNCHES`, of the same rows as `tasks`; None for another tool's.
         copies: `COPIES`; of our own tracing alone.
+        marks: `MARKS`; likewise.
     """
 
     form: Form
@@ -309,6 +317,7 @@ class Device:
     modules: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MODULE_MEMORY))
     launches: pl.DataFrame | None = None
     copies: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COPIES))
+    marks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MARKS))
 
 
 @dataclass
