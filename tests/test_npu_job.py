@@ -225,6 +225,26 @@ def test_without_a_companion_the_job_lives(npu_job, tmp_path):
     assert run.log == []
 
 
+def test_where_mindspores_own_profiler_runs_it_has_the_npu(npu_job):
+    """Of two collectors on one device the second takes the records of the first."""
+    run = npu_job("plain", 2, options={"takeover": False, "analyse": "off"})
+    assert run.code == 0, run.err
+    assert run.log == []
+    (ours,) = [result for result in run.results if (result / "FRAMEWORK" / "run_info.json").exists()]
+    assert not_collected(ours) == {WHAT: "MindSpore's own profiler keeps running: takeover is false"}
+
+
+def test_a_machine_without_devices_loads_nothing_of_any_vendor(job):
+    program = """
+import torch
+torch.ones(2).sum()
+mapped = open("/proc/self/maps").read()
+print([name for name in ("libcuda.so", "libcupti", "libascend", "libmspti", "libprofapi") if name in mapped])
+"""
+    run = job(program, options={"analyse": "off"})
+    assert (run.code, run.out.strip()) == (0, "[]"), run.err
+
+
 def test_an_npu_that_was_asked_for_and_is_not_there_costs_a_line(job):
     run = job("import mindspore", options={"activities": ["CPU", "NPU"], "analyse": "off"})
     assert run.code == 0, run.err
