@@ -71,7 +71,8 @@ static void *load(const char *name) {
 static bool check(library_file file, msp_reason *why) {
   for (size_t i = 0; i < sizeof companions / sizeof *companions; ++i) {
     const char *name = companions[i].library;
-    void *library = load(name);
+    bool used = strcmp(name, MSPTI_RUNTIME) == 0; /* by the job: another copy would be another runtime */
+    void *library = used ? dlopen(name, RTLD_LAZY | RTLD_NOLOAD) : load(name);
     if (library == NULL) {
       snprintf(why->text, sizeof why->text,
                "%s is missing, without which it would end the job; source CANN's set_env.sh (%s)", name, dlerror());
