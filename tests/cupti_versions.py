@@ -276,7 +276,7 @@ def main() -> int:
         download(common, *INCLUDED)
         driver = common / "driver"
         driver.mkdir()
-        fakes_built.build(driver, [DRIVER])
+        fakes_built.build(driver, {DRIVER: fakes_built.LIBRARIES[DRIVER]})
         for version in chosen:
             seen.append(examine(places[version], version, common, driver, asked.keep))
             print(table(seen[-1:]).splitlines()[-1], flush=True)

@@ -6,22 +6,34 @@ from pathlib import Path
 import pytest
 
 FAKES = Path(__file__).parent / "fakes"
-#: the vendor's name of a library -> sources
+#: the vendor's name of a library -> sources, and flags
 LIBRARIES = {"libcuda.so.1": ("cuda.c",), "libcupti.so.12": ("cupti.c", "launches.c")}
+#: of another vendor: a machine has one or the other
+ASCEND = {
+    "libascendalog.so": ("ascend.c", "-DALOG"),
+    "libprofapi.so": ("ascend.c", "-DPROFAPI"),
+    "libascend_hal.so": ("ascend.c", "-DHAL"),
+    "libascendcl.so": ("ascend.c", "-DACL"),
+    "libmspti.so": ("mspti.c", "ascend_launches.c"),
+}
 
 
-def build(folder, names=LIBRARIES):
-    """Compile fakes into a folder, every one or some, under the names that a loader looks for."""
-    for name in names:
+def build(folder, libraries=None):
+    """Compile some fakes, those for CUDA by default, into a folder, under the names that a loader looks for."""
+    for name, inputs in (libraries or LIBRARIES).items():
         command = ["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-Wl,-soname,{name}"]
-        subprocess.run(
-            [*command, *(FAKES / source for source in LIBRARIES[name]), "-o", folder / name, "-ldl", "-pthread"],
-            check=True,
-        )
+        inputs = [item if item.startswith("-") else FAKES / item for item in inputs]
+        subprocess.run([*command, *inputs, "-o", folder / name, "-ldl", "-pthread"], check=True)
     return folder
 
 
 @pytest.fixture(scope="session")
 def fakes(tmp_path_factory):
-    """Return the folder with the libraries."""
+    """Return the folder with the libraries of CUDA."""
     return build(tmp_path_factory.mktemp("fakes"))
+
+
+@pytest.fixture(scope="session")
+def ascend_fakes(tmp_path_factory):
+    """Return the folder with the libraries of CANN."""
+    return build(tmp_path_factory.mktemp("ascend_fakes"), ASCEND)

@@ -5,16 +5,20 @@ import sys
 
 import pytest
 from conftest import environment
-from fakes_built import fakes  # noqa: F401
-from ms_profiler.job.devices import search, survey
+from fakes_built import ASCEND, ascend_fakes, build, fakes  # noqa: F401
+from ms_profiler.job.devices import cupti, survey
 
 
-def doctor(**extra):
-    """Return what the command prints, with what a user has in the environment."""
+def doctor(interface="CUPTI", **extra):
+    """Return what the command prints of an interface, with what a user has in the environment."""
     command = [sys.executable, "-m", "ms_profiler", "doctor"]
     done = subprocess.run(command, env=environment(**extra), capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines()
+    lines = done.stdout.splitlines()
+    heads = [at for at, line in enumerate(lines) if not line.startswith(" ")]
+    assert [lines[at].split()[0] for at in heads] == ["CUPTI", "msPTI"]
+    begin = next(at for at in heads if lines[at].startswith(interface))
+    return lines[begin : min([at for at in heads if at > begin], default=len(lines))]
 
 
 def with_fakes(folder, words=""):
@@ -55,7 +59,7 @@ def test_without_a_driver_nothing_is_called(fakes, tmp_path):  # noqa: F811
 
 def test_a_real_library_without_a_device_does_no_harm(fakes, tmp_path):  # noqa: F811
     """That of this machine, if it has one, with a driver that has nothing behind it."""
-    real = next(search._installed(), "")
+    real = next(cupti.PLACES.present(), "")
     if not real:
         pytest.skip("there is no CUPTI here")
     (tmp_path / "libcuda.so.1").write_bytes((fakes / "libcuda.so.1").read_bytes())
@@ -74,5 +78,60 @@ def test_what_does_not_answer_is_not_waited_for(monkeypatch):
         raise subprocess.TimeoutExpired("probe", survey.PATIENCE)
 
     monkeypatch.setattr(subprocess, "run", hangs)
-    (finding,) = survey.survey()
-    assert finding.why == "its library did not answer within 120 s"
+    for finding in survey.survey():
+        assert finding.why == "its library did not answer within 120 s"
+
+
+def with_ascend(folder, words="", **extra):
+    return doctor("msPTI", LD_LIBRARY_PATH=str(folder), FAKE_MSPTI=words, **extra)
+
+
+def test_an_npu_that_can_be_traced(ascend_fakes, tmp_path):  # noqa: F811
+    """CANN's version is beside the library; what is not preloaded records no memory."""
+    home = tmp_path / "cann"
+    (home / "lib64").mkdir(parents=True)
+    (home / "version.info").write_text("[ver]\nVersion=8.5.0\n")
+    (home / "lib64" / "libmspti.so").write_bytes((ascend_fakes / "libmspti.so").read_bytes())
+    assert with_ascend(ascend_fakes, ASCEND_HOME_PATH=str(home)) == [
+        "msPTI (NPUs of Ascend): usable",
+        f"    library {home}/lib64/libmspti.so, version CANN 8.5.0",
+        "    devices 1",
+        "    msPTI refuses memory (not preloaded), sets (not preloaded), copies (not preloaded); start the job with "
+        "`ms-profiler run`, which preloads it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("owned", "it belongs to another profiler or debugger of this process"),
+        ("fails", "msptiSubscribe answered 999"),
+        ("no-kernels", "msptiActivityEnable answered 999 for kernels"),
+    ],
+)
+def test_an_npu_that_cannot(ascend_fakes, words, why):  # noqa: F811
+    first, *others = with_ascend(ascend_fakes, words)
+    assert first == "msPTI (NPUs of Ascend): not usable"
+    assert others[-1] == f"    {why}"
+
+
+@pytest.mark.parametrize(
+    ("missing", "why"),
+    [
+        ("libascend_hal.so", "there is no driver (libascend_hal.so: cannot open"),
+        ("libascendcl.so", "there is no runtime (libascendcl.so: cannot open"),
+        ("libprofapi.so", "libprofapi.so is missing, without which it would end the job; source CANN's set_env.sh ("),
+        ("libmspti.so", "there is no msPTI; install CANN's toolkit, 8.0 or newer, and source CANN's set_env.sh"),
+    ],
+)
+def test_what_an_npu_lacks_is_named(tmp_path, missing, why):
+    build(tmp_path, {name: made for name, made in ASCEND.items() if name != missing})
+    first, *others = with_ascend(tmp_path)
+    assert first == "msPTI (NPUs of Ascend): not usable"
+    assert others[-1].startswith(f"    {why}")
+
+
+def test_no_npu_behind_the_driver(ascend_fakes):  # noqa: F811
+    assert with_ascend(ascend_fakes, FAKE_NPUS="0")[-1] == (
+        "    the driver has no device; see ASCEND_RT_VISIBLE_DEVICES"
+    )

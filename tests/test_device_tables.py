@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from ms_profiler.analysis import catalogue, query, thinning
 from ms_profiler.analysis.engine import analyse, measured
-from ms_profiler.analysis.readers import device_slots
+from ms_profiler.analysis.readers import reservations
 from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Category
 from store_builder import MS, RAW_NS, WALL_NS, StoreBuilder, folder_of
@@ -113,13 +113,13 @@ def test_what_the_driver_has_given_is_in_the_memory_record(analysed):
 def test_what_was_there_before_recording_counts_from_when_it_is_given_back():
     """Of one device 5 are given back that nobody saw given; the other begins with none."""
     told = [(0, True, 3), (1, True, 2), (0, False, 8), (0, True, 4), (1, False, 2)]
-    reservations = pl.DataFrame(
+    rows = pl.DataFrame(
         [
             {"device": device, "name": "device memory", "allocates": allocates, "bytes": size, "time_ns": place}
             for place, (device, allocates, size) in enumerate(told)
         ]
     )
-    found = device_slots.held(reservations)
+    found = reservations.held(rows)
     assert found.filter(component="CUDA 0")["reserved"].to_list() == [8, 0, 4]
     assert found.filter(component="CUDA 1")["reserved"].to_list() == [2, 0]
 

@@ -16,6 +16,8 @@ static inline uint32_t text(const msp_wanted *wanted, uint32_t id) {
 static void put(const msp_device_rows *to, size_t row, const msp_slot *head, const msp_slot *place,
                 const msp_wanted *wanted) {
   to->type[row] = head->category;
+  to->source[row] = head->flags;
+  if (to->native_tid != NULL) to->native_tid[row] = high(head->arg);
   to->name[row] = text(wanted, head->name);
   to->detail[row] = text(wanted, place->name);
   to->correlation[row] = low(head->arg);

@@ -17,7 +17,8 @@ typedef struct {
   int64_t *start_ns, *end_ns;
   uint64_t *amount;
   uint32_t *name, *detail, *correlation, *device, *stream, *context, *graph;
-  uint8_t *type; /* MSP_DEVICE_* */
+  uint32_t *native_tid;   /* NULL where it is not wanted */
+  uint8_t *type, *source; /* MSP_DEVICE_*, MSP_DEVICE_SOURCE_* */
 } msp_device_rows;
 
 /* How many there are, or where to go on in the columns. */

@@ -181,7 +181,9 @@ static msp_device_rows rows_of(const msp_new_column *columns) {
                            .graph = columns[7].values,
                            .amount = columns[8].values,
                            .start_ns = columns[9].values,
-                           .end_ns = columns[10].values};
+                           .end_ns = columns[10].values,
+                           .source = columns[11].values,
+                           .native_tid = columns[12].values};
 }
 
 PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count) {
@@ -190,27 +192,29 @@ PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count
   wanted_call wanted = {.taken = 0};
   pieces_call pieces = {.count = 0};
   if (!take_call(args, &wanted, &pieces)) return NULL;
-  enum { CALL = 5, ROW = 11 };
+  enum { CALL = 5, RAN = 12, OTHER = 13 };
   msp_new_column of_calls[CALL] = {{"name", 'I', NULL, NULL},
                                    {"correlation", 'I', NULL, NULL},
                                    {"native_tid", 'I', NULL, NULL},
                                    {"start_ns", 'l', NULL, NULL},
                                    {"end_ns", 'l', NULL, NULL}};
-  msp_new_column of_ran[ROW] = {
+  msp_new_column of_others[OTHER] = {
       {"type", 'C', NULL, NULL},        {"name", 'I', NULL, NULL},   {"detail", 'I', NULL, NULL},
       {"correlation", 'I', NULL, NULL}, {"device", 'I', NULL, NULL}, {"stream", 'I', NULL, NULL},
       {"context", 'I', NULL, NULL},     {"graph", 'I', NULL, NULL},  {"amount", 'L', NULL, NULL},
-      {"start_ns", 'l', NULL, NULL},    {"end_ns", 'l', NULL, NULL}};
-  msp_new_column of_others[ROW];
-  memcpy(of_others, of_ran, sizeof of_others);
+      {"start_ns", 'l', NULL, NULL},    {"end_ns", 'l', NULL, NULL}, {"source", 'C', NULL, NULL},
+      {"native_tid", 'I', NULL, NULL}};
+  /* the last one is not made: of what runs on a device no thread is known but that of the call */
+  msp_new_column of_ran[OTHER];
+  memcpy(of_ran, of_others, sizeof of_ran);
   /* counted first: what is held of a long run is this, without room that nothing is in */
   msp_device_counts room = {0, 0, 0};
   for (Py_ssize_t i = 0; i < pieces.count; ++i) {
     msp_device_count(pieces.pieces[i].slots, pieces.pieces[i].count, &room);
   }
   PyObject *result = NULL;
-  if (msp_columns_make(of_calls, CALL, (int64_t)room.calls) && msp_columns_make(of_ran, ROW, (int64_t)room.ran) &&
-      msp_columns_make(of_others, ROW, (int64_t)room.others)) {
+  if (msp_columns_make(of_calls, CALL, (int64_t)room.calls) && msp_columns_make(of_ran, RAN, (int64_t)room.ran) &&
+      msp_columns_make(of_others, OTHER, (int64_t)room.others)) {
     const msp_device_calls calls = {.name = of_calls[0].values,
                                     .correlation = of_calls[1].values,
                                     .native_tid = of_calls[2].values,
@@ -224,15 +228,15 @@ PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count
     }
     Py_END_ALLOW_THREADS;
     PyObject *tables[] = {msp_table_give(of_calls, CALL, (int64_t)at.calls),
-                          msp_table_give(of_ran, ROW, (int64_t)at.ran),
-                          msp_table_give(of_others, ROW, (int64_t)at.others)};
+                          msp_table_give(of_ran, RAN, (int64_t)at.ran),
+                          msp_table_give(of_others, OTHER, (int64_t)at.others)};
     if (tables[0] != NULL && tables[1] != NULL && tables[2] != NULL) {
       result = PyTuple_Pack(3, tables[0], tables[1], tables[2]);
     }
     for (int i = 0; i < 3; ++i) Py_XDECREF(tables[i]);
   } else {
     for (int i = 0; i < CALL; ++i) free(of_calls[i].values);
-    for (int i = 0; i < ROW; ++i) {
+    for (int i = 0; i < OTHER; ++i) {
       free(of_ran[i].values);
       free(of_others[i].values);
     }

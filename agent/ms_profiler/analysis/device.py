@@ -164,7 +164,7 @@ def _moments(tasks: pl.DataFrame) -> pl.Series:
 def _step(device: tables.Device, tasks: pl.DataFrame, used: Steps, during: pl.DataFrame) -> pl.Series:
     """Return the step of each task: where its launch is known, the one in which that was."""
     by_start = during["step"].gather(intervals.locate(tasks["start_ns"], during))
-    if device.form == tables.Form.CUPTI:
+    if device.whole is not None:
         known = used.table.with_row_index("step").filter("recorded")
         by_launch = known["step"].gather(intervals.locate(tasks["launch_ns"], known))
         by_start = by_launch.zip_with(tasks["launch_ns"].is_not_null(), by_start)

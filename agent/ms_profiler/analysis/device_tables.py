@@ -45,6 +45,7 @@ LAUNCHES = pl.Schema(
         "context": pl.UInt32,
         "graph": pl.UInt32,  # of CUDA's, that it is a part of; 0 for none
         "amount": pl.UInt64,  # blocks of its grid
+        "bytes": pl.Int64,  # that an exchange sent, null where not known
     }
 )
 
@@ -89,6 +90,11 @@ RESERVATIONS = pl.Schema(
         "launch_ns": pl.Int64,  # of the call; null where not known
         "thread": pl.UInt32,  # likewise, that made it
     }
+)
+
+#: one per marker that a device's interface told of a stream, by start
+MARKS = pl.Schema(
+    {"stream": pl.UInt32, "name": pl.String, "domain": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
 )
 
 #: one per part of an exchange, as another tool recorded it
@@ -163,6 +169,7 @@ class Form(Enum):
     KINETO = "kineto"
     MS_PROFILER = "ms_profiler"
     CUPTI = "cupti"  # our own tracing, with the formulas for what PyTorch records of a GPU
+    MSPTI = "mspti"  # our own tracing, with the formulas of torch_npu, which go by what a step launched
 
 
 @dataclass
@@ -200,6 +207,7 @@ class Device:
         launches: `LAUNCHES`, of the same rows as `tasks`; None for another tool's.
         copies: `COPIES`; of our own tracing alone.
         waits: `WAITS`; of our own tracing alone.
+        marks: `MARKS`; of our own tracing alone.
         reservations: `RESERVATIONS`, of the whole run; of our own tracing alone.
         whole: what there is of all tasks; of our own tracing alone.
         within: `number`, `start_ns`, `end_ns` of the steps whose tasks, calls, copies and waits are here; None for all.
@@ -218,6 +226,7 @@ class Device:
     copies: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COPIES))
     waits: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=WAITS))
     reservations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=RESERVATIONS))
+    marks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MARKS))
     whole: Whole | None = None
     within: pl.DataFrame | None = None
 

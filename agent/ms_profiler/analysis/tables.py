@@ -28,6 +28,9 @@ from ms_profiler.analysis.device_tables import (
     LAUNCHES as LAUNCHES,
 )
 from ms_profiler.analysis.device_tables import (
+    MARKS as MARKS,
+)
+from ms_profiler.analysis.device_tables import (
     MODULE_MEMORY as MODULE_MEMORY,
 )
 from ms_profiler.analysis.device_tables import (

@@ -4,7 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ms_profiler.job import samplers
-from ms_profiler.job.devices.source import Devices
+from ms_profiler.job.devices.devices import Devices
 from ms_profiler.job.frameworks import PLUGINS, base, import_hook
 from ms_profiler.job.steps import WHY
 from ms_profiler.store.format import Category, Kind
@@ -45,10 +45,10 @@ class Hooks:
             recorder.record(Kind.SPAN, Category.IMPORT, 0, label, start_ns, end_ns, 0)
         plugin = PLUGINS[name]()
         plugin.apply(self._session)
-        if not self.plugins:
+        self.plugins.append(plugin)
+        if len(self.plugins) == 1:
             plugin.add(self._session, samplers.targets)
             plugin.add(self._session, self.devices.targets)
-        self.plugins.append(plugin)
         return True
 
     def add_all(self) -> None:

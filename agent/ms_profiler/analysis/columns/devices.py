@@ -5,7 +5,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns.slots import CALLS, RAN, SLOTS, TASKS, Traced, Wanted, names_of
+from ms_profiler.analysis.columns.slots import CALLS, CAUSED, RAN, SLOTS, TASKS, Traced, Wanted, names_of
 from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Kind
 
@@ -31,12 +31,12 @@ def traced(pieces: Sequence[pl.DataFrame], wanted: Wanted) -> Traced:
     return Traced(
         known.filter(called).select(CALLS.names()),
         known.filter(ran).select(RAN.names()),
-        known.filter(~called, ~ran).select(RAN.names()),
+        known.filter(~called, ~ran).select(CAUSED.names()),
     )
 
 
 def _records(slots: pl.DataFrame) -> pl.DataFrame:
-    """Return the records in slots, as `RAN` with `native_tid`; of those that are not whole, nothing."""
+    """Return the records in slots, as `CAUSED`; of those that are not whole, nothing."""
     following = slots.select(pl.col(SLOTS.names()).shift(-1).name.prefix("next_"))
     both = pl.concat([slots, following], how="horizontal").filter(pl.col("kind") == Kind.DEVICE)
     placed = (pl.col("next_kind") == Kind.DEVICE_PLACE).fill_null(False)
@@ -63,4 +63,5 @@ def _records(slots: pl.DataFrame) -> pl.DataFrame:
         where(pl.col("next_arg")).alias("amount"),
         "start_ns",
         "end_ns",
-    ).cast(pl.Schema({**RAN, "native_tid": pl.UInt32()}))
+        pl.col("flags").alias("source"),
+    ).cast(CAUSED)

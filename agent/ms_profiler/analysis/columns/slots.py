@@ -73,8 +73,11 @@ RAN = pl.Schema(
         "amount": pl.UInt64,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
+        "source": pl.UInt8,  # store.device_format.Source
     }
 )
+#: with the thread of the operating system that caused it
+CAUSED = pl.Schema({**RAN, "native_tid": pl.UInt32()})
 #: types of what computes or exchanges data
 TASKS = (Device.KERNEL, Device.COMMUNICATION, Device.GRAPH)
 
@@ -131,7 +134,7 @@ class Traced:
     Attributes:
         calls: `CALLS`.
         ran: `RAN`, of TASKS.
-        others: `RAN`, of the other types.
+        others: `CAUSED`, of the other types.
     """
 
     calls: pl.DataFrame

@@ -23,6 +23,7 @@ _BUBBLES: Final = {
     Form.TORCH_NPU: r"^hcom_receive",
     Form.KINETO: _RECEIVE,
     Form.CUPTI: _RECEIVE,
+    Form.MSPTI: r"^hcom_receive",
 }
 _FOREVER: Final = 2**62
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")

@@ -9,25 +9,21 @@ There may be tens of millions of records. What every metric needs of all of them
 """
 
 import re
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
 from ms_profiler.analysis import tables, thinning
 from ms_profiler.analysis.columns import CHUNK, COLUMNS
-from ms_profiler.analysis.columns.slots import CALLS, RAN, Traced
+from ms_profiler.analysis.columns.slots import CALLS, CAUSED, RAN, Traced
 from ms_profiler.analysis.metrics import intervals, operators, steps
-from ms_profiler.analysis.readers import demangle
-from ms_profiler.store.device_format import Device
+from ms_profiler.analysis.readers import demangle, device_marks, reservations
+from ms_profiler.analysis.readers.device_sources import SOURCES, DeviceSource
+from ms_profiler.store.device_format import Device, Source
 
 #: how much earlier than its launch a kernel may seem to begin: the clock of a device is brought to ours by a line
 SLACK_NS: Final = 1_000_000
-#: kernels that exchange data with other ranks
-EXCHANGES: Final = r"(?i)^(nccl|rccl|oneccl)|ncclKernel|ncclDevKernel"
-#: kernels run on it
-CORE: Final = "GPU"
-#: level of the calls
-LEVEL: Final = "cuda"
 #: level of what tracing itself, and loading of code, took
 OVERHEAD: Final = "overhead"
 #: what stands for a kernel whose name was not told
@@ -35,21 +31,54 @@ UNNAMED: Final = "(kernel without a name)"
 
 #: level of waits: of the host for a device, and of streams for each other
 WAIT: Final = "wait"
-#: what stands for what the driver gave, in the table of what components hold
-COMPONENT: Final = "CUDA"
 
 _WAITED: Final = (Device.SYNC,)
 _RESERVED: Final = (Device.MEMORY,)
 _ALLOCATES: Final = "allocate"
 _RELEASES: Final = "release"
-#: kinds of memory that is on a device, by how CUPTI's records are read
-_ON_DEVICE: Final = ("device memory", "array memory", "managed memory")
 _COPIED: Final = (Device.COPY, Device.SET)
 _OVERHEADS: Final = (Device.OVERHEAD,)
+_MARKED: Final = (Device.MARKER,)
+#: types of records that a number of kernel names is told apart by; a power of two
+_TYPES: Final = 64
 #: at the end of the names of calls: the version since which they are so, and how streams are taken
 _VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
 _LAUNCHED: Final = pl.coalesce("launch_ns", "start_ns")
-_NOTHING: Final = Traced(pl.DataFrame(schema=CALLS), pl.DataFrame(schema=RAN), pl.DataFrame(schema=RAN))
+_NOTHING: Final = Traced(pl.DataFrame(schema=CALLS), pl.DataFrame(schema=RAN), pl.DataFrame(schema=CAUSED))
+
+
+def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Traced]:
+    """Return the records of interfaces that are known; of others a line is left in the run's record.
+
+    Args:
+        recording: the run.
+        found: what was recorded, by process.
+    """
+    ours, kept, others = pl.col("source").is_in([int(source) for source in SOURCES]), {}, 0
+    for process, traced in found.items():
+        parts = [part.filter(ours) for part in (traced.ran, traced.others)]
+        unknown = traced.ran.height + traced.others.height - sum(part.height for part in parts)
+        others += unknown
+        kept[process] = replace(traced, ran=parts[0], others=parts[1]) if unknown else traced
+    if others:
+        why = "a newer version of ms-profiler wrote them; use that one to analyse"
+        recording.info.not_collected.append({"what": f"{others} records of a device", "why": why})
+    return kept
+
+
+def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
+    """Add the markers of the host that a device's interface told to the spans and instants of a recording.
+
+    Args:
+        recording: before what it leaves out is taken away.
+        found: what was recorded, by process.
+    """
+    marks = [
+        _marks(recording, traced.others).with_columns(pl.lit(process, pl.UInt32).alias("process"))
+        for process, traced in found.items()
+    ]
+    if marks and any(part.height for part in marks):
+        device_marks.attach(recording, pl.concat(marks).filter(pl.col("native_tid") > 0))
 
 
 def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
@@ -72,27 +101,10 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
         recording.device = records.details(None)
     else:
         whole.details = records.details
-        recording.device = tables.Device(tables.Form.CUPTI, pl.DataFrame(schema=tables.TASKS), ["CUPTI"])
+        source = records.source
+        recording.device = tables.Device(source.form, pl.DataFrame(schema=tables.TASKS), [source.name])
     recording.device.whole = whole
-    _count(recording, records.memory(), process)
-
-
-def _count(recording: tables.Recording, memory: pl.DataFrame, process: int) -> None:
-    """Let the timelines show what the driver has given, beside the lane of the steps' thread."""
-    if memory.is_empty():
-        return
-    components = memory["component"].unique(maintain_order=True)
-    first = len(recording.names)
-    rows = pl.int_range(first, first + len(components), dtype=pl.UInt32, eager=True)
-    recording.names = recording.names.append(pl.Series([f"{name} memory" for name in components], dtype=pl.String))
-    counted = memory.select(
-        pl.lit(process, pl.UInt32).alias("process"),
-        pl.lit(steps.choose(recording).thread, pl.UInt32).alias("thread"),
-        pl.col("component").replace_strict(components, rows, return_dtype=pl.UInt32).alias("name"),
-        "time_ns",
-        pl.col("reserved").cast(pl.Float64).alias("value"),
-    )
-    recording.counters = pl.concat([recording.counters, counted]).sort("process", "name", "time_ns")
+    reservations.count(recording, records.memory(), process)
 
 
 class _Records:
@@ -108,7 +120,12 @@ class _Records:
         self._recording = recording
         known = recording.threads.filter(pl.col("process") == process, pl.col("native_tid") > 0)
         self._threads = known.unique("native_tid", keep="last").with_columns(pl.col("native_tid").cast(pl.UInt32))
+        sources = pl.concat(
+            [traced.ran["source"].head(1) for traced in (found.get(process, _NOTHING), *found.values())]
+        )
+        self.source: DeviceSource = SOURCES[Source(sources[0])]
         calls, ran, others = _by_time(found.pop(process, _NOTHING))
+        self._marks = _marks(recording, others)
         self._ran = self._cut(self._launched(ran, calls), _LAUNCHED)
         self._copies = self._cut(self._launched(_of(others, _COPIED), calls), _LAUNCHED)
         self._waits = self._cut(self._launched(_of(others, _WAITED), calls), pl.col("start_ns"))
@@ -121,7 +138,7 @@ class _Records:
 
     def whole(self) -> tables.Whole:
         """Return what there is of all tasks."""
-        leveled = ((self._calls, LEVEL), (self._overheads, OVERHEAD), (self._waits, WAIT))
+        leveled = ((self._calls, self.source.level), (self._overheads, OVERHEAD), (self._waits, WAIT))
         sums = pl.concat([_summed(rows, level, self._recording.names) for rows, level in leveled])
         runs = self._ran.select(_lane(self._several), *list(tables.RUNS)[1:])
         return tables.Whole(runs.cast(tables.RUNS), self._kernels, sums)
@@ -141,23 +158,29 @@ class _Records:
         ran, copied = inside(self._ran, _LAUNCHED), inside(self._copies, _LAUNCHED)
         called = [
             _calls(inside(rows, pl.col("start_ns")), level, self._recording.names)
-            for rows, level in ((self._calls, LEVEL), (self._overheads, OVERHEAD))
+            for rows, level in ((self._calls, self.source.level), (self._overheads, OVERHEAD))
         ]
         return tables.Device(
-            tables.Form.CUPTI,
+            self.source.form,
             self._tasks(ran),
-            ["CUPTI"],
+            [self.source.name],
             calls=pl.concat(called).sort("start_ns", maintain_order=True),
-            launches=ran.select(tables.LAUNCHES.names()).cast(tables.LAUNCHES),
+            launches=self._launches(ran),
             copies=self._as_copies(copied),
             waits=self._as_waits(inside(self._waits, pl.col("start_ns"))),
             reservations=self._reservations(),
             memory=self.memory(),
+            marks=device_marks.of_device(
+                device_marks.wanted(self._recording, inside(self._marks, pl.col("start_ns"))).filter(
+                    pl.col("native_tid") == 0
+                ),
+                _lane(self._several),
+            ),
         )
 
     def memory(self) -> pl.DataFrame:
         """Return what the driver has given, as `tables.DEVICE_MEMORY`."""
-        return held(self._reservations())
+        return reservations.held(self._reservations())
 
     def _launched(self, ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         """Add when and on which thread each was launched: `launch_ns`, `thread`, null where that is not known."""
@@ -169,47 +192,45 @@ class _Records:
         return ran.with_columns(launched.alias("launch_ns"), thread.cast(pl.UInt32).alias("thread"))
 
     def _cut(self, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
-        """Keep that of which some moment is in the run's own time, and in no step that its schedule leaves out."""
-        recording = self._recording
-        window = recording.info.window
-        if window.get("start_ns"):
-            start = recording.clock.epoch_ns(window["start_ns"])
-            end = recording.clock.epoch_ns(window["end_ns"]) if window.get("end_ns") else tables.LATEST
-            ran = ran.filter(moment >= start, moment < end)
-        left_out = recording.steps.filter(~pl.col("recorded")).sort("start_ns")
-        if left_out.is_empty():
-            return ran
-        return ran.filter(intervals.locate(ran.select(moment).to_series(), left_out).is_null())
+        return _cut(self._recording, ran, moment)
 
     def _named(self) -> pl.DataFrame:
-        """Number the kernels by their readable names, tell which exchange data, and return what they are called."""
-        names = self._recording.names
-        used = self._ran["name"].unique().sort()
-        texts = names.gather(used)
+        """Number the kernels by their readable names and what ran them, and return what they are called.
+
+        The groups of ranks that exchange data, and whether the interface itself says that they do, stand beside that.
+        """
+        names, source = self._recording.names, self.source
+        # millions of kernels have some hundred names: these are worked on, and the others look them up
+        keys = self._ran.select("name", pl.col("detail") * _TYPES + pl.col("type"))
+        different = keys.unique(maintain_order=True)
+        details = names.gather(different["detail"] // _TYPES)
+        told = different["detail"] % _TYPES == int(Device.COMMUNICATION)
+        texts = names.gather(different["name"])
         readable = demangle.names(texts.unique().to_list())
         text = texts.replace_strict(list(readable), list(readable.values()), return_dtype=pl.String)
         text = text.replace("", UNNAMED)
-        different = text.unique(maintain_order=True)
-        rows = pl.int_range(len(different), dtype=pl.UInt32, eager=True)
-        kernel, exchange = text.replace_strict(different, rows, return_dtype=pl.UInt32), text.str.contains(EXCHANGES)
-        # by row of the names, of which there are some hundred: millions of kernels are looked up there, not joined
-        nowhere = pl.repeat(0, len(names), dtype=pl.UInt32, eager=True)
-        place = nowhere.scatter(used, pl.int_range(len(used), eager=True)).gather(self._ran["name"])
+        exchange = told | text.str.contains(source.exchanges)
+        core = details.str.strip_prefix(source.core_begin).replace({**source.cores, "": source.core})
+        # in that of an exchange there is its group
+        core = core.set(exchange, source.exchange_core)
+        group = details.set(~told, "")
+        described = pl.DataFrame({"name": text, "core": core, "group": group, "exchange": exchange, "told": told})
+        kernels = described.unique(maintain_order=True)
+        row = described.join(kernels.with_row_index("kernel"), on=described.columns, how="left", maintain_order="left")
+        place = COLUMNS.find(keys, different)
         self._ran = self._ran.with_columns(
-            kernel.gather(place).alias("kernel"),
-            (exchange.gather(place) | (self._ran["type"] == int(Device.COMMUNICATION))).alias("exchange"),
-        ).drop("type", "name")
-        return pl.DataFrame({"name": different}).with_columns(
-            pl.lit(None, pl.String).alias("type"), pl.lit(CORE).alias("core")
-        )
+            row["kernel"].gather(place).alias("kernel"), exchange.gather(place).alias("exchange")
+        ).drop("type", "name", "detail")
+        return kernels.select("name", pl.lit(None, pl.String).alias("type"), "core", "group", "told")
 
     def _tasks(self, ran: pl.DataFrame) -> pl.DataFrame:
+        kernels = self._kernels[ran["kernel"]]
         return ran.select(
             _lane(self._several),
-            self._kernels["name"].gather(ran["kernel"]),
-            pl.lit(None, pl.String).alias("type"),
-            pl.lit(CORE).alias("core"),
-            pl.when("exchange").then(pl.lit("")).alias("group"),
+            kernels["name"],
+            kernels["type"],
+            kernels["core"],
+            pl.when("exchange").then(kernels["group"]).alias("group"),
             pl.lit(None, pl.String).alias("shapes"),
             "start_ns",
             "end_ns",
@@ -217,6 +238,13 @@ class _Records:
             "launch_ns",
             pl.col("launch_ns").alias("driver_ns"),
         ).cast(tables.TASKS)
+
+    def _launches(self, ran: pl.DataFrame) -> pl.DataFrame:
+        """Return `tables.LAUNCHES`: of an exchange the interface tells what it sent where a kernel has its blocks."""
+        told = ran.with_columns(self._kernels["told"].gather(ran["kernel"]))
+        sent = pl.when("told", pl.col("amount") > 0).then("amount")
+        blocks = pl.when("told").then(0).otherwise("amount")
+        return told.with_columns(bytes=sent, amount=blocks).select(tables.LAUNCHES.names()).cast(tables.LAUNCHES)
 
     def _as_copies(self, ran: pl.DataFrame) -> pl.DataFrame:
         name, direction = (self._recording.names.gather(ran[column]) for column in ("name", "detail"))
@@ -253,34 +281,31 @@ class _Records:
         )
 
 
-def held(reservations: pl.DataFrame) -> pl.DataFrame:
-    """Return what the driver has given of a device's memory, each time that it gave or took, as `DEVICE_MEMORY`.
+def _cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
+    """Keep that of which some moment is in the run's own time, and in no step that its schedule leaves out."""
+    window = recording.info.window
+    if window.get("start_ns"):
+        start = recording.clock.epoch_ns(window["start_ns"])
+        end = recording.clock.epoch_ns(window["end_ns"]) if window.get("end_ns") else tables.LATEST
+        ran = ran.filter(moment >= start, moment < end)
+    left_out = recording.steps.filter(~pl.col("recorded")).sort("start_ns")
+    if left_out.is_empty():
+        return ran
+    return ran.filter(intervals.locate(ran.select(moment).to_series(), left_out).is_null())
 
-    reserved(t) = sum of the bytes given until t - sum of the bytes given back; where more was given back than had been
-    given, as much was there before recording began: so it is what is known of, and at least that.
 
-    Args:
-        reservations: `tables.RESERVATIONS`.
-    """
-    on_device = reservations.filter(pl.col("name").is_in(_ON_DEVICE))
-    given = pl.col("bytes").cast(pl.Int64) * pl.when("allocates").then(1).otherwise(-1)
-    sums = on_device.with_columns(given.cum_sum().over("device").alias("reserved"))
-    before = pl.col("reserved").min().over("device").clip(upper_bound=0)
-    several = on_device["device"].n_unique() > 1
-    component = pl.format("{} {}", pl.lit(COMPONENT), "device") if several else pl.lit(COMPONENT)
-    return sums.select(
-        component.alias("component"),
-        "time_ns",
-        pl.lit(None, pl.Int64).alias("allocated"),
-        pl.col("reserved") - before,
-        pl.lit(None, pl.Int64).alias("active"),
-        pl.lit(None, pl.Int64).alias("stream"),
-    ).cast(tables.DEVICE_MEMORY)
+def _marks(recording: tables.Recording, others: pl.DataFrame) -> pl.DataFrame:
+    """Return the markers, with `text` and `domain`."""
+    marks = _cut(recording, _of(others, _MARKED), pl.col("start_ns"))
+    texts = (
+        recording.names.gather(marks[column]).alias(name) for column, name in (("name", "text"), ("detail", "domain"))
+    )
+    return marks.with_columns(*texts)
 
 
 def _by_time(traced: Traced) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Return the parts in order of start."""
-    calls, ran, others = traced.calls, traced.ran.drop("detail"), traced.others
+    calls, ran, others = traced.calls, traced.ran.drop("source"), traced.others
     del traced
     tables_of = [calls.get_columns(), ran.get_columns(), others.get_columns()]
     del calls, ran, others

@@ -17,7 +17,7 @@ from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns import COLUMNS
-from ms_profiler.analysis.columns.slots import CALLS, FORWARDS, RAN, SLOTS, Traced, Wanted, decoded, names_of
+from ms_profiler.analysis.columns.slots import CALLS, CAUSED, FORWARDS, RAN, SLOTS, Traced, Wanted, decoded, names_of
 from ms_profiler.analysis.nesting import nest
 from ms_profiler.analysis.progress import Progress, Stage
 from ms_profiler.analysis.readers import device_slots, kernels, left_out, slots, window
@@ -89,9 +89,11 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     if coarse:
         recording.again = lambda between, fine: (batch for part in parts for batch in part.again(between, fine=fine))
         recording.starts = clock.epoch(pl.concat([starts for part in parts for starts in part.starts])).sort()
+    device = device_slots.known(recording, {part.store.pid: part.traced() for part in parts})
+    device_slots.mark(recording, device)
     left_out.take_away(recording)
     recording.windows = kernels.windows(recording)
-    device_slots.attach(recording, {part.store.pid: part.traced() for part in parts})
+    device_slots.attach(recording, device)
     return recording
 
 
@@ -312,7 +314,7 @@ class _Process:
 
     def traced(self) -> Traced:
         """Return what was recorded of a device, and forget it here."""
-        none = Traced(pl.DataFrame(schema=CALLS), pl.DataFrame(schema=RAN), pl.DataFrame(schema=RAN))
+        none = Traced(pl.DataFrame(schema=CALLS), pl.DataFrame(schema=RAN), pl.DataFrame(schema=CAUSED))
         parts, self._traced = [none, *self._traced], []
         return Traced(
             pl.concat([part.calls for part in parts]),

@@ -13,7 +13,7 @@ from ms_profiler.analysis import tables
 from ms_profiler.analysis.columns import CHUNK, Integer, Microseconds, Part, distinct
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, launched
-from ms_profiler.analysis.readers.device_slots import LEVEL
+from ms_profiler.analysis.readers.device_slots import OVERHEAD
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.json_lines import Lines, lines
 
@@ -30,9 +30,11 @@ class Events:
     def __init__(self, measures: Measures, device: tables.Device, base_ns: int) -> None:
         self._base_ns = base_ns
         self._process = measures.steps.process
+        npu = device.form == tables.Form.MSPTI
+        self._kind, self._runtime = ("NPU", "privateuse1_runtime") if npu else ("GPU", "cuda_runtime")
         assert device.launches is not None
         ran = pl.concat([device.tasks, device.launches, measures.stream.bound], how="horizontal")
-        calls = device.calls.filter(pl.col("level") == LEVEL)
+        calls = device.calls.filter(pl.col("level") != OVERHEAD)
         copies = self._bound_copies(measures, device)
         # as on the device's lanes of Kineto; of what is no single stream it makes one of its own
         waits = device.waits.with_columns(
@@ -67,8 +69,8 @@ class Events:
         events = []
         ran = (self.kernels, self.copies, self.waits)
         for device in pl.concat([part["device"] for part in ran]).unique(maintain_order=True):
-            events.append(_named("process_name", device, 0, "name", f"GPU {device}"))
-            events.append(_named("process_labels", device, 0, "labels", f"GPU {device}"))
+            events.append(_named("process_name", device, 0, "name", f"{self._kind} {device}"))
+            events.append(_named("process_labels", device, 0, "labels", f"{self._kind} {device}"))
         lanes = pl.concat([part.select("device", _STREAM) for part in ran]).unique(maintain_order=True)
         for device, stream in lanes.iter_rows():
             events.append(_named("thread_name", device, stream, "name", f"stream {stream}"))
@@ -99,7 +101,7 @@ class Events:
 
     def _called(self, rows: pl.DataFrame) -> Lines:
         known = rows.with_columns(pl.col("correlation").fill_null(0))
-        return self._lasting(known, "cuda_runtime", self._at_host(known, "start_ns"), [], [])
+        return self._lasting(known, self._runtime, self._at_host(known, "start_ns"), [], [])
 
     def _lasting(self, rows: pl.DataFrame, kind: str, at: list[Part], place: list[Part], size: list[Part]) -> Lines:
         """Return `X` events; `place` and `size` are arguments before and after `correlation`."""

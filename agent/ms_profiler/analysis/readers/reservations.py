@@ -1,0 +1,62 @@
+"""What a device's driver has given of its memory, from the times that it gave or took."""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.metrics import steps
+
+#: what stands for what the driver gave, in the table of what components hold
+COMPONENT: Final = "CUDA"
+#: kinds of memory that is on a device, by how CUPTI's records are read
+_ON_DEVICE: Final = ("device memory", "array memory", "managed memory")
+
+
+def held(reservations: pl.DataFrame) -> pl.DataFrame:
+    """Return what the driver has given of a device's memory, each time that it gave or took, as `DEVICE_MEMORY`.
+
+    reserved(t) = sum of the bytes given until t - sum of the bytes given back; where more was given back than had been
+    given, as much was there before recording began: so it is what is known of, and at least that.
+
+    Args:
+        reservations: `tables.RESERVATIONS`.
+    """
+    on_device = reservations.filter(pl.col("name").is_in(_ON_DEVICE))
+    given = pl.col("bytes").cast(pl.Int64) * pl.when("allocates").then(1).otherwise(-1)
+    sums = on_device.with_columns(given.cum_sum().over("device").alias("reserved"))
+    before = pl.col("reserved").min().over("device").clip(upper_bound=0)
+    several = on_device["device"].n_unique() > 1
+    component = pl.format("{} {}", pl.lit(COMPONENT), "device") if several else pl.lit(COMPONENT)
+    return sums.select(
+        component.alias("component"),
+        "time_ns",
+        pl.lit(None, pl.Int64).alias("allocated"),
+        pl.col("reserved") - before,
+        pl.lit(None, pl.Int64).alias("active"),
+        pl.lit(None, pl.Int64).alias("stream"),
+    ).cast(tables.DEVICE_MEMORY)
+
+
+def count(recording: tables.Recording, memory: pl.DataFrame, process: int) -> None:
+    """Let the timelines show what the driver has given, beside the lane of the steps' thread.
+
+    Args:
+        recording: is changed.
+        memory: of `held`.
+        process: pid of what has the steps.
+    """
+    if memory.is_empty():
+        return
+    components = memory["component"].unique(maintain_order=True)
+    first = len(recording.names)
+    rows = pl.int_range(first, first + len(components), dtype=pl.UInt32, eager=True)
+    recording.names = recording.names.append(pl.Series([f"{name} memory" for name in components], dtype=pl.String))
+    counted = memory.select(
+        pl.lit(process, pl.UInt32).alias("process"),
+        pl.lit(steps.choose(recording).thread, pl.UInt32).alias("thread"),
+        pl.col("component").replace_strict(components, rows, return_dtype=pl.UInt32).alias("name"),
+        "time_ns",
+        pl.col("reserved").cast(pl.Float64).alias("value"),
+    )
+    recording.counters = pl.concat([recording.counters, counted]).sort("process", "name", "time_ns")

@@ -1,0 +1,72 @@
+/* Libraries of CANN and its driver without a device behind them, one for each of ALOG, PROFAPI, HAL and ACL: what msPTI
+ * and a tracing tool ask of them. FAKE_NPUS is how many devices there are. OLD lacks a function.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#ifdef ALOG
+int CheckLogLevelForC(int module, int level) { return module + level == 0; }
+
+void DlogInnerForC(int module, int level, const char *format, ...) {
+  (void)module;
+  (void)level;
+  (void)format;
+}
+#endif
+
+#ifdef PROFAPI
+int MsprofRegisterProfileCallback(int32_t module, void *callback, uint32_t size) {
+  return module < 0 || (callback == NULL && size != 0);
+}
+
+int profSetProfCommand(void *command, uint32_t size) { return command == NULL && size != 0; }
+#endif
+
+#ifdef HAL
+int drvGetDevNum(uint32_t *count) {
+  const char *devices = getenv("FAKE_NPUS");
+  *count = devices != NULL ? (uint32_t)atoi(devices) : 1;
+  return 0;
+}
+
+int halGetDeviceInfo(uint32_t device, int32_t module, int32_t what, int64_t *value) {
+  *value = 0;
+  return device + (uint32_t)module + (uint32_t)what == UINT32_MAX;
+}
+
+int halGetAPIVersion(int *version) {
+  *version = 0x071905;
+  return 0;
+}
+
+int drvGetDevIDs(uint32_t *devices, uint32_t count) {
+  for (uint32_t device = 0; device < count; ++device) devices[device] = device;
+  return 0;
+}
+
+/* of channels of a device, which has none */
+int prof_drv_get_channels(unsigned device, void *channels) { return device > 0 || channels == NULL; }
+int prof_drv_start(unsigned device, unsigned channel, void *what) { return device > 0 || channel > 0 || what == NULL; }
+int prof_stop(unsigned device, unsigned channel) { return device > 0 || channel > 0; }
+int prof_channel_read(unsigned device, unsigned channel, char *to, unsigned size) {
+  return (int)(device + channel + size) * (to == NULL);
+}
+int prof_channel_poll(void *channels, int count, int seconds) { return channels == NULL ? count + seconds : 0; }
+
+#ifndef OLD
+int halProfDataFlush(unsigned device, unsigned channel, unsigned *size) {
+  *size = 0;
+  return device > 0 || channel > 0;
+}
+#endif
+#endif
+
+#ifdef ACL
+/* It is linked to the driver. */
+__attribute__((constructor)) static void load(void) { dlopen("libascend_hal.so", RTLD_NOW | RTLD_GLOBAL); }
+
+int aclInit(const char *path) { return path != NULL && *path == 0; }
+
+int aclrtProfTrace(void *what, int32_t size, void *stream) { return what == NULL && size > 0 && stream == NULL; }
+#endif
