@@ -221,3 +221,13 @@ def test_what_cannot_be_kept_is_told(device_job):
         "1 records of the GPU": "they were of a kind that is not known",
     } | {what: why for what, why in not_collected(run.result).items() if why.startswith("they were still")}
     assert "(kernel without a name)" in [name for _, name in stored(run.result)]
+
+
+def test_a_gradient_is_of_the_module_that_it_is_the_gradient_of(device_job):
+    run = device_job("plain", 2)
+    assert run.code == 0, run.err
+    own = [row for row in rows(run.result, "kernel_details") if row["Name"] in ("gemm(float*, int)", "gemm_backward")]
+    assert {(row["Name"], row["Module"], row["Module Binding"]) for row in own} == {
+        ("gemm(float*, int)", "Net.block", "exact"),
+        ("gemm_backward", "Net.block", "by order"),
+    }
