@@ -50,7 +50,7 @@ class Session:
     def __init__(self, tracing, schedule=None, recordings=1, **options):
         clock = SimpleNamespace(now=lambda: 0, intern=lambda text: 0, record=lambda *_: True)
         self.recorder = SimpleNamespace(tracing=tracing, **vars(clock))
-        self.process = SimpleNamespace(recorder_reason="no such file")
+        self.process = SimpleNamespace(recorder_reason="no such file", pid=os.getpid())
         self.identity = SimpleNamespace(rank=1)
         defaults = {
             "activities": ("CPU", "NPU"),
@@ -230,3 +230,20 @@ def test_a_fork_child_leaves_its_parents_alone(begin, monkeypatch):
     session.devices.stop()
     assert not session.devices.waits
     assert (tracing.asked, session.noted) == (asked, {})
+
+
+def test_a_fork_child_that_uses_a_gpu_says_that_nobody_records_it(begin, monkeypatch):
+    tracing = Tracing(in_use=False)
+    session = begin(tracing)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    session.devices.look()
+    assert session.noted == {}
+    tracing.in_use = True
+    session.reopen = lambda: reopened.append(True)
+    reopened = []
+    session.devices.look()
+    session.devices.look()
+    assert reopened == [True]
+    assert list(session.noted) == [WHAT]
+    assert session.noted[WHAT].startswith("a fork child does not record its GPU")
+    assert tracing.asked == []

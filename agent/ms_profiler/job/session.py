@@ -228,7 +228,9 @@ class Session:
         return any(getattr(recording.options, option) for recording in self.recordings)
 
     def not_collected(self, what: str, why: str) -> None:
-        """Note something that the results will not hold, and why."""
+        """Note what the results will not hold, and why; in the process's own record where another one writes theirs."""
+        if self.forked or not self.owner:
+            self.process.not_collected(what, why)
         for recording in self.recordings:
             recording.not_collected(what, why)
 
@@ -370,10 +372,8 @@ class Session:
         with self.guard("closing the recording"):
             stats = self.recorder.stats()
             self.recorder.close()
-            self.process.records = stats.records
-            self.process.dropped = stats.dropped
-            self.process.dropped_limit = stats.dropped_limit
-            self.process.bytes = stats.bytes
+            self.process.records, self.process.bytes = stats.records, stats.bytes
+            self.process.dropped, self.process.dropped_limit = stats.dropped, stats.dropped_limit
             self.process.threads = stats.threads
             if stats.failure:
                 self.not_collected("the end of the run", f"the disk refused more records: {os.strerror(stats.failure)}")

@@ -89,6 +89,9 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     if coarse:
         recording.again = lambda between, fine: (batch for part in parts for batch in part.again(between, fine=fine))
         recording.starts = clock.epoch(pl.concat([starts for part in parts for starts in part.starts])).sort()
+    for store in stores:
+        of = f" of process {store.pid}, {store.info.name or store.info.role}"
+        recording.info.not_collected += [{**entry, "what": entry["what"] + of} for entry in store.info.missing]
     left_out.take_away(recording)
     recording.windows = kernels.windows(recording)
     device_slots.attach(recording, {part.store.pid: part.traced() for part in parts})
