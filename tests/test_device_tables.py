@@ -51,6 +51,7 @@ def run(parent, **info):
         main.device(
             Device.SYNC, "context synchronize", start + 6 * MS, start + 6 * MS, 0, place=(0, EVERY_STREAM, 1, 0)
         )
+        main.device(Device.SYNC, "stream waits for event", start + 7 * MS, start + 7 * MS, 0, place=(0, 7, 1, 0))
         main.step(number, start, start + 10 * MS)
     process.anchor(100 * MS)
     process.info.ended_ns = RAW_NS + 100 * MS
@@ -81,7 +82,7 @@ def test_waits(analysed):
     assert found.filter(pl.col("dur") > 0).select("name", "stream", "dur", "step").rows() == own
     assert (
         found.filter(pl.col("dur") == 0).select("name", "stream", "thread").rows()
-        == [("context synchronize", None, None)] * 2
+        == [("context synchronize", None, None), ("stream waits for event", 7, None)] * 2
     )
     assert found["thread"].drop_nulls().unique().to_list() == [4242]
     assert found["start"][0] == WALL_NS + 52 * MS
@@ -138,10 +139,12 @@ def test_timelines_show_memory_and_kineto_waits(analysed):
     timeline = perfetto_reader.read(folder_of(analysed) / "trace.pftrace")
     assert [value for *_, value in timeline.counters] == [size * MIB for size in (3, 4, 3, 6, 7, 6)]
     kineto = json.loads((analysed / "KINETO" / "kineto_trace_0.json").read_text())["traceEvents"]
-    waits = [event for event in kineto if event.get("cat") == "cuda_sync" and event["dur"] > 0]
+    waits = [event for event in kineto if event.get("cat") == "cuda_sync"]
     assert [(event["name"], event["pid"], event["tid"], event["dur"]) for event in waits] == [
-        ("stream synchronize", 0, 7, 3000.0)
+        ("Stream Sync", 0, 7, 3000.0),
+        ("Context Sync", 0, -1, 0.0),
     ] * 2
+    assert [event["args"]["cuda_sync_kind"] for event in waits[:2]] == ["Stream Sync", "Context Sync"]
 
 
 def test_kernels_in_sql_and_parquet(analysed):

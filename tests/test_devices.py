@@ -221,3 +221,44 @@ def test_what_cannot_be_kept_is_told(device_job):
         "1 records of the GPU": "they were of a kind that is not known",
     } | {what: why for what, why in not_collected(run.result).items() if why.startswith("they were still")}
     assert "(kernel without a name)" in [name for _, name in stored(run.result)]
+
+
+def test_a_gradient_is_of_the_module_that_it_is_the_gradient_of(device_job):
+    run = device_job("plain", 2)
+    assert run.code == 0, run.err
+    own = [row for row in rows(run.result, "kernel_details") if row["Name"] in ("gemm(float*, int)", "gemm_backward")]
+    assert {(row["Name"], row["Module"], row["Module Binding"]) for row in own} == {
+        ("gemm(float*, int)", "Net.block", "exact"),
+        ("gemm_backward", "Net.block", "by order"),
+    }
+
+
+FORKED = """
+import ctypes, os, sys
+import torch
+driver = ctypes.CDLL("libcuda.so.1")
+model = torch.nn.Linear(2, 2)
+pid = os.fork()
+if pid == 0:
+    # let PyTorch initialise CUDA as a build with CUDA does
+    torch._C._cuda_getDeviceCount = lambda: 1
+    torch._C._cuda_init = lambda: driver.cuInit(0)
+    torch.cuda._cudart = object()
+    torch.cuda._queued_calls.clear()
+    torch.cuda.get_device_name = lambda: "a made-up GPU"
+    torch.cuda.init()
+    sys.exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+model(torch.ones(1, 2)).sum().backward()
+"""
+
+
+def test_a_fork_child_that_uses_a_gpu_is_told(job, fakes):  # noqa: F811
+    run = job(FORKED, env={"LD_LIBRARY_PATH": str(fakes), "MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    told = [
+        entry for entry in run.summary["not_collected"] if entry["what"].startswith("kernels of the GPU of process")
+    ]
+    (child,) = [item["pid"] for item in run.summary["run"]["processes"] if item["role"] == "fork"]
+    assert [entry["what"] for entry in told] == [f"kernels of the GPU of process {child}, fork"]
+    assert not [line for line in run.lines if "GPU" in line]

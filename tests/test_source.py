@@ -53,7 +53,7 @@ class Session:
     def __init__(self, tracing, schedule=None, recordings=1, interface=None, plugins=(), **options):
         clock = SimpleNamespace(now=lambda: 0, intern=lambda text: 0, record=lambda *_: True)
         self.recorder = SimpleNamespace(tracing=lambda _: tracing, **vars(clock))
-        self.process = SimpleNamespace(recorder_reason="no such file")
+        self.process = SimpleNamespace(recorder_reason="no such file", pid=os.getpid())
         self.identity = SimpleNamespace(rank=1)
         defaults = {
             "activities": ("CPU", "NPU"),
@@ -306,3 +306,20 @@ def test_times_of_an_npu_are_told_by_the_wall_clock(begin):
     session.device.stop()
     why = "msPTI tells them by the wall clock, which is known to 90 ns"
     assert session.noted == {"exact times of the NPU": why}
+
+
+def test_a_fork_child_that_uses_a_gpu_says_that_nobody_records_it(begin, monkeypatch):
+    tracing = Tracing(in_use=False)
+    session = begin(tracing)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    session.device.look()
+    assert session.noted == {}
+    tracing.in_use = True
+    session.reopen = lambda: reopened.append(True)
+    reopened = []
+    session.device.look()
+    session.device.look()
+    assert reopened == [True]
+    assert list(session.noted) == ["kernels of the GPU"]
+    assert session.noted["kernels of the GPU"].startswith("a fork child does not record its GPU")
+    assert tracing.asked == []

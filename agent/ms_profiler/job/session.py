@@ -231,7 +231,9 @@ class Session:
         return any(getattr(recording.options, option) for recording in self.recordings)
 
     def not_collected(self, what: str, why: str) -> None:
-        """Note something that the results will not hold, and why."""
+        """Note what the results will not hold, and why; in the process's own record where another one writes theirs."""
+        if self.forked or not self.owner:
+            self.process.not_collected(what, why)
         for recording in self.recordings:
             recording.not_collected(what, why)
 

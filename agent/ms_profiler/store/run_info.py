@@ -87,6 +87,14 @@ class ProcessInfo:
     dropped_limit: int = 0
     bytes: int = 0
     threads: int = 0
+    #: what it did not record, `what` and `why`, where another process writes the run's record
+    missing: list[dict[str, str]] = field(default_factory=list)
+
+    def not_collected(self, what: str, why: str) -> None:
+        """Note something that the result will not hold of this process, and why."""
+        entry = {"what": what, "why": why}
+        if entry not in self.missing:
+            self.missing.append(entry)
 
 
 _Record = TypeVar("_Record", RunInfo, ProcessInfo)

@@ -3,7 +3,7 @@
 import polars as pl
 
 from ms_profiler.analysis import tables
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import backward_operators, intervals
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.scopes import Part
@@ -31,13 +31,15 @@ class Launches:
 
     def __init__(self, recording: tables.Recording, process: int) -> None:
         self._spans = recording.spans.with_row_index("row").filter(pl.col("process") == process)
+        self._gradients = backward_operators.modules(self._spans, recording.names)
         self._threads: dict[int, _Thread] = {}
 
     def bind(self, launched: pl.DataFrame) -> pl.DataFrame:
         """Return `BOUND` of each: `module` is a row of the recording's names, `launch` and `host` of its spans.
 
         An exchange is bound to the call that asked for it, where there is one around its launch, and anything else to
-        the innermost operator; both to the innermost module.
+        the innermost operator; both to the innermost module, and what no module is around, but an operator that
+        computes a gradient, to that of the operator whose gradient it is.
 
         Args:
             launched: `launch_ns`, `thread`, `exchange`.
@@ -47,40 +49,45 @@ class Launches:
         for (thread,), own in places.drop_nulls(["launch_ns", "thread"]).group_by("thread", maintain_order=True):
             found.append(own.select("task", *self._thread(int(thread)).around(own["launch_ns"])))
         known = places.select("task", "exchange").join(pl.concat(found), on="task", how="left", maintain_order="left")
-        bound = pl.when(pl.col("module").is_not_null()).then(int(Bound.MODULE)).otherwise(int(Bound.NOTHING))
+        inside = pl.when(pl.col("module").is_not_null()).then(int(Bound.MODULE))
         return known.select(
             pl.coalesce("operator", "exchanged").alias("host"),
             pl.when("exchange")
             .then(pl.coalesce("exchanged", "operator"))
             .otherwise(pl.coalesce("operator", "exchanged"))
             .alias("launch"),
-            "module",
-            bound.alias("bound"),
+            pl.coalesce("module", "gradient"),
+            inside.otherwise("how").fill_null(int(Bound.NOTHING)).alias("bound"),
             pl.lit(int(Part.UNKNOWN)).alias("part"),
         ).cast(BOUND)
 
     def _thread(self, number: int) -> "_Thread":
         if number not in self._threads:
-            self._threads[number] = _Thread(self._spans.filter(pl.col("thread") == number))
+            own = pl.col("thread") == number
+            self._threads[number] = _Thread(self._spans.filter(own), self._gradients.filter(own))
         return self._threads[number]
 
 
 class _Thread:
     """The spans of one thread, cut into pieces of one innermost span each."""
 
-    def __init__(self, spans: pl.DataFrame) -> None:
+    def __init__(self, spans: pl.DataFrame, gradients: pl.DataFrame) -> None:
         category = pl.col("category")
-        self._operators = innermost(spans.filter(category == int(Category.OP)), "row")
-        self._exchanges = innermost(spans.filter(category == int(Category.COMMUNICATION)), "row")
-        self._modules = innermost(spans.filter(category == int(Category.MODULE)), "name")
+        self._pieces = {
+            "operator": innermost(spans.filter(category == int(Category.OP)), "row"),
+            "exchanged": innermost(spans.filter(category == int(Category.COMMUNICATION)), "row"),
+            "module": innermost(spans.filter(category == int(Category.MODULE)), "name"),
+            "gradient": innermost(gradients, "module"),
+            "how": innermost(gradients, "bound"),
+        }
 
     def around(self, times: pl.Series) -> list[pl.Series]:
         """Return the columns `_PLACES` of some moments."""
-        pieces = zip(_PLACES, (self._operators, self._exchanges, self._modules), ("row", "row", "name"), strict=True)
-        return [
-            part[value].gather(intervals.locate(times, part)).cast(pl.UInt32).alias(name)
-            for name, part, value in pieces
-        ]
+        found = []
+        for name, pieces in self._pieces.items():
+            values = pieces.drop(intervals.BOUNDS).to_series()
+            found.append(values.gather(intervals.locate(times, pieces)).cast(pl.UInt32).alias(name))
+        return found
 
 
-_PLACES = ("operator", "exchanged", "module")
+_PLACES = ("operator", "exchanged", "module", "gradient", "how")

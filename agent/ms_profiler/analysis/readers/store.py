@@ -91,6 +91,9 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         recording.starts = clock.epoch(pl.concat([starts for part in parts for starts in part.starts])).sort()
     device = device_slots.known(recording, {part.store.pid: part.traced() for part in parts})
     device_slots.mark(recording, device)
+    for store in stores:
+        of = f" of process {store.pid}, {store.info.name or store.info.role}"
+        recording.info.not_collected += [{**entry, "what": entry["what"] + of} for entry in store.info.missing]
     left_out.take_away(recording)
     recording.windows = kernels.windows(recording)
     device_slots.attach(recording, device)

@@ -5,7 +5,8 @@ where any is known. Where modules were inferred from the order of a backward pas
 known: `exact` or `by order`. `Step ID` is always there, because readers that are asked for one step look for it, and
 empty outside the steps. The lane, a worker of the framework, stands as `Stream ID`: `Wait Time` is the gap in it.
 `Block Num` has no meaning on a processor and is 0, as on a device for what has no blocks: readers want a number.
-Of kernels that our own tracing of a device recorded, `Module` is the one around the call that launched each.
+Of kernels that our own tracing of a device recorded, `Module` is the one around the call that launched each, or the one
+whose gradient it computes.
 Where operators compute as they are called, the innermost of them are the rows, their thread is the lane, and the
 `Module` is the one around each; the others do little but call these.
 """

@@ -36,10 +36,10 @@ class Events:
         ran = pl.concat([device.tasks, device.launches, measures.stream.bound], how="horizontal")
         calls = device.calls.filter(pl.col("level") != OVERHEAD)
         copies = self._bound_copies(measures, device)
-        # as on the device's lanes of Kineto; of what is no single stream it makes one of its own
+        kinds = pl.col("name").replace_strict(_WAITS, default=None, return_dtype=pl.String)
         waits = device.waits.with_columns(
-            pl.lit(0, pl.Int64).alias("id"), pl.lit(0, pl.UInt32).alias("device"), pl.lit(None, pl.Int64).alias("bytes")
-        )
+            kinds, pl.lit(0, pl.Int64).alias("id"), pl.lit(0, pl.UInt32).alias("device")
+        ).drop_nulls("name")
         kept = measures.stream.detailed
         if measures.chosen is not None or kept is not None:
             steps = measures.steps.table
@@ -95,6 +95,8 @@ class Events:
         size: list[Part] = []
         if kind in (_Kind.COPY, _Kind.SET):
             size = [',"bytes":', Integer(rows["bytes"].cast(pl.Int64))]
+        if kind == _Kind.WAIT:
+            size = [',"cuda_sync_kind":', distinct(rows["name"], json_lines.quoted)]
         place: list[Part] = [',"device":', Integer(rows["device"]), ',"context":', Integer(rows["context"])]
         place += [',"stream":', Integer(rows.select(_STREAM).to_series())]
         return self._lasting(rows, kind, self._at_device(rows, "start_ns"), place, size)
@@ -157,8 +159,12 @@ class _Kind:
 #: what ties a call to what it launched
 _TIED = ("launch_ns", "correlation", "id")
 _LAUNCHED = pl.coalesce("launch_ns", "start_ns")
-#: as the device numbers it: a lane of several devices has the device in its upper half
-_STREAM = pl.col("stream") % 2**16
+#: as the device numbers it: a lane of several devices has the device in its upper half; what waits for all is in none
+_STREAM = (
+    pl.when(pl.col("stream") == 2**32 - 1).then(-1).otherwise((pl.col("stream") % 2**16).cast(pl.Int64)).alias("stream")
+)
+#: what Kineto calls waits; without the event that a stream waits for, which is not recorded, tools cannot use that kind
+_WAITS = {"event synchronize": "Event Sync", "stream synchronize": "Stream Sync", "context synchronize": "Context Sync"}
 
 
 def _numbers(measures: Measures, rows: pl.Series) -> pl.Series:

@@ -46,7 +46,7 @@ class DeviceSource:
     @property
     def waits(self) -> bool:
         """Return whether the interface is still to be taken."""
-        return not (self._attached or self._given_up or self._away or self._tracing is None or self._inherited)
+        return not (self._attached or self._given_up or self._away or self._tracing is None)
 
     @property
     def _inherited(self) -> bool:
@@ -62,6 +62,9 @@ class DeviceSource:
 
     def look(self) -> None:
         """Take the interface if the job has the device in use by now, and record what is to be recorded."""
+        if self._inherited:
+            self._say_of_child()
+            return
         if self._attached:
             self._follow()
             return
@@ -132,6 +135,16 @@ class DeviceSource:
         begun = recorder.now()
         yield
         recorder.record(Kind.SPAN, Category.PROFILER, 0, recorder.intern(what), begun, recorder.now(), 0)
+
+    def _say_of_child(self) -> None:
+        """Note that a fork child uses the device itself, which its parent cannot have done before."""
+        used = self._tracing is not None and not (self._was_attached or self._given_up) and self._tracing.ready()
+        if used and self._wanted():
+            self._given_up = True
+            if self._session.process.pid != os.getpid():
+                self._session.reopen()  # its record is the parent's until it has recorded something
+            why = f"a fork child does not record its {self._interface.activity}; a child that is spawned does"
+            self._session.not_collected(self._interface.what, why)
 
     def _wanted(self) -> bool:
         """Return whether any recording wants the device: one that says nothing wants what there is."""

@@ -1,0 +1,192 @@
+"""Kernels of a backward pass belong to the module whose gradient they compute: by number, by order, or not at all."""
+
+import importlib.util
+import re
+
+import polars as pl
+import pytest
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.measures import measure
+from ms_profiler.analysis.metrics import backward_operators
+from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.readers import store as reader
+from ms_profiler.store.format import Category
+from store_builder import MS, StoreBuilder
+
+US = 1000
+TORCH = {"name": "torch", "version": "2.13.0", "mode": "eager", "device": "NVIDIA H200"}
+
+
+class Pass:
+    """A forward and a backward pass of 10 ms on two threads; each operator takes 100 us and launches a kernel."""
+
+    def __init__(self, main, autograd, start, correlation):
+        self.main, self.autograd, self.start, self.correlation = main, autograd, start, correlation
+
+    def _launch(self, thread, name, at):
+        self.correlation += 1
+        thread.launch(name, at + 50 * US, at + 60 * US, 10 * US, self.correlation)
+
+    def run(self, forward, backward):
+        """Run operators, ("aten::mm", "Net.a", number or 0) each, and their gradients, (name, number or 0)."""
+        for place, (name, module, number) in enumerate(forward):
+            at = self.start + place * MS // 4
+            if module:
+                self.main.span(module, Category.MODULE, at, at + 200 * US)
+            self.main.span(name, Category.OP, at + 10 * US, at + 110 * US, arg=2 * (number + 1) if number else 0)
+            self._launch(self.main, f"{name} at {place}", at)
+        self.main.span("backward", Category.BACKWARD, self.start + 5 * MS, self.start + 9 * MS)
+        for place, (name, number) in enumerate(backward):
+            at = self.start + 5 * MS + (place + 1) * MS // 4
+            self.autograd.span(name, Category.OP, at, at + 150 * US, arg=2 * (number + 1) + 1 if number else 0)
+            self.autograd.span("aten::mm", Category.OP, at + 10 * US, at + 110 * US)
+            self._launch(self.autograd, f"{name} at {place}", at)
+        return self.correlation
+
+
+@pytest.fixture
+def bound(tmp_path):
+    """Return a function that runs passes, one a step, and returns module and binding of each backward kernel."""
+
+    def bound(*passes, more=None):
+        store = StoreBuilder(tmp_path, framework=TORCH)
+        process = store.process()
+        main, autograd = process.thread(), process.thread(2, "autograd", 4300)
+        correlation = 0
+        for number, (forward, backward) in enumerate(passes):
+            start = (50 + 10 * number) * MS
+            correlation = Pass(main, autograd, start, correlation).run(forward, backward)
+            if more is not None:
+                more(main, start)
+            main.step(number, start, start + 10 * MS)
+        measures = measure(reader.read(str(store.write())))
+        stream, table = measures.stream, measures.stream.table.sort("start_ns")
+        names = stream.names["full_name"].gather(table["kernel"])
+        modules = stream.texts.gather(table["module"])
+        found = zip(names, modules, table["bound"], strict=True)
+        return [(module, how) for name, module, how in found if "Backward" in name]
+
+    return bound
+
+
+EXACT, ORDER, NOTHING = 3, 4, 0
+LAYERS = [("aten::addmm", "Net.a", 0), ("aten::relu", "Net.b", 0), ("aten::addmm", "Net.c", 0)]
+GRADIENTS = [("AddmmBackward0", 0), ("ReluBackward0", 0), ("AddmmBackward0", 0)]
+
+
+def test_the_last_operator_has_the_first_gradient(bound):
+    assert bound((LAYERS, GRADIENTS)) == [("Net.c", ORDER), ("Net.b", ORDER), ("Net.a", ORDER)]
+
+
+def test_each_pass_is_of_what_came_before_it(bound):
+    other = [("aten::addmm", "Net.x", 0), ("aten::addmm", "Net.y", 0), ("aten::relu", "Net.z", 0)]
+    found = bound((LAYERS, GRADIENTS), (other, GRADIENTS))
+    assert found[3:] == [("Net.y", ORDER), ("Net.z", ORDER), ("Net.x", ORDER)]
+
+
+def test_numbers_tell_where_there_are_some(bound):
+    """Also against the order, which numbers have nothing to do with."""
+    layers = [("aten::addmm", "Net.a", 7), ("aten::addmm", "Net.c", 8)]
+    assert bound((layers, [("AddmmBackward0", 7), ("AddmmBackward0", 8)])) == [("Net.a", EXACT), ("Net.c", EXACT)]
+
+
+def test_of_a_name_that_has_more_operators_than_gradients_nothing_is_said(bound):
+    frozen = [*LAYERS, ("aten::addmm", "Net.frozen", 0)]
+    assert bound((frozen, GRADIENTS)) == [(None, NOTHING), ("Net.b", ORDER), (None, NOTHING)]
+
+
+def test_what_the_optimizer_calls_has_no_gradient(bound):
+    def more(main, start):
+        main.span("SGD.step", Category.OPTIMIZER, start + 9 * MS, start + 10 * MS)
+        main.span("aten::addmm", Category.OP, start + 9 * MS + US, start + 9 * MS + 2 * US)
+
+    found = bound((LAYERS, GRADIENTS), (LAYERS, GRADIENTS), more=more)
+    assert found == [("Net.c", ORDER), ("Net.b", ORDER), ("Net.a", ORDER)] * 2
+
+
+def test_an_operator_inside_one_of_its_name_is_not_another_one(bound):
+    """`convolution` calls `_convolution`; in-place operators and a script's own functions are as the others."""
+
+    def more(main, start):
+        main.span("aten::_convolution", Category.OP, start + 20 * US, start + 30 * US)
+
+    layers = [("aten::convolution", "Net.a", 0), ("aten::add_", "Net.b", 0), ("Doubled", "Net.c", 0)]
+    gradients = [("DoubledBackward", 0), ("AddBackward0", 0), ("ConvolutionBackward0", 0)]
+    assert bound((layers, gradients), more=more) == [("Net.c", ORDER), ("Net.b", ORDER), ("Net.a", ORDER)]
+
+
+def test_what_no_module_was_around_has_none(bound):
+    assert bound(([("aten::addmm", "", 0)], [("AddmmBackward0", 0)])) == [(None, NOTHING)]
+
+
+def networks():
+    """Return networks with branches, shared weights, and parts that need no gradient, and what they take."""
+    import torch
+    from torch import nn
+
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+            self.norm, self.last = nn.BatchNorm2d(8), nn.Linear(8, 4)
+
+        def forward(self, x):
+            x = torch.relu(self.norm(self.first(x)))
+            return self.last((x + torch.relu(self.second(x))).mean((2, 3)))
+
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x):
+            a = self.layer(x)
+            b = self.layer(a.tanh())
+            return (a * b).sigmoid() + self.layer(b).sigmoid()
+
+    frozen = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    frozen[0].requires_grad_(False)
+    return [
+        (nn.Sequential(*(part for _ in range(4) for part in (nn.Linear(8, 8), nn.ReLU()))), torch.randn(4, 8), 12),
+        (Branches(), torch.randn(2, 3, 8, 8), 8),
+        (Shared(), torch.randn(4, 8), 10),
+        (frozen, torch.randn(4, 8), 0),
+    ]
+
+
+def kineto(network, batch):
+    """Return what Kineto saw of a pass: thread, name, category, start, end, autograd's number, whether a gradient."""
+    import torch
+
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    with profiler:
+        loss = network(batch).square().mean()
+        with torch.profiler.record_function("backward"):
+            loss.backward()
+    for event in profiler.profiler.kineto_results.events():
+        start, name = event.start_ns(), event.name()
+        category = Category.BACKWARD if name == "backward" else Category.OP
+        gradient = bool(re.fullmatch(r"\w+Backward\d+", name))
+        yield event.start_thread_id(), name, category, start, start + event.duration_ns(), event.sequence_nr(), gradient
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+@pytest.mark.parametrize("number", range(4))
+def test_the_order_says_what_autograds_own_numbers_say(number):
+    """Every operator stands in a module that is named by its number."""
+    network, batch, at_least = networks()[number]
+    events = list(kineto(network, batch))
+    made = {event[5]: event for event in sorted(events, key=lambda event: event[3]) if "Backward" not in event[1]}
+    events += [
+        (thread, f"number {made_by}", Category.MODULE, start, end, 0, False)
+        for made_by, (thread, _, _, start, end, *_) in made.items()
+        if made_by >= 0
+    ]
+    names = list(dict.fromkeys(["", *(event[1] for event in events)]))
+    rows = [(1, event[0], names.index(event[1]), int(event[2]), 0, False, event[3], event[4], 0) for event in events]
+    spans = nest(pl.DataFrame(rows, tables.UNNESTED, orient="row")).select(tables.SPANS.names()).with_row_index("row")
+    found = backward_operators.modules(spans, pl.Series(names))
+    told = {(event[0], event[3]): f"number {event[5]}" for event in events if event[6]}
+    assert found.height >= at_least
+    for row in found.iter_rows(named=True):
+        assert names[row["module"]] == told[row["thread"], row["start_ns"]]
