@@ -7,17 +7,27 @@ import pytest
 
 FAKES = Path(__file__).parent / "fakes"
 #: the vendor's name of a library -> sources
-LIBRARIES = {"libcuda.so.1": ("cuda.c",), "libcupti.so.12": ("cupti.c", "launches.c")}
+LIBRARIES = {
+    "libcuda.so.1": ("cuda.c",),
+    "libcupti.so.12": ("cupti.c", "launches.c"),
+    "libascendcl.so": ("acl.c",),
+    "libmsprofiler.so": ("aclprof.c",),
+}
 
 
 def build(folder):
     """Compile every fake into a folder, under the name that a loader looks for."""
     for name, sources in LIBRARIES.items():
-        command = ["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-Wl,-soname,{name}"]
-        subprocess.run(
-            [*command, *(FAKES / source for source in sources), "-o", folder / name, "-ldl", "-pthread"], check=True
-        )
+        build_one(folder, name, sources)
     return folder
+
+
+def build_one(folder, name, sources, *flags):
+    """Compile a fake into a folder, and return its path."""
+    command = ["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-Wl,-soname,{name}"]
+    files = [FAKES / source for source in sources]
+    subprocess.run([*command, *flags, *files, "-o", folder / name, "-ldl", "-pthread"], check=True)
+    return folder / name
 
 
 @pytest.fixture(scope="session")
