@@ -20,6 +20,7 @@ sys.path.insert(0, str(TESTS))
 import fakes_built  # noqa: E402 - beside the tests
 from ms_profiler.job.recorder.native import NativeRecorder  # noqa: E402
 from ms_profiler.job.recorder.tracing import Kinds, Outcome  # noqa: E402
+from ms_profiler.store.device_format import Source  # noqa: E402
 
 READER = "ms-profiler-dev"
 TICK = os.sysconf("SC_CLK_TCK")
@@ -83,13 +84,14 @@ def main() -> None:
         print(f"generated alone: {made / took / 1e6:.2f} M/s, {cpu / made * 1e6:.3f} s of a processor a million")
         recorder = NativeRecorder()
         recorder.open(str(store))
-        outcome, why = recorder.tracing.attach(str(folder / "libcupti.so.12"))
+        tracing = recorder.tracing(Source.CUPTI)
+        outcome, why = tracing.attach(str(folder / "libcupti.so.12"))
         assert outcome is Outcome.DONE, why
-        recorder.tracing.record(Kinds.BASIC)
+        tracing.record(Kinds.BASIC)
         made, took, cpu, grown = generate(gpu, seconds, rate)
         reading = reader_seconds()
-        recorder.tracing.detach()
-        counts, stats = recorder.tracing.counts(), recorder.stats()
+        tracing.detach()
+        counts, stats = tracing.counts(), recorder.stats()
         recorder.close()
         print(f"read and written: {made / took / 1e6:.2f} M/s, {cpu / made * 1e6:.3f} s of a processor a million")
         print(f"of that the thread that reads: {reading / counts.records * 1e6:.3f} s a million")

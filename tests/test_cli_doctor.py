@@ -6,7 +6,7 @@ import sys
 import pytest
 from conftest import environment
 from fakes_built import fakes  # noqa: F401
-from ms_profiler.job.devices import search, survey
+from ms_profiler.job.devices import cupti, survey
 
 
 def doctor(**extra):
@@ -55,7 +55,7 @@ def test_without_a_driver_nothing_is_called(fakes, tmp_path):  # noqa: F811
 
 def test_a_real_library_without_a_device_does_no_harm(fakes, tmp_path):  # noqa: F811
     """That of this machine, if it has one, with a driver that has nothing behind it."""
-    real = next(search._installed(), "")
+    real = next(cupti.PLACES.present(), "")
     if not real:
         pytest.skip("there is no CUPTI here")
     (tmp_path / "libcuda.so.1").write_bytes((fakes / "libcuda.so.1").read_bytes())

@@ -1,9 +1,11 @@
 """A tracing library is looked for in the process first, then where its vendor and PyPI put it."""
 
 import re
+from dataclasses import replace
 
 import pytest
-from ms_profiler.job.devices import owner, search
+from ms_profiler.job.devices import cupti, owner, search
+from ms_profiler.job.devices.cupti import PLACES, Cupti
 
 MAPS = """\
 7f00-7f01 r-xp 00000000 fe:00 1 /usr/lib/libc.so.6
@@ -18,8 +20,8 @@ MAPS = """\
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """A machine with nothing; returns a function that puts files somewhere and libraries into the process."""
-    monkeypatch.setattr(search, "USUAL", str(tmp_path / "usual*"))
-    for name in (search.VARIABLE, *search.HOMES, owner.INJECTION):
+    monkeypatch.setattr(cupti, "PLACES", replace(PLACES, usual=str(tmp_path / "usual*")))
+    for name in (PLACES.variable, *PLACES.homes, cupti.INJECTION):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.path", ["", str(tmp_path / "site")])
     monkeypatch.setattr("sys.prefix", str(tmp_path / "prefix"))
@@ -37,19 +39,19 @@ def machine(tmp_path, monkeypatch):
 
 def test_what_is_mapped_is_found_once(machine):
     path = machine(maps=MAPS) / "maps"
-    assert search.mapped(search.CUPTI, str(path)) == ["/opt/my packages/nvidia/cuda_cupti/lib/libcupti.so.12"]
+    assert search.mapped(PLACES.mapped, str(path)) == ["/opt/my packages/nvidia/cuda_cupti/lib/libcupti.so.12"]
     assert search.mapped(re.compile("x"), "/nowhere") == []
 
 
 def test_the_copy_in_the_process_comes_before_all_others(machine):
     machine("site/nvidia/cu13/lib/libcupti.so.13", maps=MAPS)
-    assert search.libraries() == ["/opt/my packages/nvidia/cuda_cupti/lib/libcupti.so.12"]
+    assert Cupti().libraries() == ["/opt/my packages/nvidia/cuda_cupti/lib/libcupti.so.12"]
 
 
 def test_the_variable_comes_before_that(machine, monkeypatch):
     machine(maps=MAPS)
-    monkeypatch.setenv(search.VARIABLE, "/mine.so")
-    assert search.libraries() == ["/mine.so"]
+    monkeypatch.setenv(PLACES.variable, "/mine.so")
+    assert Cupti().libraries() == ["/mine.so"]
 
 
 def test_the_usual_places(machine, monkeypatch):
@@ -67,7 +69,7 @@ def test_the_usual_places(machine, monkeypatch):
         root / "home/extras/CUPTI/lib64/libcupti.so.12",
         root / "usual-11.8/targets/x86_64-linux/lib/libcupti.so.11.8",
     ]
-    assert search.libraries() == [*map(str, found), *search.NAMES]
+    assert Cupti().libraries() == [*map(str, found), *PLACES.names]
 
 
 def test_that_of_the_runtime_in_the_process_comes_first(machine):
@@ -76,15 +78,15 @@ def test_that_of_the_runtime_in_the_process_comes_first(machine):
         "site/nvidia/cuda_cupti/lib/libcupti.so.12",
         maps=MAPS.replace("libcupti", "libother"),
     )
-    assert search.libraries()[:2] == [str(root / "site/nvidia/cuda_cupti/lib/libcupti.so.12"), "libcupti.so.12"]
+    assert Cupti().libraries()[:2] == [str(root / "site/nvidia/cuda_cupti/lib/libcupti.so.12"), "libcupti.so.12"]
 
 
 def test_owners(machine, monkeypatch):
     machine(maps=MAPS)
-    assert owner.name(False) == "Nsight Systems"
+    assert Cupti().owner(False) == "Nsight Systems"
     machine()
-    assert owner.name(False) == "another profiler or debugger of this process"
+    assert Cupti().owner(False) == owner.UNKNOWN
     monkeypatch.setitem(__import__("sys").modules, "torch", re)
-    assert owner.name(True) == "PyTorch's own profiler, which keeps it once it was used"
-    monkeypatch.setenv(owner.INJECTION, "/opt/tool/libtool.so")
-    assert owner.name(True) == f"libtool.so ({owner.INJECTION})"
+    assert Cupti().owner(True) == "PyTorch's own profiler, which keeps it once it was used"
+    monkeypatch.setenv(cupti.INJECTION, "/opt/tool/libtool.so")
+    assert Cupti().owner(True) == f"libtool.so ({cupti.INJECTION})"

@@ -5,12 +5,13 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
-from ms_profiler.job.devices import search
-from ms_profiler.job.devices.source import DAEMON, WHAT, Devices
+from ms_profiler.job.devices.cupti import DAEMON, Cupti
+from ms_profiler.job.devices.source import DeviceSource
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.sources import NEVER
 
+WHAT = Cupti().what
 NOTHING = TraceCounts(*[0] * len(TraceCounts.__dataclass_fields__))
 
 
@@ -45,11 +46,11 @@ class Tracing:
 
 
 class Session:
-    """What `Devices` needs of a session."""
+    """What a source needs of a session."""
 
     def __init__(self, tracing, schedule=None, recordings=1, **options):
         clock = SimpleNamespace(now=lambda: 0, intern=lambda text: 0, record=lambda *_: True)
-        self.recorder = SimpleNamespace(tracing=tracing, **vars(clock))
+        self.recorder = SimpleNamespace(tracing=lambda _: tracing, **vars(clock))
         self.process = SimpleNamespace(recorder_reason="no such file")
         self.identity = SimpleNamespace(rank=1)
         defaults = {
@@ -63,7 +64,7 @@ class Session:
         self.recordings = [SimpleNamespace(options=settings, info=info(messages=[])) for _ in range(recordings)]
         self.steps = SimpleNamespace(count=0, schedule=schedule)
         self.noted = {}
-        self.devices = Devices(self)
+        self.device = DeviceSource(self, Cupti())
 
     def not_collected(self, what, why):
         self.noted[what] = why
@@ -75,19 +76,19 @@ class Session:
         """Come to a step, and return when the next look is due."""
         self.steps.count = count
         self.steps.recording = self.steps.schedule is None or self.steps.schedule.records(count)
-        return self.devices.stepped(count)
+        return self.device.stepped(count)
 
 
 @pytest.fixture
 def begin(monkeypatch):
     """Return a function that makes a session and begins to record."""
-    monkeypatch.setattr(search, "libraries", lambda: ["libcupti.so.12"])
+    monkeypatch.setattr(Cupti, "libraries", lambda _: ["libcupti.so.12"])
     monkeypatch.delenv(DAEMON, raising=False)
 
     def begin(tracing, **how):
         session = Session(tracing, **how)
         session.steps.recording = session.steps.schedule is None or session.steps.schedule.records(0)
-        session.devices.start()
+        session.device.start()
         return session
 
     return begin
@@ -98,9 +99,9 @@ def test_in_use_it_is_taken_at_once_and_given_back(begin):
     session = begin(tracing)
     assert tracing.asked == ["attach", ("record", Kinds.BASIC)]
     assert session.at(1) == (NEVER, False)
-    session.devices.stop()
+    session.device.stop()
     assert tracing.asked[2:] == ["detach"]
-    session.devices.start()
+    session.device.start()
     assert tracing.asked[3:] == ["attach", ("record", Kinds.BASIC)]
     assert session.noted == {}
 
@@ -125,9 +126,9 @@ def test_who_does_not_ask_for_a_gpu_has_none(begin):
 
 @pytest.mark.parametrize(("in_use", "noted"), [(False, {WHAT: "the job did not use CUDA in this process"}), (True, {})])
 def test_who_asks_and_does_not_use_it_is_told(begin, monkeypatch, in_use, noted):
-    monkeypatch.setattr("ms_profiler.job.devices.driver.missing", lambda: "")
+    monkeypatch.setattr("ms_profiler.job.devices.driver.missing", lambda *_: "")
     session = begin(Tracing(in_use), activities=("CPU", "GPU"), given=frozenset({"activities"}))
-    session.devices.stop()
+    session.device.stop()
     assert session.noted == noted
 
 
@@ -168,18 +169,18 @@ def test_options_choose_what_is_recorded(begin):
 def test_between_two_results_it_goes_on(begin):
     tracing = Tracing()
     session = begin(tracing, recordings=2)
-    session.devices.stop()
+    session.device.stop()
     assert tracing.asked[2:] == ["flush"]
 
 
 def test_a_profiler_of_the_scripts_has_it_from_its_preparation_on(begin):
     tracing = Tracing()
     session = begin(tracing)
-    session.devices.make_way()
-    session.devices.make_way()  # prepared, then started
-    session.devices.look()
+    session.device.make_way()
+    session.device.make_way()  # prepared, then started
+    session.device.look()
     assert tracing.asked[2:] == ["detach"]
-    session.devices.go_on()
+    session.device.go_on()
     assert tracing.asked[3:] == ["attach", ("record", Kinds.BASIC)]
 
 
@@ -187,29 +188,29 @@ def test_a_profiler_of_the_scripts_has_it_from_its_preparation_on(begin):
 def test_what_hangs_is_left_alone(begin, what):
     tracing = Tracing(**{what: Outcome.HANGS})
     session = begin(tracing, recordings=2 if what == "flush" else 1)
-    session.devices.stop()
+    session.device.stop()
     asked = len(tracing.asked)
-    session.devices.start()
+    session.device.start()
     session.at(1)
-    session.devices.make_way()
-    session.devices.go_on()
+    session.device.make_way()
+    session.device.go_on()
     assert len(tracing.asked) == asked
     assert session.noted[WHAT] == "CUPTI did not answer for ten seconds, and is left alone from there on"
 
 
 def test_a_library_that_is_missing_leaves_room_for_another(begin, monkeypatch):
-    monkeypatch.setattr(search, "libraries", lambda: ["a.so", "b.so"])
+    monkeypatch.setattr(Cupti, "libraries", lambda _: ["a.so", "b.so"])
     tracing = Tracing(attach=Outcome.MISSING)
     session = begin(tracing)
     assert tracing.asked == ["attach", "attach"]
-    assert session.noted == {WHAT: f"there is no CUPTI; {search.PACKAGE}"}
+    assert session.noted == {WHAT: f"there is no CUPTI; {Cupti.package}"}
 
 
 def test_what_is_missing_at_the_end_is_told(begin):
     fields = dict.fromkeys(TraceCounts.__dataclass_fields__, 0)
     counts = TraceCounts(**fields | {"dropped": 3, "lost": 4, "stopped": 1, "uncertainty_ns": 90, "unreadable": 2})
     session = begin(Tracing(counts=counts))
-    session.devices.stop()
+    session.device.stop()
     assert session.noted == {
         "3 records of the GPU": "CUPTI dropped them",
         "4 records of the GPU": "they came faster than they could be read",
@@ -224,9 +225,9 @@ def test_a_fork_child_leaves_its_parents_alone(begin, monkeypatch):
     session = begin(tracing)
     asked = list(tracing.asked)
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    session.devices.make_way()
-    session.devices.go_on()
-    session.devices.look()
-    session.devices.stop()
-    assert not session.devices.waits
+    session.device.make_way()
+    session.device.go_on()
+    session.device.look()
+    session.device.stop()
+    assert not session.device.waits
     assert (tracing.asked, session.noted) == (asked, {})

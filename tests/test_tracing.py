@@ -4,7 +4,7 @@ import pytest
 from fakes_built import fakes  # noqa: F401
 from ms_profiler.job.recorder.python import PythonRecorder
 from ms_profiler.job.recorder.tracing import Kinds, Outcome
-from ms_profiler.store.device_format import Device
+from ms_profiler.store.device_format import Device, Source
 from ms_profiler.store.format import Kind
 from traced import records, run  # noqa: F401
 
@@ -213,7 +213,7 @@ def test_a_library_that_hangs_does_not_hold_up_the_end(run):  # noqa: F811
 
 
 def test_without_the_extension_there_is_no_tracing():
-    assert PythonRecorder().tracing is None
+    assert PythonRecorder().tracing(Source.CUPTI) is None
     assert {outcome.name for outcome in Outcome} == {"DONE", "IDLE", "OWNED", "FAILED", "HANGS", "MISSING"}
 
 

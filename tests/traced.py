@@ -21,8 +21,9 @@ HEAD = """
 import ctypes, json, os, sys
 from ms_profiler.job.recorder.native import NativeRecorder
 from ms_profiler.job.recorder.tracing import Kinds, Outcome
+from ms_profiler.store.device_format import Source
 recorder = NativeRecorder()
-tracing = recorder.tracing
+tracing = recorder.tracing(Source.CUPTI)
 recorder.open(sys.argv[1])
 def driver():
     library = ctypes.CDLL("libcuda.so.1")

@@ -81,6 +81,9 @@ static void init_answer(void) {
 
 bool msp_drain_start(const msp_backend *backend) {
   init_answer();
+  pthread_mutex_lock(&drain.lock);
+  if (drain.backend != backend) drain.counts = (msp_device_counts){.records = 0};
+  pthread_mutex_unlock(&drain.lock);
   drain.backend = backend;
   drain.stop = false;
   drain.runs = msp_thread_start(&drain.thread, work, STACK_BYTES, "ms-profiler-dev");

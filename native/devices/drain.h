@@ -19,7 +19,7 @@ bool msp_drain_flush(bool everything);
 /* End the thread, which hangs nowhere. */
 void msp_drain_stop(void);
 
-/* Since the thread that was started first. */
+/* Since the thread that was started first for the interface of the last one. */
 void msp_drain_counts(msp_device_counts *counts);
 
 void msp_drain_after_fork(void);

@@ -6,6 +6,7 @@
 
 #include "backend.h"
 #include "buffers.h"
+#include "device_format.h"
 #include "drain.h"
 
 #define SETTLE_PAUSE_NS 5000000
@@ -17,9 +18,17 @@ static struct {
   bool forked; /* a child of a process that had attached: nothing of the vendor's works there */
   bool hangs;
   bool attached;
+  const msp_backend *backend; /* what was attached last */
 } tracing = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const msp_backend *const backend = &msp_cupti;
+static const msp_backend *backend_of(uint32_t source) {
+  switch (source) {
+    case MSP_DEVICE_SOURCE_CUPTI:
+      return &msp_cupti;
+    default:
+      return NULL;
+  }
+}
 
 static void after_fork(void) {
   pthread_mutex_init(&tracing.lock, NULL);
@@ -36,11 +45,12 @@ static void tell(const msp_reason *reason, char *why, uint32_t room) {
   why[length] = 0;
 }
 
-bool msp_trace_ready(void) {
+bool msp_trace_ready(uint32_t source) {
+  const msp_backend *backend = backend_of(source);
   if (__atomic_load_n(&tracing.forked, __ATOMIC_RELAXED) || __atomic_load_n(&tracing.hangs, __ATOMIC_RELAXED)) {
     return false;
   }
-  return backend->ready();
+  return backend != NULL && backend->ready();
 }
 
 /* In the lock. */
@@ -49,10 +59,14 @@ static int hang(void) {
   return MSP_TRACE_HANGS;
 }
 
-static int attach(const char *library, msp_reason *reason) {
+static int attach(const msp_backend *backend, const char *library, msp_reason *reason) {
   if (tracing.hangs) return MSP_TRACE_HANGS;
-  if (tracing.forked || !backend->ready()) return MSP_TRACE_IDLE;
-  if (tracing.attached) return MSP_TRACE_DONE;
+  if (tracing.forked || backend == NULL || !backend->ready()) return MSP_TRACE_IDLE;
+  if (tracing.attached) {
+    if (tracing.backend == backend) return MSP_TRACE_DONE;
+    strcpy(reason->text, "a device of another vendor is traced in this process");
+    return MSP_TRACE_FAILED;
+  }
   if (!tracing.watches_forks) {
     if (pthread_atfork(NULL, NULL, after_fork) != 0) return MSP_TRACE_FAILED;
     tracing.watches_forks = true;
@@ -64,14 +78,15 @@ static int attach(const char *library, msp_reason *reason) {
     strcpy(reason->text, "there is no thread to be had");
     return MSP_TRACE_FAILED;
   }
+  tracing.backend = backend;
   tracing.attached = true;
   return MSP_TRACE_DONE;
 }
 
-int msp_trace_attach(const char *library, char *why, uint32_t room) {
+int msp_trace_attach(uint32_t source, const char *library, char *why, uint32_t room) {
   msp_reason reason = {""};
   pthread_mutex_lock(&tracing.lock);
-  int outcome = attach(library, &reason);
+  int outcome = attach(backend_of(source), library, &reason);
   pthread_mutex_unlock(&tracing.lock);
   tell(&reason, why, room);
   return outcome;
@@ -84,7 +99,7 @@ int msp_trace_record(uint32_t kinds, char *why, uint32_t room) {
   if (tracing.hangs) {
     outcome = MSP_TRACE_HANGS;
   } else if (tracing.attached) {
-    outcome = backend->record(kinds, &reason);
+    outcome = tracing.backend->record(kinds, &reason);
     if (outcome == MSP_TRACE_HANGS) hang();
   }
   pthread_mutex_unlock(&tracing.lock);
@@ -123,12 +138,12 @@ int msp_trace_detach(void) {
   int outcome = settle();
   if (outcome == MSP_TRACE_DONE) {
     msp_reason unused;
-    outcome = backend->record(0, &unused);
+    outcome = tracing.backend->record(0, &unused);
     outcome = outcome == MSP_TRACE_HANGS ? hang() : flush(true);
   }
   if (outcome == MSP_TRACE_DONE) {
     msp_drain_stop();
-    backend->detach();
+    tracing.backend->detach();
     msp_buffers_close();
     tracing.attached = false;
   }
@@ -147,6 +162,6 @@ void msp_trace_count(msp_trace_counts *counts) {
   counts->lost = of.lost;
   counts->dropped = of.dropped;
   counts->stopped = of.stopped;
-  counts->uncertainty_ns = backend->uncertainty();
-  counts->version = backend->version();
+  counts->uncertainty_ns = tracing.backend != NULL ? tracing.backend->uncertainty() : 0;
+  counts->version = tracing.backend != NULL ? tracing.backend->version() : 0;
 }

@@ -1,7 +1,7 @@
 /* Tracing of a device by its vendor's interface, whichever that is: the one door to all of them.
  *
  * One is attached at a time, once the job has its driver in use: an interface that is attached earlier would be
- * inherited by fork children that may use the device.
+ * inherited by fork children that may use the device. Which one is told by its MSP_DEVICE_SOURCE_* (device_format.h).
  */
 #ifndef MSP_DEVICES_TRACING_H
 #define MSP_DEVICES_TRACING_H
@@ -36,11 +36,12 @@ typedef struct {
   uint32_t version;        /* of the interface, as it says */
 } msp_trace_counts;
 
-/* Tell whether the job has CUDA in use in this process. Loads nothing: half a microsecond where it is not loaded. */
-bool msp_trace_ready(void);
+/* Tell whether the job has the driver of that interface in use in this process. Loads nothing: half a microsecond where
+ * it is not loaded. */
+bool msp_trace_ready(uint32_t source);
 
 /* Take the interface that `library` has, with nothing recorded yet; `why` receives a reason of at most `room` bytes. */
-int msp_trace_attach(const char *library, char *why, uint32_t room);
+int msp_trace_attach(uint32_t source, const char *library, char *why, uint32_t room);
 
 /* Record MSP_TRACE_BASIC and others from here on, or nothing more (0). */
 int msp_trace_record(uint32_t kinds, char *why, uint32_t room);
@@ -51,7 +52,7 @@ int msp_trace_flush(void);
 /* Have everything written, and give the interface back as it was found. */
 int msp_trace_detach(void);
 
-/* Of this process so far. */
+/* Of the interface that was attached last, in this process so far. */
 void msp_trace_count(msp_trace_counts *counts);
 /* cffi:end */
 

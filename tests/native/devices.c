@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "device_format.h"
 #include "devices/tracing.h"
 #include "recorder.h"
 
@@ -33,7 +34,7 @@ static void *work(void *stream) {
 
 static void record(unsigned *seed) {
   char why[64];
-  CHECK(msp_trace_attach("libcupti.so.12", why, sizeof why) == MSP_TRACE_DONE);
+  CHECK(msp_trace_attach(MSP_DEVICE_SOURCE_CUPTI, "libcupti.so.12", why, sizeof why) == MSP_TRACE_DONE);
   CHECK(msp_trace_record(MSP_TRACE_BASIC | MSP_TRACE_DRIVER, why, sizeof why) == MSP_TRACE_DONE);
   pthread_t threads[THREADS];
   for (uintptr_t i = 0; i < THREADS; ++i) CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
@@ -56,9 +57,9 @@ int main(int argc, char **argv) {
   *(void **)&initialise = find(driver, "cuInit");
   *(void **)&launch = find(cupti, "fake_launch");
   *(void **)&synchronize = find(cupti, "fake_synchronize");
-  CHECK(!msp_trace_ready());
+  CHECK(!msp_trace_ready(MSP_DEVICE_SOURCE_CUPTI));
   CHECK(initialise(0) == 0);
-  CHECK(msp_trace_ready());
+  CHECK(msp_trace_ready(MSP_DEVICE_SOURCE_CUPTI));
   msp_trace_counts counts = {0};
   int rounds = atoi(argv[2]);
   CHECK(msp_open(argv[1], 64, 0, 0, 0) == 0);

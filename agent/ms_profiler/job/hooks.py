@@ -4,7 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ms_profiler.job import samplers
-from ms_profiler.job.devices.source import Devices
+from ms_profiler.job.devices.devices import Devices
 from ms_profiler.job.frameworks import PLUGINS, base, import_hook
 from ms_profiler.job.steps import WHY
 from ms_profiler.store.format import Category, Kind

@@ -2,15 +2,18 @@
 
 import os
 
-LIBRARY = "libcuda.so.1"
 
+def missing(library: str, remedy: str) -> str:
+    """Return why a driver cannot be loaded, in one line; empty when it is, from there on.
 
-def missing() -> str:
-    """Return why there is no driver of NVIDIA's, in one line; empty when there is one."""
+    Args:
+        library: of the driver.
+        remedy: what to do where there is none.
+    """
     import ctypes  # a millisecond, and hardly ever needed
 
     try:
-        ctypes.CDLL(LIBRARY, mode=os.RTLD_LAZY | os.RTLD_LOCAL)
+        ctypes.CDLL(library, mode=os.RTLD_LAZY | os.RTLD_LOCAL)
     except OSError as reason:
-        return f"there is no driver ({reason}); install NVIDIA's driver"
+        return f"there is no driver ({reason}); {remedy}"
     return ""

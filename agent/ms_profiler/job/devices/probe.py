@@ -1,59 +1,51 @@
-"""Try the tracing interfaces of this machine, in a process of its own: a library may crash whoever calls it.
+"""Try a tracing interface of this machine, in a process of its own: a library may crash whoever calls it.
 
-Run as a module, it prints what it found as JSON.
+usage: python -m ms_profiler.job.devices.probe NAME; it prints what it found as JSON.
 """
 
-import ctypes
 import json
 import os
 import sys
 
-from ms_profiler.job.devices import driver, owner, search
+from ms_profiler.job.devices.devices import INTERFACES
+from ms_profiler.job.devices.interface import Interface
 from ms_profiler.job.recorder import create
 from ms_profiler.job.recorder.tracing import Kinds, Outcome
 
 
-def cupti() -> dict[str, object]:
-    """Return where NVIDIA's interface is, its version, how many devices there are, and why it cannot be used."""
+def probe(interface: Interface) -> dict[str, object]:
+    """Return where an interface is, its version, how many devices there are, and why it cannot be used."""
     # without a driver no library may be called, but it can be said where one lies
-    where = next((library for library in search.libraries() if os.path.isabs(library)), "")
-    found: dict[str, object] = {"where": where, "version": 0, "devices": 0, "why": ""}
+    where = next((library for library in interface.libraries() if os.path.isabs(library)), "")
+    found: dict[str, object] = {"where": where, "version": "", "devices": 0, "why": ""}
     recorder, reason = create()
-    tracing = recorder.tracing
+    tracing = interface.tracing(recorder)
     if tracing is None:
         return {**found, "why": f"the extension does not load: {reason}"}
-    missing = driver.missing()
+    missing = interface.missing()
     if missing:
         return {**found, "why": missing}
-    devices, why = _devices()
+    devices, why = interface.devices()
     if not devices:
         return {**found, "why": why}
-    for library in search.libraries():
+    for library in interface.libraries():
         outcome, why = tracing.attach(library)
         if outcome is Outcome.MISSING:
             continue
         if outcome is Outcome.DONE:
             outcome, why = tracing.record(Kinds.BASIC)
-        found |= {"where": _path(library), "version": tracing.counts().version, "devices": devices}
+        path = _path(interface, library)
+        found |= {"where": path, "devices": devices, "version": interface.version(path, tracing.counts().version)}
         tracing.detach()
-        return {**found, "why": f"it belongs to {owner.name(False)}" if outcome is Outcome.OWNED else why}
-    return {**found, "devices": devices, "why": f"there is no CUPTI; {search.PACKAGE}"}
+        return {**found, "why": f"it belongs to {interface.owner(False)}" if outcome is Outcome.OWNED else why}
+    return {**found, "devices": devices, "why": f"there is no {interface.name}; {interface.package}"}
 
 
-def _devices() -> tuple[int, str]:
-    """Return how many devices the driver has, and why none."""
-    library = ctypes.CDLL(driver.LIBRARY, mode=os.RTLD_LAZY | os.RTLD_LOCAL)
-    count = ctypes.c_int()
-    result = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
-    if result:
-        return 0, f"the driver answers {result}; see whether nvidia-smi works"
-    return count.value, "" if count.value else "the driver has no device; see CUDA_VISIBLE_DEVICES"
-
-
-def _path(library: str) -> str:
+def _path(interface: Interface, library: str) -> str:
     """Return which file a library was loaded from."""
-    return next(iter(search.mapped(search.CUPTI)), library)
+    return next((path for path in interface.libraries() if os.path.isabs(path)), library)
 
 
 if __name__ == "__main__":
-    json.dump({"CUPTI": cupti()}, sys.stdout)
+    (chosen,) = [interface for interface in INTERFACES if interface.name == sys.argv[1]]
+    json.dump(probe(chosen()), sys.stdout)

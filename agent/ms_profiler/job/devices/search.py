@@ -9,25 +9,69 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 MAPS = "/proc/self/maps"
-#: Set, it names the library to use.
-VARIABLE = "MS_PROFILER_LIBCUPTI"
-#: Where NVIDIA's packages of PyPI put it, below a folder of packages: of CUDA 13, and before.
-PACKAGES = ("nvidia/cu[0-9]*/lib", "nvidia/cuda_cupti/lib")
-#: Where its own installers do, below CUDA's folder.
-INSTALLED = ("extras/CUPTI/lib64", "lib64", "targets/*/lib", "lib")
-#: CUDA's folder
-HOMES = ("CUDA_HOME", "CUDA_PATH")
-USUAL = "/usr/local/cuda*"
-#: What brings it where it is missing.
-PACKAGE = "pip install nvidia-cuda-cupti-cu12 (or nvidia-cuda-cupti for CUDA 13)"
-#: what the loader looks up by itself, newest first
-NAMES = ("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8")
-
-CUPTI = re.compile(r"/libcupti\.so(\.\d+)*$")
-_RUNTIME = re.compile(r"/libcudart\.so\.(\d+)[^/]*$")
 _MAJOR = re.compile(r"\.so\.(\d+)")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a library may be.
+
+    Attributes:
+        variable: set, it names the library to use.
+        mapped: fits the path of one in the process.
+        files: pattern of its file's name.
+        names: what the loader looks up by itself, what is to be tried first at the front.
+        packages: where packages of PyPI put it, below a folder of packages.
+        homes: variables that name the folder of the vendor's own installation.
+        usual: pattern of that folder where no variable does.
+        installed: where the vendor's installers put it, below that folder.
+        runtime: fits the path of a library in the process that goes with one of the same major version, group 1.
+    """
+
+    variable: str
+    mapped: "re.Pattern[str]"
+    files: str
+    names: tuple[str, ...]
+    packages: tuple[str, ...]
+    homes: tuple[str, ...]
+    usual: str
+    installed: tuple[str, ...]
+    runtime: "re.Pattern[str] | None" = None
+
+    def libraries(self) -> list[str]:
+        """Return where it can be loaded from, what is to be tried first at the front; the last may be names alone.
+
+        Of several that are installed, one for the runtime that the process has loaded comes first: a library that is
+        newer than the driver cannot be used.
+        """
+        chosen = os.environ.get(self.variable)
+        if chosen:
+            return [chosen]
+        there = mapped(self.mapped)
+        if there:
+            return there
+        majors = set[str]()
+        if self.runtime is not None:
+            runtimes = [self.runtime.search(path) for path in mapped(self.runtime)]
+            majors = {runtime[1] for runtime in runtimes if runtime}
+        found = [*self.present(), *self.names]
+        return sorted(dict.fromkeys(found), key=lambda path: not majors & set(_MAJOR.findall(path)))
+
+    def present(self) -> Iterator[str]:
+        """Yield the files that there are in the usual places."""
+        for folder in [*sys.path, os.path.join(sys.prefix, "lib")] if self.packages else ():
+            yield from self._below(folder, self.packages)
+        for home in [*filter(None, map(os.environ.get, self.homes)), *sorted(glob.glob(self.usual), reverse=True)]:
+            yield from self._below(home, self.installed)
+
+    def _below(self, folder: str, places: Iterable[str]) -> Iterator[str]:
+        """Yield the libraries in some places below a folder; of one place the file of its major version alone."""
+        for place in places if folder else ():
+            for directory in sorted(glob.glob(os.path.join(glob.escape(folder), place)), reverse=True):
+                yield from sorted(glob.glob(os.path.join(glob.escape(directory), self.files)), key=len)[:1]
 
 
 def mapped(pattern: "re.Pattern[str]", maps: str = MAPS) -> list[str]:
@@ -43,36 +87,3 @@ def mapped(pattern: "re.Pattern[str]", maps: str = MAPS) -> list[str]:
     except OSError:
         return []
     return list(dict.fromkeys(path for path in paths if pattern.search(path)))
-
-
-def libraries() -> list[str]:
-    """Return where CUPTI can be loaded from, what is to be tried first at the front; the last may be names alone.
-
-    Of several that are installed, one for the CUDA runtime that the process has loaded comes first: a library that is
-    newer than the driver cannot be used.
-    """
-    chosen = os.environ.get(VARIABLE)
-    if chosen:
-        return [chosen]
-    there = mapped(CUPTI)
-    if there:
-        return there
-    runtimes = [_RUNTIME.search(path) for path in mapped(_RUNTIME)]
-    majors = {runtime[1] for runtime in runtimes if runtime}
-    found = [*_installed(), *NAMES]
-    return sorted(dict.fromkeys(found), key=lambda path: not majors & set(_MAJOR.findall(path)))
-
-
-def _installed() -> Iterator[str]:
-    for folder in [*sys.path, os.path.join(sys.prefix, "lib")]:
-        yield from _below(folder, PACKAGES)
-    for home in [*filter(None, map(os.environ.get, HOMES)), *sorted(glob.glob(USUAL), reverse=True)]:
-        yield from _below(home, INSTALLED)
-
-
-def _below(folder: str, places: Iterable[str]) -> Iterator[str]:
-    """Yield the libraries in some places below a folder; of one place the file of its major version alone."""
-    for place in places if folder else ():
-        for directory in sorted(glob.glob(os.path.join(glob.escape(folder), place)), reverse=True):
-            found = sorted(glob.glob(os.path.join(glob.escape(directory), "libcupti.so.*")), key=len)
-            yield from found[:1]

@@ -1,7 +1,7 @@
 """Record what the device does while the session records, without ever being in the way of the job.
 
-The interface is taken when the job has CUDA in use in this process, not before: until then a fork child may be what
-uses the device, and would inherit it. PyTorch says when that is; otherwise it is looked for between steps, ever more
+The interface is taken when the job has the device in use in this process, not before: until then a fork child may be
+what uses it, and would inherit it. PyTorch says when that is; otherwise it is looked for between steps, ever more
 seldom. Under a schedule, recording begins one step before the first one that is kept and ends one step after the last:
 the analysis cuts by when a kernel was launched, so that the first kernels of a step are there, and the last ones, which
 run when the step has long ended on the host.
@@ -18,24 +18,22 @@ from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:
-    from ms_profiler.job.frameworks.base import Target
+    from ms_profiler.job.devices.interface import Interface
     from ms_profiler.job.session import Session
 
-#: Set, Kineto may begin to record at any moment, and needs the interface for itself.
-DAEMON = "KINETO_USE_DAEMON"
-WHAT = "kernels of the GPU"
 
-
-class Devices:
-    """Trace the GPU.
+class DeviceSource:
+    """Trace devices by one interface.
 
     Args:
         session: that records.
+        interface: the vendor's.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Session", interface: "Interface") -> None:
         self._session = session
-        self._tracing = session.recorder.tracing
+        self._interface = interface
+        self._tracing = interface.tracing(session.recorder)
         self._pid = os.getpid()
         self._attached = False
         self._was_attached = False
@@ -44,13 +42,6 @@ class Devices:
         self._profiled = False  # the script has used a profiler of its own
         self._waits = 0  # boundaries until the next look
         self._away = False  # such a profiler is being prepared, or runs
-
-    def targets(self, session: "Session") -> list["Target"]:
-        """Record for as long as the session does; there is nothing to wrap."""
-        session.at_start(self.start)
-        session.at_step(self.stepped)
-        session.at_end(self.stop)
-        return []
 
     @property
     def waits(self) -> bool:
@@ -76,10 +67,9 @@ class Devices:
             return
         if not self.waits or not self._wanted():
             return
-        if os.environ.get(DAEMON):
+        if why := self._interface.left_to(self._session):
             self._given_up = True
-            why = f"{DAEMON} is set: they are left to Kineto, which records when it is told"
-            self._session.not_collected(WHAT, why)
+            self._session.not_collected(self._interface.what, why)
             return
         if self._tracing is not None and self._tracing.ready():
             self._attach()
@@ -99,7 +89,8 @@ class Devices:
         if not self._attached:
             return self._waits, False
         self._session.not_collected(
-            f"{WHAT} before step {count}", "CUDA was found in use only there, between two steps"
+            f"{self._interface.what} before step {count}",
+            f"{self._interface.platform} was found in use only there, between two steps",
         )
         return count + 1, True
 
@@ -123,7 +114,10 @@ class Devices:
         self._away = self._profiled = True
         if self._attached:
             self._detach()
-            self._session.not_collected(f"{WHAT} while the script's own profiler runs", "CUPTI has room for one")
+            self._session.not_collected(
+                f"{self._interface.what} while the script's own profiler runs",
+                f"{self._interface.name} has room for one",
+            )
 
     def go_on(self) -> None:
         """Take it again, if that can be, when all of these have stopped."""
@@ -140,29 +134,28 @@ class Devices:
         recorder.record(Kind.SPAN, Category.PROFILER, 0, recorder.intern(what), begun, recorder.now(), 0)
 
     def _wanted(self) -> bool:
-        """Return whether any recording wants a GPU: one that says nothing wants what there is."""
+        """Return whether any recording wants the device: one that says nothing wants what there is."""
         return any(
-            "GPU" in recording.options.activities or "activities" not in recording.options.given
+            self._interface.activity in recording.options.activities or "activities" not in recording.options.given
             for recording in self._session.recordings
         )
 
     def _attach(self) -> None:
         assert self._tracing is not None
-        from ms_profiler.job.devices import owner, search  # only where there is a device
-
-        for library in search.libraries():
-            with self._own("take CUPTI"):
+        name = self._interface.name
+        for library in self._interface.libraries():
+            with self._own(f"take {name}"):
                 outcome, why = self._tracing.attach(library)
             if outcome is Outcome.DONE:
                 self._attached = self._was_attached = True
             elif outcome is Outcome.OWNED:
-                self._give_up(f"CUPTI belongs to {owner.name(self._profiled)}")
+                self._give_up(f"{name} belongs to {self._interface.owner(self._profiled)}")
             elif outcome is Outcome.FAILED:
-                self._give_up(f"CUPTI cannot be used: {why}")
+                self._give_up(f"{name} cannot be used: {why}")
             elif outcome is Outcome.MISSING:
                 continue  # only what could not be loaded leaves room for another one
             return
-        self._give_up(f"there is no CUPTI; {search.PACKAGE}")
+        self._give_up(f"there is no {name}; {self._interface.package}")
 
     def _follow(self) -> None:
         """Record, or not, as the schedule has it."""
@@ -170,14 +163,16 @@ class Devices:
         if not self._attached or wanted is self._recording:
             return
         assert self._tracing is not None
-        with self._own("switch CUPTI"):
-            outcome, why = self._tracing.record(self._kinds() if wanted else Kinds.NOTHING)
+        with self._own(f"switch {self._interface.name}"):
+            outcome, why = self._tracing.record(
+                self._interface.kinds(self._session.recordings) if wanted else Kinds.NOTHING
+            )
         self._recording = wanted
         if outcome is Outcome.HANGS:
             self._hangs()
         elif outcome is not Outcome.DONE:
             self._detach()
-            self._give_up(f"CUPTI does not record: {why}")
+            self._give_up(f"{self._interface.name} does not record: {why}")
 
     def _near(self) -> bool:
         """Return whether this step is recorded, or the one before or after it is."""
@@ -186,18 +181,9 @@ class Devices:
             return True
         return any(steps.schedule.records(steps.count + near) for near in (-1, 1))
 
-    def _kinds(self) -> Kinds:
-        kinds = Kinds.BASIC
-        for recording in self._session.recordings:
-            if recording.options.profiler_level in ("Level1", "Level2"):
-                kinds |= Kinds.DRIVER
-            if recording.options.cuda_graphs == "launches":
-                kinds |= Kinds.GRAPHS
-        return kinds
-
     def _tracing_flush(self) -> None:
         assert self._tracing is not None
-        with self._own("flush CUPTI"):
+        with self._own(f"flush {self._interface.name}"):
             outcome = self._tracing.flush()
         if outcome is Outcome.HANGS:
             self._hangs()
@@ -205,43 +191,41 @@ class Devices:
     def _detach(self) -> None:
         assert self._tracing is not None
         self._attached = self._recording = False
-        with self._own("give CUPTI back"):
+        with self._own(f"give {self._interface.name} back"):
             outcome = self._tracing.detach()
         if outcome is Outcome.HANGS:
             self._hangs()
 
     def _hangs(self) -> None:
         self._attached = False
-        self._give_up("CUPTI did not answer for ten seconds, and is left alone from there on")
+        self._give_up(f"{self._interface.name} did not answer for ten seconds, and is left alone from there on")
 
     def _give_up(self, why: str) -> None:
-        """Record no GPU from here on; that is a line where there would have been something to record."""
+        """Record nothing from here on; that is a line where there would have been something to record."""
         self._given_up = True
-        self._session.not_collected(WHAT, why)
-        self._say(f"{WHAT} are not recorded: {why}")
+        self._session.not_collected(self._interface.what, why)
+        self._say(f"{self._interface.what} are not recorded: {why}")
 
     def _end_unused(self) -> None:
         if self._asked() and not (self._given_up or self._profiled or self._was_attached):
-            self._session.not_collected(WHAT, "the job did not use CUDA in this process")
+            why = f"the job did not use {self._interface.platform} in this process"
+            self._session.not_collected(self._interface.what, why)
 
     def _asked(self) -> bool:
-        """Return whether a GPU was asked for by name."""
+        """Return whether the device was asked for by name."""
         return any(
-            "GPU" in recording.options.activities and "activities" in recording.options.given
+            self._interface.activity in recording.options.activities and "activities" in recording.options.given
             for recording in self._session.recordings
         )
 
     def _ask(self) -> None:
-        """Say what is missing where a GPU was asked for by name, and none can be had."""
+        """Say what is missing where the device was asked for by name, and none can be had."""
         if not self._asked() or self._attached or self._given_up:
             return
         if self._tracing is None:
             self._give_up(f"the extension does not load: {self._session.process.recorder_reason}")
-        else:
-            from ms_profiler.job.devices import driver
-
-            if missing := driver.missing():
-                self._give_up(f"{missing}, or leave GPU out of activities")
+        elif missing := self._interface.missing():
+            self._give_up(f"{missing}, or leave {self._interface.activity} out of activities")
 
     def _say(self, line: str) -> None:
         if self._session.identity.rank == 0:
@@ -253,9 +237,9 @@ class Devices:
     def _tell(self) -> None:
         """Note what of the device's records is missing, and how good their times are."""
         assert self._tracing is not None
-        counts = self._tracing.counts()
+        counts, name, activity = self._tracing.counts(), self._interface.name, self._interface.activity
         missing = {
-            "CUPTI dropped them": counts.dropped,
+            f"{name} dropped them": counts.dropped,
             "they came faster than they could be read": counts.lost,
             "a budget or the disk refused them": counts.refused,
             "they were still running at the end": counts.unfinished,
@@ -263,13 +247,12 @@ class Devices:
         }
         for why, number in missing.items():
             if number:
-                self._session.not_collected(f"{number} records of the GPU", why)
+                self._session.not_collected(f"{number} records of the {activity}", why)
         if counts.unreadable:
-            self._session.not_collected(f"the rest of {counts.unreadable} buffers of CUPTI", "they cannot be read")
+            self._session.not_collected(f"the rest of {counts.unreadable} buffers of {name}", "they cannot be read")
         if counts.stopped:
-            why = "CUPTI held more than 48 MB of buffers and gave none back, so recording was ended"
-            self._session.not_collected(f"later {WHAT}", why)
+            why = f"{name} held more than 48 MB of buffers and gave none back, so recording was ended"
+            self._session.not_collected(f"later {self._interface.what}", why)
         if counts.uncertainty_ns:
-            self._session.not_collected(
-                "exact times of the GPU", f"CUPTI refused our clock; its own is known to {counts.uncertainty_ns} ns"
-            )
+            why = f"{self._interface.clock} {counts.uncertainty_ns} ns"
+            self._session.not_collected(f"exact times of the {activity}", why)

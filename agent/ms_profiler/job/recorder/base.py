@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ms_profiler.job.recorder.tracing import Tracing
+from ms_profiler.store.device_format import Source
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,8 @@ class Recorder(Protocol):
     def kind(self) -> str:
         """Return "native" or "python"."""
 
-    @property
-    def tracing(self) -> Tracing | None:
-        """Return what traces devices; None where that cannot be."""
+    def tracing(self, source: Source) -> Tracing | None:
+        """Return what traces devices by a vendor's interface; None where that cannot be."""
 
     def open(self, folder: str, *, first_slots: int = 2048, limit_fine: int = 0, limit_all: int = 0) -> None:
         """Start recording into the existing directory `folder`, closing what was open; pauses and `fine` are reset.

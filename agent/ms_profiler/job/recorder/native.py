@@ -6,6 +6,7 @@ from ms_profiler import _native
 from ms_profiler.job.recorder.base import RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
+from ms_profiler.store.device_format import Source
 
 #: of the extension, without symbolic links: under another name it could be loaded a second time
 PATH = os.path.realpath(_native.__file__)
@@ -16,16 +17,23 @@ _ROOM = 256
 
 
 class NativeTracing:
-    """See `Tracing`."""
+    """See `Tracing`.
+
+    Args:
+        source: whose interface.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = int(source)
 
     def ready(self) -> bool:
         """See `Tracing.ready`."""
-        return _native.lib.msp_trace_ready()
+        return _native.lib.msp_trace_ready(self._source)
 
     def attach(self, library: str) -> tuple[Outcome, str]:
         """See `Tracing.attach`."""
         why = _native.ffi.new("char[]", _ROOM)
-        outcome = _native.lib.msp_trace_attach(os.fsencode(library), why, _ROOM)
+        outcome = _native.lib.msp_trace_attach(self._source, os.fsencode(library), why, _ROOM)
         return Outcome(outcome), _native.ffi.string(why).decode("utf-8", "replace")
 
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
@@ -57,7 +65,6 @@ class NativeRecorder:
     """
 
     kind = "native"
-    tracing = NativeTracing()
 
     begin = staticmethod(_native.begin)
     end = staticmethod(_native.end)
@@ -81,6 +88,10 @@ class NativeRecorder:
                 the last 200 ms.
         """
         self._flags = _native.lib.MSP_OPEN_WRITTEN if written else 0
+
+    def tracing(self, source: Source) -> NativeTracing:
+        """See `Recorder.tracing`."""
+        return NativeTracing(source)
 
     def exit_wait(self, pid: int, timeout: float, late: str, failed: str) -> None:
         """See `Recorder.exit_wait`: waited for when the extension is unloaded, after MindSpore's 0.4 s of tear-down."""

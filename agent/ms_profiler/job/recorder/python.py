@@ -18,6 +18,7 @@ from ms_profiler.job.recorder.cost import pair_cost
 from ms_profiler.job.recorder.python_store import MemoryStore, PythonStore, Strings, Worth, utf8
 from ms_profiler.job.recorder.python_writer import PythonWriter
 from ms_profiler.job.recorder.segment_file import now_ns
+from ms_profiler.store.device_format import Source
 from ms_profiler.store.format import CATEGORY_FINE, Kind
 
 _INSTANT: Final = int(Kind.INSTANT)  # members of an enumeration cost a microsecond more
@@ -34,7 +35,6 @@ class PythonRecorder:
     """
 
     kind = "python"
-    tracing = None  # its callbacks come on threads that must not run Python
 
     def __init__(self, *, written: bool = False) -> None:
         self._written = written
@@ -63,6 +63,9 @@ class PythonRecorder:
     def _after_fork(self) -> None:
         self._lock = threading.RLock()
         self._store = self._last = None
+
+    def tracing(self, source: Source) -> None:
+        """See `Recorder.tracing`: there is none, its callbacks come on threads that must not run Python."""
 
     def take_ops(self) -> bool:
         """See `Recorder.take_ops`: never, PyTorch reports to a library."""

@@ -20,7 +20,7 @@ def targets(session: "Session") -> list[Target]:
         def _lazy_init() -> None:
             original()
             if devices.waits:
-                with session.guard("tracing the GPU"):
+                with session.guard("tracing a device"):
                     devices.look()
 
         return closures.replace(original, _lazy_init)

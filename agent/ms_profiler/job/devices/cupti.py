@@ -1,0 +1,96 @@
+"""CUPTI, NVIDIA's tracing interface, as far as a job's side of it goes; the extension does the work."""
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from ms_profiler.job.devices import driver, owner, search
+from ms_profiler.job.devices.interface import Interface
+from ms_profiler.job.recorder.tracing import Kinds
+from ms_profiler.store.device_format import Source
+
+if TYPE_CHECKING:
+    from ms_profiler.job.recording import Recording
+    from ms_profiler.job.session import Session
+
+#: Set, Kineto may begin to record at any moment, and needs the interface for itself.
+DAEMON = "KINETO_USE_DAEMON"
+DRIVER = "libcuda.so.1"
+#: libraries that tools put into a process -> the tool
+TOOLS = {
+    r"/libToolsInjection\w*\.so": "Nsight Systems",
+    r"/libcuda-injection\.so": "Nsight Compute",
+    r"/libsanitizer-collection\.so": "Compute Sanitizer",
+    r"/libdcgm\w*\.so": "DCGM",
+    r"/libcudadebugger\.so": "cuda-gdb",
+}
+#: names the library that the driver loads by itself
+INJECTION = "CUDA_INJECTION64_PATH"
+#: packages: of CUDA 13, and before
+PLACES = search.Places(
+    variable="MS_PROFILER_LIBCUPTI",
+    mapped=re.compile(r"/libcupti\.so(\.\d+)*$"),
+    files="libcupti.so.*",
+    names=("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"),
+    packages=("nvidia/cu[0-9]*/lib", "nvidia/cuda_cupti/lib"),
+    homes=("CUDA_HOME", "CUDA_PATH"),
+    usual="/usr/local/cuda*",
+    installed=("extras/CUPTI/lib64", "lib64", "targets/*/lib", "lib"),
+    runtime=re.compile(r"/libcudart\.so\.(\d+)[^/]*$"),
+)
+
+
+class Cupti(Interface):
+    """Trace GPUs of NVIDIA."""
+
+    name: ClassVar[str] = "CUPTI"
+    source: ClassVar[Source] = Source.CUPTI
+    activity: ClassVar[str] = "GPU"
+    platform: ClassVar[str] = "CUDA"
+    traces: ClassVar[str] = "GPUs of NVIDIA"
+    package: ClassVar[str] = "pip install nvidia-cuda-cupti-cu12 (or nvidia-cuda-cupti for CUDA 13)"
+    clock: ClassVar[str] = "CUPTI refused our clock; its own is known to"
+
+    def libraries(self) -> list[str]:
+        """See `Interface.libraries`."""
+        return PLACES.libraries()
+
+    def missing(self) -> str:
+        """See `Interface.missing`."""
+        return driver.missing(DRIVER, "install NVIDIA's driver")
+
+    def devices(self) -> tuple[int, str]:
+        """See `Interface.devices`."""
+        import ctypes
+
+        library = ctypes.CDLL(DRIVER, mode=os.RTLD_LAZY | os.RTLD_LOCAL)
+        count = ctypes.c_int()
+        result = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
+        if result:
+            return 0, f"the driver answers {result}; see whether nvidia-smi works"
+        return count.value, "" if count.value else "the driver has no device; see CUDA_VISIBLE_DEVICES"
+
+    def owner(self, profiled: bool) -> str:
+        """See `Interface.owner`; PyTorch's profiler keeps the interface once it was used."""
+        found = owner.name(TOOLS, INJECTION)
+        if not found and profiled and "torch" in sys.modules:
+            return "PyTorch's own profiler, which keeps it once it was used"
+        return found or owner.UNKNOWN
+
+    def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
+        """See `Interface.kinds`."""
+        kinds = Kinds.BASIC
+        for recording in recordings:
+            if recording.options.profiler_level in ("Level1", "Level2"):
+                kinds |= Kinds.DRIVER
+            if recording.options.cuda_graphs == "launches":
+                kinds |= Kinds.GRAPHS
+        return kinds
+
+    def left_to(self, session: "Session") -> str:
+        """See `Interface.left_to`."""
+        if os.environ.get(DAEMON):
+            return f"{DAEMON} is set: they are left to Kineto, which records when it is told"
+        return ""
