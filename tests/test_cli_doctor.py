@@ -9,12 +9,15 @@ from fakes_built import fakes  # noqa: F401
 from ms_profiler.job.devices import cupti, survey
 
 
-def doctor(**extra):
-    """Return what the command prints, with what a user has in the environment."""
+def doctor(interface="CUPTI", **extra):
+    """Return what the command prints of an interface, with what a user has in the environment."""
     command = [sys.executable, "-m", "ms_profiler", "doctor"]
     done = subprocess.run(command, env=environment(**extra), capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines()
+    lines = done.stdout.splitlines()
+    starts = [place for place, line in enumerate(lines) if not line.startswith(" ")] + [len(lines)]
+    (start,) = [place for place in starts[:-1] if lines[place].startswith(f"{interface} (")]
+    return lines[start : starts[starts.index(start) + 1]]
 
 
 def with_fakes(folder, words=""):
@@ -74,5 +77,17 @@ def test_what_does_not_answer_is_not_waited_for(monkeypatch):
         raise subprocess.TimeoutExpired("probe", survey.PATIENCE)
 
     monkeypatch.setattr(subprocess, "run", hangs)
-    (finding,) = survey.survey()
-    assert finding.why == "its library did not answer within 120 s"
+    found = survey.survey()
+    assert {finding.why for finding in found} == {"its library did not answer within 120 s"}
+    assert len(found) == len(survey.INTERFACES)
+
+
+def test_an_npu_that_is_not_there(tmp_path):
+    toolkit = tmp_path / "toolkit"
+    (toolkit / "lib64").mkdir(parents=True)
+    (toolkit / "lib64" / "libmsprofiler.so").touch()
+    assert doctor("aclprof", ASCEND_HOME_PATH=str(toolkit)) == [
+        "aclprof (NPUs of Ascend with their counters, for CANN's msprof to read): not usable",
+        f"    library {toolkit / 'lib64' / 'libmsprofiler.so'}",
+        "    there is no NPU (/dev/davinci0); install Ascend's driver",
+    ]

@@ -59,6 +59,11 @@ class MindSpore(base.Plugin):
         """Return why MindSpore's own profiler was left running."""
         return f"MindSpore's own profiler keeps running: {takeover.kept}" if takeover.kept else ""
 
+    @property
+    def handed(self) -> tuple[str, ...]:
+        """Return the options that it was handed there."""
+        return takeover.HANDED if takeover.kept else ()
+
     def describe(self) -> dict[str, str]:
         """Return mode and device, which a script sets after the import."""
         context = sys.modules.get("mindspore.context")

@@ -13,17 +13,17 @@ from ms_profiler.job.devices import aclprof
 #: the program sees `npu` (ours), `plan_of(options)`, `why` and `refusals`
 PROLOGUE = """
 import ctypes, os, signal, sys
-from ms_profiler.job.devices import aclprof
 from ms_profiler.job.devices.aclprof_plan import plan
+from ms_profiler.job.devices.aclprof_tracing import AclprofTracing, Order, device
 from ms_profiler.job.recorder.tracing import Kinds, Outcome
 from ms_profiler.options import resolve
 
 refusals = []
 options = resolve({"profiler_level": "Level2", "aic_metrics": "MemoryAccess", "l2_cache": True, "pcie": True,
     "host_sys": ["cpu", "mem"]})[0]
-npu = aclprof.Aclprof(lambda: (plan([options], 500_000_000), sys.argv[1], 3),
+npu = AclprofTracing(lambda: Order(plan([options], 500_000_000), sys.argv[1], 3),
     lambda names, why: refusals.append((*names, why)))
-library, = aclprof.libraries()
+library = os.environ["MS_PROFILER_LIBACLPROF"]
 """
 SETTINGS = ["aclprofSetConfig 1 500MB 0", "aclprofSetConfig 6 50 0", "aclprofSetConfig 8 cpu,mem 0"]
 CREATED = "aclprofCreateConfig 3 8 0x13f 0"
@@ -37,7 +37,7 @@ def run(fakes, tmp_path):  # noqa: F811
         log, out = tmp_path / "log", tmp_path / "out"
         out.mkdir(exist_ok=True)
         extra = {
-            aclprof.VARIABLE: str(library or fakes / "libmsprofiler.so"),
+            aclprof.PLACES.variable: str(library or fakes / "libmsprofiler.so"),
             "FAKE_ACLPROF": words,
             "FAKE_ACLPROF_LOG": str(log),
         }
@@ -105,22 +105,22 @@ def test_what_the_library_lacks_is_looked_for_in_the_base(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("code", "outcome", "why"),
+    ("code", "why"),
     [
-        (100002, "OWNED", "it is in use in this process already; end the other profiler, or leave NPU out"),
-        (100042, "OWNED", "profiling runs already, by the command msprof, acl.json or an option of GE"),
-        (148047, "OWNED", "a program of this process has subscribed to its own profiling"),
-        (200007, "FAILED", "a part of CANN's profiler is missing; install CANN's toolkit whole"),
-        (500005, "FAILED", "CANN failed inside; its log"),
+        (100002, "it is in use in this process already; end the other profiler, or leave NPU out"),
+        (100042, "profiling runs already, by the command msprof, acl.json or an option of GE"),
+        (148047, "a program of this process has subscribed to its own profiling"),
+        (200007, "a part of CANN's profiler is missing; install CANN's toolkit whole"),
+        (500005, "CANN failed inside; its log"),
     ],
 )
-def test_who_owns_it_or_why_it_fails_is_told_and_nothing_else_is_called(run, code, outcome, why):
+def test_who_owns_it_or_why_it_fails_is_told_and_nothing_else_is_called(run, code, why):
     _, printed, calls = run(
         "outcome, why = npu.attach(library); print(outcome.name, why); npu.record(Kinds.BASIC); npu.detach()",
         words=f"aclprofInit={code}",
     )
     (line,) = printed
-    assert line.startswith(f"{outcome} aclprofInit answered {code}: {why}")
+    assert line.startswith(f"FAILED aclprofInit answered {code}: {why}")
     assert calls == [f"aclprofInit OUT {code}"]
 
 
@@ -133,11 +133,11 @@ def test_somebody_elses_stays_somebody_elses(run):
     """The second owner of one process is refused, and does not end what the first has begun."""
     _, printed, calls = run(
         """
-        other = aclprof.Aclprof(npu._plan, npu._refused)
+        other = AclprofTracing(npu._plan, npu._refused)
         print(npu.attach(library)[0].name, other.attach(library)[0].name, other.detach().name, npu.detach().name)
         """
     )
-    assert printed == ["DONE OWNED IDLE DONE"]
+    assert printed == ["DONE FAILED IDLE DONE"]
     assert calls.count("aclprofFinalize 0") == 1
 
 
@@ -226,13 +226,10 @@ def test_a_fork_child_calls_nothing(run):
 @pytest.mark.parametrize(("number", "known"), [("5", "5"), ("-1", "None")])
 def test_the_npu_in_use_is_asked_of_what_is_loaded(run, fakes, monkeypatch, number, known):  # noqa: F811
     monkeypatch.setenv("FAKE_ACL_DEVICE", number)
-    _, printed, _ = run(f"print(npu.ready()); ctypes.CDLL({str(fakes / 'libascendcl.so')!r}); print(aclprof.device())")
+    _, printed, _ = run(f"print(npu.ready()); ctypes.CDLL({str(fakes / 'libascendcl.so')!r}); print(device())")
     assert printed == ["False", known]
 
 
-def test_where_the_library_is_looked_for(monkeypatch, tmp_path):
-    monkeypatch.delenv(aclprof.VARIABLE, raising=False)
-    monkeypatch.setattr(aclprof.cann, "homes", lambda: [str(tmp_path / "none"), str(tmp_path)])
-    (tmp_path / "lib64").mkdir()
-    (tmp_path / "lib64" / "libmsprofiler.so").touch()
-    assert aclprof.libraries() == [str(tmp_path / "lib64" / "libmsprofiler.so"), "libmsprofiler.so"]
+def test_it_can_be_looked_at_without_being_begun(run):
+    _, printed, calls = run("only = AclprofTracing(None, None); print(*only.attach(library), only.detach().name)")
+    assert (printed, calls) == (["0  IDLE"], [])
