@@ -78,6 +78,7 @@ def test_what_asks_for_nothing_of_its_own_goes_to_the_cheaper_one():
     assert session.asked == {"aclprof": [], "beside": TAKEN}
     (recording,) = session.recordings
     assert recording.info.device_sources == {"NPU": {"interface": "beside", "why": ""}}
+    assert recording.said == []
 
 
 def test_what_it_alone_has_goes_to_aclprof_and_the_record_says_why():
@@ -89,6 +90,7 @@ def test_what_it_alone_has_goes_to_aclprof_and_the_record_says_why():
     why = "msPTI has nothing of what is asked for: aic_metrics PipeUtilization, l2_cache"
     assert recording.info.device_sources == {"NPU": {"interface": "aclprof", "why": why}}
     assert "l2_cache" in recording.took_back
+    assert recording.said == [f"the NPU is recorded by aclprof: {why}"]
     assert (session.noted, recording.noted) == ({}, {})
 
 

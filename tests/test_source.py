@@ -53,10 +53,13 @@ class Recording:
     def __init__(self, settings):
         self.options = settings
         self.info = SimpleNamespace(messages=[], device_sources={})
-        self.took_back, self.noted = (), {}
+        self.took_back, self.noted, self.said = (), {}, []
 
     def collected(self, options):
         self.took_back = options
+
+    def say(self, line):
+        self.said.append(line)
 
     def not_collected(self, what, why):
         self.noted[what] = why

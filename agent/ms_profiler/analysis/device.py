@@ -93,7 +93,7 @@ def _bound(recording: tables.Recording, device: tables.Device, used: Steps) -> p
 def _step(device: tables.Device, used: Steps, during: pl.DataFrame) -> pl.Series:
     """Return the step of each task: where its launch is known, the one in which that was."""
     by_start = during["step"].gather(intervals.locate(device.tasks["start_ns"], during))
-    if device.form == tables.Form.CUPTI:
+    if device.launches is not None:
         known = used.table.with_row_index("step").filter("recorded")
         by_launch = known["step"].gather(intervals.locate(device.tasks["launch_ns"], known))
         by_start = by_launch.zip_with(device.tasks["launch_ns"].is_not_null(), by_start)

@@ -234,6 +234,25 @@ DRIVER_CALLS = pl.Schema(
     }
 )
 
+#: tables of CANN that stand in a result as they are: as msprof calls them -> as MindSpore's own profiler does, and as
+#: msprof does where that leaves them out
+COUNTER_TABLES = {
+    "l2_cache": "l2_cache",
+    "hbm": "hbm",
+    "ddr": "ddr",
+    "pcie": "pcie",
+    "hccs": "hccs",
+    "nic": "nic",
+    "roce": "roce",
+    "aicpu": "data_preprocess",
+    "npu_mem": "npu_mem",
+    "host_cpu_usage": "host_cpu_usage",
+    "host_mem_usage": "host_mem_usage",
+    "host_disk_usage": "host_disk_usage",
+    "host_network_usage": "host_network_usage",
+    "os_runtime_statistic": "os_runtime_statistic",
+}
+
 #: one per kernel name; kernels name their row
 KERNEL_NAMES = pl.Schema(
     {
@@ -278,6 +297,7 @@ class Form(Enum):
     KINETO = "kineto"
     MS_PROFILER = "ms_profiler"
     CUPTI = "cupti"  # our own tracing, with the formulas for what PyTorch records of a GPU
+    ACLPROF = "aclprof"  # our own recording of an NPU, with torch_npu's formulas
 
 
 @dataclass
@@ -296,6 +316,9 @@ class Device:
         modules: `MODULE_MEMORY`.
         launches: `LAUNCHES`, of the same rows as `tasks`; None for another tool's.
         copies: `COPIES`; of our own tracing alone.
+        details: what else a table of kernels says, as it says it, with `stream` and `start_ns` of each row; None where
+            nothing was read but what the tables here hold.
+        counters: tables of CANN with readings of other parts of the device and the host, as text, by `COUNTER_TABLES`.
     """
 
     form: Form
@@ -309,6 +332,8 @@ class Device:
     modules: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MODULE_MEMORY))
     launches: pl.DataFrame | None = None
     copies: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COPIES))
+    details: pl.DataFrame | None = None
+    counters: dict[str, pl.DataFrame] = field(default_factory=dict)
 
 
 @dataclass

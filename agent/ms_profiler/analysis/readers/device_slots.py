@@ -113,10 +113,10 @@ def attach(recording: tables.Recording, found: pl.DataFrame) -> None:
     own = found.filter(pl.col("process") == process)
     calls = _named(_of(own, (Device.API,)), recording.names)
     launched = _launched(_of(own, _RAN), calls)
-    tasks = _cut(recording, launched, pl.coalesce("launch_ns", "start_ns"))
-    calls = _cut(recording, calls, pl.col("start_ns"))
-    overheads = _named(_cut(recording, _of(own, _OVERHEADS), pl.col("start_ns")), recording.names)
-    copied = _cut(recording, _launched(_of(own, _COPIED), calls), pl.coalesce("launch_ns", "start_ns"))
+    tasks = cut(recording, launched, pl.coalesce("launch_ns", "start_ns"))
+    calls = cut(recording, calls, pl.col("start_ns"))
+    overheads = _named(cut(recording, _of(own, _OVERHEADS), pl.col("start_ns")), recording.names)
+    copied = cut(recording, _launched(_of(own, _COPIED), calls), pl.coalesce("launch_ns", "start_ns"))
     tasks = tasks.sort("start_ns", "end_ns", maintain_order=True)
     several = pl.concat([tasks["device"], copied["device"]]).n_unique() > 1
     recording.device = tables.Device(
@@ -124,7 +124,7 @@ def attach(recording: tables.Recording, found: pl.DataFrame) -> None:
         _tasks(tasks, recording.names, several),
         ["CUPTI"],
         calls=pl.concat([_calls(calls, LEVEL), _calls(overheads, OVERHEAD)]).sort("start_ns", maintain_order=True),
-        launches=_on_threads(tasks, recording.threads).select(tables.LAUNCHES.names()).cast(tables.LAUNCHES),
+        launches=on_threads(tasks, recording.threads).select(tables.LAUNCHES.names()).cast(tables.LAUNCHES),
         copies=_copies(copied.sort("start_ns", "end_ns", maintain_order=True), recording, several),
     )
 
@@ -163,8 +163,14 @@ def _launched(ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
-    """Keep that of which some moment is in the run's own time, and in no step that its schedule leaves out."""
+def cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
+    """Keep that of which some moment is in the run's own time, and in no step that its schedule leaves out.
+
+    Args:
+        recording: the run.
+        ran: whatever.
+        moment: of each row.
+    """
     window = recording.info.window
     if window.get("start_ns"):
         start = recording.clock.epoch_ns(window["start_ns"])
@@ -203,7 +209,7 @@ def _lane(several: bool) -> pl.Expr:
 def _copies(ran: pl.DataFrame, recording: tables.Recording, several: bool) -> pl.DataFrame:
     name, direction = (recording.names.gather(ran[column]) for column in ("name", "detail"))
     return (
-        _on_threads(ran, recording.threads)
+        on_threads(ran, recording.threads)
         .select(
             _lane(several),
             pl.Series("name", [f"{what} {way}".rstrip() for what, way in zip(name, direction, strict=True)], pl.String),
@@ -215,8 +221,13 @@ def _copies(ran: pl.DataFrame, recording: tables.Recording, several: bool) -> pl
     )
 
 
-def _on_threads(ran: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
-    """Add the number of the `thread` that launched each, null where that recorded nothing."""
+def on_threads(ran: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
+    """Add the number of the `thread` that launched each, null where that recorded nothing.
+
+    Args:
+        ran: with `process` and `caller`, as the operating system numbers it.
+        threads: `tables.THREADS`.
+    """
     known = threads.filter(pl.col("native_tid") > 0).select(
         "process", "thread", pl.col("native_tid").cast(pl.UInt32).alias("caller")
     )

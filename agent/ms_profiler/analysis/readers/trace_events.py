@@ -8,6 +8,7 @@ import json
 import os
 import re
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,7 +25,9 @@ _PIECE: Final = 1 << 16
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
 _TEXTS: Final = pl.Schema(dict.fromkeys(("name", "category", "pid", "tid", "ts", "dur", "end"), pl.String))
 _COUNTERS: Final = pl.Schema(dict.fromkeys(("pid", "name", "ts", "value"), pl.String))
-_FLOWS: Final = pl.Schema({"begin": pl.Boolean, "category": pl.String, "id": pl.String, "ts": pl.String})
+_FLOWS: Final = pl.Schema(
+    {"begin": pl.Boolean, "category": pl.String, "id": pl.String, "ts": pl.String, "tid": pl.String}
+)
 
 
 @dataclass
@@ -33,7 +36,7 @@ class Events:
 
     Attributes:
         spans: `name`, `category`, `pid`, `tid` (texts), `start_ns`, `end_ns`, `args` (row of `args`), by start.
-        flows: `begin`, `category`, `id`, `time_ns`.
+        flows: `begin`, `category`, `id`, `tid`, `time_ns`.
         counters: `pid`, `name`, `time_ns` and the first `value` of each.
         args: of each span; its numbers with a fraction are texts.
         processes: name by pid.
@@ -85,10 +88,24 @@ def read(path: str, counts: ReadCounts) -> Events:
     Raises:
         OSError: the file cannot be opened.
     """
-    content, head = _content(path, counts)
-    taken = _Taken()
-    for event in content:
-        taken.take(event)
+    return read_parts([path], counts)
+
+
+def read_parts(paths: Sequence[str], counts: ReadCounts) -> Events:
+    """Read a trace that lies in several files, what stands beside the events from the last of them.
+
+    Args:
+        paths: of the files.
+        counts: is told what cannot be read.
+
+    Raises:
+        OSError: one of them cannot be opened.
+    """
+    taken, head = _Taken(), dict[str, Any]()
+    for path in paths:
+        content, head = _content(path, counts)
+        for event in content:
+            taken.take(event)
     return _events(taken, head, counts)
 
 
@@ -105,7 +122,7 @@ def _events(taken: "_Taken", head: dict[str, Any], counts: ReadCounts) -> Events
     flows = pl.DataFrame(taken.flows, schema=_FLOWS, orient="row")
     return Events(
         spans=usable.drop("ts", "dur", "end").sort("start_ns", "end_ns", descending=[False, True], maintain_order=True),
-        flows=flows.select("begin", "category", "id", time_ns=nanoseconds(pl.col("ts")) + shift_ns).drop_nulls(),
+        flows=flows.select("begin", "category", "id", "tid", time_ns=nanoseconds(pl.col("ts")) + shift_ns).drop_nulls(),
         counters=counters.select(
             "pid", "name", nanoseconds(pl.col("ts")).alias("time_ns"), pl.col("value").cast(pl.Float64, strict=False)
         ).drop_nulls(),
@@ -146,7 +163,7 @@ class _Taken:
             self._close(event, thread)
         elif kind in ("s", "f", "t"):
             self.flows.append(
-                (kind == "s", str(event.get("cat", "")), str(event.get("id", "")), _text(event.get("ts")))
+                (kind == "s", str(event.get("cat", "")), str(event.get("id", "")), _text(event.get("ts")), thread[1])
             )
         elif kind == "C":
             self._count(event, thread[0])

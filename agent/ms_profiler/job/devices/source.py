@@ -161,6 +161,7 @@ class DeviceSource:
             if outcome is Outcome.DONE:
                 self.attached = self._was_attached = True
                 self._note()
+                self._explain()
             elif outcome is Outcome.OWNED:
                 self._give_up(f"{name} belongs to {self.interface.owner(self._profiled)}")
             elif outcome is Outcome.FAILED:
@@ -170,6 +171,12 @@ class DeviceSource:
             return
         self.absent = True
         self._give_up(f"there is no {name}; {self.interface.package}")
+
+    def _explain(self) -> None:
+        """Say by which interface the device is recorded, where there is a choice: one may cost more than another."""
+        home = self._session.home
+        if home is not None and (why := home.info.device_sources[self.interface.activity]["why"]):
+            home.say(f"the {self.interface.activity} is recorded by {self.interface.name}: {why}")
 
     def _note(self) -> None:
         """Say in the records of the runs by which interface the device is recorded, and why."""
