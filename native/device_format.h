@@ -20,17 +20,18 @@
 #define MSP_DEVICE_FORMAT_H
 
 /* type                        amount             detail                                                          */
-#define MSP_DEVICE_KERNEL 1        /* blocks of its grid                                                          */
+#define MSP_DEVICE_KERNEL 1        /* blocks of its grid  kind of core that ran it, where it is told               */
 #define MSP_DEVICE_COPY 2          /* bytes              from where to where, "HtoD"                              */
 #define MSP_DEVICE_SET 3           /* bytes                                                                       */
 #define MSP_DEVICE_API 4           /* a call of the driver or its runtime, on the host                            */
 #define MSP_DEVICE_COMMUNICATION 5 /* bytes              group of ranks                                           */
 #define MSP_DEVICE_MEMORY 6        /* bytes              "allocate" or "release"; name: kind of memory            */
 #define MSP_DEVICE_SYNC 7          /* the host, or a stream, waited                                               */
-#define MSP_DEVICE_MARKER 8        /*                    domain                                                   */
+#define MSP_DEVICE_MARKER 8        /*                    domain; of the host it has a thread, else device, stream */
 #define MSP_DEVICE_OVERHEAD 9      /* time that tracing itself, or loading of code, took                          */
 #define MSP_DEVICE_GRAPH 10        /* a launch of a whole graph                                                   */
 
 #define MSP_DEVICE_SOURCE_CUPTI 1
+#define MSP_DEVICE_SOURCE_MSPTI 2
 
 #endif

@@ -6,31 +6,48 @@ from pathlib import Path
 import pytest
 
 FAKES = Path(__file__).parent / "fakes"
-#: the vendor's name of a library -> sources
-LIBRARIES = {
-    "libcuda.so.1": ("cuda.c",),
-    "libcupti.so.12": ("cupti.c", "launches.c"),
-    "libascendcl.so": ("acl.c",),
-    "libmsprofiler.so": ("aclprof.c",),
+#: the vendor's name of a library -> sources, and flags
+LIBRARIES = {"libcuda.so.1": ("cuda.c",), "libcupti.so.12": ("cupti.c", "launches.c")}
+#: of another vendor: a machine has one or the other
+ASCEND = {
+    "libascendalog.so": ("ascend.c", "-DALOG"),
+    "libprofapi.so": ("ascend.c", "-DPROFAPI"),
+    "libascend_hal.so": ("ascend.c", "-DHAL"),
+    "libascendcl.so": ("ascend.c", "-DACL"),
+    "libmspti.so": ("mspti.c", "ascend_launches.c"),
 }
+#: of that vendor, too: what is read after the job
+COUNTERS = {"libascendcl.so": ("acl.c",), "libmsprofiler.so": ("aclprof.c",)}
 
 
-def build(folder):
-    """Compile every fake into a folder, under the name that a loader looks for."""
-    for name, sources in LIBRARIES.items():
-        build_one(folder, name, sources)
+def build(folder, libraries=None):
+    """Compile some fakes, those for CUDA by default, into a folder, under the names that a loader looks for."""
+    for name, inputs in (libraries or LIBRARIES).items():
+        build_one(folder, name, inputs)
     return folder
 
 
-def build_one(folder, name, sources, *flags):
-    """Compile a fake into a folder, and return its path."""
+def build_one(folder, name, inputs):
+    """Compile a fake from sources, with flags among them, into a folder, and return its path."""
     command = ["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-Wl,-soname,{name}"]
-    files = [FAKES / source for source in sources]
-    subprocess.run([*command, *flags, *files, "-o", folder / name, "-ldl", "-pthread"], check=True)
+    inputs = [item if item.startswith("-") else FAKES / item for item in inputs]
+    subprocess.run([*command, *inputs, "-o", folder / name, "-ldl", "-pthread"], check=True)
     return folder / name
 
 
 @pytest.fixture(scope="session")
 def fakes(tmp_path_factory):
-    """Return the folder with the libraries."""
+    """Return the folder with the libraries of CUDA."""
     return build(tmp_path_factory.mktemp("fakes"))
+
+
+@pytest.fixture(scope="session")
+def ascend_fakes(tmp_path_factory):
+    """Return the folder with the libraries of CANN."""
+    return build(tmp_path_factory.mktemp("ascend_fakes"), ASCEND)
+
+
+@pytest.fixture(scope="session")
+def counter_fakes(tmp_path_factory):
+    """Return the folder with the libraries that aclprof is in."""
+    return build(tmp_path_factory.mktemp("counter_fakes"), COUNTERS)

@@ -102,9 +102,11 @@ class ThreadBuilder:
         bits = struct.unpack("=Q", struct.pack("=d", value))[0]
         self.segment.add(Kind.COUNTER, RAW_NS + time, RAW_NS + time, bits, self.process.string(name))
 
-    def device(self, kind, name, start, end, correlation, *, thread=0, place=None, amount=0, detail=""):
+    def device(
+        self, kind, name, start, end, correlation, *, thread=0, place=None, amount=0, detail="", source=Source.CUPTI
+    ):
         """Record something of a device; `place` is (device, stream, context, graph)."""
-        name, flags = self.process.string(name) if name else 0, int(Source.CUPTI)
+        name, flags = self.process.string(name) if name else 0, int(source)
         head = (RAW_NS + start, RAW_NS + end, correlation | thread << 32, name, kind, flags)
         self.segment.add(Kind.DEVICE, *head, extra=place is not None)
         if place is not None:

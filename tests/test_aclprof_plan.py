@@ -81,3 +81,7 @@ def test_settings_know_whose_they_are():
 )
 def test_what_needs_it(options, named):
     assert needs(resolve(options)[0]) == named
+
+
+def test_memory_does_not_where_msptis_library_is_preloaded():
+    assert needs(resolve({"profile_memory": True})[0], preloaded=True) == []

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 from conftest import environment
-from fakes_built import build_one, fakes  # noqa: F401
+from fakes_built import build_one, counter_fakes  # noqa: F401
 from ms_profiler.job.devices import aclprof
 
 #: the program sees `npu` (ours), `plan_of(options)`, `why` and `refusals`
@@ -30,14 +30,14 @@ CREATED = "aclprofCreateConfig 3 8 0x13f 0"
 
 
 @pytest.fixture
-def run(fakes, tmp_path):  # noqa: F811
+def run(counter_fakes, tmp_path):  # noqa: F811
     """Return a function that runs a program with the fake, and returns what it printed, and the calls."""
 
     def run(program, words="", library=None, check=True):
         log, out = tmp_path / "log", tmp_path / "out"
         out.mkdir(exist_ok=True)
         extra = {
-            aclprof.PLACES.variable: str(library or fakes / "libmsprofiler.so"),
+            aclprof.PLACES.variable: str(library or counter_fakes / "libmsprofiler.so"),
             "FAKE_ACLPROF": words,
             "FAKE_ACLPROF_LOG": str(log),
         }
@@ -90,14 +90,14 @@ def test_a_missing_library_is_missing(run, tmp_path):
 
 
 def test_a_missing_symbol_is_named(run, tmp_path):
-    library = build_one(tmp_path, "libmsprofiler.so", ["aclprof.c"], "-DWITHOUT_START")
+    library = build_one(tmp_path, "libmsprofiler.so", ["aclprof.c", "-DWITHOUT_START"])
     _, printed, calls = run("print(*npu.attach(library))", library=library)
     assert calls == []
     assert printed == [f"5 {library} has no aclprofStart; source CANN's set_env.sh before the job"]
 
 
 def test_what_the_library_lacks_is_looked_for_in_the_base(run, tmp_path):
-    library = build_one(tmp_path, "libmsprofiler.so", ["aclprof.c"], "-DWITHOUT_START")
+    library = build_one(tmp_path, "libmsprofiler.so", ["aclprof.c", "-DWITHOUT_START"])
     base = build_one(tmp_path, "libascendcl.so", ["acl.c", "aclprof.c"])
     _, printed, calls = run(f"ctypes.CDLL({str(base)!r}); print(npu.attach(library)[0].name)", library=library)
     assert printed == ["DONE"]
@@ -224,9 +224,9 @@ def test_a_fork_child_calls_nothing(run):
 
 
 @pytest.mark.parametrize(("number", "known"), [("5", "5"), ("-1", "None")])
-def test_the_npu_in_use_is_asked_of_what_is_loaded(run, fakes, monkeypatch, number, known):  # noqa: F811
+def test_the_npu_in_use_is_asked_of_what_is_loaded(run, counter_fakes, monkeypatch, number, known):  # noqa: F811
     monkeypatch.setenv("FAKE_ACL_DEVICE", number)
-    _, printed, _ = run(f"print(npu.ready()); ctypes.CDLL({str(fakes / 'libascendcl.so')!r}); print(device())")
+    _, printed, _ = run(f"print(npu.ready()); ctypes.CDLL({str(counter_fakes / 'libascendcl.so')!r}); print(device())")
     assert printed == ["False", known]
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from conftest import environment
-from fakes_built import fakes  # noqa: F401
+from fakes_built import ASCEND, ascend_fakes, build, fakes  # noqa: F401
 from ms_profiler.job.devices import cupti, survey
 
 
@@ -15,9 +15,10 @@ def doctor(interface="CUPTI", **extra):
     done = subprocess.run(command, env=environment(**extra), capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    starts = [place for place, line in enumerate(lines) if not line.startswith(" ")] + [len(lines)]
-    (start,) = [place for place in starts[:-1] if lines[place].startswith(f"{interface} (")]
-    return lines[start : starts[starts.index(start) + 1]]
+    heads = [at for at, line in enumerate(lines) if not line.startswith(" ")]
+    assert [lines[at].split()[0] for at in heads] == ["CUPTI", "aclprof", "msPTI"]
+    begin = next(at for at in heads if lines[at].startswith(interface))
+    return lines[begin : min([at for at in heads if at > begin], default=len(lines))]
 
 
 def with_fakes(folder, words=""):
@@ -77,9 +78,63 @@ def test_what_does_not_answer_is_not_waited_for(monkeypatch):
         raise subprocess.TimeoutExpired("probe", survey.PATIENCE)
 
     monkeypatch.setattr(subprocess, "run", hangs)
-    found = survey.survey()
-    assert {finding.why for finding in found} == {"its library did not answer within 120 s"}
-    assert len(found) == len(survey.INTERFACES)
+    for finding in survey.survey():
+        assert finding.why == "its library did not answer within 120 s"
+
+
+def with_ascend(folder, words="", **extra):
+    return doctor("msPTI", LD_LIBRARY_PATH=str(folder), FAKE_MSPTI=words, **extra)
+
+
+def test_an_npu_that_can_be_traced(ascend_fakes, tmp_path):  # noqa: F811
+    """CANN's version is beside the library; what is not preloaded records no memory."""
+    home = tmp_path / "cann"
+    (home / "lib64").mkdir(parents=True)
+    (home / "version.info").write_text("[ver]\nVersion=8.5.0\n")
+    (home / "lib64" / "libmspti.so").write_bytes((ascend_fakes / "libmspti.so").read_bytes())
+    assert with_ascend(ascend_fakes, ASCEND_HOME_PATH=str(home)) == [
+        "msPTI (NPUs of Ascend): usable",
+        f"    library {home}/lib64/libmspti.so, version CANN 8.5.0",
+        "    devices 1",
+        "    msPTI refuses memory (not preloaded), sets (not preloaded), copies (not preloaded); start the job with "
+        "`ms-profiler run`, which preloads it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("owned", "it belongs to another profiler or debugger of this process"),
+        ("fails", "msptiSubscribe answered 999"),
+        ("no-kernels", "msptiActivityEnable answered 999 for kernels"),
+    ],
+)
+def test_an_npu_that_cannot(ascend_fakes, words, why):  # noqa: F811
+    first, *others = with_ascend(ascend_fakes, words)
+    assert first == "msPTI (NPUs of Ascend): not usable"
+    assert others[-1] == f"    {why}"
+
+
+@pytest.mark.parametrize(
+    ("missing", "why"),
+    [
+        ("libascend_hal.so", "there is no driver (libascend_hal.so: cannot open"),
+        ("libascendcl.so", "there is no runtime (libascendcl.so: cannot open"),
+        ("libprofapi.so", "libprofapi.so is missing, without which it would end the job; source CANN's set_env.sh ("),
+        ("libmspti.so", "there is no msPTI; install CANN's toolkit, 8.0 or newer, and source CANN's set_env.sh"),
+    ],
+)
+def test_what_an_npu_lacks_is_named(tmp_path, missing, why):
+    build(tmp_path, {name: made for name, made in ASCEND.items() if name != missing})
+    first, *others = with_ascend(tmp_path)
+    assert first == "msPTI (NPUs of Ascend): not usable"
+    assert others[-1].startswith(f"    {why}")
+
+
+def test_no_npu_behind_the_driver(ascend_fakes):  # noqa: F811
+    assert with_ascend(ascend_fakes, FAKE_NPUS="0")[-1] == (
+        "    the driver has no device; see ASCEND_RT_VISIBLE_DEVICES"
+    )
 
 
 def test_an_npu_that_is_not_there(tmp_path):

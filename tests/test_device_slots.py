@@ -65,6 +65,7 @@ def test_a_kernel_belongs_to_the_call_that_launched_it(tmp_path):
         "context": 1,
         "graph": 0,
         "amount": 8,
+        "bytes": None,
     }
     assert device.launches["thread"].to_list() == [1, 2, 1] * 3
     assert device.calls["name"].unique().to_list() == ["cudaLaunchKernel"]

@@ -14,7 +14,7 @@ import sys
 import jsonschema
 import pytest
 from conftest import PROGRAMS, ROOT
-from fakes_built import FAKES, fakes  # noqa: F401
+from fakes_built import FAKES, counter_fakes  # noqa: F401
 from ms_profiler.analysis.readers import store
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="needs MindSpore")
@@ -35,7 +35,7 @@ COUNTED = {"profiler_level": "Level1", "l2_cache": True, "sys_io": True, "host_s
 
 
 @pytest.fixture
-def npu_job(job, fakes, tmp_path):  # noqa: F811
+def npu_job(job, counter_fakes, tmp_path):  # noqa: F811
     """Return a function that runs the program in a mode with the fakes; it has `calls`, those of aclprof."""
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "davinci0").touch()
@@ -45,8 +45,8 @@ def npu_job(job, fakes, tmp_path):  # noqa: F811
     def run(mode, *arguments, options=COUNTED, words="", **extra):
         log = tmp_path / "log"
         env = {
-            "LD_LIBRARY_PATH": str(fakes),
-            "MS_PROFILER_LIBACLPROF": str(fakes / "libmsprofiler.so"),
+            "LD_LIBRARY_PATH": str(counter_fakes),
+            "MS_PROFILER_LIBACLPROF": str(counter_fakes / "libmsprofiler.so"),
             "FAKE_ACLPROF": words,
             "FAKE_ACLPROF_LOG": str(log),
             "FAKE_ACL_DEVICE": "5",

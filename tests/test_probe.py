@@ -40,13 +40,13 @@ def tried(toolkit, devices="dev"):
 
 def test_aclprof_is_loaded_and_not_begun(toolkit):
     library = build_one(toolkit / "lib64", "libmsprofiler.so", ["aclprof.c"])
-    assert tried(toolkit) == {"where": str(library), "version": "8.3.RC1", "devices": 2, "why": ""}
+    assert tried(toolkit) == {"where": str(library), "version": "8.3.RC1", "devices": 2, "why": "", "limits": ""}
     assert not (toolkit / "log").exists()
 
 
 def test_without_a_library_it_says_what_to_do(toolkit):
     why = "there is no aclprof; source CANN's set_env.sh before the job, or install CANN's toolkit"
-    assert tried(toolkit) == {"where": "", "version": "", "devices": 2, "why": why}
+    assert tried(toolkit) == {"where": "", "version": "", "devices": 2, "why": why, "limits": ""}
 
 
 def test_without_an_npu_nothing_is_loaded(toolkit):

@@ -20,7 +20,7 @@ MAPS = """\
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """A machine with nothing; returns a function that puts files somewhere and libraries into the process."""
-    monkeypatch.setattr(cupti, "PLACES", replace(PLACES, usual=str(tmp_path / "usual*")))
+    monkeypatch.setattr(cupti, "PLACES", replace(PLACES, usual=(str(tmp_path / "usual*"),)))
     for name in (PLACES.variable, *PLACES.homes, cupti.INJECTION):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.path", ["", str(tmp_path / "site")])

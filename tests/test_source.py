@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from ms_profiler.job.devices.cupti import DAEMON, Cupti
+from ms_profiler.job.devices.mspti import Mspti
 from ms_profiler.job.devices.source import DeviceSource
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
 from ms_profiler.job.schedule import Schedule
@@ -18,8 +19,8 @@ NOTHING = TraceCounts(*[0] * len(TraceCounts.__dataclass_fields__))
 class Tracing:
     """Notes what it is asked for; `answers` has the outcomes that are not DONE."""
 
-    def __init__(self, in_use=True, counts=NOTHING, **answers):
-        self.in_use, self._counts, self._answers = in_use, counts, answers
+    def __init__(self, in_use=True, counts=NOTHING, left_out="", **answers):
+        self.in_use, self._counts, self._left_out, self._answers = in_use, counts, left_out, answers
         self.asked = []
 
     def _answer(self, what, argument=None):
@@ -33,7 +34,8 @@ class Tracing:
         return self._answer("attach"), "reasons"
 
     def record(self, kinds):
-        return self._answer("record", kinds), "reasons"
+        outcome = self._answer("record", kinds)
+        return outcome, self._left_out if outcome is Outcome.DONE else "reasons"
 
     def flush(self):
         return self._answer("flush")
@@ -68,7 +70,7 @@ class Recording:
 class Session:
     """What a source needs of a session."""
 
-    def __init__(self, tracing, schedule=None, recordings=1, **options):
+    def __init__(self, tracing, schedule=None, recordings=1, interface=None, plugins=(), **options):
         clock = SimpleNamespace(now=lambda: 0, intern=lambda text: 0, record=lambda *_: True)
         self.recorder = SimpleNamespace(tracing=lambda _: tracing, **vars(clock))
         self.process = SimpleNamespace(recorder_reason="no such file")
@@ -78,13 +80,15 @@ class Session:
             "given": frozenset(),
             "profiler_level": "Level0",
             "cuda_graphs": "nodes",
+            "profile_memory": False,
         }
         settings = SimpleNamespace(**defaults | options)
         self.recordings = [Recording(settings) for _ in range(recordings)]
         self.home = self.recordings[0] if self.recordings else None
         self.steps = SimpleNamespace(count=0, schedule=schedule)
         self.noted = {}
-        self.device = DeviceSource(self, Cupti())
+        self.hooks = SimpleNamespace(plugins=plugins)
+        self.device = DeviceSource(self, interface or Cupti())
 
     def not_collected(self, what, why):
         self.noted[what] = why
@@ -103,6 +107,7 @@ class Session:
 def begin(monkeypatch):
     """Return a function that makes a session and begins to record."""
     monkeypatch.setattr(Cupti, "libraries", lambda _: ["libcupti.so.12"])
+    monkeypatch.setattr(Mspti, "libraries", lambda _: ["libmspti.so"])
     monkeypatch.delenv(DAEMON, raising=False)
 
     def begin(tracing, **how):
@@ -251,3 +256,73 @@ def test_a_fork_child_leaves_its_parents_alone(begin, monkeypatch):
     session.device.stop()
     assert not session.device.waits
     assert (tracing.asked, session.noted) == (asked, {})
+
+
+NPU = "kernels of the NPU"
+
+
+def test_an_npu_is_wanted_where_no_activities_are_named(begin):
+    tracing = Tracing()
+    session = begin(tracing, interface=Mspti())
+    assert tracing.asked == ["attach", ("record", Kinds.BASIC)]
+    session.device.stop()
+    assert session.noted == {}
+    tracing = Tracing()
+    begin(tracing, interface=Mspti(), activities=("CPU", "GPU"), given=frozenset({"activities"}))
+    assert tracing.asked == []
+
+
+def test_who_asks_for_an_npu_and_has_none_is_told(begin, monkeypatch):
+    monkeypatch.setattr("ms_profiler.job.devices.driver.load", absent)
+    session = begin(Tracing(False), interface=Mspti(), given=frozenset({"activities"}))
+    why = (
+        "there is no driver (libascend_hal.so: no such file); install Ascend's driver and source CANN's set_env.sh, or "
+        "leave NPU out of activities"
+    )
+    assert session.noted == {NPU: why}
+    assert session.recordings[0].info.messages == [f"{NPU} are not recorded: {why}"]
+
+
+def absent(libraries):
+    """Load none of these."""
+    raise OSError(f"{libraries[-1]}: no such file")
+
+
+def test_memory_is_asked_for_where_it_can_be_told(begin, monkeypatch):
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    tracing = Tracing(left_out="memory (not preloaded)")
+    session = begin(tracing, interface=Mspti(), profile_memory=True)
+    assert tracing.asked[1] == ("record", Kinds.BASIC | Kinds.MEMORY)
+    why = "msPTI refuses memory (not preloaded); start the job with `ms-profiler run`, which preloads it"
+    assert session.noted == {"some records of the NPU": why}
+    monkeypatch.setenv("LD_PRELOAD", "/cann/lib64/libmspti.so")
+    tracing = Tracing()
+    begin(tracing, interface=Mspti())
+    assert tracing.asked[1] == ("record", Kinds.BASIC | Kinds.MEMORY)
+
+
+def test_frameworks_own_profiler_has_the_npu_for_itself(begin):
+    tracing = Tracing()
+    why = "MindSpore's own profiler keeps running: takeover is false"
+    session = begin(tracing, interface=Mspti(), plugins=[SimpleNamespace(yielded=""), SimpleNamespace(yielded=why)])
+    assert (tracing.asked, session.noted) == ([], {NPU: why})
+
+
+def test_who_has_mspti_already_is_named(begin, monkeypatch):
+    session = begin(Tracing(attach=Outcome.OWNED), interface=Mspti())
+    assert session.noted == {NPU: "msPTI belongs to another profiler or debugger of this process"}
+    monkeypatch.setitem(__import__("sys").modules, "torch_npu", os)
+    tracing = Tracing()
+    session = begin(tracing, interface=Mspti())
+    session.device.make_way()
+    tracing._answers["attach"] = Outcome.OWNED
+    session.device.go_on()
+    assert session.noted[NPU] == "msPTI belongs to PyTorch's own profiler"
+
+
+def test_times_of_an_npu_are_told_by_the_wall_clock(begin):
+    fields = dict.fromkeys(TraceCounts.__dataclass_fields__, 0)
+    session = begin(Tracing(counts=TraceCounts(**fields | {"uncertainty_ns": 90})), interface=Mspti())
+    session.device.stop()
+    why = "msPTI tells them by the wall clock, which is known to 90 ns"
+    assert session.noted == {"exact times of the NPU": why}

@@ -178,10 +178,12 @@ def test_on_an_npu_it_goes_on_with_what_we_understood(hidden, attached, tried):
     assert shown["export_type"] == ["text"]
 
 
-def test_on_an_npu_that_ours_can_record_it_is_hidden(hidden, attached, tried):
+@pytest.mark.parametrize(("asked", "interface"), [("l2_cache", "aclprof"), ("mstx", "msPTI")])
+def test_on_an_npu_that_ours_can_record_it_is_hidden(hidden, attached, tried, asked, interface):
+    """Tried is the interface that what is asked for needs, and no other."""
     names = tried("")
-    assert hidden('{"start": true, "l2_cache": true}', devices=attached) == (None, "")
-    assert names == ["aclprof"]
+    assert hidden(json.dumps({"start": True, asked: True}), devices=attached) == (None, "")
+    assert names == [interface]
 
 
 def test_on_an_npu_it_is_hidden_where_the_npu_is_not_asked_for(hidden, attached, tried):

@@ -1,4 +1,4 @@
-"""Run programs that are traced by the made-up CUPTI, and read what they left."""
+"""Run programs that are traced by the made-up CUPTI or msPTI, and read what they left."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ import sys
 import polars as pl
 import pytest
 from conftest import environment
-from fakes_built import fakes  # noqa: F401
+from fakes_built import ascend_fakes, fakes  # noqa: F401
 from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.columns.slots import Wanted
@@ -16,15 +16,21 @@ from ms_profiler.store import reader
 from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Kind
 
-#: what a program begins with: a recorder, its tracing, and both fakes
+#: what a program begins with: a recorder
 HEAD = """
-import ctypes, json, os, sys
+import ctypes, json, os, signal, sys
 from ms_profiler.job.recorder.native import NativeRecorder
 from ms_profiler.job.recorder.tracing import Kinds, Outcome
 from ms_profiler.store.device_format import Source
 recorder = NativeRecorder()
-tracing = recorder.tracing(Source.CUPTI)
 recorder.open(sys.argv[1])
+def counts():
+    found = tracing.counts()
+    return {name: getattr(found, name) for name in found.__dataclass_fields__}
+"""
+#: with its tracing, and both fakes
+CUPTI = """
+tracing = recorder.tracing(Source.CUPTI)
 def driver():
     library = ctypes.CDLL("libcuda.so.1")
     library.cuInit(0)
@@ -39,24 +45,61 @@ def traced():
     assert tracing.attach("libcupti.so.12") == (Outcome.DONE, "")
     assert tracing.record(Kinds.BASIC) == (Outcome.DONE, "")
     return cupti()
-def counts():
-    found = tracing.counts()
-    return {name: getattr(found, name) for name in found.__dataclass_fields__}
+"""
+MSPTI = """
+tracing = recorder.tracing(Source.MSPTI)
+U32, U64, TEXT = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_char_p
+def driver():
+    return ctypes.CDLL("libascendcl.so")
+def mspti():
+    library = ctypes.CDLL("libmspti.so")
+    library.fake_kernel.argtypes = [TEXT, TEXT, U32, U64, U64]
+    library.fake_exchange.argtypes = [TEXT, TEXT, U64, U32, U64, U64]
+    library.fake_copy.argtypes = [U32, U64, U32, U64]
+    library.fake_marker.argtypes = [U32, U64, TEXT, TEXT, ctypes.c_int]
+    library.fake_emit.argtypes = [TEXT, ctypes.c_size_t]
+    library.fake_count_from.argtypes = [U64]
+    library.fake_jump.argtypes = [ctypes.c_int64]
+    for function in (library.fake_now, library.fake_kernel, library.fake_busy_until, library.fake_dropped):
+        function.restype = U64
+    return library
+def traced(kinds=Kinds.BASIC):
+    driver()
+    assert tracing.attach("libmspti.so") == (Outcome.DONE, "")
+    assert tracing.record(kinds)[0] is Outcome.DONE
+    return mspti()
 """
 
 
 @pytest.fixture
 def run(fakes, tmp_path):  # noqa: F811
     """Return a function that runs a program with the fakes; it returns what that printed as JSON, and its log."""
+    return runner(HEAD + CUPTI, fakes, "FAKE_CUPTI", tmp_path)
+
+
+@pytest.fixture
+def run_ascend(ascend_fakes, tmp_path):  # noqa: F811
+    """Return such a function with the fakes of CANN."""
+    return runner(HEAD + MSPTI, ascend_fakes, "FAKE_MSPTI", tmp_path)
+
+
+def runner(head, folder, variable, tmp_path):
+    """Return a function that runs a program behind a head.
+
+    Args:
+        head: what each program begins with.
+        folder: of the libraries.
+        variable: that tells the fake what goes wrong.
+        tmp_path: where stores and logs go.
+    """
 
     def run(program, *, words="", expect=0, **variables):
         store, log = tmp_path / f"process_{len(list(tmp_path.iterdir())) + 1}", tmp_path / "log"
         store.mkdir()
-        env = environment(
-            LD_LIBRARY_PATH=str(fakes), FAKE_CUPTI=words, FAKE_CUPTI_LOG=str(log), **{"PYTHONPATH": "", **variables}
-        )
+        own = {"LD_LIBRARY_PATH": str(folder), variable: words, f"{variable}_LOG": str(log), "PYTHONPATH": ""}
+        env = environment(**own | variables)
         done = subprocess.run(
-            [sys.executable, "-c", HEAD + program, str(store)],
+            [sys.executable, "-c", head + program, str(store)],
             env=env,
             capture_output=True,
             text=True,

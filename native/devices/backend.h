@@ -34,7 +34,8 @@ typedef struct {
   bool (*ready)(void);
   /* Load the library and take the interface for us, with nothing recorded yet. Returns an MSP_TRACE_*. */
   int (*attach)(const char *library, msp_reason *why);
-  /* Begin to record kinds of MSP_TRACE_*, or end it (0). Returns an MSP_TRACE_*; on failure nothing is recorded. */
+  /* Begin to record kinds of MSP_TRACE_*, or end it (0). Returns an MSP_TRACE_*; on failure nothing is recorded, and
+   * otherwise `why` tells what is left out. */
   int (*record)(uint32_t kinds, msp_reason *why);
   /* Have buffers completed: those whose records are, or (everything) all of them; and count what was dropped. */
   void (*flush)(bool everything, msp_device_counts *counts);
@@ -45,8 +46,11 @@ typedef struct {
   /* What the clock of the records is uncertain by, ns; 0 where it is ours. */
   uint64_t (*uncertainty)(void);
   uint32_t (*version)(void);
+  /* In a fork child: see to it that this one can end. NULL where nothing is to be done. */
+  void (*after_fork)(void);
 } msp_backend;
 
 extern const msp_backend msp_cupti;
+extern const msp_backend msp_mspti;
 
 #endif

@@ -298,4 +298,4 @@ static uint64_t uncertainty(void) { return cupti.own_clock ? 0 : cupti.matches.u
 
 static uint32_t version(void) { return cupti.version; }
 
-const msp_backend msp_cupti = {ready, attach, record, flush, read_buffer, detach, uncertainty, version};
+const msp_backend msp_cupti = {ready, attach, record, flush, read_buffer, detach, uncertainty, version, NULL};

@@ -29,6 +29,18 @@ void msp_match_add(msp_matches *matches, msp_match pair, uint64_t half_width_ns)
   if (half_width_ns > matches->uncertainty_ns) matches->uncertainty_ns = half_width_ns;
 }
 
+uint64_t msp_match_wander(const msp_matches *matches) {
+  if (matches->count == 0) return 0;
+  int64_t first = (int64_t)(matches->pairs[0].theirs - matches->pairs[0].raw_ns);
+  int64_t least = first, most = first;
+  for (uint32_t at = 1; at < matches->count; ++at) {
+    int64_t difference = (int64_t)(matches->pairs[at].theirs - matches->pairs[at].raw_ns);
+    if (difference < least) least = difference;
+    if (difference > most) most = difference;
+  }
+  return (uint64_t)(most - least);
+}
+
 static uint64_t beside(msp_match pair, uint64_t theirs) { return pair.raw_ns + (theirs - pair.theirs); }
 
 uint64_t msp_match_convert(const msp_matches *matches, uint64_t theirs) {

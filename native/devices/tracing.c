@@ -25,6 +25,8 @@ static const msp_backend *backend_of(uint32_t source) {
   switch (source) {
     case MSP_DEVICE_SOURCE_CUPTI:
       return &msp_cupti;
+    case MSP_DEVICE_SOURCE_MSPTI:
+      return &msp_mspti;
     default:
       return NULL;
   }
@@ -36,6 +38,7 @@ static void after_fork(void) {
   tracing.attached = false;
   msp_buffers_after_fork();
   msp_drain_after_fork();
+  if (tracing.backend != NULL && tracing.backend->after_fork != NULL) tracing.backend->after_fork();
 }
 
 static void tell(const msp_reason *reason, char *why, uint32_t room) {
@@ -71,6 +74,7 @@ static int attach(const msp_backend *backend, const char *library, msp_reason *r
     if (pthread_atfork(NULL, NULL, after_fork) != 0) return MSP_TRACE_FAILED;
     tracing.watches_forks = true;
   }
+  tracing.backend = backend; /* before: a fork may come in between */
   int outcome = backend->attach(library, reason);
   if (outcome != MSP_TRACE_DONE) return outcome;
   if (!msp_drain_start(backend)) {
@@ -78,7 +82,6 @@ static int attach(const msp_backend *backend, const char *library, msp_reason *r
     strcpy(reason->text, "there is no thread to be had");
     return MSP_TRACE_FAILED;
   }
-  tracing.backend = backend;
   tracing.attached = true;
   return MSP_TRACE_DONE;
 }

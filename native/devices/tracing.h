@@ -22,6 +22,7 @@
 #define MSP_TRACE_BASIC 1  /* these themselves */
 #define MSP_TRACE_DRIVER 2 /* calls of the driver: compilers launch without the runtime */
 #define MSP_TRACE_GRAPHS 4 /* launches of graphs, in place of the kernels in them */
+#define MSP_TRACE_MEMORY 8 /* memory, copies and sets, where the interface tells them to few only */
 
 typedef struct {
   uint64_t records;
@@ -43,7 +44,8 @@ bool msp_trace_ready(uint32_t source);
 /* Take the interface that `library` has, with nothing recorded yet; `why` receives a reason of at most `room` bytes. */
 int msp_trace_attach(uint32_t source, const char *library, char *why, uint32_t room);
 
-/* Record MSP_TRACE_BASIC and others from here on, or nothing more (0). */
+/* Record MSP_TRACE_BASIC and others from here on, or nothing more (0); when that is done, `why` has what is left out,
+ * and why. */
 int msp_trace_record(uint32_t kinds, char *why, uint32_t room);
 
 /* Have everything that has ended written to the store. */

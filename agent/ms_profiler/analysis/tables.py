@@ -151,6 +151,7 @@ LAUNCHES = pl.Schema(
         "context": pl.UInt32,
         "graph": pl.UInt32,  # of CUDA's, that it is a part of; 0 for none
         "amount": pl.UInt64,  # blocks of its grid
+        "bytes": pl.Int64,  # that an exchange sent, null where not known
     }
 )
 
@@ -169,6 +170,11 @@ COPIES = pl.Schema(
         "device": pl.UInt32,
         "context": pl.UInt32,
     }
+)
+
+#: one per marker that a device's interface told of a stream, by start
+MARKS = pl.Schema(
+    {"stream": pl.UInt32, "name": pl.String, "domain": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
 )
 
 #: one per part of an exchange, as another tool recorded it
@@ -298,6 +304,7 @@ class Form(Enum):
     MS_PROFILER = "ms_profiler"
     CUPTI = "cupti"  # our own tracing, with the formulas for what PyTorch records of a GPU
     ACLPROF = "aclprof"  # our own recording of an NPU, with torch_npu's formulas
+    MSPTI = "mspti"  # our own tracing, with the formulas of torch_npu, which go by what a step launched
 
 
 @dataclass
@@ -319,6 +326,7 @@ class Device:
         details: what else a table of kernels says, as it says it, with `stream` and `start_ns` of each row; None where
             nothing was read but what the tables here hold.
         counters: tables of CANN with readings of other parts of the device and the host, as text, by `COUNTER_TABLES`.
+        marks: `MARKS`; likewise.
     """
 
     form: Form
@@ -334,6 +342,7 @@ class Device:
     copies: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COPIES))
     details: pl.DataFrame | None = None
     counters: dict[str, pl.DataFrame] = field(default_factory=dict)
+    marks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MARKS))
 
 
 @dataclass

@@ -24,5 +24,7 @@ def run(args: argparse.Namespace) -> int:
             lines.append(f"devices {finding.count}")
         if finding.why:
             lines.append(finding.why)
+        if finding.limits:
+            lines.append(finding.limits)
         print("\n".join([lines[0], *(textwrap.indent(line, "    ") for line in lines[1:])]))
     return 0

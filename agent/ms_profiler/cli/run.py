@@ -6,6 +6,7 @@ import os
 from collections.abc import MutableMapping, Sequence
 from typing import Any
 
+from ms_profiler import log, options
 from ms_profiler.errors import UsageError
 
 NAME = "run"
@@ -40,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("No command to run.", "Write `ms-profiler run -- python train.py`.")
     set_options(os.environ, options_of(args))
     set_path(os.environ, site_directory())
+    preload_tracing(os.environ)
     try:
         os.execvp(command[0], command)
     except OSError as reason:
@@ -84,6 +86,17 @@ def set_options(environ: MutableMapping[str, str], chosen: dict[str, Any]) -> No
     if not isinstance(base, dict):
         raise UsageError(f"{VARIABLE} is set, but to no JSON object.", f"Correct it, or run `unset {VARIABLE}`.")
     environ[VARIABLE] = json.dumps({"start": True, **base, **chosen})
+
+
+def preload_tracing(environ: MutableMapping[str, str]) -> None:
+    """Preload a device's tracing library where the options need that; a line says why it cannot be."""
+    chosen = options.parse(environ[VARIABLE]).options
+    if chosen is None or not chosen.profile_memory:
+        return
+    from ms_profiler.job.devices import mspti, preload  # hardly ever needed
+
+    if why := preload.add(environ, chosen, mspti.PLACES.libraries()):
+        log.line(why)
 
 
 def set_path(environ: MutableMapping[str, str], directory: str) -> None:

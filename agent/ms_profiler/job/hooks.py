@@ -45,10 +45,10 @@ class Hooks:
             recorder.record(Kind.SPAN, Category.IMPORT, 0, label, start_ns, end_ns, 0)
         plugin = PLUGINS[name]()
         plugin.apply(self._session)
-        if not self.plugins:
+        self.plugins.append(plugin)
+        if len(self.plugins) == 1:
             plugin.add(self._session, samplers.targets)
             plugin.add(self._session, self.devices.targets)
-        self.plugins.append(plugin)
         return True
 
     def add_all(self) -> None:

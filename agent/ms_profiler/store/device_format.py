@@ -25,3 +25,4 @@ class Source(IntEnum):
     """Whose interface told; the flags of the slots."""
 
     CUPTI = 1
+    MSPTI = 2

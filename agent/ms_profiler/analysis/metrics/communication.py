@@ -40,12 +40,20 @@ COLLECTIVES: Final = {
 }
 
 
+_OPERATIONS: Final = {name.lower(): does for name, does in COLLECTIVES.items()}
+_CALLED: Final = pl.Schema(
+    {"call": pl.String, "bytes": pl.Int64, "called_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64}
+)
+
+
 def calls(
     recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, kernel_names: pl.DataFrame, texts: pl.Series
 ) -> pl.DataFrame:
     """Return the exchanges in the steps whose bytes are known, by start: calls of the script, and kernels of graphs.
 
-    The host mostly queues a call: where the kernel is known that did it, the time is that of the kernel.
+    The host mostly queues a call: where the kernel is known that did it, the time is that of the kernel. An exchange
+    that a device's own interface told, with its bytes and group, is there as well where no call of the script is known
+    that it belongs to.
 
     Args:
         recording: its spans named `OPERATION@GROUP` carry the bytes; what its graphs exchange is noted in its instants.
@@ -59,9 +67,12 @@ def calls(
         (row of `steps.table`).
     """
     own = kernels.filter(pl.col("process") == steps.process)
-    called = _called(recording, steps, own)
+    if recording.device is not None:  # what only computes may be launched inside of a call, too
+        exchanges = recording.device.tasks.filter("exchange").select("stream", "start_ns").unique()
+        own = own.join(exchanges, left_on=["lane", "start_ns"], right_on=["stream", "start_ns"], how="semi")
+    asked = _called(recording, steps, own)
     compiled = _compiled(recording, own.filter(pl.col("launch").is_null()), kernel_names, texts)
-    table = pl.concat([called, compiled])
+    table = pl.concat([asked, compiled, _told(recording, steps, own)])
     parts = table["call"].str.split_exact(_GROUP, 1).struct.rename_fields(["operation", "group"])
     return (
         table.with_columns(
@@ -123,6 +134,36 @@ def _called(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) ->
             pl.coalesce(pl.col("ran_ns") + pl.col("duration_ns"), "end_ns").alias("end_ns"),
         )
     )
+
+
+def _told(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return the exchanges of a device of which its interface told bytes and group, as of `_called`."""
+    device = recording.device
+    if device is None or device.launches is None:
+        return pl.DataFrame(schema=_CALLED)
+    tasks = pl.concat([device.tasks.drop("shapes"), device.launches.select("bytes")], how="horizontal")
+    known = tasks.filter(pl.col("exchange"), pl.col("bytes").is_not_null())
+    asked = called(recording, steps).filter(pl.col("bytes") > 0)["row"]
+    ran = kernels.filter(~pl.col("launch").is_in(asked.implode()).fill_null(False)).select("lane", "start_ns")
+    alone = known.join(ran.unique(), left_on=["stream", "start_ns"], right_on=["lane", "start_ns"], how="semi")
+    operations = pl.Series("call", [operation(name) for name in alone["name"]], dtype=pl.String)
+    return alone.select(
+        operations + _GROUP + pl.col("group"),
+        "bytes",
+        pl.coalesce("launch_ns", "start_ns").alias("called_ns"),
+        "start_ns",
+        "end_ns",
+    ).cast(_CALLED)
+
+
+def operation(kernel: str) -> str:
+    """Return what a kernel of HCCL does, in the words of `COLLECTIVES`, by its name; the name of one that is not known.
+
+    Args:
+        kernel: as `hcom_allReduce__868_0_1` or `HcclAllReduce`.
+    """
+    word = kernel.partition("__")[0].rstrip("_").removeprefix("hcom_").removeprefix("Hccl")
+    return _OPERATIONS.get(word.lower(), word)
 
 
 def _compiled(

@@ -21,6 +21,7 @@ _BUBBLES: Final = {
     Form.KINETO: r"(?i)nccl.*recv",
     Form.CUPTI: r"(?i)nccl.*recv",
     Form.ACLPROF: r"^hcom_receive",
+    Form.MSPTI: r"^hcom_receive",
 }
 _FOREVER: Final = 2**62
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")

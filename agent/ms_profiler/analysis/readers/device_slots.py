@@ -12,14 +12,16 @@ import polars as pl
 
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import intervals, steps
-from ms_profiler.analysis.readers import demangle
-from ms_profiler.store.device_format import Device
+from ms_profiler.analysis.readers import demangle, device_marks
+from ms_profiler.analysis.readers.device_sources import SOURCES, DeviceSource
+from ms_profiler.store.device_format import Device, Source
 from ms_profiler.store.format import Kind
 
 #: what a device did, one row a record, times of the recorder
 RECORDS: Final = pl.Schema(
     {
         "process": pl.UInt32,
+        "source": pl.UInt8,  # store.device_format.Source
         "type": pl.UInt8,  # store.device_format.Device
         "name": pl.UInt32,  # row of the names
         "detail": pl.UInt32,  # likewise
@@ -36,12 +38,6 @@ RECORDS: Final = pl.Schema(
 )
 #: how much earlier than its launch a kernel may seem to begin: the clock of a device is brought to ours by a line
 SLACK_NS: Final = 1_000_000
-#: kernels that exchange data with other ranks
-EXCHANGES: Final = r"(?i)^(nccl|rccl|oneccl)|ncclKernel|ncclDevKernel"
-#: kernels run on it
-CORE: Final = "GPU"
-#: level of the calls
-LEVEL: Final = "cuda"
 #: level of what tracing itself, and loading of code, took
 OVERHEAD: Final = "overhead"
 #: what stands for a kernel whose name was not told
@@ -51,6 +47,8 @@ _HALF: Final = 2**32
 _RAN: Final = (Device.KERNEL, Device.COMMUNICATION, Device.GRAPH)
 _COPIED: Final = (Device.COPY, Device.SET)
 _OVERHEADS: Final = (Device.OVERHEAD,)
+_EXCHANGED: Final = pl.col("type") == int(Device.COMMUNICATION)
+_SENT: Final = _EXCHANGED & (pl.col("amount") > 0)
 #: at the end of the names of calls: the version since which they are so, and how streams are taken
 _VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
 
@@ -77,6 +75,7 @@ def records(slots: pl.DataFrame, process: int) -> pl.DataFrame:
 
     return both.select(
         pl.lit(process, pl.UInt32).alias("process"),
+        pl.col("flags").cast(pl.UInt8).alias("source"),
         pl.col("category").alias("type"),
         pl.col("id").alias("name"),
         where(pl.col("next_id")).alias("detail"),
@@ -90,6 +89,18 @@ def records(slots: pl.DataFrame, process: int) -> pl.DataFrame:
         "start_ns",
         "end_ns",
     ).cast(RECORDS)
+
+
+def mark(recording: tables.Recording, found: pl.DataFrame) -> None:
+    """Add the markers of the host that a device's interface told to the spans and instants of a recording.
+
+    Args:
+        recording: before what it leaves out is taken away.
+        found: `RECORDS`, with times of the time line.
+    """
+    marks = _marks(recording, found)
+    if marks.height:
+        device_marks.attach(recording, marks.filter(pl.col("native_tid") > 0))
 
 
 def attach(recording: tables.Recording, found: pl.DataFrame) -> None:
@@ -107,10 +118,11 @@ def attach(recording: tables.Recording, found: pl.DataFrame) -> None:
     if others:
         why = "the steps are those of another process, and kernels of one process are shown"
         recording.info.not_collected.append({"what": f"kernels of other processes, {others} of them", "why": why})
-    if "db" in (recording.info.options.get("export_type") or ()):
-        why = "the form of it has no place for kernels of a GPU"
-        recording.info.not_collected.append({"what": "the database", "why": why})
     own = found.filter(pl.col("process") == process)
+    source = SOURCES[Source((own if own.height else found)["source"][0])]
+    if "db" in (recording.info.options.get("export_type") or ()) and not source.in_database:
+        why = f"the form of it has no place for kernels of a {source.activity}"
+        recording.info.not_collected.append({"what": "the database", "why": why})
     calls = _named(_of(own, (Device.API,)), recording.names)
     launched = _launched(_of(own, _RAN), calls)
     tasks = cut(recording, launched, pl.coalesce("launch_ns", "start_ns"))
@@ -120,17 +132,32 @@ def attach(recording: tables.Recording, found: pl.DataFrame) -> None:
     tasks = tasks.sort("start_ns", "end_ns", maintain_order=True)
     several = pl.concat([tasks["device"], copied["device"]]).n_unique() > 1
     recording.device = tables.Device(
-        tables.Form.CUPTI,
-        _tasks(tasks, recording.names, several),
-        ["CUPTI"],
-        calls=pl.concat([_calls(calls, LEVEL), _calls(overheads, OVERHEAD)]).sort("start_ns", maintain_order=True),
-        launches=on_threads(tasks, recording.threads).select(tables.LAUNCHES.names()).cast(tables.LAUNCHES),
+        source.form,
+        _tasks(tasks, recording.names, several, source),
+        [source.name],
+        calls=pl.concat([_calls(calls, source.level), _calls(overheads, OVERHEAD)]).sort(
+            "start_ns", maintain_order=True
+        ),
+        launches=on_threads(tasks, recording.threads)
+        .with_columns(bytes=pl.when(_SENT).then("amount"), amount=pl.when(_EXCHANGED).then(0).otherwise("amount"))
+        .select(tables.LAUNCHES.names())
+        .cast(tables.LAUNCHES),
         copies=_copies(copied.sort("start_ns", "end_ns", maintain_order=True), recording, several),
+        marks=device_marks.of_device(
+            device_marks.wanted(recording, _marks(recording, own).filter(pl.col("native_tid") == 0)).sort("start_ns"),
+            _lane(several),
+        ),
     )
 
 
 def _of(found: pl.DataFrame, kinds: tuple[Device, ...]) -> pl.DataFrame:
     return found.filter(pl.col("type").is_in([int(kind) for kind in kinds]))
+
+
+def _marks(recording: tables.Recording, found: pl.DataFrame) -> pl.DataFrame:
+    """Return the markers, with `text` and `domain`."""
+    marks = cut(recording, _of(found, (Device.MARKER,)), pl.col("start_ns"))
+    return _named(marks, recording.names).with_columns(recording.names.gather(marks["detail"]).alias("domain"))
 
 
 def _calls(rows: pl.DataFrame, level: str) -> pl.DataFrame:
@@ -180,17 +207,20 @@ def cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.D
     return ran.filter(intervals.locate(ran.select(moment).to_series(), left_out).is_null())
 
 
-def _tasks(ran: pl.DataFrame, names: pl.Series, several: bool) -> pl.DataFrame:
-    texts = names.gather(ran["name"])
+def _tasks(ran: pl.DataFrame, names: pl.Series, several: bool, source: DeviceSource) -> pl.DataFrame:
+    texts, details = names.gather(ran["name"]), names.gather(ran["detail"])
     readable = demangle.names(texts.unique().to_list())
     text = texts.replace_strict(list(readable), list(readable.values()), return_dtype=pl.String).replace("", UNNAMED)
-    exchange = (ran["type"] == int(Device.COMMUNICATION)) | text.str.contains(EXCHANGES)
+    exchange = (ran["type"] == int(Device.COMMUNICATION)) | text.str.contains(source.exchanges)
+    core = details.str.strip_prefix(source.core_begin).replace({**source.cores, "": source.core})
+    core = core.set(ran["type"] == int(Device.COMMUNICATION), source.core)  # which has its group there
+    group = details.set(ran["type"] != int(Device.COMMUNICATION), "")
     return ran.select(
         _lane(several),
         text.alias("name"),
         pl.lit(None, pl.String).alias("type"),
-        pl.lit(CORE).alias("core"),
-        pl.when(exchange).then(pl.lit("")).alias("group"),
+        pl.when(exchange).then(pl.lit(source.exchange_core)).otherwise(core).alias("core"),
+        pl.when(exchange).then(group).alias("group"),
         pl.lit(None, pl.String).alias("shapes"),
         "start_ns",
         "end_ns",

@@ -60,9 +60,6 @@ def attach(recording: tables.Recording, exports: Sequence[Export]) -> None:
     if device.tasks.is_empty() and not device.counters:
         return
     recording.device = device
-    if "db" in (recording.info.options.get("export_type") or ()):
-        why = "the form of it is not written of what aclprof recorded"
-        recording.info.not_collected.append({"what": "the database", "why": why})
 
 
 def _read(output: str, recording: tables.Recording) -> tables.Device:
@@ -166,6 +163,7 @@ def _launches(ran: pl.DataFrame, details: pl.DataFrame, recording: tables.Record
         pl.lit(0).alias("context"),
         pl.lit(0).alias("graph"),
         pl.col("amount").fill_null(0),
+        pl.lit(None).alias("bytes"),
     ).cast(tables.LAUNCHES)
 
 

@@ -9,7 +9,7 @@ from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import host_operators, overlap, scopes
 from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers.communication import by_call
-from ms_profiler.analysis.writers.lanes import Lanes, copies
+from ms_profiler.analysis.writers.lanes import Lanes, copies, marks
 from ms_profiler.store.format import Category
 
 #: what tells a span from others
@@ -51,6 +51,11 @@ class Drawing:
     def copies(self) -> pl.DataFrame:
         """Return the copies and sets of a device's memory: `process`, `lane`, `name`, `bytes`, `start_ns`, `end_ns`."""
         return copies(self.measures)
+
+    @cached_property
+    def marks(self) -> pl.DataFrame:
+        """Return the markers on streams of a device: `process`, `lane`, `name`, `domain`, `start_ns`, `end_ns`."""
+        return marks(self.measures)
 
     @cached_property
     def communication(self) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from ms_profiler.analysis import tables
 from ms_profiler.analysis.columns import CHUNK, Integer, Microseconds, Part, distinct
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, launched
-from ms_profiler.analysis.readers.device_slots import LEVEL
+from ms_profiler.analysis.readers.device_slots import OVERHEAD
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.json_lines import Lines, lines
 
@@ -30,10 +30,11 @@ class Events:
     def __init__(self, measures: Measures, device: tables.Device, base_ns: int) -> None:
         self._base_ns = base_ns
         self._process = measures.steps.process
+        self._kind = "GPU" if device.form == tables.Form.CUPTI else "NPU"
         assert device.launches is not None
         bound = launched.bind(measures.recording, device.tasks, device.launches, self._process)
         ran = pl.concat([device.tasks, device.launches, bound], how="horizontal")
-        calls = device.calls.filter(pl.col("level") == LEVEL)
+        calls = device.calls.filter(pl.col("level") != OVERHEAD)
         copies = self._bound_copies(measures, device)
         kept = measures.stream.detailed
         if measures.chosen is not None or kept is not None:
@@ -61,8 +62,8 @@ class Events:
         """Return the `M` events: names of devices and streams."""
         events = []
         for device in pl.concat([self.kernels["device"], self.copies["device"]]).unique(maintain_order=True):
-            events.append(_named("process_name", device, 0, "name", f"GPU {device}"))
-            events.append(_named("process_labels", device, 0, "labels", f"GPU {device}"))
+            events.append(_named("process_name", device, 0, "name", f"{self._kind} {device}"))
+            events.append(_named("process_labels", device, 0, "labels", f"{self._kind} {device}"))
         lanes = pl.concat([part.select("device", _STREAM) for part in (self.kernels, self.copies)]).unique(
             maintain_order=True
         )

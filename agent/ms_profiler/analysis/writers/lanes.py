@@ -88,7 +88,9 @@ class Lanes:
             .sort("pid", "thread")
         )
         kernels = (
-            pl.concat([measures.stream.table.select("process", "lane"), copies(measures).select("process", "lane")])
+            pl.concat(
+                table.select("process", "lane") for table in (measures.stream.table, copies(measures), marks(measures))
+            )
             .unique()
             .join(places, on="process")
             .select(
@@ -147,6 +149,26 @@ def copies(measures: Measures) -> pl.DataFrame:
         pl.col("stream").alias("lane"),
         "name",
         pl.col("bytes").cast(pl.Int64),
+        "start_ns",
+        "end_ns",
+    )
+
+
+def marks(measures: Measures) -> pl.DataFrame:
+    """Return the markers on streams of a device in the steps: `process`, `lane`, `name`, `domain` and times.
+
+    Args:
+        measures: of the run.
+    """
+    device = measures.recording.device
+    table = pl.DataFrame(schema=tables.MARKS) if device is None else device.marks
+    if measures.chosen is not None:
+        table = table.filter(intervals.locate(table["start_ns"], measures.steps.table).is_not_null())
+    return table.select(
+        pl.lit(measures.steps.process, pl.UInt32).alias("process"),
+        pl.col("stream").alias("lane"),
+        "name",
+        "domain",
         "start_ns",
         "end_ns",
     )

@@ -78,6 +78,7 @@ class _Events:
         starts = [
             *(table["start_ns"] for table in (drawing.steps, drawing.overlap, drawing.spans, drawing.kernels)),
             *(table["start_ns"] for table in (drawing.scopes, drawing.communication, drawing.copies)),
+            drawing.marks["start_ns"],
             *(table["time_ns"] for table in (drawing.instants, drawing.counters)),
         ]
         self.base_ns = min((int(str(least)) for times in starts if (least := times.min()) is not None), default=0)
@@ -93,6 +94,7 @@ class _Events:
         yield self._counters()
         yield self._kernels()
         yield self._copies()
+        yield self._marks()
         yield self._scopes()
         yield self._communication()
 
@@ -172,6 +174,16 @@ class _Events:
             distinct(copies["name"]),
             _named("copy", copies),
             {"bytes": Integer(copies["bytes"])},
+        )
+
+    def _marks(self) -> TrackEvents:
+        marks = self.drawing.marks
+        return _slices(
+            self.tracks.of_kernels(marks),
+            marks,
+            distinct(marks["name"]),
+            _named("marker", marks),
+            {"domain": distinct(marks["domain"])},
         )
 
     def _scopes(self) -> TrackEvents:

@@ -94,6 +94,7 @@ class _Rows:
         yield self._counters(self.drawing.counters)
         yield from self._kernels()
         yield self._copies()
+        yield self._marks()
         yield self._communication()
 
     def _spans(self, spans: pl.DataFrame) -> Lines:
@@ -217,6 +218,22 @@ class _Rows:
             Microseconds(copies["end_ns"] - copies["start_ns"]),
             '","cat":"","args":{"bytes":',
             Integer(copies["bytes"]),
+            "}}",
+        )
+
+    def _marks(self) -> Lines:
+        """Return the markers on streams of a device."""
+        marks = self.drawing.marks
+        return lines(
+            marks.height,
+            '{"ph":"X","name":',
+            distinct(marks["name"], json_lines.quoted),
+            self.kernel_places.of(marks),
+            Microseconds(marks["start_ns"]),
+            '","dur":"',
+            Microseconds(marks["end_ns"] - marks["start_ns"]),
+            '","cat":"","args":{"domain":',
+            distinct(marks["domain"], json_lines.quoted),
             "}}",
         )
 

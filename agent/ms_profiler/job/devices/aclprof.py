@@ -4,12 +4,13 @@ It records kernels as msPTI does, at a higher cost and for an analysis that take
 something is asked for that msPTI has nothing of.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from ms_profiler import cann
-from ms_profiler.job.devices import npu, search
+from ms_profiler.job.devices import npu, preload, search
 from ms_profiler.job.devices.aclprof_plan import LEAST_STORAGE, needs, plan
 from ms_profiler.job.devices.aclprof_tracing import REMEDY, AclprofTracing, Order, device
 from ms_profiler.job.devices.interface import Interface
@@ -28,8 +29,8 @@ PLACES = search.Places(
     names=("libmsprofiler.so", "libascendcl.so"),
     packages=(),
     homes=cann.HOMES,
-    usual="/usr/local/Ascend/*",
-    installed=("lib64", "latest/lib64"),
+    usual=cann.USUAL,
+    installed=("lib64",),
 )
 
 
@@ -71,12 +72,11 @@ class Aclprof(Interface):
 
     def serves(self, recordings: Sequence[Options]) -> bool:
         """See `Interface.serves`."""
-        return any(needs(options) for options in recordings)
+        return bool(_needs(recordings))
 
     def reason(self, recordings: Sequence[Options]) -> str:
         """See `Interface.reason`."""
-        named = dict.fromkeys(need for options in recordings for need in needs(options))
-        return f"msPTI has nothing of what is asked for: {', '.join(named)}"
+        return f"msPTI has nothing of what is asked for: {', '.join(_needs(recordings))}"
 
     def libraries(self) -> list[str]:
         """See `Interface.libraries`."""
@@ -112,6 +112,11 @@ class Aclprof(Interface):
     def version(self, library: str, told: int) -> str:
         """See `Interface.version`: that of the toolkit; the library tells none."""
         return cann.version(library)
+
+
+def _needs(recordings: Sequence[Options]) -> list[str]:
+    preloaded = preload.present(os.environ)
+    return list(dict.fromkeys(need for options in recordings for need in needs(options, preloaded)))
 
 
 def _nobody(names: Sequence[str], why: str) -> None:

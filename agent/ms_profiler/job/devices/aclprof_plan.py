@@ -68,7 +68,7 @@ _RATES: Final = {
     "sys_interconnection": (Setting.INTERCONNECTION, "50"),
 }
 #: what the tracing interface beside it, msPTI, has nothing of
-_ALONE: Final = ("l2_cache", "hbm_ddr", "pcie", "sys_io", "sys_interconnection", "host_sys", "profile_memory")
+_ALONE: Final = ("l2_cache", "hbm_ddr", "pcie", "sys_io", "sys_interconnection", "host_sys")
 #: bytes of the files of aclprof that may be asked for as their limit, at least
 LEAST_STORAGE: Final = 200 * 10**6
 _MEGABYTE: Final = 10**6
@@ -104,15 +104,17 @@ class Plan:
     requests: tuple[Request, ...]
 
 
-def needs(options: Options) -> list[str]:
+def needs(options: Options, preloaded: bool = False) -> list[str]:
     """Return which options ask for something that aclprof alone has, each with its value.
 
     Args:
         options: of one recording.
+        preloaded: the library of msPTI was there when the job began, without which it tells nothing of memory.
     """
     found = ["profiler_level Level2"] if options.profiler_level == "Level2" else []
     found += [f"aic_metrics {options.aic_metrics}"] if options.aic_metrics != "None" else []
-    return found + [name for name in _ALONE if getattr(options, name)]
+    found += [name for name in _ALONE if getattr(options, name)]
+    return found + (["profile_memory"] if options.profile_memory and not preloaded else [])
 
 
 def plan(recordings: Sequence[Options], storage: int) -> Plan:

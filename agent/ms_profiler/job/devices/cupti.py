@@ -36,7 +36,7 @@ PLACES = search.Places(
     names=("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"),
     packages=("nvidia/cu[0-9]*/lib", "nvidia/cuda_cupti/lib"),
     homes=("CUDA_HOME", "CUDA_PATH"),
-    usual="/usr/local/cuda*",
+    usual=("/usr/local/cuda*",),
     installed=("extras/CUPTI/lib64", "lib64", "targets/*/lib", "lib"),
     runtime=re.compile(r"/libcudart\.so\.(\d+)[^/]*$"),
 )
@@ -59,13 +59,13 @@ class Cupti(Interface):
 
     def missing(self) -> str:
         """See `Interface.missing`."""
-        return driver.missing(DRIVER, "install NVIDIA's driver")
+        return driver.missing([DRIVER], "install NVIDIA's driver")
 
     def devices(self) -> tuple[int, str]:
         """See `Interface.devices`."""
         import ctypes
 
-        library = ctypes.CDLL(DRIVER, mode=os.RTLD_LAZY | os.RTLD_LOCAL)
+        library = driver.load([DRIVER])
         count = ctypes.c_int()
         result = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
         if result:

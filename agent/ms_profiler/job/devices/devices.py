@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ms_profiler.job.devices.aclprof import Aclprof
 from ms_profiler.job.devices.cupti import Cupti
 from ms_profiler.job.devices.interface import Interface
+from ms_profiler.job.devices.mspti import Mspti
 from ms_profiler.job.devices.source import DeviceSource
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
 #: every interface there is
-INTERFACES: tuple[type[Interface], ...] = (Cupti, Aclprof)
+INTERFACES: tuple[type[Interface], ...] = (Cupti, Aclprof, Mspti)
 
 
 class Devices:

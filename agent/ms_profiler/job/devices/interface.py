@@ -93,6 +93,14 @@ class Interface(ABC):
     def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
         """Return what to record for some recordings."""
 
+    def left_out(self, kinds: str) -> str:
+        """Return why some kinds of records are left out of a recording that goes on, and what to do.
+
+        Args:
+            kinds: which, as the interface refused them.
+        """
+        return f"{self.name} refuses {kinds}"
+
     def left_to(self, session: "Session") -> str:
         """Return why the device is left to somebody else in this process; empty where it is not."""
         return ""

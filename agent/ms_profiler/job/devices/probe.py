@@ -14,10 +14,10 @@ from ms_profiler.job.recorder.tracing import Kinds, Outcome
 
 
 def probe(interface: Interface) -> dict[str, object]:
-    """Return where an interface is, its version, how many devices there are, and why it cannot be used."""
+    """Return where an interface is, its version, how many devices there are, why it cannot be used, what not."""
     # without a driver no library may be called, but it can be said where one lies
     where = next((library for library in interface.libraries() if os.path.isabs(library)), "")
-    found: dict[str, object] = {"where": where, "version": "", "devices": 0, "why": ""}
+    found: dict[str, object] = {"where": where, "version": "", "devices": 0, "why": "", "limits": ""}
     recorder, reason = create()
     tracing = interface.tracing(recorder)
     if tracing is None:
@@ -33,10 +33,12 @@ def probe(interface: Interface) -> dict[str, object]:
         if outcome is Outcome.MISSING:
             continue
         if outcome is Outcome.DONE:
-            outcome, why = tracing.record(Kinds.BASIC)
+            outcome, why = tracing.record(Kinds.BASIC | Kinds.MEMORY)
         path = _path(interface, library)
         found |= {"where": path, "devices": devices, "version": interface.version(path, tracing.counts().version)}
         tracing.detach()
+        if outcome is Outcome.DONE:
+            return {**found, "limits": interface.left_out(why) if why else ""}
         return {**found, "why": f"it belongs to {interface.owner(False)}" if outcome is Outcome.OWNED else why}
     return {**found, "devices": devices, "why": f"there is no {interface.name}; {interface.package}"}
 

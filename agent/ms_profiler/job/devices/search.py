@@ -26,7 +26,7 @@ class Places:
         names: what the loader looks up by itself, what is to be tried first at the front.
         packages: where packages of PyPI put it, below a folder of packages.
         homes: variables that name the folder of the vendor's own installation.
-        usual: pattern of that folder where no variable does.
+        usual: patterns of that folder where no variable does.
         installed: where the vendor's installers put it, below that folder.
         runtime: fits the path of a library in the process that goes with one of the same major version, group 1.
     """
@@ -37,7 +37,7 @@ class Places:
     names: tuple[str, ...]
     packages: tuple[str, ...]
     homes: tuple[str, ...]
-    usual: str
+    usual: tuple[str, ...]
     installed: tuple[str, ...]
     runtime: "re.Pattern[str] | None" = None
 
@@ -64,7 +64,8 @@ class Places:
         """Yield the files that there are in the usual places."""
         for folder in [*sys.path, os.path.join(sys.prefix, "lib")] if self.packages else ():
             yield from self._below(folder, self.packages)
-        for home in [*filter(None, map(os.environ.get, self.homes)), *sorted(glob.glob(self.usual), reverse=True)]:
+        usual = [folder for pattern in self.usual for folder in sorted(glob.glob(pattern), reverse=True)]
+        for home in [*filter(None, map(os.environ.get, self.homes)), *usual]:
             yield from self._below(home, self.installed)
 
     def _below(self, folder: str, places: Iterable[str]) -> Iterator[str]:

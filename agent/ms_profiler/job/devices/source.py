@@ -205,6 +205,8 @@ class DeviceSource:
         elif outcome is not Outcome.DONE:
             self._detach()
             self._give_up(f"{self.interface.name} does not record: {why}")
+        elif why:
+            self._session.not_collected(f"some records of the {self.interface.activity}", self.interface.left_out(why))
 
     def _near(self) -> bool:
         """Return whether this step is recorded, or the one before or after it is."""

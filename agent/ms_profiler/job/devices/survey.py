@@ -25,6 +25,7 @@ class Finding:
         version: of the library; empty where it is not known.
         count: of devices.
         why: it cannot be used, and what to do; empty where it can.
+        limits: what it does not record where it can be used.
     """
 
     source: str
@@ -33,6 +34,7 @@ class Finding:
     version: str = ""
     count: int = 0
     why: str = ""
+    limits: str = ""
 
 
 def survey() -> list[Finding]:
@@ -70,4 +72,5 @@ def find(interface: Interface, patience: float = PATIENCE) -> Finding:
         str(row["version"]),
         int(row["devices"]),
         str(row["why"]),
+        str(row["limits"]),
     )

@@ -23,6 +23,7 @@ class Kinds(IntFlag):
     BASIC = 1
     DRIVER = 2
     GRAPHS = 4
+    MEMORY = 8
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Tracing(Protocol):
         """
 
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
-        """Record some kinds from here on, or nothing; return what became of it, and why."""
+        """Record some kinds from here on, or nothing; return what became of it and why, or what of them is left out."""
 
     def flush(self) -> Outcome:
         """Have all that has ended written to the store."""

@@ -1,0 +1,127 @@
+"""Markers that a device's interface told, as annotations: those of the host on its threads, others beside the kernels.
+
+Who marks by MindSpore's `mstx` is recorded by a hook of ours as well; then ours stands, which has the script's thread.
+"""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis import tables
+from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.readers.left_out import DEFAULT_DOMAIN, DOMAIN_ENDS
+from ms_profiler.store.format import Category
+
+#: how far the begins of one range may lie apart, as our hook and the interface tell it
+APART_NS: Final = 1_000_000
+
+
+def attach(recording: tables.Recording, marks: pl.DataFrame) -> None:
+    """Add the markers of the host to the spans and instants of a recording.
+
+    Args:
+        recording: is changed.
+        marks: those with a thread, with `text` and `domain`.
+    """
+    marks = marks.with_columns(_text(marks).alias("text"))
+    threads = recording.threads.filter(pl.col("native_tid") > 0).select(
+        "process", "thread", pl.col("native_tid").cast(pl.UInt32)
+    )
+    placed = marks.join(
+        threads.unique(["process", "native_tid"], keep="last"), on=["process", "native_tid"], how="left"
+    )
+    unknown = placed.filter(pl.col("thread").is_null())
+    if unknown.height:
+        why = "nothing else was recorded of the threads that set them"
+        recording.info.not_collected.append({"what": f"{unknown.height} markers", "why": why})
+    placed = placed.drop_nulls("thread")
+    lasting = pl.col("end_ns") > pl.col("start_ns")
+    ranges = _others(recording, placed.filter(lasting), recording.spans, "start_ns")
+    moments = _others(recording, placed.filter(~lasting), recording.instants, "time_ns")
+    if ranges.is_empty() and moments.is_empty():
+        return
+    first = len(recording.names)
+    texts = pl.concat([ranges["text"], moments["text"]]).unique(maintain_order=True)
+    recording.names = pl.concat([recording.names, texts.alias(recording.names.name)])
+    rows = {text: first + row for row, text in enumerate(texts)}
+    if ranges.height:
+        spans = _rows(ranges, rows).select(
+            *("process", "thread", "name", "category", "start_ns", "end_ns"),
+            *(
+                pl.lit(0).alias(name) if kind != pl.Boolean else pl.lit(False).alias(name)
+                for name, kind in tables.UNNESTED.items()
+                if name not in ("process", "thread", "name", "category", "start_ns", "end_ns")
+            ),
+        )
+        own = recording.spans.select(tables.UNNESTED.names())
+        both = pl.concat([own, spans.select(tables.UNNESTED.names()).cast(tables.UNNESTED)])
+        recording.spans = nest(both).select(tables.SPANS.names())
+    if moments.height:
+        instants = _rows(moments, rows).select(
+            *("process", "thread", "name", "category"), pl.col("start_ns").alias("time_ns"), pl.lit(0).alias("arg")
+        )
+        recording.instants = pl.concat(
+            [recording.instants, instants.select(tables.INSTANTS.names()).cast(tables.INSTANTS)]
+        ).sort("process", "thread", "time_ns")
+
+
+def wanted(recording: tables.Recording, marks: pl.DataFrame) -> pl.DataFrame:
+    """Return the markers of the domains that the run wants.
+
+    Args:
+        recording: the run.
+        marks: with `domain`.
+    """
+    options = recording.info.options
+    domain = pl.col("domain").replace("", DEFAULT_DOMAIN)
+    if options.get("mstx_domain_include"):
+        return marks.filter(domain.is_in(options["mstx_domain_include"]))
+    return marks.filter(~domain.is_in(options.get("mstx_domain_exclude") or []))
+
+
+def of_device(marks: pl.DataFrame, lane: pl.Expr) -> pl.DataFrame:
+    """Return those of a device as `tables.MARKS`.
+
+    Args:
+        marks: those without a thread, with `text` and `domain`.
+        lane: the number of the stream.
+    """
+    return marks.select(
+        lane, pl.col("text").alias("name"), pl.col("domain").replace("", DEFAULT_DOMAIN), "start_ns", "end_ns"
+    ).cast(tables.MARKS)
+
+
+def _text(marks: pl.DataFrame) -> pl.Series:
+    plain = pl.col("domain").is_in(["", DEFAULT_DOMAIN])
+    whole = pl.concat_str("domain", pl.lit(DOMAIN_ENDS), "text")
+    return marks.select(pl.when(plain).then("text").otherwise(whole).alias("text")).to_series()
+
+
+def _rows(marks: pl.DataFrame, rows: dict[str, int]) -> pl.DataFrame:
+    return marks.with_columns(
+        pl.col("text").replace_strict(rows, return_dtype=pl.UInt32).alias("name"),
+        pl.lit(int(Category.MARKER)).alias("category"),
+    )
+
+
+def _others(recording: tables.Recording, marks: pl.DataFrame, known: pl.DataFrame, time: str) -> pl.DataFrame:
+    """Return the markers that are not among those we have of the same thread and text at about that time."""
+    known = known.filter(pl.col("category") == int(Category.MARKER))
+    if marks.is_empty() or known.is_empty():
+        return marks
+    ours = known.select(
+        "process",
+        "thread",
+        recording.names.gather(known["name"]).alias("text"),
+        pl.col(time).alias("known_ns"),
+    ).sort("known_ns")
+    found = marks.sort("start_ns").join_asof(
+        ours,
+        left_on="start_ns",
+        right_on="known_ns",
+        by=["process", "thread", "text"],
+        strategy="nearest",
+        tolerance=APART_NS,
+        check_sortedness=False,
+    )
+    return found.filter(pl.col("known_ns").is_null())

@@ -1,0 +1,122 @@
+"""msPTI, Ascend's tracing interface, as far as a job's side of it goes; the extension does the work."""
+
+import glob
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from ms_profiler.job.devices import driver, owner, preload, search
+from ms_profiler.job.devices.interface import Interface
+from ms_profiler.job.recorder.tracing import Kinds
+from ms_profiler.store.device_format import Source
+
+if TYPE_CHECKING:
+    from ms_profiler.job.recording import Recording
+    from ms_profiler.job.session import Session
+
+DRIVER = "libascend_hal.so"
+RUNTIME = "libascendcl.so"
+#: variables that name CANN's folder
+HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+PLACES = search.Places(
+    variable="MS_PROFILER_LIBMSPTI",
+    mapped=re.compile(r"/libmspti\.so$"),
+    files="libmspti.so",
+    names=("libmspti.so",),
+    packages=(),
+    homes=HOMES,
+    usual=("/usr/local/Ascend/cann", "/usr/local/Ascend/ascend-toolkit/latest"),
+    installed=("lib64", "tools/mspti/lib64"),
+)
+SET_UP = "source CANN's set_env.sh"
+#: what CANN's installers write its version to, below its folder
+VERSIONS = (
+    "*-linux/ascend_toolkit_install.info",
+    "ascend_toolkit_install.info",
+    "version.info",
+    "runtime/version.info",
+)
+_VERSION = re.compile(r"^version=(\S+)", re.IGNORECASE | re.MULTILINE)
+
+
+class Mspti(Interface):
+    """Trace NPUs of Ascend."""
+
+    name: ClassVar[str] = "msPTI"
+    source: ClassVar[Source] = Source.MSPTI
+    activity: ClassVar[str] = "NPU"
+    platform: ClassVar[str] = "CANN"
+    traces: ClassVar[str] = "NPUs of Ascend"
+    package: ClassVar[str] = f"install CANN's toolkit, 8.0 or newer, and {SET_UP}"
+    clock: ClassVar[str] = "msPTI tells them by the wall clock, which is known to"
+
+    def libraries(self) -> list[str]:
+        """See `Interface.libraries`."""
+        return PLACES.libraries()
+
+    def missing(self) -> str:
+        """See `Interface.missing`."""
+        return driver.missing(_candidates(DRIVER), f"install Ascend's driver and {SET_UP}")
+
+    def devices(self) -> tuple[int, str]:
+        """See `Interface.devices`; the runtime is loaded, as by a job that uses an NPU, and not set up."""
+        import ctypes
+
+        if without := driver.missing(_candidates(RUNTIME), SET_UP):
+            return 0, without.replace("driver", "runtime", 1)
+        library = driver.load(_candidates(DRIVER))
+        count = ctypes.c_uint32()
+        result = library.drvGetDevNum(ctypes.byref(count))
+        if result:
+            return 0, f"the driver answers {result}; see whether npu-smi info works"
+        return count.value, "" if count.value else "the driver has no device; see ASCEND_RT_VISIBLE_DEVICES"
+
+    def owner(self, profiled: bool) -> str:
+        """See `Interface.owner`; PyTorch's profiler has a bridge to it in torch_npu."""
+        if profiled and "torch_npu" in sys.modules:
+            return "PyTorch's own profiler"
+        return owner.UNKNOWN
+
+    def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
+        """See `Interface.kinds`; what only a preloaded library tells is taken where it is preloaded anyway."""
+        if preload.present(os.environ) or any(recording.options.profile_memory for recording in recordings):
+            return Kinds.BASIC | Kinds.MEMORY
+        return Kinds.BASIC
+
+    def left_out(self, kinds: str) -> str:
+        """See `Interface.left_out`."""
+        remedy = "; start the job with `ms-profiler run`, which preloads it" if preload.MISSING in kinds else ""
+        return f"msPTI refuses {kinds}{remedy}"
+
+    def left_to(self, session: "Session") -> str:
+        """See `Interface.left_to`; of two collectors on an NPU one loses its records."""
+        return next((plugin.yielded for plugin in session.hooks.plugins if plugin.yielded), "")
+
+    def version(self, library: str, told: int) -> str:
+        """See `Interface.version`; the library tells none, CANN does, in a file above it."""
+        folder = os.path.dirname(os.path.realpath(library))
+        for path in _above(folder):
+            try:
+                with open(path, encoding="utf-8", errors="replace") as stream:
+                    found = _VERSION.search(stream.read(4096))
+            except OSError:
+                continue
+            if found:
+                return f"CANN {found[1]}"
+        return ""
+
+
+def _candidates(name: str) -> list[str]:
+    """Return where a library of CANN's is looked for, as msPTI itself does."""
+    homes = filter(None, map(os.environ.get, HOMES))
+    return [*(path for home in homes if os.path.exists(path := os.path.join(home, "lib64", name))), name]
+
+
+def _above(folder: str) -> Iterator[str]:
+    """Yield the files that may hold CANN's version in some folders above one."""
+    for _ in range(4):
+        folder = os.path.dirname(folder)
+        for pattern in VERSIONS:
+            yield from sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))

@@ -1,0 +1,74 @@
+"""Put msPTI's library into a job from its start on: some kinds it tells only there, by the look of LD_PRELOAD.
+
+A job cannot do that for itself; `ms-profiler run` does, where it is asked for what only that gives. Whoever preloads
+the library without what it needs ends at once, and every process that the job starts preloads it too; so it is tried
+first.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import MutableMapping
+
+from ms_profiler import options
+
+VARIABLE = "LD_PRELOAD"
+LIBRARY = "libmspti.so"
+#: how the extension says that a kind needs it
+MISSING = "not preloaded"
+#: torch_npu takes no markers where both are preloaded
+RIVAL = "libascend_kernel_hook.so"
+#: seconds that the try may take
+PATIENCE = 60
+WHAT = "memory and copies of the NPU"
+
+
+def present(environ: "MutableMapping[str, str] | os._Environ[str]") -> bool:
+    """Return whether msPTI will find itself preloaded: it looks for its name in the variable."""
+    return LIBRARY in environ.get(VARIABLE, "")
+
+
+def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: list[str]) -> str:
+    """Preload the library for records of memory; return why that cannot be, empty where there is nothing to say.
+
+    Args:
+        environ: of the job.
+        chosen: the job's options, with memory recorded.
+        libraries: where the library may be; what does not exist is left out.
+    """
+    if "NPU" not in chosen.activities or present(environ):
+        return ""
+    library = next((path for path in libraries if os.path.isfile(path)), "")
+    if not library:
+        named = "activities" in chosen.given
+        return f"{WHAT} are not recorded: there is no {LIBRARY}; source CANN's set_env.sh" if named else ""
+    before = environ.get(VARIABLE, "")
+    if RIVAL in before:
+        return f"{WHAT} are not recorded: {RIVAL} is in {VARIABLE}, and goes without {LIBRARY} only"
+    why = _try(library, environ)
+    if why:
+        return f"{WHAT} are not recorded: {why}"
+    environ[VARIABLE] = f"{library}:{before}" if before else library
+    return ""
+
+
+def _try(library: str, environ: MutableMapping[str, str]) -> str:
+    """Return what comes of a process that preloads the library; empty when nothing bad does."""
+    variables = {name: value for name, value in environ.items() if name != "MS_PROFILER_OPTIONS"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", ""],
+            env={**variables, VARIABLE: library},
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"a process that preloads {library} does not end"
+    if done.returncode:
+        how = signal.Signals(-done.returncode).name if done.returncode < 0 else f"status {done.returncode}"
+        return f"a process that preloads {library} ends with {how}; `ms-profiler doctor` tells what is missing"
+    if b"cannot be preloaded" in done.stderr:
+        return done.stderr.decode("utf-8", "replace").strip().splitlines()[-1]
+    return ""

@@ -1,0 +1,26 @@
+#include "markers.h"
+
+#include <string.h>
+
+static void remove_at(msp_markers *markers, uint32_t at) {
+  --markers->count;
+  memmove(&markers->open[at], &markers->open[at + 1], (markers->count - at) * sizeof markers->open[0]);
+}
+
+void msp_markers_begin(msp_markers *markers, const msp_device_record *begin) {
+  if (markers->count == MSP_MARKERS_MOST) remove_at(markers, 0);
+  markers->open[markers->count++] = *begin;
+}
+
+bool msp_markers_end(msp_markers *markers, msp_device_record *end) {
+  for (uint32_t at = markers->count; at-- > 0;) { /* ranges that nest end in reverse */
+    const msp_device_record *begin = &markers->open[at];
+    if (begin->correlation != end->correlation || (begin->thread != 0) != (end->thread != 0)) continue;
+    uint64_t end_ns = end->end_ns;
+    *end = *begin;
+    end->end_ns = end_ns > begin->start_ns ? end_ns : begin->start_ns;
+    remove_at(markers, at);
+    return true;
+  }
+  return false;
+}

@@ -1,0 +1,363 @@
+/* Huawei's msPTI, its activity interface as CANN 8 and 9 export it.
+ *
+ * Facts that shape this file. Loading the library ends the process where one of three others is missing or lacks a
+ * function, by an exception that nobody can catch; so these come first. Activities need a subscription, and there is
+ * one in a process. Of kinds some are refused, which ones depends on the version and on LD_PRELOAD; so each is tried.
+ * A buffer that is not full comes back by msptiActivityFlushAll alone.
+ *
+ * Whoever forks after the subscription has a child that does not end: destructors of the library, which exit() runs,
+ * wait for threads that only the parent has, or crash. To give the subscription back before each fork would call the
+ * library with locks of the job's held, lose what it holds, and take tens of milliseconds of every fork; and whether it
+ * helps is not known. So the child leaves without these destructors: what it registers at the fork runs first in
+ * exit(), flushes what is written through C's streams, and ends the process with its own status. Python's atexit
+ * callbacks have run by then, and its streams are flushed; what is skipped are destructors of libraries. Children that
+ * leave by _exit() or exec, as those of multiprocessing and of subprocess do, notice nothing.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "clock.h"
+#include "markers.h"
+#include "match.h"
+#include "mspti_records.h"
+#include "tracing.h"
+
+#define RUNTIME "libascendcl.so"
+#define DRIVER "libascend_hal.so"
+#define COUNT_DEVICES "drvGetDevNum"
+#define HOME "ASCEND_HOME_PATH" /* of CANN, as its set_env.sh sets it */
+#define PATIENCE_S 10
+
+enum { SUCCESS = 0, OWNED = 2, NOT_PRELOADED = 6 };
+
+typedef void (*request_function)(uint8_t **memory, size_t *size, size_t *most);
+typedef void (*complete_function)(uint8_t *memory, size_t size, size_t valid);
+
+static struct {
+  void *library;
+  int (*subscribe)(void **subscriber, void (*callback)(void *, int, uint32_t, const void *), void *data);
+  int (*unsubscribe)(void *subscriber);
+  int (*register_callbacks)(request_function request, complete_function complete);
+  int (*enable)(int kind);
+  int (*disable)(int kind);
+  int (*flush_all)(uint32_t flag);
+
+  pthread_mutex_t lock; /* of calls that change or flush, which come from the job and from the thread that drains */
+  void *subscriber;
+  bool taken; /* we are the subscriber */
+  bool was_taken;
+  bool forked; /* from a process that was the subscriber: nothing of the library works here */
+  int enabled[16];
+  uint32_t enabled_count;
+  /* of the thread that drains, once there is one */
+  msp_matches matches;
+  msp_markers markers;
+  uint64_t uncertainty_ns; /* atomic */
+} mspti = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct {
+  const char *library, *functions[4];
+} companions[] = {{"libascendalog.so", {"CheckLogLevelForC", "DlogInnerForC"}},
+                  {"libprofapi.so", {"MsprofRegisterProfileCallback"}},
+                  {DRIVER, {COUNT_DEVICES, "halGetDeviceInfo", "halGetAPIVersion"}}};
+
+static bool has_devices(void *driver) {
+  int (*count_devices)(uint32_t *count) = NULL;
+  *(void **)&count_devices = dlsym(driver, COUNT_DEVICES);
+  uint32_t count = 0;
+  return count_devices != NULL && count_devices(&count) == 0 && count > 0;
+}
+
+static bool ready(void) {
+  if (mspti.forked) return false;
+  void *runtime = dlopen(RUNTIME, RTLD_LAZY | RTLD_NOLOAD);
+  if (runtime == NULL) return false;
+  dlclose(runtime); /* it stays as long as the job keeps it */
+  void *driver = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
+  if (driver == NULL) return false;
+  bool found = has_devices(driver);
+  dlclose(driver);
+  return found;
+}
+
+static void request(uint8_t **memory, size_t *size, size_t *most) {
+  *most = 0; /* as many records as there is room for */
+  *memory = msp_buffers_request(size);
+}
+
+static void complete(uint8_t *memory, size_t size, size_t valid) {
+  (void)size;
+  msp_buffers_complete(memory, valid);
+}
+
+__attribute__((format(printf, 2, 3))) static int fail(msp_reason *why, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why->text, sizeof why->text, format, arguments);
+  va_end(arguments);
+  return MSP_TRACE_FAILED;
+}
+
+/* Load one of them as the library does: below CANN's folder, then where the loader looks. It stays loaded. */
+static void *open_companion(const char *name) {
+  const char *home = getenv(HOME);
+  void *library = NULL;
+  char path[1024];
+  if (home != NULL && snprintf(path, sizeof path, "%s/lib64/%s", home, name) < (int)sizeof path) {
+    library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+  }
+  return library != NULL ? library : dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+}
+
+static int load_companions(msp_reason *why) {
+  for (size_t i = 0; i < sizeof companions / sizeof *companions; ++i) {
+    const char *name = companions[i].library;
+    void *library = open_companion(name);
+    if (library == NULL) {
+      return fail(why, "%s is missing, without which it would end the job; source CANN's set_env.sh (%s)", name,
+                  dlerror());
+    }
+    for (const char *const *function = companions[i].functions; *function != NULL; ++function) {
+      if (dlsym(library, *function) != NULL) continue;
+      return fail(why, "%s has no %s, without which it would end the job; use a driver and a CANN that belong together",
+                  name, *function);
+    }
+    if (strcmp(name, DRIVER) == 0 && !has_devices(library)) {
+      return fail(why, "the driver has no device; see ASCEND_RT_VISIBLE_DEVICES");
+    }
+  }
+  return MSP_TRACE_DONE;
+}
+
+static bool find(void *function, const char *name) {
+  *(void **)function = dlsym(mspti.library, name);
+  return *(void **)function != NULL;
+}
+
+static int load(const char *library, msp_reason *why) {
+  if (mspti.library != NULL) return MSP_TRACE_DONE;
+  int outcome = load_companions(why);
+  if (outcome != MSP_TRACE_DONE) return outcome;
+  mspti.library = dlopen(library, RTLD_LAZY | RTLD_LOCAL); /* it has functions of the runtime's names */
+  if (mspti.library == NULL) {
+    fail(why, "%s", dlerror());
+    return MSP_TRACE_MISSING;
+  }
+  const struct {
+    void *function;
+    const char *name;
+  } needed[] = {{&mspti.subscribe, "msptiSubscribe"},
+                {&mspti.unsubscribe, "msptiUnsubscribe"},
+                {&mspti.register_callbacks, "msptiActivityRegisterCallbacks"},
+                {&mspti.enable, "msptiActivityEnable"},
+                {&mspti.disable, "msptiActivityDisable"},
+                {&mspti.flush_all, "msptiActivityFlushAll"}};
+  for (size_t i = 0; i < sizeof needed / sizeof *needed; ++i) {
+    if (find(needed[i].function, needed[i].name)) continue;
+    fail(why, "%s has no %s", library, needed[i].name);
+    mspti.library = NULL; /* it stays in the process: it may have begun threads */
+    return MSP_TRACE_MISSING;
+  }
+  return MSP_TRACE_DONE;
+}
+
+static bool wall_clock(uint64_t *theirs) {
+  *theirs = msp_clock_read(CLOCK_REALTIME);
+  return true;
+}
+
+/* Pair the clocks. The library itself goes by a pair of up to seven seconds ago: what the clocks parted since is what
+ * its times are wrong by, and the pairs kept here reach back twice as far. */
+static void match(void) {
+  msp_match_take(&mspti.matches, wall_clock);
+  uint64_t now = mspti.matches.uncertainty_ns + msp_match_wander(&mspti.matches);
+  if (now > __atomic_load_n(&mspti.uncertainty_ns, __ATOMIC_RELAXED)) {
+    __atomic_store_n(&mspti.uncertainty_ns, now, __ATOMIC_RELAXED);
+  }
+}
+
+/* In the lock. */
+static int take(const char *library, msp_reason *why) {
+  int outcome = load(library, why);
+  if (outcome != MSP_TRACE_DONE) return outcome;
+  bool was_taken = mspti.was_taken;
+  mspti.was_taken = true; /* before: a fork may come in between */
+  int result = mspti.subscribe(&mspti.subscriber, NULL, NULL);
+  if (result != SUCCESS) {
+    mspti.was_taken = was_taken || result != OWNED;
+    fail(why, "msptiSubscribe answered %d", result);
+    return result == OWNED ? MSP_TRACE_OWNED : MSP_TRACE_FAILED;
+  }
+  mspti.taken = true;
+  mspti.matches.count = mspti.markers.count = 0;
+  match();
+  msp_buffers_open(false); /* one that is refused costs a line of the library's log for each record */
+  result = mspti.register_callbacks(request, complete);
+  if (result == SUCCESS) return MSP_TRACE_DONE;
+  mspti.unsubscribe(mspti.subscriber);
+  mspti.taken = false;
+  return fail(why, "msptiActivityRegisterCallbacks answered %d", result);
+}
+
+static int attach(const char *library, msp_reason *why) {
+  pthread_mutex_lock(&mspti.lock);
+  int outcome = take(library, why);
+  pthread_mutex_unlock(&mspti.lock);
+  return outcome;
+}
+
+/* In the lock. */
+static void disable_all(void) {
+  while (mspti.enabled_count > 0) mspti.disable(mspti.enabled[--mspti.enabled_count]);
+}
+
+/* In the lock. */
+static int enable_one(int kind) {
+  int result = mspti.enable(kind);
+  if (result == SUCCESS) mspti.enabled[mspti.enabled_count++] = kind;
+  return result;
+}
+
+/* In the lock. */
+static int enable_all(uint32_t kinds, msp_reason *why) {
+  static const struct {
+    int kind, otherwise; /* what else tells that */
+    uint32_t of;
+    const char *name;
+  } known[] = {{MSPTI_API, 0, MSP_TRACE_BASIC, "calls"},
+               {MSPTI_COMMUNICATION, MSPTI_HCCL, MSP_TRACE_BASIC, "communication"},
+               {MSPTI_MARKER, 0, MSP_TRACE_BASIC, "markers"},
+               {MSPTI_MEMORY, 0, MSP_TRACE_MEMORY, "memory"},
+               {MSPTI_MEMSET, 0, MSP_TRACE_MEMORY, "sets"},
+               {MSPTI_MEMCPY, 0, MSP_TRACE_MEMORY, "copies"}};
+  int result = enable_one(MSPTI_KERNEL); /* without them the others are of no use */
+  if (result != SUCCESS) {
+    return fail(why, "msptiActivityEnable answered %d for kernels%s", result,
+                result == NOT_PRELOADED ? "; start the job with `ms-profiler run`" : "");
+  }
+  size_t length = 0;
+  for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {
+    if (!(kinds & known[i].of)) continue;
+    result = enable_one(known[i].kind);
+    if (result != SUCCESS && known[i].otherwise != 0 && enable_one(known[i].otherwise) == SUCCESS) continue;
+    if (result == SUCCESS) continue;
+    char answer[32];
+    snprintf(answer, sizeof answer, result == NOT_PRELOADED ? "not preloaded" : "answered %d", result);
+    length += (size_t)snprintf(why->text + length, sizeof why->text - length, "%s%s (%s)", length > 0 ? ", " : "",
+                               known[i].name, answer);
+  }
+  return MSP_TRACE_DONE;
+}
+
+/* Not for ever: the thread that drains may hang in the library, and this one is the job's. */
+static bool lock_soon(void) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += PATIENCE_S;
+  return pthread_mutex_timedlock(&mspti.lock, &until) == 0;
+}
+
+static int record(uint32_t kinds, msp_reason *why) {
+  if (!lock_soon()) return MSP_TRACE_HANGS;
+  int outcome = MSP_TRACE_DONE;
+  if (kinds == 0) {
+    disable_all();
+  } else if (mspti.enabled_count == 0) {
+    outcome = enable_all(kinds, why);
+  }
+  pthread_mutex_unlock(&mspti.lock);
+  return outcome;
+}
+
+static void flush(bool everything, msp_device_counts *counts) {
+  (void)everything; /* it gives back all it has in any case, and counts nothing */
+  (void)counts;
+  pthread_mutex_lock(&mspti.lock);
+  if (mspti.taken) {
+    mspti.flush_all(0);
+    match();
+  }
+  pthread_mutex_unlock(&mspti.lock);
+}
+
+static void write_record(const msp_device_record *record, msp_device_counts *counts) {
+  if (msp_device_write(record)) {
+    ++counts->records;
+  } else {
+    ++counts->refused;
+  }
+}
+
+static void take_in(const void *activity, msp_device_counts *counts) {
+  msp_device_record record;
+  mspti_outcome outcome = mspti_describe(activity, &record);
+  record.start_ns = msp_match_convert(&mspti.matches, record.start_ns);
+  record.end_ns = msp_match_convert(&mspti.matches, record.end_ns);
+  switch (outcome) {
+    case MSPTI_TAKEN:
+      write_record(&record, counts);
+      return;
+    case MSPTI_BEGINS:
+      msp_markers_begin(&mspti.markers, &record);
+      ++counts->unfinished; /* as long as it is */
+      return;
+    case MSPTI_ENDS:
+      if (!msp_markers_end(&mspti.markers, &record)) return; /* it began before recording did */
+      --counts->unfinished;
+      write_record(&record, counts);
+      return;
+    case MSPTI_UNASKED:
+      ++counts->unknown;
+      return;
+    case MSPTI_UNFINISHED:
+      ++counts->unfinished;
+      return;
+  }
+}
+
+static void read_buffer(const msp_buffer *buffer, msp_device_counts *counts) {
+  size_t at = 0, size = 0;
+  for (; at + sizeof(uint32_t) <= buffer->valid; at += size) {
+    const uint8_t *activity = buffer->memory + at;
+    size = mspti_size_of(*(const uint32_t *)(const void *)activity);
+    if (size == 0 || size > buffer->valid - at) break;
+    if (buffer->scratch) {
+      ++counts->lost;
+    } else {
+      take_in(activity, counts);
+    }
+  }
+  if (at != buffer->valid) ++counts->unreadable;
+}
+
+static void detach(void) {
+  pthread_mutex_lock(&mspti.lock);
+  disable_all();
+  mspti.unsubscribe(mspti.subscriber);
+  mspti.taken = false;
+  pthread_mutex_unlock(&mspti.lock);
+}
+
+static uint64_t uncertainty(void) { return __atomic_load_n(&mspti.uncertainty_ns, __ATOMIC_RELAXED); }
+
+static uint32_t version(void) { return 0; /* it tells none */ }
+
+static void leave(int status, void *unused) {
+  (void)unused;
+  fflush(NULL);
+  _exit(status);
+}
+
+static void after_fork(void) {
+  if (!mspti.was_taken) return;
+  mspti.forked = true;
+  on_exit(leave, NULL);
+}
+
+const msp_backend msp_mspti = {ready, attach, record, flush, read_buffer, detach, uncertainty, version, after_fork};

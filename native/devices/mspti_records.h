@@ -1,0 +1,46 @@
+/* msPTI's activity records, as far as they are read, and what becomes of them.
+ *
+ * A record is as long as its kind is, packed and padded to 8 bytes, so that its 64-bit fields stand at multiples of 4.
+ * msPTI's own function that steps from one to the next keeps its place in the thread until it comes to an end, and
+ * stands still at what it does not know; so the steps are taken here, by this table. Times are nanoseconds of
+ * CLOCK_REALTIME. Names live as long as the library.
+ */
+#ifndef MSP_DEVICES_MSPTI_RECORDS_H
+#define MSP_DEVICES_MSPTI_RECORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "record.h"
+
+/* numbers of kinds */
+enum {
+  MSPTI_MARKER = 1,
+  MSPTI_KERNEL = 2,
+  MSPTI_API = 3,
+  MSPTI_HCCL = 4,
+  MSPTI_MEMORY = 5,
+  MSPTI_MEMSET = 6,
+  MSPTI_MEMCPY = 7,
+  MSPTI_EXTERNAL_CORRELATION = 8,
+  MSPTI_COMMUNICATION = 9,
+  MSPTI_ACL_API = 10,
+  MSPTI_NODE_API = 11,
+  MSPTI_RUNTIME_API = 12,
+};
+
+typedef enum {
+  MSPTI_TAKEN,
+  MSPTI_BEGINS, /* of a range of markers: it has no end yet */
+  MSPTI_ENDS,   /* of such a range: it has neither a begin nor names */
+  MSPTI_UNASKED,
+  MSPTI_UNFINISHED,
+} mspti_outcome;
+
+/* How long a record of a kind is; 0 for a kind that is not known. */
+size_t mspti_size_of(uint32_t kind);
+
+/* Describe a record of a kind that is known; its times are msPTI's. */
+mspti_outcome mspti_describe(const void *activity, msp_device_record *record);
+
+#endif

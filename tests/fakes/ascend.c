@@ -1,0 +1,47 @@
+/* Libraries of CANN and its driver without a device behind them, one for each of ALOG, PROFAPI, HAL and ACL: what msPTI
+ * and a tracing tool ask of them. FAKE_NPUS is how many devices there are.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#ifdef ALOG
+int CheckLogLevelForC(int module, int level) { return module + level == 0; }
+
+void DlogInnerForC(int module, int level, const char *format, ...) {
+  (void)module;
+  (void)level;
+  (void)format;
+}
+#endif
+
+#ifdef PROFAPI
+int MsprofRegisterProfileCallback(int32_t module, void *callback, uint32_t size) {
+  return module < 0 || (callback == NULL && size != 0);
+}
+#endif
+
+#ifdef HAL
+int drvGetDevNum(uint32_t *count) {
+  const char *devices = getenv("FAKE_NPUS");
+  *count = devices != NULL ? (uint32_t)atoi(devices) : 1;
+  return 0;
+}
+
+int halGetDeviceInfo(uint32_t device, int32_t module, int32_t what, int64_t *value) {
+  *value = 0;
+  return device + (uint32_t)module + (uint32_t)what == UINT32_MAX;
+}
+
+int halGetAPIVersion(int *version) {
+  *version = 0x071905;
+  return 0;
+}
+#endif
+
+#ifdef ACL
+/* It is linked to the driver. */
+__attribute__((constructor)) static void load(void) { dlopen("libascend_hal.so", RTLD_NOW | RTLD_GLOBAL); }
+
+int aclInit(const char *path) { return path != NULL && *path == 0; }
+#endif

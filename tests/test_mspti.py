@@ -1,0 +1,493 @@
+"""The native side of tracing an NPU, with an msPTI that has no device behind it: every way it is known to fail."""
+
+import os
+
+import pytest
+from fakes_built import ASCEND, ascend_fakes, build  # noqa: F401
+from ms_profiler.job.recorder.tracing import Outcome
+from ms_profiler.store.device_format import Device, Source
+from ms_profiler.store.format import Kind
+from traced import records, run_ascend  # noqa: F401
+
+KINDS = {"MARKER": 1, "KERNEL": 2, "API": 3, "HCCL": 4, "MEMORY": 5, "MEMSET": 6, "MEMCPY": 7, "COMMUNICATION": 9}
+
+
+@pytest.fixture
+def run(run_ascend):  # noqa: F811
+    """What runs a program with the fakes."""
+    return run_ascend
+
+
+def heads(store):
+    """Return the records of a store as (type, name), in order."""
+    return [(kind, name) for what, kind, name, _ in records(store) if what == Kind.DEVICE]
+
+
+def of(calls, name):
+    return [argument for call, argument in calls if call == name]
+
+
+def test_without_the_runtime_in_use_nothing_is_touched(run):
+    found, calls, _ = run("""
+before = tracing.ready(), tracing.attach("libmspti.so")[0], tracing.record(Kinds.BASIC)[0], tracing.flush()
+driver()
+mapped = "libmspti" in open("/proc/self/maps").read()
+print(json.dumps([*before, mapped, tracing.ready()]))
+""")
+    assert found == [False, Outcome.IDLE, Outcome.IDLE, Outcome.IDLE, False, True]
+    assert calls == []
+
+
+def test_a_driver_without_devices_is_none(run):
+    found, calls, _ = run("driver(); print(json.dumps(tracing.ready()))", FAKE_NPUS="0")
+    assert (found, calls) == (False, [])
+
+
+def test_the_subscription_comes_first_and_is_given_back(run):
+    found, calls, _ = run("traced(); print(tracing.detach().value); recorder.close()")
+    assert found == Outcome.DONE
+    names = [name for name, _ in calls]
+    assert names[:3] == ["Subscribe", "RegisterCallbacks", "Enable"]
+    assert of(calls, "Enable") == [KINDS[name] for name in ("KERNEL", "API", "COMMUNICATION", "MARKER")]
+    assert sorted(of(calls, "Disable")) == sorted(of(calls, "Enable"))
+    assert names[-2:] == ["FlushAll", "Unsubscribe"]
+    assert max(at for at, name in enumerate(names) if name == "Disable") < names.index("Unsubscribe") - 1
+
+
+def test_records_arrive_with_our_clock(run):
+    found, _, store = run("""
+npu = traced()
+before = recorder.now()
+wall = npu.fake_now()
+npu.fake_kernel(b"MatMulV2", b"KERNEL_AICORE", 7, 0, 500)
+npu.fake_exchange(b"hcom_allReduce__1", b"hccl_world_group", 1024, 20, 0, 300)
+npu.fake_marker(1, 5, b"here", b"default", -1)
+npu.fake_synchronize()
+tracing.detach()
+after = recorder.now()
+recorder.close()
+print(json.dumps([before, after, os.getpid(), counts()]))
+""")
+    before, after, thread, counted = found
+    assert sorted(heads(store)) == sorted(
+        [
+            (Device.KERNEL, "MatMulV2"),
+            (Device.COMMUNICATION, "hcom_allReduce__1"),
+            (Device.MARKER, "here"),
+            (Device.API, "LaunchKernel"),
+            (Device.API, "HcclAllReduce"),
+        ]
+    )
+    assert counted["records"] == 5
+    assert sum(counted[name] for name in ("unknown", "unfinished", "unreadable", "lost", "dropped")) == 0
+    rows = records(store)
+    where = {name: index for index, (what, _, name, _) in enumerate(rows) if what == Kind.DEVICE}
+    slack = counted["uncertainty_ns"] + 1000
+    assert 0 < slack < 10**8
+    for what, _, _, row in rows:
+        if what == Kind.DEVICE:
+            assert before - slack < row["start_ns"] <= row["end_ns"] < after + slack
+            assert row["flags"] == Source.MSPTI
+    kernel, place = rows[where["MatMulV2"]][3], rows[where["MatMulV2"] + 1]
+    assert abs(kernel["end_ns"] - kernel["start_ns"] - 500) < 100
+    assert (place[2], place[3]["start_ns"] >> 32) == ("KERNEL_AICORE", 7)
+    assert rows[where["LaunchKernel"]][3]["arg"] == thread << 32 | kernel["arg"]
+    exchange = rows[where["hcom_allReduce__1"] + 1]
+    assert (exchange[2], exchange[3]["arg"]) == ("hccl_world_group", 4096)
+    assert rows[where["here"]][3]["arg"] == thread << 32 | 5
+    assert rows[where["here"] + 1][2] == "default"
+
+
+def test_what_only_a_preloaded_library_tells(run, ascend_fakes):  # noqa: F811
+    program = """
+npu = traced(Kinds.BASIC | Kinds.MEMORY)
+npu.fake_copy(2, 4096, 9, 200)
+npu.fake_synchronize()
+tracing.detach(); recorder.close()
+print(json.dumps(counts()["records"]))
+"""
+    found, _, store = run(program, LD_PRELOAD=str(ascend_fakes / "libmspti.so"))
+    assert found == 4
+    assert sorted(heads(store)) == sorted(
+        [(Device.API, "MemcpyAsync"), (Device.COPY, "Memcpy"), (Device.MEMORY, "device memory"), (Device.SET, "Memset")]
+    )
+    assert {name for what, _, name, _ in records(store) if what == Kind.DEVICE_PLACE} == {"", "HtoD", "allocate"}
+    found, _, _ = run(program)
+    assert found == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ("", "memory (not preloaded), sets (not preloaded), copies (not preloaded)"),
+        ("old", "communication (answered 1), memory (not preloaded), sets (not preloaded), copies (not preloaded)"),
+        ("no-calls", "calls (answered 999), memory (not preloaded), sets (not preloaded), copies (not preloaded)"),
+    ],
+)
+def test_a_kind_that_is_refused_is_left_out_and_told(run, words, left):
+    found, _, store = run(
+        """
+driver(); tracing.attach("libmspti.so")
+outcome, why = tracing.record(Kinds.BASIC | Kinds.MEMORY)
+npu = mspti()
+npu.fake_kernel(b"Add", b"KERNEL_AIVEC", 7, 0, 500)
+npu.fake_synchronize()
+tracing.detach(); recorder.close()
+print(json.dumps([outcome, why]))
+""",
+        words=words,
+    )
+    assert found == [Outcome.DONE, left]
+    assert (Device.KERNEL, "Add") in heads(store)
+
+
+def test_an_older_version_tells_communication_in_another_kind(run, ascend_fakes):  # noqa: F811
+    _, calls, store = run(
+        """
+npu = traced()
+npu.fake_exchange(b"hcom_allReduce__1", b"group", 1024, 20, 0, 300)
+npu.fake_synchronize()
+tracing.detach(); recorder.close()
+""",
+        words="old",
+        LD_PRELOAD=str(ascend_fakes / "libmspti.so"),
+    )
+    assert (Device.COMMUNICATION, "hcom_allReduce__1") in heads(store)
+    assert KINDS["HCCL"] in of(calls, "Disable")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("no-kernels", "msptiActivityEnable answered 999 for kernels"),
+        ("all-preloaded", "msptiActivityEnable answered 6 for kernels; start the job with `ms-profiler run`"),
+    ],
+)
+def test_when_kernels_are_refused_nothing_is_recorded(run, words, why):
+    found, calls, _ = run(
+        'driver(); tracing.attach("libmspti.so"); print(json.dumps([tracing.record(Kinds.BASIC), tracing.detach()]))',
+        words=words,
+    )
+    assert found == [[Outcome.FAILED, why], Outcome.DONE]
+    assert of(calls, "Enable") == [KINDS["KERNEL"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome", "why"),
+    [
+        ("owned", Outcome.OWNED, "msptiSubscribe answered 2"),
+        ("fails", Outcome.FAILED, "msptiSubscribe answered 999"),
+    ],
+)
+def test_what_cannot_be_taken_is_left_alone(run, words, outcome, why):
+    found, calls, _ = run(
+        'driver(); print(json.dumps([*tracing.attach("libmspti.so"), tracing.record(Kinds.BASIC)[0]]))', words=words
+    )
+    assert found == [outcome, why, Outcome.IDLE]
+    assert [name for name, _ in calls] == ["Subscribe"]
+
+
+COMPANIONS = ["libascendalog.so", "libprofapi.so", "libascend_hal.so"]
+
+
+@pytest.mark.parametrize("missing", COMPANIONS[:2])
+def test_without_a_companion_the_library_is_never_loaded(run, tmp_path, missing):
+    """Loaded, it would end the process; without that of the driver no job has an NPU in use."""
+    (tmp_path / "some").mkdir()
+    build(tmp_path / "some", {name: made for name, made in ASCEND.items() if name != missing})
+    found, calls, _ = run(
+        """
+driver()
+outcome = tracing.attach("libmspti.so")
+print(json.dumps([*outcome, "libmspti" in open("/proc/self/maps").read()]))
+""",
+        LD_LIBRARY_PATH=str(tmp_path / "some"),
+    )
+    assert found[0] == Outcome.FAILED
+    begin = (
+        f"{missing} is missing, without which it would end the job; source CANN's set_env.sh ({missing}: cannot open"
+    )
+    assert found[1].startswith(begin)
+    assert (found[2], calls) == (False, [])
+
+
+@pytest.mark.parametrize("odd", COMPANIONS[:2])
+def test_a_companion_that_lacks_a_function_is_as_good_as_missing(run, tmp_path, odd):
+    (tmp_path / "some").mkdir()
+    build(tmp_path / "some", ASCEND | {odd: ("ascend.c",)})
+    found, _, _ = run(
+        'driver(); print(json.dumps(tracing.attach("libmspti.so")))', LD_LIBRARY_PATH=str(tmp_path / "some")
+    )
+    assert found[0] == Outcome.FAILED
+    assert found[1].startswith(f"{odd} has no ")
+    assert found[1].endswith("use a driver and a CANN that belong together")
+
+
+def test_the_fake_ends_who_loads_it_without_them(run, tmp_path):
+    """As the real one does: so the tests above would fail if it were loaded."""
+    (tmp_path / "some").mkdir()
+    build(tmp_path / "some", {"libmspti.so": ASCEND["libmspti.so"]})
+    found, _, _ = run(
+        """
+pid = os.fork()
+if pid == 0:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    ctypes.CDLL("libmspti.so")
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+""",
+        LD_LIBRARY_PATH=str(tmp_path / "some"),
+    )
+    assert found == -6
+
+
+def test_companions_below_canns_folder_are_found_as_it_finds_them(run, ascend_fakes, tmp_path):  # noqa: F811
+    (tmp_path / "cann" / "lib64").mkdir(parents=True)
+    (tmp_path / "some").mkdir()
+    for library in ascend_fakes.iterdir():
+        aside = library.name in COMPANIONS[:2]
+        os.symlink(library, (tmp_path / "cann" / "lib64" if aside else tmp_path / "some") / library.name)
+    found, _, _ = run(
+        "traced(); print(tracing.detach().value)",
+        LD_LIBRARY_PATH=str(tmp_path / "some"),
+        ASCEND_HOME_PATH=str(tmp_path / "cann"),
+    )
+    assert found == Outcome.DONE
+
+
+def test_a_library_that_is_not_there_is_not_the_last_one(run):
+    found, _, _ = run(
+        'driver(); print(json.dumps([tracing.attach("libnone.so.1"), tracing.attach("libprofapi.so"),'
+        ' tracing.attach("libmspti.so")]))'
+    )
+    (missing, why), (other, what), (there, _) = found
+    assert (missing, other, there) == (Outcome.MISSING, Outcome.MISSING, Outcome.DONE)
+    assert "libnone.so.1" in why
+    assert what == "libprofapi.so has no msptiSubscribe"
+
+
+def test_strange_records_are_counted_and_the_others_kept(run):
+    found, _, store = run("""
+npu = traced()
+npu.fake_kernel(None, None, 7, 0, 100)
+npu.fake_kernel(b"before", b"KERNEL_AICORE", 7, 0, 100)
+npu.fake_synchronize()
+npu.fake_return_empty()
+asked_by_another = bytes(U32(2)) + bytes(52)
+npu.fake_emit(asked_by_another, 56)  # a kernel that has no end
+tracing.flush()
+npu.fake_emit(bytes(U32(10)) + bytes(44), 48)  # not enabled: the library keeps it
+npu.msptiActivityEnable(10)
+npu.fake_emit(bytes(U32(10)) + bytes(44), 48)  # enabled by somebody else
+npu.fake_emit(bytes(U32(77)) + bytes(52), 56)  # of a kind to come: what is behind it cannot be found
+npu.fake_kernel(b"behind it", None, 7, 0, 100)
+tracing.flush()
+npu.fake_kernel(b"after", b"KERNEL_AICORE", 7, 0, 100)
+npu.fake_synchronize()
+tracing.detach(); recorder.close()
+print(json.dumps(counts()))
+""")
+    assert (found["unknown"], found["unfinished"], found["unreadable"], found["lost"]) == (1, 1, 1, 0)
+    kernels = [name for kind, name in heads(store) if kind == Device.KERNEL]
+    assert kernels[:2] == ["", "before"] and kernels[-1] == "after"
+
+
+def test_numbers_of_64_bits_are_told_apart_by_their_lower_half(run):
+    _, _, store = run("""
+npu = traced()
+npu.fake_count_from(2**32 - 1)
+for _ in range(3):
+    npu.fake_kernel(b"again", b"KERNEL_AICORE", 7, 0, 100)
+npu.fake_synchronize()
+tracing.detach(); recorder.close()
+""")
+    rows = [(kind, row["arg"] & 0xFFFFFFFF) for what, kind, _, row in records(store) if what == Kind.DEVICE]
+    for kind in (Device.KERNEL, Device.API):
+        assert sorted(number for what, number in rows if what == kind) == [0, 1, 2**32 - 1]
+
+
+def test_ranges_of_markers_are_joined_by_their_numbers(run):
+    found, _, store = run("""
+npu = traced()
+npu.fake_marker(4, 1, None, None, -1)  # the end of what began before recording did
+npu.fake_marker(2, 2, b"outer", b"mine", -1)
+npu.fake_marker(16, 2, b"on the device", b"mine", 7)
+npu.fake_marker(2, 3, b"inner", b"default", -1)
+tracing.flush()
+npu.fake_marker(4, 3, None, None, -1)
+npu.fake_marker(32, 2, None, None, 7)
+npu.fake_marker(4, 2, None, None, -1)
+npu.fake_marker(2, 4, b"never ends", b"mine", -1)
+tracing.detach(); recorder.close()
+print(json.dumps(counts()))
+""")
+    assert (found["records"], found["unfinished"]) == (3, 1)
+    rows = records(store)
+    ranges = {
+        name: (row["end_ns"] - row["start_ns"], rows[at + 1][2], row["arg"] >> 32)
+        for at, (what, kind, name, row) in enumerate(rows)
+        if (what, kind) == (Kind.DEVICE, Device.MARKER)
+    }
+    assert set(ranges) == {"inner", "outer", "on the device"}
+    assert ranges["outer"][0] > ranges["inner"][0] > 0
+    assert [ranges[name][1] for name in ("outer", "inner", "on the device")] == ["mine", "default", "mine"]
+    assert ranges["outer"][2] > 0 == ranges["on the device"][2]
+
+
+def test_more_open_ranges_than_are_kept_cost_the_oldest(run):
+    found, _, store = run("""
+npu = traced()
+for number in range(520):
+    npu.fake_marker(2, number, str(number).encode(), b"mine", -1)
+npu.fake_marker(4, 0, None, None, -1)
+npu.fake_marker(4, 519, None, None, -1)
+tracing.detach(); recorder.close()
+print(json.dumps(counts()))
+""")
+    assert (found["records"], found["unfinished"]) == (1, 519)
+    assert heads(store) == [(Device.MARKER, "519")]
+
+
+def test_full_buffers_come_back_on_threads_of_their_own(run):
+    found, _, _ = run("""
+npu = traced()
+for _ in range(100_000):
+    npu.fake_kernel(b"one of many", b"KERNEL_AICORE", 7, 1, 1)
+npu.fake_settle()
+tracing.detach(); recorder.close()
+print(json.dumps([counts()["records"] + counts()["lost"], npu.fake_dropped()]))
+""")
+    assert found == [200_000, 0]
+
+
+def test_a_buffer_that_comes_back_late_harms_nobody(run):
+    found, _, store = run("""
+npu = traced()
+npu.fake_keep(1)
+npu.fake_kernel(b"late", b"KERNEL_AICORE", 7, 0, 100)
+npu.fake_synchronize()
+first = tracing.detach().value
+npu.fake_keep(0)
+traced()
+npu.fake_kernel(b"after", b"KERNEL_AICORE", 7, 0, 100)
+npu.fake_synchronize()
+print(json.dumps([first, tracing.detach()]))
+recorder.close()
+""")
+    assert found == [Outcome.DONE, Outcome.DONE]
+    assert {name for kind, name in heads(store) if kind == Device.KERNEL} == {"late", "after"}
+
+
+def test_its_clock_may_jump_and_the_uncertainty_tells(run):
+    """It brings its times to the wall clock anew every seven seconds: an end may come out before its begin."""
+    found, _, store = run("""
+npu = traced()
+npu.fake_marker(2, 1, b"range", b"mine", -1)
+npu.fake_jump(-400_000)
+npu.fake_marker(4, 1, None, None, -1)
+start = npu.fake_now()
+kernel = bytes(U32(2)) + bytes(U64(start)) + bytes(U64(start - 300_000)) + bytes(36)
+npu.fake_emit(kernel, 56)
+tracing.detach(); recorder.close()
+print(json.dumps(counts()))
+""")
+    assert (found["records"], found["unfinished"]) == (2, 0)
+    for what, _, _, row in records(store):
+        if what == Kind.DEVICE:
+            assert row["end_ns"] >= row["start_ns"]
+
+
+@pytest.mark.parametrize("leave", ["sys.exit(7)", "raise SystemExit(7)", "ctypes.CDLL(None).exit(7)", "os._exit(7)"])
+def test_a_fork_child_calls_nothing_and_ends(run, leave):
+    """The library's destructors hang in it; what it has written comes out."""
+    found, calls, store = run(f"""
+npu = traced()
+reading, writing = os.pipe()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(60)
+    os.dup2(writing, 1)
+    done = [tracing.ready(), tracing.attach("libmspti.so")[0], tracing.flush(), tracing.detach()]
+    print(json.dumps(done), flush={leave.startswith(("os", "ctypes"))})
+    {leave}
+os.close(writing)
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+printed = json.loads(os.read(reading, 1000))
+npu.fake_kernel(b"after", b"KERNEL_AICORE", 7, 0, 10)
+npu.fake_synchronize()
+tracing.detach(); recorder.close()
+print(json.dumps([status, printed, counts()["records"]]))
+""")
+    assert found == [7, [False, Outcome.IDLE, Outcome.IDLE, Outcome.IDLE], 2]
+    assert of(calls, "Subscribe") == [0]
+    assert (Device.KERNEL, "after") in heads(store)
+
+
+def test_a_fork_child_ends_after_the_interface_was_given_back_too(run):
+    found, _, _ = run("""
+traced()
+tracing.detach()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(60)
+    sys.exit(tracing.ready())
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+""")
+    assert found == 0
+
+
+def test_without_us_a_fork_child_of_a_subscriber_hangs(run):
+    """As with the real one: so the tests above would fail if nothing were done."""
+    found, _, _ = run("""
+driver()
+subscriber = ctypes.c_void_p()
+mspti().msptiSubscribe(ctypes.byref(subscriber), None, None)
+pid = os.fork()
+if pid == 0:
+    signal.alarm(1)
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+""")
+    assert found == -14
+
+
+def test_it_can_be_taken_again(run):
+    found, calls, _ = run("""
+for _ in range(2):
+    npu = traced()
+    npu.fake_kernel(b"again", b"KERNEL_AICORE", 7, 0, 10)
+    npu.fake_synchronize()
+    tracing.detach()
+print(json.dumps(counts()))
+""")
+    assert found["records"] == 4
+    assert of(calls, "Unsubscribe") == [1, 1]
+
+
+def test_a_library_that_hangs_does_not_hold_up_the_end(run):
+    found, _, _ = run(
+        "traced(); print(json.dumps([tracing.detach(), tracing.flush(), tracing.ready()])); sys.stdout.flush();"
+        " os._exit(0)",
+        words="hangs",
+    )
+    assert found == [Outcome.HANGS, Outcome.HANGS, False]
+
+
+def test_one_device_at_a_time(run, tmp_path):
+    """A machine with both kinds of them: what is taken stays, and the other has a reason."""
+    (tmp_path / "both").mkdir()
+    build(tmp_path / "both", ASCEND)
+    build(tmp_path / "both")
+    found, _, store = run(
+        """
+npu = traced()
+ctypes.CDLL("libcuda.so.1").cuInit(0)
+other = recorder.tracing(Source.CUPTI)
+print(json.dumps([other.ready(), *other.attach("libcupti.so.12")]))
+npu.fake_kernel(b"still", b"KERNEL_AICORE", 7, 0, 10)
+npu.fake_synchronize()
+tracing.detach(); recorder.close()
+""",
+        LD_LIBRARY_PATH=str(tmp_path / "both"),
+    )
+    assert found == [True, Outcome.FAILED, "a device of another vendor is traced in this process"]
+    assert (Device.KERNEL, "still") in heads(store)
