@@ -13,6 +13,7 @@ from ms_profiler.job.frameworks.mindspore import (
     loops,
     modules,
     mstx,
+    npu_profiler,
     optimizers,
     own_profiler,
     pipeline,
@@ -46,6 +47,7 @@ class MindSpore(base.Plugin):
             checkpoint,
             sync,
             mstx,
+            npu_profiler,
             own_profiler,
         )
         super().__init__("mindspore", [concern.targets for concern in concerns])

@@ -14,6 +14,7 @@ from ms_profiler.job.frameworks.torch import (
     gradients,
     loops,
     modules,
+    npu_profiler,
     ops,
     optimizers,
     recompute,
@@ -44,6 +45,7 @@ LATER = {
     compilation.FRAMES: compilation.targets,
     compilation.CALLBACKS: compilation.callbacks,
     recompute.MODULE: recompute.targets,
+    **dict.fromkeys(npu_profiler.CLASSES, npu_profiler.targets),
     **loops.LATER,
 }
 
