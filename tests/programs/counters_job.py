@@ -1,6 +1,6 @@
 """A training loop of MindSpore on the processor that has a made-up NPU in use beside it.
 
-usage: npu_job.py MODE [STEPS]
+usage: counters_job.py MODE [STEPS]
 
 Where MindSpore is asked on which device it runs, by the profiler alone,
 it says Ascend. What the NPU runs is exact: in each step a kernel of 100 us on stream 2, 200 us after its launch, one of

@@ -19,7 +19,7 @@ from ms_profiler.analysis.readers import store
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="needs MindSpore")
 
-PROGRAM = PROGRAMS / "npu_job.py"
+PROGRAM = PROGRAMS / "counters_job.py"
 SCHEMA = ROOT / "agent" / "ms_profiler" / "analysis" / "report" / "summary.schema.json"
 #: the files of a driver that is not there, for the job and every process that it starts
 STAND_IN = """
@@ -35,7 +35,7 @@ COUNTED = {"profiler_level": "Level1", "l2_cache": True, "sys_io": True, "host_s
 
 
 @pytest.fixture
-def npu_job(job, counter_fakes, tmp_path):  # noqa: F811
+def counters_job(job, counter_fakes, tmp_path):  # noqa: F811
     """Return a function that runs the program in a mode with the fakes; it has `calls`, those of aclprof."""
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "davinci0").touch()
@@ -116,8 +116,8 @@ def kernels(result):
     return sorted(tuple(row[name] for name in names) for row in rows(result, "kernel_details"))
 
 
-def test_what_aclprof_recorded_stands_in_the_tables(npu_job):
-    run = npu_job("plain")
+def test_what_aclprof_recorded_stands_in_the_tables(counters_job):
+    run = counters_job("plain")
     assert run.code == 0, run.err
     result, summary = run.result, run.summary
     assert run.calls == [f"aclprofInit {result} 0", *CALLS]
@@ -141,8 +141,8 @@ def test_what_aclprof_recorded_stands_in_the_tables(npu_job):
     jsonschema.validate(summary, json.loads(SCHEMA.read_text()))
 
 
-def test_a_schedule_is_followed_a_step_ahead_and_a_step_behind(npu_job):
-    run = npu_job("plain", "8", options=COUNTED | {"schedule": {"wait": 3, "active": 2, "repeat": 1}})
+def test_a_schedule_is_followed_a_step_ahead_and_a_step_behind(counters_job):
+    run = counters_job("plain", "8", options=COUNTED | {"schedule": {"wait": 3, "active": 2, "repeat": 1}})
     assert run.code == 0, run.err
     assert (run.calls.count("aclprofInit"), run.calls.count("aclprofStart 0"), run.calls.count("aclprofStop 0")) == (
         0,
@@ -152,14 +152,14 @@ def test_a_schedule_is_followed_a_step_ahead_and_a_step_behind(npu_job):
     assert kernels(run.result) == [(step, *kernel) for step in "34" for kernel in KERNELS]
 
 
-def test_a_job_without_the_npu_touches_nothing(npu_job):
-    run = npu_job("unused", options=COUNTED | {"analyse": "off"})
+def test_a_job_without_the_npu_touches_nothing(counters_job):
+    run = counters_job("unused", options=COUNTED | {"analyse": "off"})
     assert run.code == 0, run.err
     assert (run.calls, folders(run.result)) == ([], [])
 
 
-def test_what_msprof_cannot_read_is_kept_and_said(npu_job):
-    run = npu_job("plain", env={"FAKE_MSPROF": "fails"})
+def test_what_msprof_cannot_read_is_kept_and_said(counters_job):
+    run = counters_job("plain", env={"FAKE_MSPROF": "fails"})
     assert run.code == 0, run.err
     (name,) = folders(run.result)
     folder = run.result / name
@@ -173,8 +173,8 @@ def test_what_msprof_cannot_read_is_kept_and_said(npu_job):
     assert run.summary["device"] is None
 
 
-def test_a_killed_job_leaves_the_raw_data_and_the_analysis_says_so(npu_job, monkeypatch):
-    run = npu_job("killed")
+def test_a_killed_job_leaves_the_raw_data_and_the_analysis_says_so(counters_job, monkeypatch):
+    run = counters_job("killed")
     assert run.code == -signal.SIGKILL
     assert run.calls[-1] == "aclprofStart 0"
     (name,) = folders(run.result)
@@ -189,16 +189,16 @@ def test_a_killed_job_leaves_the_raw_data_and_the_analysis_says_so(npu_job, monk
     assert kernels(run.result) == [(step, *kernel) for step in "012" for kernel in KERNELS]
 
 
-def test_a_fork_child_calls_nothing(npu_job):
-    run = npu_job("fork", options=COUNTED | {"analyse": "off"})
+def test_a_fork_child_calls_nothing(counters_job):
+    run = counters_job("fork", options=COUNTED | {"analyse": "off"})
     assert (run.code, run.out.splitlines()[0]) == (0, "0"), run.err
     assert run.calls[1:] == CALLS
 
 
-def test_ctrl_c_does_what_it_does_without_us(npu_job):
+def test_ctrl_c_does_what_it_does_without_us(counters_job):
     """MindSpore ends the process, by a handler of its own; that of the library never hears of it."""
-    bare = npu_job("interrupted", profile=False)
-    run = npu_job("interrupted", options=COUNTED | {"analyse": "off"})
+    bare = counters_job("interrupted", profile=False)
+    run = counters_job("interrupted", options=COUNTED | {"analyse": "off"})
     assert (run.code, run.out) == (bare.code, bare.out), run.err
     assert run.code
     assert run.calls[-1] == "aclprofStart 0"
@@ -211,8 +211,8 @@ def test_ctrl_c_does_what_it_does_without_us(npu_job):
         ("aclprofStart=500005", "aclprof does not record: aclprofStart answered 500005: CANN failed inside"),
     ],
 )
-def test_what_fails_is_one_line_and_the_job_goes_on(npu_job, words, why):
-    run = npu_job("plain", words=words, options=COUNTED | {"analyse": "off"})
+def test_what_fails_is_one_line_and_the_job_goes_on(counters_job, words, why):
+    run = counters_job("plain", words=words, options=COUNTED | {"analyse": "off"})
     assert run.code == 0, run.err
     (line,) = [line for line in run.lines if "are not recorded" in line]
     assert line.startswith(f"kernels and counters of the NPU are not recorded: {why}")
@@ -221,24 +221,24 @@ def test_what_fails_is_one_line_and_the_job_goes_on(npu_job, words, why):
     assert len([call for call in run.calls if call.startswith("aclprofInit")]) == 1
 
 
-def test_without_room_on_the_disk_it_is_not_begun(npu_job):
-    run = npu_job("plain", options=COUNTED | {"analyse": "off", "max_disk": "300MB"})
+def test_without_room_on_the_disk_it_is_not_begun(counters_job):
+    run = counters_job("plain", options=COUNTED | {"analyse": "off", "max_disk": "300MB"})
     assert (run.code, run.calls) == (0, []), run.err
     why = "max_disk leaves 150 MB to it, and it takes no limit below 200"
     assert {"what": "kernels and counters of the NPU", "why": why} in run_info(run.result)["not_collected"]
 
 
-def test_what_aclprof_refuses_is_said_and_the_rest_recorded(npu_job):
-    run = npu_job("plain", words="aclprofSetConfig5=100010", options=COUNTED | {"analyse": "off"})
+def test_what_aclprof_refuses_is_said_and_the_rest_recorded(counters_job):
+    run = counters_job("plain", words="aclprofSetConfig5=100010", options=COUNTED | {"analyse": "off"})
     assert run.code == 0, run.err
     (entry,) = run_info(run.result)["not_collected"]
     assert entry["what"] == "sys_io"
     assert entry["why"].startswith("aclprofSetConfig 5 100 answered 100010: this NPU or this CANN does not take that")
 
 
-def test_where_ours_cannot_be_used_mindspores_own_profiler_runs_with_our_spans_beside_it(npu_job, tmp_path):
+def test_where_ours_cannot_be_used_mindspores_own_profiler_runs_with_our_spans_beside_it(counters_job, tmp_path):
     missing = str(tmp_path / "none.so")
-    run = npu_job("plain", env={"MS_PROFILER_LIBACLPROF": missing}, options=COUNTED | {"analyse": "off"})
+    run = counters_job("plain", env={"MS_PROFILER_LIBACLPROF": missing}, options=COUNTED | {"analyse": "off"})
     assert (run.code, run.calls) == (0, []), run.err
     # the option takes the place of all libraries
     why = "an NPU is here, and aclprof, which would record it, is not usable: there is no aclprof; "
