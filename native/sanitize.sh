@@ -31,9 +31,16 @@ build() { # NAME FLAGS...
   # shellcheck disable=SC2086
   "$compiler" "$@" $columns -o "$work/$name.columns" -lm
   # shellcheck disable=SC2086
-  "$compiler" "$@" "$root/tests/native/devices.c" ${sources#* } -o "$work/$name.devices" -pthread -ldl
+  for program in devices npu; do
+    "$compiler" "$@" "$root/tests/native/$program.c" ${sources#* } -o "$work/$name.$program" -pthread -ldl
+  done
   fake libcuda.so.1 "$@" "$root/tests/fakes/cuda.c"
   fake libcupti.so.12 "$@" "$root/tests/fakes/cupti.c" "$root/tests/fakes/launches.c"
+  fake libascendalog.so "$@" -DALOG "$root/tests/fakes/ascend.c"
+  fake libprofapi.so "$@" -DPROFAPI "$root/tests/fakes/ascend.c"
+  fake libascend_hal.so "$@" -DHAL "$root/tests/fakes/ascend.c"
+  fake libascendcl.so "$@" -DACL "$root/tests/fakes/ascend.c"
+  fake libmspti.so "$@" "$root/tests/fakes/mspti.c" "$root/tests/fakes/ascend_launches.c"
 }
 
 fake() { # LIBRARY FLAGS AND SOURCES...
@@ -62,11 +69,13 @@ tell_time() { # NAME COMMAND...
 }
 
 trace() { # NAME COMMAND...
-  echo "== $1, devices"
-  mkdir "$work/$1.devices.store"
   name=$1
   shift
-  LD_LIBRARY_PATH="$work" "$@" "$work/$name.devices" "$work/$name.devices.store" 5 1
+  for program in devices npu; do
+    echo "== $name, $program"
+    mkdir "$work/$name.$program.store"
+    LD_LIBRARY_PATH="$work" "$@" "$work/$name.$program" "$work/$name.$program.store" 5 1
+  done
 }
 
 sanitizes() { # FLAG

@@ -85,7 +85,7 @@ def test_tables(analysed):
         (row["OP Type"], row["Core Type"], row["Count"], row["Device_id"]) for row in rows(analysed, "op_statistic")
     ]
     assert statistic == [("MatMulV2", "AI_CORE", "2", "0"), ("Add", "AI_VECTOR_CORE", "2", "0")]
-    # kernels from 3 to 5 and 7 to 8 ms, an exchange from 8 to 9 ms; what is free from there to 13 ms is the first step's
+    # kernels from 3 to 5 and 7 to 8 ms, an exchange from 8 to 9 ms; free to 13 ms is the first step's
     names = ("Computing", "Communication", "Overlapped", "Free", "Stage", "Preparing")
     assert [[float(row[name]) for name in names] for row in rows(analysed, "step_trace_time")] == [
         [3000, 1000, 0, 6000, 10000, 3000],

@@ -211,10 +211,13 @@ print(json.dumps([*outcome, "libmspti" in open("/proc/self/maps").read()]))
     assert (found[2], calls) == (False, [])
 
 
-@pytest.mark.parametrize("odd", COMPANIONS[:2])
-def test_a_companion_that_lacks_a_function_is_as_good_as_missing(run, tmp_path, odd):
+@pytest.mark.parametrize(
+    ("odd", "flags"), [*((name, []) for name in COMPANIONS[:2]), (COMPANIONS[2], ["-DHAL", "-DOLD"])]
+)
+def test_a_companion_that_lacks_a_function_is_as_good_as_missing(run, tmp_path, odd, flags):
+    """That of the driver lacks one that is missed only when the library is used."""
     (tmp_path / "some").mkdir()
-    build(tmp_path / "some", ASCEND | {odd: ("ascend.c",)})
+    build(tmp_path / "some", ASCEND | {odd: ("ascend.c", *flags)})
     found, _, _ = run(
         'driver(); print(json.dumps(tracing.attach("libmspti.so")))', LD_LIBRARY_PATH=str(tmp_path / "some")
     )

@@ -113,7 +113,8 @@ class Options:
         False,
         Bool(),
         "Memory of tensors, each time that the framework's allocator gives or takes; on a CPU that of the host, "
-        "of which MindSpore keeps all records in memory until the end, 40 bytes each. Needs activity CPU.",
+        "of which MindSpore keeps all records in memory until the end, 40 bytes each. Needs activity CPU. Of an NPU "
+        "copies and sets, where `ms-profiler run` starts the job.",
         "memory",
     )
     record_shapes: bool = _option(False, Bool(), "Shapes of operators' inputs; needs activity CPU.")

@@ -45,12 +45,15 @@ static uint64_t beside(msp_match pair, uint64_t theirs) { return pair.raw_ns + (
 
 uint64_t msp_match_convert(const msp_matches *matches, uint64_t theirs) {
   if (matches->count == 0) return theirs;
-  uint32_t after = 0;
-  while (after < matches->count && matches->pairs[after].theirs <= theirs) ++after;
-  if (after == 0) return beside(matches->pairs[0], theirs);
-  msp_match from = matches->pairs[after - 1];
-  if (after == matches->count) return beside(from, theirs);
-  msp_match to = matches->pairs[after];
+  uint32_t at = matches->count, least = 0;
+  while (at > 0 && matches->pairs[at - 1].theirs > theirs) {
+    --at;
+    if (matches->pairs[at].theirs <= matches->pairs[least].theirs) least = at;
+  }
+  if (at == 0) return beside(matches->pairs[least], theirs);
+  msp_match from = matches->pairs[at - 1];
+  if (at == matches->count) return beside(from, theirs);
+  msp_match to = matches->pairs[at]; /* later than theirs, or the search had ended there */
   double share = (double)(theirs - from.theirs) / (double)(to.theirs - from.theirs);
   return from.raw_ns + (uint64_t)(share * (double)(to.raw_ns - from.raw_ns) + 0.5);
 }

@@ -30,7 +30,8 @@ void msp_match_add(msp_matches *matches, msp_match pair, uint64_t half_width_ns)
 /* How far the difference of both clocks moved between the pairs, ns. */
 uint64_t msp_match_wander(const msp_matches *matches);
 
-/* Between two pairs on the line through both; outside by as much as the nearest pair differs. */
+/* Between two pairs on the line through both; outside by as much as the nearest pair differs. Of a clock that was set
+ * back some times come twice: then the later one is meant. */
 uint64_t msp_match_convert(const msp_matches *matches, uint64_t theirs);
 
 #endif

@@ -1,5 +1,5 @@
 /* Libraries of CANN and its driver without a device behind them, one for each of ALOG, PROFAPI, HAL and ACL: what msPTI
- * and a tracing tool ask of them. FAKE_NPUS is how many devices there are.
+ * and a tracing tool ask of them. FAKE_NPUS is how many devices there are. OLD lacks a function.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -33,10 +33,12 @@ int halGetDeviceInfo(uint32_t device, int32_t module, int32_t what, int64_t *val
   return device + (uint32_t)module + (uint32_t)what == UINT32_MAX;
 }
 
+#ifndef OLD
 int halGetAPIVersion(int *version) {
   *version = 0x071905;
   return 0;
 }
+#endif
 #endif
 
 #ifdef ACL

@@ -1,0 +1,39 @@
+/* Pairs of readings of two clocks: what is between them, outside of them, and how far the clocks part.
+ *
+ * Returns 1 when a check fails; see tests/test_match.py.
+ */
+#include "devices/match.h"
+
+#include "check.h"
+
+static msp_matches matches;
+
+static void add(uint64_t theirs, uint64_t raw_ns) { msp_match_add(&matches, (msp_match){theirs, raw_ns}, 20); }
+
+static void start(void) { matches = (msp_matches){.count = 0}; }
+
+int main(void) {
+  start();
+  CHECK(msp_match_wander(&matches) == 0);
+  CHECK(msp_match_convert(&matches, 7) == 7);
+  add(1000000, 500);
+  CHECK(msp_match_wander(&matches) == 0);
+  CHECK(msp_match_convert(&matches, 1000100) == 600 && msp_match_convert(&matches, 999900) == 400);
+  /* theirs runs a tenth faster */
+  add(1001100, 1500);
+  CHECK(msp_match_convert(&matches, 1000550) == 1000);
+  CHECK(msp_match_convert(&matches, 1001200) == 1600);
+  CHECK(msp_match_wander(&matches) == 100 && matches.uncertainty_ns == 20);
+  /* it is set back, and what comes after has times that were there before */
+  add(901100, 2500);
+  CHECK(msp_match_wander(&matches) == 101000);
+  CHECK(msp_match_convert(&matches, 901200) == 2600);
+  add(902100, 3500);
+  CHECK(msp_match_convert(&matches, 901600) == 3000);
+  CHECK(msp_match_convert(&matches, 901000) == 2400);
+  CHECK(msp_match_convert(&matches, 902200) == 3600);
+  /* only the last ones are kept */
+  for (uint64_t second = 0; second < MSP_MATCHES_MOST; ++second) add(5000000 + 1000 * second, 10000 + 1000 * second);
+  CHECK(matches.count == MSP_MATCHES_MOST && msp_match_wander(&matches) == 0);
+  return 0;
+}

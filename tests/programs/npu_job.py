@@ -1,0 +1,137 @@
+"""A training loop of MindSpore on the processor whose cells launch kernels of a made-up NPU.
+
+usage: npu_job.py MODE [STEPS]
+
+What is launched is exact: in each step a block computes forward (kernels of 100 and 50 us) and its gradient (70 us); an
+exchange of 4 KB takes 120 us and begins on another stream 10 us before the end of that.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+MODE = sys.argv[1]
+STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+US = 1000
+#: of the streams
+COMPUTE, EXCHANGE = 7, 20
+TEXT, U32, U64 = ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64
+
+
+def use_npu():
+    """Load what a job that uses an NPU has loaded."""
+    return ctypes.CDLL("libascendcl.so", mode=ctypes.RTLD_GLOBAL)
+
+
+if MODE not in ("late", "unused"):
+    use_npu()
+
+import mindspore as ms  # noqa: E402 - the runtime is loaded before
+import numpy as np  # noqa: E402
+from mindspore import nn  # noqa: E402
+from mindspore.profiler import mstx  # noqa: E402
+
+if MODE != "bare":  # whose library must not be loaded by anybody
+    npu = ctypes.CDLL("libmspti.so")
+    npu.fake_kernel.argtypes = [TEXT, TEXT, U32, U64, U64]
+    npu.fake_exchange.argtypes = [TEXT, TEXT, U64, U32, U64, U64]
+    npu.fake_copy.argtypes = [U32, U64, U32, U64]
+    npu.fake_marker.argtypes = [U32, U64, TEXT, TEXT, ctypes.c_int]
+    npu.fake_emit.argtypes = [TEXT, ctypes.c_size_t]
+    npu.fake_count_from.argtypes = [U64]
+    for function in (npu.fake_now, npu.fake_kernel, npu.fake_busy_until):
+        function.restype = U64
+
+
+def forward():
+    if MODE == "bare":
+        return
+    npu.fake_kernel(b"MatMulV2", b"KERNEL_AICORE", COMPUTE, 0, 100 * US)
+    npu.fake_kernel(b"ReLU", b"KERNEL_AIVEC", COMPUTE, 0, 50 * US)
+    if MODE == "copies":
+        npu.fake_copy(2, 4096, 30, 40 * US)
+
+
+def backward():
+    if MODE == "bare":
+        return
+    npu.fake_kernel(b"MatMulGrad", b"KERNEL_AICORE", COMPUTE, npu.fake_now() + 300 * US, 70 * US)
+    # from 10 us before the end of the gradient on
+    begin = npu.fake_busy_until(COMPUTE) - 10 * US
+    npu.fake_exchange(b"hcom_allReduce__868", b"hccl_world_group", 1024, EXCHANGE, begin, 120 * US)
+
+
+class Block(nn.Cell):
+    """What launches."""
+
+    def construct(self, x):
+        forward()
+        return x * 2
+
+    def bprop(self, x, out, gradient):
+        backward()
+        return (gradient * 2,)
+
+
+class Net(nn.Cell):
+    """A dense layer on the processor and a block on the NPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Dense(4, 4)
+        self.block = Block()
+
+    def construct(self, x):
+        return self.block(self.fc(x)).sum()
+
+
+def mark():
+    """Set markers from C, and one that a script sets, which msPTI sees as well."""
+    npu.fake_marker(2, 1, b"tokens", b"mine", -1)
+    npu.fake_marker(16, 2, b"on the stream", b"mine", COMPUTE)
+    ranged = mstx.range_start("scripted", domain="mine")
+    npu.fake_marker(2, 3, b"scripted", b"mine", -1)
+    return ranged
+
+
+def unmark(ranged):
+    mstx.range_end(ranged, domain="mine")
+    npu.fake_marker(4, 3, None, None, -1)
+    npu.fake_marker(32, 2, None, None, COMPUTE)
+    npu.fake_marker(4, 1, None, None, -1)
+
+
+def train(steps):
+    ms.set_device("CPU")
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    ms.set_seed(7)
+    net = Net()
+    trained = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.1))
+    for number in range(steps):
+        if MODE == "late" and number == 1:
+            use_npu()
+        ranged = mark() if MODE == "markers" and number == 1 else None
+        loss = trained(ms.Tensor(np.ones([2, 4], np.float32)))
+        print(float(loss.asnumpy()).hex())
+        if ranged is not None:
+            unmark(ranged)
+        if number == steps - 1 and MODE != "bare":
+            npu.fake_synchronize()
+
+
+if MODE == "wide":
+    npu.fake_count_from(2**40 - 3)
+train(STEPS)
+if MODE == "killed":
+    # what has ended is asked for once a second; when that begins again, what came before has been written
+    before = npu.fake_flushes()
+    while npu.fake_flushes() < before + 2:
+        os.sched_yield()
+    os.kill(os.getpid(), signal.SIGKILL)
+if MODE == "strange":
+    npu.fake_kernel(None, None, COMPUTE, 0, 10 * US)
+    npu.fake_synchronize()
+    npu.fake_return_empty()
+    npu.fake_emit(bytes(U32(2)) + bytes(52), 56)
+    npu.fake_emit(bytes(U32(99)) + bytes(52), 56)
