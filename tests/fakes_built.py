@@ -17,7 +17,7 @@ ASCEND = {
     "libmspti.so": ("mspti.c", "ascend_launches.c"),
 }
 #: of that vendor, too: what is read after the job
-COUNTERS = {"libascendcl.so": ("acl.c",), "libmsprofiler.so": ("aclprof.c",)}
+COUNTERS = {"libascendcl.so": ("ascend.c", "-DACL"), "libmsprofiler.so": ("aclprof.c",)}
 
 
 def build(folder, libraries=None):

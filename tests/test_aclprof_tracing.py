@@ -98,7 +98,7 @@ def test_a_missing_symbol_is_named(run, tmp_path):
 
 def test_what_the_library_lacks_is_looked_for_in_the_base(run, tmp_path):
     library = build_one(tmp_path, "libmsprofiler.so", ["aclprof.c", "-DWITHOUT_START"])
-    base = build_one(tmp_path, "libascendcl.so", ["acl.c", "aclprof.c"])
+    base = build_one(tmp_path, "libascendcl.so", ["ascend.c", "-DACL", "aclprof.c"])
     _, printed, calls = run(f"ctypes.CDLL({str(base)!r}); print(npu.attach(library)[0].name)", library=library)
     assert printed == ["DONE"]
     assert calls[0] == "aclprofInit OUT 0"

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ms_profiler.job.recording import Recording
     from ms_profiler.job.session import Session
 
+#: how MindSpore calls an NPU
+TARGET = "Ascend"
 PLACES = search.Places(
     variable="MS_PROFILER_LIBACLPROF",
     mapped=re.compile(r"/libmsprofiler\.so(\.\d+)*$"),
@@ -68,7 +70,12 @@ class Aclprof(Interface):
             for name in names:
                 session.not_collected(name, why)
 
-        return AclprofTracing(order, refused)
+        def used() -> bool:
+            # a framework that says so has it in use once a step has ended, which may have run on threads of its own
+            named = any(plugin.describe().get("device") == TARGET for plugin in session.hooks.plugins)
+            return named and session.steps.count > 0
+
+        return AclprofTracing(order, refused, used)
 
     def serves(self, recordings: Sequence[Options]) -> bool:
         """See `Interface.serves`."""

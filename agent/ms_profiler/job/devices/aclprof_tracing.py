@@ -111,10 +111,17 @@ class AclprofTracing:
     Args:
         plan: asked when it is attached; None: only look whether it can be loaded.
         refused: told which options it refuses, and why.
+        used: tells whether the job is known to use an NPU, be it on other threads than the calling one.
     """
 
-    def __init__(self, plan: Callable[[], Order] | None, refused: Callable[[Sequence[str], str], object]) -> None:
+    def __init__(
+        self,
+        plan: Callable[[], Order] | None,
+        refused: Callable[[Sequence[str], str], object],
+        used: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._plan = plan
+        self._used = used
         self._refused = refused
         self._pid = 0  # of the process that is the owner
         self._functions: dict[str, Callable[..., Any]] = {}
@@ -122,8 +129,8 @@ class AclprofTracing:
         self._started = False
 
     def ready(self) -> bool:
-        """Return whether this thread has an NPU in use; loads nothing."""
-        return device() is not None
+        """Return whether the job has an NPU in use; loads nothing."""
+        return device() is not None or (bool(search.mapped(BASE)) and self._used())
 
     def attach(self, library: str) -> tuple[Outcome, str]:
         """Become the owner and say what is to be recorded; return what became of it, and why.
