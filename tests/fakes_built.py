@@ -20,6 +20,27 @@ ASCEND = {
 COUNTERS = {"libascendcl.so": ("ascend.c", "-DACL"), "libmsprofiler.so": ("aclprof.c",)}
 
 
+#: what every Python process of a job does first: the driver's files are somewhere else
+STAND_IN = """
+import os
+try:
+    from ms_profiler.job.devices import npu
+except ImportError:
+    pass
+else:
+    npu.FOLDER = os.environ["FAKE_DEVICES"]
+"""
+
+
+def attached(folder):
+    """Return the environment of a job on a machine with the files of an NPU's driver, which are put into a folder."""
+    (folder / "dev").mkdir()
+    (folder / "dev" / "davinci0").touch()
+    (folder / "path").mkdir()
+    (folder / "path" / "sitecustomize.py").write_text(STAND_IN)
+    return {"FAKE_DEVICES": str(folder / "dev"), "PYTHONPATH": str(folder / "path")}
+
+
 def build(folder, libraries=None):
     """Compile some fakes, those for CUDA by default, into a folder, under the names that a loader looks for."""
     for name, inputs in (libraries or LIBRARIES).items():

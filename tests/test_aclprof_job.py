@@ -14,33 +14,19 @@ import sys
 import jsonschema
 import pytest
 from conftest import PROGRAMS, ROOT
-from fakes_built import FAKES, counter_fakes  # noqa: F401
+from fakes_built import FAKES, attached, counter_fakes  # noqa: F401
 from ms_profiler.analysis.readers import store
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="needs MindSpore")
 
 PROGRAM = PROGRAMS / "counters_job.py"
 SCHEMA = ROOT / "agent" / "ms_profiler" / "analysis" / "report" / "summary.schema.json"
-#: the files of a driver that is not there, for the job and every process that it starts
-STAND_IN = """
-import os
-try:
-    from ms_profiler.job.devices import npu
-except ImportError:
-    pass
-else:
-    npu.FOLDER = os.environ["FAKE_DEVICES"]
-"""
 COUNTED = {"profiler_level": "Level1", "l2_cache": True, "sys_io": True, "host_sys": ["cpu", "mem"], "max_disk": "1GB"}
 
 
 @pytest.fixture
 def counters_job(job, counter_fakes, tmp_path):  # noqa: F811
     """Return a function that runs the program in a mode with the fakes; it has `calls`, those of aclprof."""
-    (tmp_path / "dev").mkdir()
-    (tmp_path / "dev" / "davinci0").touch()
-    (tmp_path / "path").mkdir()
-    (tmp_path / "path" / "sitecustomize.py").write_text(STAND_IN)
 
     def run(mode, *arguments, options=COUNTED, words="", **extra):
         log = tmp_path / "log"
@@ -50,9 +36,8 @@ def counters_job(job, counter_fakes, tmp_path):  # noqa: F811
             "FAKE_ACLPROF": words,
             "FAKE_ACLPROF_LOG": str(log),
             "FAKE_ACL_DEVICE": "5",
-            "FAKE_DEVICES": str(tmp_path / "dev"),
-            "PYTHONPATH": str(tmp_path / "path"),
             "MS_PROFILER_RAISE": "1",
+            **attached(tmp_path),
             "PATH": os.pathsep.join([str(FAKES), os.environ["PATH"]]),
         } | extra.pop("env", {})
         finished = job(PROGRAM, mode, *arguments, env=env, options=options, **extra)

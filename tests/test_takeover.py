@@ -7,8 +7,11 @@ import sys
 import textwrap
 
 import pytest
-from conftest import ROOT, environment
+from conftest import PROGRAMS, ROOT, environment
+from fakes_built import ascend_fakes  # noqa: F401
+from fakes_built import attached as attached_to
 from ms_profiler import options
+from ms_profiler.analysis.readers import store
 from ms_profiler.job.devices import npu, survey
 from ms_profiler.job.devices.survey import Finding
 from ms_profiler.job.frameworks import import_hook
@@ -101,6 +104,50 @@ def test_a_spawn_child_alone_starts_no_chain_either(python, tmp_path):
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "None\n0\n", "")
     assert not (tmp_path / "data").exists()
+
+
+# -- on a machine with an NPU, of which only the driver's files and the libraries are made up
+
+
+@pytest.fixture
+def npu_job(job, ascend_fakes, tmp_path):  # noqa: F811
+    """Return a function that trains with MindSpore, with cells that launch kernels of the NPU."""
+    env = attached_to(tmp_path) | {"LD_LIBRARY_PATH": str(ascend_fakes)}
+
+    def run(words):
+        return job(PROGRAMS / "npu_job.py", "plain", env=env | {"FAKE_MSPTI": words}, options={"analyse": "off"})
+
+    return run
+
+
+def of_ours(run):
+    """Return the results that are our own recordings."""
+    return [result for result in run.results if (result / "FRAMEWORK" / "run_info.json").exists()]
+
+
+def test_where_ours_can_record_the_npu_mindspores_own_profiler_does_not_start(npu_job):
+    run = npu_job("")
+    assert run.code == 0, run.err
+    assert of_ours(run) == run.results
+    recording = store.read(str(run.result))
+    assert recording.info.device_sources == {"NPU": {"interface": "msPTI", "why": ""}}
+    assert "MatMulV2" in set(recording.device.tasks["name"])
+
+
+def test_where_it_cannot_mindspores_own_profiler_runs_and_our_spans_stand_beside_it(npu_job):
+    run = npu_job("fails")
+    assert run.code == 0, run.err
+    (result,) = of_ours(run)
+    (theirs,) = [other for other in run.results if other != result]
+    assert (theirs / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").exists()
+    recording = store.read(str(result))
+    assert recording.device is None
+    assert recording.steps.height == 3
+    (why,) = {entry["why"] for entry in recording.info.not_collected if entry["what"] == "device records"}
+    assert why == (
+        "MindSpore's own profiler keeps running: an NPU is here, and msPTI, which would record it, is not usable: "
+        "msptiSubscribe answered 999; its result is beside this one"
+    )
 
 
 # -- what is decided, without an import of MindSpore
