@@ -130,6 +130,7 @@ def test_timelines_and_database(analysed):
         assert connection.execute("SELECT count(*) FROM COMPUTE_TASK_INFO").fetchone() == (4,)
         assert connection.execute("SELECT count(*) FROM COMMUNICATION_OP").fetchone() == (2,)
     kineto = json.loads((analysed / "KINETO" / "kineto_trace_0.json").read_text())["traceEvents"]
+    assert len([event for event in kineto if event.get("cat") == "privateuse1_runtime"]) == 6
     assert {event["args"]["name"] for event in kineto if event["name"] == "process_name" and event["pid"] == 0} >= {
         "NPU 0"
     }

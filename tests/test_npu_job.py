@@ -261,7 +261,7 @@ def test_markers_are_annotations_with_their_domain(npu_job):
     for event in events:
         if event["ph"] == "X":
             named.setdefault(event["name"], []).append(event)
-    assert (len(named["mine: tokens"]), len(named["mine: scripted"])) == (1, 1)
+    assert [len(named[f"mine: {name}"]) for name in ("tokens", "scripted", "on the stream")] == [1, 1, 1]
     (drawn,) = named["on the stream"]
     assert (drawn["tid"], drawn["args"]) == (7, {"domain": "mine"})
 

@@ -1,6 +1,7 @@
-/* Ranges of markers whose begin was told and whose end was not: an interface tells the two apart from each other.
+/* Ranges of markers whose begin was told and whose end was not, since an interface tells the two apart from each other;
+ * and names of markers that a stream tells later, by their numbers alone.
  *
- * One thread at a time. What lies open is bounded; of too many the oldest is forgotten.
+ * One thread at a time. What is kept is bounded; of too many the oldest is forgotten.
  */
 #ifndef MSP_DEVICES_MARKERS_H
 #define MSP_DEVICES_MARKERS_H
@@ -10,12 +11,27 @@
 
 #include "record.h"
 
-enum { MSP_MARKERS_MOST = 512 };
+enum { MSP_MARKERS_MOST = 512, MSP_MARKERS_NAMED = 1024 };
+
+typedef struct {
+  uint32_t number;
+  const char *name, *domain;
+} msp_marker_name;
 
 typedef struct {
   msp_device_record open[MSP_MARKERS_MOST]; /* by begin */
   uint32_t count;
+  msp_marker_name names[MSP_MARKERS_NAMED]; /* the last ones, in a ring */
+  uint32_t named;
 } msp_markers;
+
+void msp_markers_clear(msp_markers *markers);
+
+/* Keep the names of a marker of the host that a stream will tell too. */
+void msp_markers_name(msp_markers *markers, const msp_device_record *host);
+
+/* Give a marker of a stream the names that the host has for its number, if they are known. */
+void msp_markers_find(const msp_markers *markers, msp_device_record *stream);
 
 /* Keep a range that begins; its number is `correlation`, among those of the host (which have a thread) and of devices.
  */

@@ -5,13 +5,15 @@
  * one in a process. Of kinds some are refused, which ones depends on the version and on LD_PRELOAD; so each is tried.
  * A buffer that is not full comes back by msptiActivityFlushAll alone.
  *
- * Whoever forks after the subscription has a child that does not end: destructors of the library, which exit() runs,
- * wait for threads that only the parent has, or crash. To give the subscription back before each fork would call the
- * library with locks of the job's held, lose what it holds, and take tens of milliseconds of every fork; and whether it
- * helps is not known. So the child leaves without these destructors: what it registers at the fork runs first in
- * exit(), flushes what is written through C's streams, and ends the process with its own status. Python's atexit
- * callbacks have run by then, and its streams are flushed; what is skipped are destructors of libraries. Children that
- * leave by _exit() or exec, as those of multiprocessing and of subprocess do, notice nothing.
+ * Whoever forks after the subscription has a child that does not end: exit() there hangs or crashes in destructors of
+ * the library. (Seen with the library itself, built from its public source; after the subscription was given back a
+ * child ends as it should.) To give it back before each fork and take it again would call the library with locks of the
+ * job's held, lose what it holds, and have every fork wait for its threads to end. So the child leaves without these
+ * destructors: what it registers at the fork runs first in exit(), flushes what is written through C's streams, and
+ * ends the process with its own status. (Registered by the parent it would come after destructors of what the library
+ * makes later.) Python's atexit callbacks have run by then, and its streams are flushed; what is skipped are
+ * destructors of libraries. Children that leave by _exit() or exec, as those of multiprocessing and of subprocess do,
+ * notice nothing.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -187,15 +189,16 @@ static int take(const char *library, msp_reason *why) {
   int outcome = load(library, why);
   if (outcome != MSP_TRACE_DONE) return outcome;
   bool was_taken = mspti.was_taken;
-  mspti.was_taken = true; /* before: a fork may come in between */
+  mspti.taken = mspti.was_taken = true; /* before: a fork may come in between */
   int result = mspti.subscribe(&mspti.subscriber, NULL, NULL);
   if (result != SUCCESS) {
+    mspti.taken = false;
     mspti.was_taken = was_taken || result != OWNED;
     fail(why, "msptiSubscribe answered %d", result);
     return result == OWNED ? MSP_TRACE_OWNED : MSP_TRACE_FAILED;
   }
-  mspti.taken = true;
-  mspti.matches.count = mspti.markers.count = 0;
+  mspti.matches.count = 0;
+  msp_markers_clear(&mspti.markers);
   match();
   msp_buffers_open(false); /* one that is refused costs a line of the library's log for each record */
   result = mspti.register_callbacks(request, complete);
@@ -299,6 +302,8 @@ static void take_in(const void *activity, msp_device_counts *counts) {
   mspti_outcome outcome = mspti_describe(activity, &record);
   record.start_ns = msp_match_convert(&mspti.matches, record.start_ns);
   record.end_ns = msp_match_convert(&mspti.matches, record.end_ns);
+  if (mspti_marks_stream(activity)) msp_markers_name(&mspti.markers, &record);
+  if (record.type == MSP_DEVICE_MARKER && record.thread == 0) msp_markers_find(&mspti.markers, &record);
   switch (outcome) {
     case MSPTI_TAKEN:
       write_record(&record, counts);
@@ -357,7 +362,7 @@ static void leave(int status, void *unused) {
 static void after_fork(void) {
   if (!mspti.was_taken) return;
   mspti.forked = true;
-  on_exit(leave, NULL);
+  if (mspti.taken) on_exit(leave, NULL);
 }
 
 const msp_backend msp_mspti = {ready, attach, record, flush, read_buffer, detach, uncertainty, version, after_fork};

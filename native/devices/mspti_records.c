@@ -83,8 +83,9 @@ static const char *const memories[] = {"memory", "device memory"};
 static const char *const operations[] = {"allocate", "release"};
 static const uint8_t element_bytes[] = {1, 2, 4, 2, 4, 8, 8, 1, 2, 4, 8, 2, 16, 0, 1, 1, 1, 1};
 
-/* what a marker is, as flags */
-enum { AT_ONCE = 1 | 8, BEGIN = 2 | 16, END = 4 | 32, ON_DEVICE = 8 | 16 | 32 };
+/* what a marker is, as flags; of each the second where it is set on a stream too, by the host and then by the stream */
+enum { AT_ONCE = 1 | 8, BEGIN = 2 | 16, END = 4 | 32, ON_STREAM = 8 | 16 | 32 };
+enum { HOST = 0, DEVICE = 1 };
 
 static const char *entry(const char *const *table, size_t count, uint32_t number) {
   return number < count ? table[number] : NULL;
@@ -166,12 +167,17 @@ static mspti_outcome of_marker(const marker_record *from, msp_device_record *rec
   record->detail = from->domain;
   record->correlation = (uint32_t)from->id;
   /* placed in any case: only so it has a domain */
-  bool on_device = from->source == 1 || from->flag & ON_DEVICE;
+  bool on_device = from->source == DEVICE;
   place(record, on_device ? from->process_or_device : 0, on_device ? from->thread_or_stream : 0);
   record->thread = on_device ? 0 : from->thread_or_stream;
   if (timed(record, from->time, from->time) != MSPTI_TAKEN) return MSPTI_UNFINISHED;
   if (from->flag & AT_ONCE) return MSPTI_TAKEN;
   return from->flag & BEGIN ? MSPTI_BEGINS : from->flag & END ? MSPTI_ENDS : MSPTI_UNASKED;
+}
+
+bool mspti_marks_stream(const void *activity) {
+  const marker_record *from = activity;
+  return from->kind == MSPTI_MARKER && from->source == HOST && from->flag & ON_STREAM && !(from->flag & END);
 }
 
 size_t mspti_size_of(uint32_t kind) { return kind < COUNT(sizes) ? sizes[kind] : 0; }

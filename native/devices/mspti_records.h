@@ -8,6 +8,7 @@
 #ifndef MSP_DEVICES_MSPTI_RECORDS_H
 #define MSP_DEVICES_MSPTI_RECORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,9 @@ typedef enum {
 
 /* How long a record of a kind is; 0 for a kind that is not known. */
 size_t mspti_size_of(uint32_t kind);
+
+/* Tell whether a record is a marker of the host that a stream will tell too: without its name, by its number. */
+bool mspti_marks_stream(const void *activity);
 
 /* Describe a record of a kind that is known; its times are msPTI's. */
 mspti_outcome mspti_describe(const void *activity, msp_device_record *record);

@@ -68,13 +68,17 @@ void fake_copy(uint32_t direction, uint64_t bytes, uint32_t stream, uint64_t dur
   pthread_mutex_unlock(&fake.lock);
 }
 
-/* device: it stands in a stream of that number; negative, on the calling thread. */
+/* Mark a moment (1), a begin (2) or an end (4), and on a stream as well unless that is negative: the stream tells its
+ * marker later, by its number alone, and the host has no names for an end. */
 void fake_marker(uint32_t flag, uint64_t id, const char *name, const char *domain, int stream) {
   pthread_mutex_lock(&fake.lock);
-  uint32_t process = stream < 0 ? (uint32_t)getpid() : 0;
-  uint32_t thread = stream < 0 ? thread_id() : (uint32_t)stream;
-  marker_activity marker = {MARKER, flag, stream >= 0, fake_now(), id, process, thread, name, domain};
+  if (stream >= 0) flag <<= 3;
+  marker_activity marker = {MARKER, flag, 0, fake_now(), id, (uint32_t)getpid(), thread_id(), name, domain};
   fake_put(&marker, sizeof marker);
+  if (stream >= 0) {
+    marker_activity later = {MARKER, flag, 1, fake_now() + 2000, id, 0, (uint32_t)stream, "", ""};
+    fake_run(&later, sizeof later, later.time);
+  }
   pthread_mutex_unlock(&fake.lock);
 }
 

@@ -168,6 +168,7 @@ int msptiSubscribe(void **subscriber, void *callback, void *data) {
 int msptiUnsubscribe(void *subscriber) {
   enter("Unsubscribe", subscriber == &fake);
   fake.subscribed = false;
+  fake.subscriber = 0;
   return SUCCESS;
 }
 

@@ -40,7 +40,7 @@ static void *work(void *stream) {
     uint64_t id = (uint64_t)(number * LAUNCHES + i);
     mark(2, id, "a range", "mine", -1);
     launch("a kernel", "KERNEL_AICORE", (uint32_t)number, 0, 100);
-    mark(4, id, NULL, NULL, -1);
+    mark(4, id, "", "", -1);
   }
   return NULL;
 }

@@ -89,7 +89,7 @@ class Net(nn.Cell):
 def mark():
     """Set markers from C, and one that a script sets, which msPTI sees as well."""
     npu.fake_marker(2, 1, b"tokens", b"mine", -1)
-    npu.fake_marker(16, 2, b"on the stream", b"mine", COMPUTE)
+    npu.fake_marker(2, 2, b"on the stream", b"mine", COMPUTE)
     ranged = mstx.range_start("scripted", domain="mine")
     npu.fake_marker(2, 3, b"scripted", b"mine", -1)
     return ranged
@@ -97,9 +97,9 @@ def mark():
 
 def unmark(ranged):
     mstx.range_end(ranged, domain="mine")
-    npu.fake_marker(4, 3, None, None, -1)
-    npu.fake_marker(32, 2, None, None, COMPUTE)
-    npu.fake_marker(4, 1, None, None, -1)
+    npu.fake_marker(4, 3, b"", b"", -1)
+    npu.fake_marker(4, 2, b"", b"", COMPUTE)
+    npu.fake_marker(4, 1, b"", b"", -1)
 
 
 def train(steps):

@@ -30,7 +30,8 @@ class Events:
     def __init__(self, measures: Measures, device: tables.Device, base_ns: int) -> None:
         self._base_ns = base_ns
         self._process = measures.steps.process
-        self._kind = "GPU" if device.form == tables.Form.CUPTI else "NPU"
+        gpu = device.form == tables.Form.CUPTI
+        self._kind, self._runtime = ("GPU", "cuda_runtime") if gpu else ("NPU", "privateuse1_runtime")
         assert device.launches is not None
         bound = launched.bind(measures.recording, device.tasks, device.launches, self._process)
         ran = pl.concat([device.tasks, device.launches, bound], how="horizontal")
@@ -94,7 +95,7 @@ class Events:
 
     def _called(self, rows: pl.DataFrame) -> Lines:
         known = rows.with_columns(pl.col("correlation").fill_null(0))
-        return self._lasting(known, "cuda_runtime", self._at_host(known, "start_ns"), [], [])
+        return self._lasting(known, self._runtime, self._at_host(known, "start_ns"), [], [])
 
     def _lasting(self, rows: pl.DataFrame, kind: str, at: list[Part], place: list[Part], size: list[Part]) -> Lines:
         """Return `X` events; `place` and `size` are arguments before and after `correlation`."""
