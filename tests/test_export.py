@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,7 @@ def test_its_tables_stand_beside_the_raw_data_and_are_made_once(result, tmp_path
     output = str(result / "PROF_000001_1_FAKE" / "mindstudio_profiler_output")
     assert made == export.Export(str(result / "PROF_000001_1_FAKE"), output)
     assert files(result) == RAW + MADE
+    assert {path.stat().st_mode & 0o777 for path in Path(output).iterdir()} == {0o640}
     assert export.export(str(result)) == export.look(str(result)) == [made]
     (call,) = (tmp_path / "log").read_text().splitlines()
     assert call.startswith("--export=on --output=") and call.endswith("PROF_000001_1_FAKE")
@@ -79,6 +82,14 @@ def test_a_result_that_is_to_be_left_alone_is(result, tmp_path):
 def test_what_was_not_read_yet_says_what_to_run(result):
     (found,) = export.look(str(result))
     assert found.why == f"msprof has not read it yet; run: ms-profiler analyse {result}"
+
+
+def ended(pid):
+    """Tell whether a process runs no longer, be it that nobody has asked for its status."""
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
 
 
 def advice(result):
@@ -106,9 +117,23 @@ def test_what_hangs_is_ended_with_all_that_it_started(result, monkeypatch, tmp_p
     assert made.why == f"msprof did not end within 5 s; the raw data are kept; {advice(result)}"
     assert files(result) == RAW
     (child,) = [int(line.split()[1]) for line in (tmp_path / "log").read_text().splitlines() if "child" in line]
-    eventually(
-        lambda: not Path(f"/proc/{child}").exists() or "\nState:\tZ" in Path(f"/proc/{child}/status").read_text()
-    )
+    eventually(lambda: ended(child))
+
+
+def test_an_analysis_that_is_killed_takes_it_with_it(result, monkeypatch, tmp_path):
+    """Its copy is removed by the next one."""
+    monkeypatch.setenv("FAKE_MSPROF", "hangs")
+    program = "import sys; from ms_profiler.analysis import export; export.export(sys.argv[1])"
+    log = tmp_path / "log"
+    with subprocess.Popen([sys.executable, "-c", program, str(result)]) as analysis:
+        eventually(lambda: log.exists() and "child" in log.read_text())
+        analysis.kill()
+    (child,) = [int(line.split()[1]) for line in log.read_text().splitlines() if "child" in line]
+    eventually(lambda: ended(child))
+    assert len(list(result.iterdir())) == 2
+    monkeypatch.setenv("FAKE_MSPROF", "")
+    export.export(str(result))
+    assert files(result) == RAW + MADE
 
 
 def test_where_it_is_not_the_line_says_what_to_run_where_it_is(result, nowhere):

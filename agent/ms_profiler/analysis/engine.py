@@ -48,6 +48,7 @@ def analyse(
     packed: bool = False,
     forms: Collection[str] = (),
     workload: Workload | None = None,
+    patience: float = export.PATIENCE_S,
 ) -> list[Result]:
     """Analyse the recordings in `directories` and write the artefacts into each.
 
@@ -66,13 +67,14 @@ def analyse(
         forms: of the result besides those that the run itself asked for, see `Request`; tables as Parquet that are
             there already are renewed in any case.
         workload: what a step does, as far as the user knows.
+        patience: seconds that CANN's msprof may take to read what aclprof recorded, for each folder of it.
 
     Raises:
         StoreError: no directory holds anything that can be read.
         UsageError: `step_list` is not consecutive, or holds no step of the run.
         DependencyError: Polars is not installed.
     """
-    asked = Request(_consecutive(step_list), output, pretty, packed, frozenset(forms), workload or Workload())
+    asked = Request(_consecutive(step_list), output, pretty, packed, frozenset(forms), workload or Workload(), patience)
     found = find(directories)
     cpus.limit_threads(max_processes)
     try:
@@ -141,7 +143,7 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
         asked = replace(asked, forms=asked.forms | {parquet.FORM})
     progress = Progress(path, tell)
     own = inputs.kind(path) == inputs.Kind.STORE
-    measures = measured(path, asked.steps, progress, export.export(path, target) if own else ())
+    measures = measured(path, asked.steps, progress, export.export(path, target, asked.patience) if own else ())
     measures.target, measures.asked = target, asked
     if own:
         written = core.write_sections(SECTIONS, measures, progress)

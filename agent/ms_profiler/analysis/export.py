@@ -6,6 +6,7 @@ never removed, and are all there is where `msprof` is not at hand: the result ca
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,14 @@ PATIENCE_S: Final = 3600
 #: where the toolkit has it
 _PLACES: Final = ("bin", "tools/profiler/bin")
 _PREFIX: Final = "PROF_"
+#: Runs a command, and ends it with all that it started when the other end of standard input is gone, which is we: the
+#: end of a job waits for an analysis for so long and then kills it, and msprof would go on for minutes.
+_TIED: Final = (
+    'exec 3<&0; (cat <&3; kill -9 0) >/dev/null 2>&1 & watch=$!; "$@" </dev/null 3<&-; status=$?; '
+    "kill $watch 2>/dev/null; exit $status"
+)
+#: copies, of a process
+_SCRATCH: Final = re.compile(rf"\.{TOOL}\.(\d+)\.tmp")
 #: characters of what it said last that are told
 _TOLD: Final = 200
 
@@ -121,6 +130,7 @@ def _export(folder: str, directory: str, target: str, patience: float) -> Export
             output = os.path.join(target, os.path.basename(folder), OUTPUT)
             shutil.rmtree(output, ignore_errors=True)
             os.makedirs(os.path.dirname(output), layout.DIRECTORY_MODE, exist_ok=True)
+            _make_ours(made)
             os.rename(made, output)
     except OSError as error:
         return Export(folder, why=f"msprof cannot be given a copy of it ({error}); {advice}")
@@ -131,6 +141,9 @@ def _export(folder: str, directory: str, target: str, patience: float) -> Export
 def _copied(folder: str, target: str) -> Iterator[str]:
     """Give a copy of a folder below the target, of hard links where that can be, which vanishes afterwards."""
     os.makedirs(target, layout.DIRECTORY_MODE, exist_ok=True)
+    for name in os.listdir(target):
+        if (match := _SCRATCH.fullmatch(name)) and not os.path.exists(f"/proc/{match[1]}"):
+            shutil.rmtree(os.path.join(target, name), ignore_errors=True)  # of an analysis that was killed
     place = os.path.join(target, f".{TOOL}.{os.getpid()}.tmp")
     os.mkdir(place, layout.DIRECTORY_MODE)
     copy = os.path.join(place, os.path.basename(folder))
@@ -141,6 +154,15 @@ def _copied(folder: str, target: str) -> Iterator[str]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+def _make_ours(folder: str) -> None:
+    """Give what msprof wrote the modes that everything in a result has."""
+    for place, _, names in os.walk(folder):
+        os.chmod(place, layout.DIRECTORY_MODE)
+        for name in names:
+            if not os.path.islink(path := os.path.join(place, name)):
+                os.chmod(path, layout.FILE_MODE)
+
+
 def _link(source: str, target: str) -> None:
     try:
         os.link(source, target, follow_symlinks=False)
@@ -149,25 +171,30 @@ def _link(source: str, target: str) -> None:
 
 
 def _run(tool: str, folder: str, patience: float) -> str:
-    """Run msprof and return why it failed, in one line; empty when it did not. What it starts ends with it."""
-    words = [tool, "--export=on", f"--output={folder}"]
+    """Run msprof and return why it failed, in one line; empty when it did not. What it starts ends with it, or us."""
+    words = ["/bin/sh", "-c", _TIED, "sh", tool, "--export=on", f"--output={folder}"]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MS_PROFILER_")}
-    with subprocess.Popen(
-        words,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    ) as process:
-        try:
-            said, _ = process.communicate(timeout=patience)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return f"msprof did not end within {patience:g} s"
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
+    theirs, ours = os.pipe()
+    try:
+        with subprocess.Popen(
+            words,
+            env=environ,
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process:
+            try:
+                said, _ = process.communicate(timeout=patience)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                return f"msprof did not end within {patience:g} s"
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+    finally:
+        os.close(theirs)
+        os.close(ours)
     if not process.returncode:
         return ""
     lines = said.decode("utf-8", "replace").strip().splitlines()
