@@ -142,17 +142,6 @@ def test_where_it_is_not_the_line_says_what_to_run_where_it_is(result, nowhere):
     assert files(result) == RAW
 
 
-@pytest.mark.parametrize("place", ["bin", "tools/profiler/bin"])
-def test_it_is_looked_for_in_the_toolkit(nowhere, monkeypatch, tmp_path, place):
-    monkeypatch.setenv("ASCEND_TOOLKIT_HOME", str(tmp_path))
-    (tmp_path / place).mkdir(parents=True)
-    tool = tmp_path / place / "msprof"
-    tool.touch()
-    assert export.tool() == ""
-    tool.chmod(0o755)
-    assert export.tool() == str(tool)
-
-
 def test_a_result_without_raw_data_runs_nothing(tmp_path):
     assert export.export(str(tmp_path)) == export.look(str(tmp_path / "none")) == []
 

@@ -8,6 +8,7 @@ import pytest
 from conftest import environment
 from fakes_built import build_one
 
+LIMITS = "msprof is not here, which turns what it records into tables; the analysis needs it, or a machine with it"
 PROGRAM = """
 import json, sys
 from ms_profiler.job.devices import npu
@@ -32,7 +33,7 @@ def toolkit(tmp_path):
 
 def tried(toolkit, devices="dev"):
     """Return what is found of aclprof, in a process of its own: what is loaded stays loaded."""
-    extra = {"ASCEND_HOME_PATH": str(toolkit), "FAKE_ACLPROF_LOG": str(toolkit / "log")}
+    extra = {"PATH": "/usr/bin:/bin", "ASCEND_HOME_PATH": str(toolkit), "FAKE_ACLPROF_LOG": str(toolkit / "log")}
     command = [sys.executable, "-c", PROGRAM, str(toolkit.parent / devices)]
     done = subprocess.run(command, env=environment(**extra), capture_output=True, text=True, timeout=100, check=True)
     return json.loads(done.stdout)
@@ -40,8 +41,21 @@ def tried(toolkit, devices="dev"):
 
 def test_aclprof_is_loaded_and_not_begun(toolkit):
     library = build_one(toolkit / "lib64", "libmsprofiler.so", ["aclprof.c"])
-    assert tried(toolkit) == {"where": str(library), "version": "8.3.RC1", "devices": 2, "why": "", "limits": ""}
+    assert tried(toolkit) == {
+        "where": str(library),
+        "version": "CANN 8.3.RC1",
+        "devices": 2,
+        "why": "",
+        "limits": LIMITS,
+    }
     assert not (toolkit / "log").exists()
+
+
+def test_with_msprof_it_is_whole(toolkit):
+    build_one(toolkit / "lib64", "libmsprofiler.so", ["aclprof.c"])
+    (toolkit / "bin").mkdir()
+    (toolkit / "bin" / "msprof").touch(0o755)
+    assert tried(toolkit)["limits"] == ""
 
 
 def test_without_a_library_it_says_what_to_do(toolkit):

@@ -18,15 +18,12 @@ from typing import Final
 from ms_profiler import cann
 from ms_profiler.store import layout
 
-TOOL: Final = "msprof"
 #: folder of its tables and traces, in the one of the raw data
 OUTPUT: Final = "mindstudio_profiler_output"
 #: begins of the names of the files without which nothing of a device can be read
 NEEDED: Final = ("msprof_", "op_summary_")
 #: Seconds that it may take: minutes for what took minutes to record.
 PATIENCE_S: Final = 3600
-#: where the toolkit has it
-_PLACES: Final = ("bin", "tools/profiler/bin")
 _PREFIX: Final = "PROF_"
 #: Runs a command, and ends it with all that it started when the other end of standard input is gone, which is we: the
 #: end of a job waits for an analysis for so long and then kills it, and msprof would go on for minutes.
@@ -35,7 +32,7 @@ _TIED: Final = (
     "kill $watch 2>/dev/null; exit $status"
 )
 #: copies, of a process
-_SCRATCH: Final = re.compile(rf"\.{TOOL}\.(\d+)\.tmp")
+_SCRATCH: Final = re.compile(rf"\.{cann.TOOL}\.(\d+)\.tmp")
 #: characters of what it said last that are told
 _TOLD: Final = 200
 
@@ -84,12 +81,6 @@ def export(directory: str, target: str = "", patience: float = PATIENCE_S) -> li
     ]
 
 
-def tool() -> str:
-    """Return where msprof is, empty where it is not."""
-    toolkit = [os.path.join(home, place, TOOL) for home in cann.homes() for place in _PLACES]
-    return next(filter(None, map(shutil.which, [TOOL, *toolkit])), "")
-
-
 def _folders(directory: str) -> list[str]:
     try:
         found = sorted(entry.path for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
@@ -116,7 +107,7 @@ def _complete(output: str) -> bool:
 
 def _export(folder: str, directory: str, target: str, patience: float) -> Export:
     advice = f"where CANN is, run: msprof --export=on --output={folder}, then: ms-profiler analyse {directory}"
-    found = tool()
+    found = cann.msprof()
     if not found:
         return Export(folder, why=f"msprof is not found; {advice}")
     try:
@@ -144,7 +135,7 @@ def _copied(folder: str, target: str) -> Iterator[str]:
     for name in os.listdir(target):
         if (match := _SCRATCH.fullmatch(name)) and not os.path.exists(f"/proc/{match[1]}"):
             shutil.rmtree(os.path.join(target, name), ignore_errors=True)  # of an analysis that was killed
-    place = os.path.join(target, f".{TOOL}.{os.getpid()}.tmp")
+    place = os.path.join(target, f".{cann.TOOL}.{os.getpid()}.tmp")
     os.mkdir(place, layout.DIRECTORY_MODE)
     copy = os.path.join(place, os.path.basename(folder))
     try:

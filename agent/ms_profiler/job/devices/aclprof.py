@@ -105,6 +105,12 @@ class Aclprof(Interface):
         """See `Interface.kinds`: what exactly was said when it was taken."""
         return Kinds.BASIC
 
+    def left_out(self, kinds: str) -> str:
+        """See `Interface.left_out`."""
+        return (
+            f"{kinds} is not here, which turns what it records into tables; the analysis needs it, or a machine with it"
+        )
+
     def left_to(self, session: "Session") -> str:
         """See `Interface.left_to`."""
         from ms_profiler.job.frameworks.mindspore import takeover

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ms_profiler import cann
 from ms_profiler.job.devices import search
 from ms_profiler.job.devices.aclprof_plan import Metrics, Plan, Request
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
@@ -160,11 +161,13 @@ class AclprofTracing:
         return Outcome.DONE, ""
 
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
-        """Record from here on, or no longer; return what became of it, and why.
+        """Record from here on, or no longer; return what became of it, and why, or what is missing to read it later.
 
         Args:
             kinds: nothing, or anything: what is recorded was said before.
         """
+        if self._plan is None:
+            return Outcome.DONE, "" if cann.msprof() else cann.TOOL
         if not self._owner or bool(kinds) is self._started:
             return Outcome.DONE, ""
         name = "aclprofStart" if kinds else "aclprofStop"
