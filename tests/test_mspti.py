@@ -226,6 +226,29 @@ def test_a_companion_that_lacks_a_function_is_as_good_as_missing(run, tmp_path, 
     assert found[1].endswith("use a driver and a CANN that belong together")
 
 
+@pytest.mark.parametrize(
+    ("flags", "bare", "outcome"),
+    [([], False, Outcome.FAILED), (["-DOLD"], False, Outcome.DONE), (["-DOLD"], True, Outcome.FAILED)],
+)
+def test_an_older_driver_does_for_a_library_that_does_not_need_more(run, tmp_path, flags, bare, outcome):
+    """What a library needs stands in its file; of one that is known by its name alone all is asked."""
+    (tmp_path / "some").mkdir()
+    older = {"libascend_hal.so": ("ascend.c", "-DHAL", "-DOLD"), "libmspti.so": (*ASCEND["libmspti.so"], *flags)}
+    build(tmp_path / "some", ASCEND | older)
+    library = "libmspti.so" if bare else str(tmp_path / "some" / "libmspti.so")
+    found, calls, _ = run(
+        f"""
+driver()
+outcome, why = tracing.attach({library!r})
+print(json.dumps([outcome, why, tracing.detach()]))
+""",
+        LD_LIBRARY_PATH=str(tmp_path / "some"),
+    )
+    assert found[0] == outcome
+    assert ("halProfDataFlush" in found[1]) is (outcome is Outcome.FAILED)
+    assert of(calls, "Subscribe") == ([0] if outcome is Outcome.DONE else [])
+
+
 def test_the_fake_ends_who_loads_it_without_them(run, tmp_path):
     """As the real one does: so the tests above would fail if it were loaded."""
     (tmp_path / "some").mkdir()

@@ -1,6 +1,6 @@
 /* Huawei's msPTI, its activity interface as CANN 8 and 9 export it.
  *
- * Facts that shape this file. Loading the library ends the process where one of three others is missing or lacks a
+ * Facts that shape this file. Loading the library ends the process where one of some others is missing or lacks a
  * function, by an exception that nobody can catch; so these come first. Activities need a subscription, and there is
  * one in a process. Of kinds some are refused, which ones depends on the version and on LD_PRELOAD; so each is tried.
  * A buffer that is not full comes back by msptiActivityFlushAll alone.
@@ -27,13 +27,10 @@
 #include "clock.h"
 #include "markers.h"
 #include "match.h"
+#include "mspti_companions.h"
 #include "mspti_records.h"
 #include "tracing.h"
 
-#define RUNTIME "libascendcl.so"
-#define DRIVER "libascend_hal.so"
-#define COUNT_DEVICES "drvGetDevNum"
-#define HOME "ASCEND_HOME_PATH" /* of CANN, as its set_env.sh sets it */
 #define PATIENCE_S 10
 
 enum { SUCCESS = 0, OWNED = 2, NOT_PRELOADED = 6 };
@@ -63,27 +60,14 @@ static struct {
   uint64_t uncertainty_ns; /* atomic */
 } mspti = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const struct {
-  const char *library, *functions[4];
-} companions[] = {{"libascendalog.so", {"CheckLogLevelForC", "DlogInnerForC"}},
-                  {"libprofapi.so", {"MsprofRegisterProfileCallback"}},
-                  {DRIVER, {COUNT_DEVICES, "halGetDeviceInfo", "halGetAPIVersion"}}};
-
-static bool has_devices(void *driver) {
-  int (*count_devices)(uint32_t *count) = NULL;
-  *(void **)&count_devices = dlsym(driver, COUNT_DEVICES);
-  uint32_t count = 0;
-  return count_devices != NULL && count_devices(&count) == 0 && count > 0;
-}
-
 static bool ready(void) {
   if (mspti.forked) return false;
-  void *runtime = dlopen(RUNTIME, RTLD_LAZY | RTLD_NOLOAD);
+  void *runtime = dlopen(MSPTI_RUNTIME, RTLD_LAZY | RTLD_NOLOAD);
   if (runtime == NULL) return false;
   dlclose(runtime); /* it stays as long as the job keeps it */
-  void *driver = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
+  void *driver = dlopen(MSPTI_DRIVER, RTLD_LAZY | RTLD_NOLOAD);
   if (driver == NULL) return false;
-  bool found = has_devices(driver);
+  bool found = mspti_has_devices(driver);
   dlclose(driver);
   return found;
 }
@@ -106,37 +90,6 @@ __attribute__((format(printf, 2, 3))) static int fail(msp_reason *why, const cha
   return MSP_TRACE_FAILED;
 }
 
-/* Load one of them as the library does: below CANN's folder, then where the loader looks. It stays loaded. */
-static void *open_companion(const char *name) {
-  const char *home = getenv(HOME);
-  void *library = NULL;
-  char path[1024];
-  if (home != NULL && snprintf(path, sizeof path, "%s/lib64/%s", home, name) < (int)sizeof path) {
-    library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-  }
-  return library != NULL ? library : dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-}
-
-static int load_companions(msp_reason *why) {
-  for (size_t i = 0; i < sizeof companions / sizeof *companions; ++i) {
-    const char *name = companions[i].library;
-    void *library = open_companion(name);
-    if (library == NULL) {
-      return fail(why, "%s is missing, without which it would end the job; source CANN's set_env.sh (%s)", name,
-                  dlerror());
-    }
-    for (const char *const *function = companions[i].functions; *function != NULL; ++function) {
-      if (dlsym(library, *function) != NULL) continue;
-      return fail(why, "%s has no %s, without which it would end the job; use a driver and a CANN that belong together",
-                  name, *function);
-    }
-    if (strcmp(name, DRIVER) == 0 && !has_devices(library)) {
-      return fail(why, "the driver has no device; see ASCEND_RT_VISIBLE_DEVICES");
-    }
-  }
-  return MSP_TRACE_DONE;
-}
-
 static bool find(void *function, const char *name) {
   *(void **)function = dlsym(mspti.library, name);
   return *(void **)function != NULL;
@@ -144,8 +97,7 @@ static bool find(void *function, const char *name) {
 
 static int load(const char *library, msp_reason *why) {
   if (mspti.library != NULL) return MSP_TRACE_DONE;
-  int outcome = load_companions(why);
-  if (outcome != MSP_TRACE_DONE) return outcome;
+  if (!mspti_load_companions(library, why)) return MSP_TRACE_FAILED;
   mspti.library = dlopen(library, RTLD_LAZY | RTLD_LOCAL); /* it has functions of the runtime's names */
   if (mspti.library == NULL) {
     fail(why, "%s", dlerror());

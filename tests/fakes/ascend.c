@@ -21,6 +21,8 @@ void DlogInnerForC(int module, int level, const char *format, ...) {
 int MsprofRegisterProfileCallback(int32_t module, void *callback, uint32_t size) {
   return module < 0 || (callback == NULL && size != 0);
 }
+
+int profSetProfCommand(void *command, uint32_t size) { return command == NULL && size != 0; }
 #endif
 
 #ifdef HAL
@@ -35,10 +37,29 @@ int halGetDeviceInfo(uint32_t device, int32_t module, int32_t what, int64_t *val
   return device + (uint32_t)module + (uint32_t)what == UINT32_MAX;
 }
 
-#ifndef OLD
 int halGetAPIVersion(int *version) {
   *version = 0x071905;
   return 0;
+}
+
+int drvGetDevIDs(uint32_t *devices, uint32_t count) {
+  for (uint32_t device = 0; device < count; ++device) devices[device] = device;
+  return 0;
+}
+
+/* of channels of a device, which has none */
+int prof_drv_get_channels(unsigned device, void *channels) { return device > 0 || channels == NULL; }
+int prof_drv_start(unsigned device, unsigned channel, void *what) { return device > 0 || channel > 0 || what == NULL; }
+int prof_stop(unsigned device, unsigned channel) { return device > 0 || channel > 0; }
+int prof_channel_read(unsigned device, unsigned channel, char *to, unsigned size) {
+  return (int)(device + channel + size) * (to == NULL);
+}
+int prof_channel_poll(void *channels, int count, int seconds) { return channels == NULL ? count + seconds : 0; }
+
+#ifndef OLD
+int halProfDataFlush(unsigned device, unsigned channel, unsigned *size) {
+  *size = 0;
+  return device > 0 || channel > 0;
 }
 #endif
 #endif
@@ -56,4 +77,6 @@ int aclrtGetDevice(int32_t *device) {
   *device = number != NULL ? atoi(number) : 0;
   return 0;
 }
+
+int aclrtProfTrace(void *what, int32_t size, void *stream) { return what == NULL && size > 0 && stream == NULL; }
 #endif

@@ -1,6 +1,6 @@
 /* An msPTI without a device: its 15 exported names, its contract of buffers and callbacks, and records that a program
  * asks for. Loaded without its three companions it ends the process, as the real one does; a fork child of a process
- * that has subscribed hangs when it exits, as with the real one.
+ * that has subscribed hangs when it exits, as with the real one. OLD needs less of the driver.
  *
  * FAKE_MSPTI holds words for what goes wrong: "owned" (somebody has subscribed), "fails" (the subscription), "old" (no
  * kinds from COMMUNICATION on), "no-kernels", "no-calls" (these kinds are refused), "all-preloaded" (every kind needs
@@ -32,19 +32,31 @@ static void *companion(const char *name) {
   return library != NULL ? library : dlopen(name, RTLD_LAZY);
 }
 
+static void need(const char *name, const char *function) {
+  void *library = companion(name);
+  if (library != NULL && dlsym(library, function) != NULL) return;
+  printf("terminate called after throwing an instance of 'std::runtime_error'\n");
+  abort();
+}
+
 /* As a static initialiser of the real one that throws. */
 __attribute__((constructor)) static void load(void) {
-  static const char *const needed[][2] = {
-      {"libascendalog.so", "CheckLogLevelForC"},          {"libascendalog.so", "DlogInnerForC"},
-      {"libprofapi.so", "MsprofRegisterProfileCallback"}, {"libascend_hal.so", "drvGetDevNum"},
-      {"libascend_hal.so", "halGetDeviceInfo"},           {"libascend_hal.so", "halGetAPIVersion"}};
-  for (size_t i = 0; i < sizeof needed / sizeof *needed; ++i) {
-    void *library = companion(needed[i][0]);
-    if (library == NULL || dlsym(library, needed[i][1]) == NULL) {
-      printf("terminate called after throwing an instance of 'std::runtime_error'\n");
-      abort();
-    }
-  }
+  need("libascendalog.so", "CheckLogLevelForC");
+  need("libascendalog.so", "DlogInnerForC");
+  need("libprofapi.so", "MsprofRegisterProfileCallback");
+}
+
+/* As its threads, and what it does with a device. */
+static void use_driver(void) {
+  static const char *const needed[] = {"drvGetDevNum",     "drvGetDevIDs",          "halGetDeviceInfo",
+                                       "halGetAPIVersion", "prof_drv_get_channels", "prof_drv_start",
+                                       "prof_stop",        "prof_channel_read",     "prof_channel_poll",
+#ifndef OLD
+                                       "halProfDataFlush"
+#endif
+  };
+  for (size_t i = 0; i < sizeof needed / sizeof *needed; ++i) need("libascend_hal.so", needed[i]);
+  need("libprofapi.so", "profSetProfCommand");
 }
 
 /* As static destructors of the real one, which wait for threads of the process that subscribed. */
@@ -159,6 +171,7 @@ int msptiSubscribe(void **subscriber, void *callback, void *data) {
   enter("Subscribe", callback != NULL || data != NULL);
   if (is("fails")) return INNER;
   if (is("owned") || fake.subscribed) return OWNED;
+  use_driver();
   fake.subscribed = true;
   fake.subscriber = getpid();
   *subscriber = &fake;
