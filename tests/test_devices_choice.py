@@ -111,6 +111,17 @@ def test_where_it_fails_the_other_one_is_left_alone(what):
     session.at(2)
     assert session.asked["beside"] == []
     assert list(session.noted) == [Aclprof().what]
+    assert session.recordings[0].info.device_sources == {}
+
+
+def test_it_is_said_once_which_one_it_is():
+    """A profiler of the script's own has had it in between."""
+    session = Session({"l2_cache": True})
+    session.start()
+    session.device.make_way()
+    session.device.go_on()
+    assert session.asked["aclprof"] == [*TAKEN, "detach", *TAKEN]
+    assert len(session.recordings[0].said) == 1
 
 
 def test_a_recording_that_begins_later_has_what_is_recorded_already():

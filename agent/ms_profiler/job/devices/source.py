@@ -159,9 +159,10 @@ class DeviceSource:
             with self._own(f"take {name}"):
                 outcome, why = self._tracing.attach(library)
             if outcome is Outcome.DONE:
-                self.attached = self._was_attached = True
                 self._note()
-                self._explain()
+                if not self._was_attached:
+                    self._explain()
+                self.attached = self._was_attached = True
             elif outcome is Outcome.OWNED:
                 self._give_up(f"{name} belongs to {self.interface.owner(self._profiled)}")
             elif outcome is Outcome.FAILED:
@@ -204,6 +205,8 @@ class DeviceSource:
             self._hangs()
         elif outcome is not Outcome.DONE:
             self._detach()
+            for recording in self._session.recordings:
+                recording.info.device_sources.pop(self.interface.activity, None)
             self._give_up(f"{self.interface.name} does not record: {why}")
         elif why:
             self._session.not_collected(f"some records of the {self.interface.activity}", self.interface.left_out(why))
