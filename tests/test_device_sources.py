@@ -159,5 +159,13 @@ def test_what_a_kernel_exchanges_is_told_in_the_words_of_the_tables(kernel, does
     assert operation(kernel) == does
 
 
+def test_records_of_an_interface_to_come_are_told(tmp_path):
+    store = npu(tmp_path)
+    store.processes[0].thread(2, "later", 4300).device(Device.KERNEL, "later", MS, 2 * MS, 1, source=77)
+    recording = reader.read(str(store.write()))
+    assert "later" not in recording.device.tasks["name"].to_list()
+    assert recording.info.not_collected[-1]["what"] == "1 records of a device"
+
+
 def test_every_interface_has_its_words():
     assert set(SOURCES) == set(Source)

@@ -1,7 +1,5 @@
 """The native side of tracing an NPU, with an msPTI that has no device behind it: every way it is known to fail."""
 
-import os
-
 import pytest
 from fakes_built import ASCEND, ascend_fakes, build  # noqa: F401
 from ms_profiler.job.recorder.tracing import Outcome
@@ -187,99 +185,6 @@ def test_what_cannot_be_taken_is_left_alone(run, words, outcome, why):
     assert [name for name, _ in calls] == ["Subscribe"]
 
 
-COMPANIONS = ["libascendalog.so", "libprofapi.so", "libascend_hal.so"]
-
-
-@pytest.mark.parametrize("missing", COMPANIONS[:2])
-def test_without_a_companion_the_library_is_never_loaded(run, tmp_path, missing):
-    """Loaded, it would end the process; without that of the driver no job has an NPU in use."""
-    (tmp_path / "some").mkdir()
-    build(tmp_path / "some", {name: made for name, made in ASCEND.items() if name != missing})
-    found, calls, _ = run(
-        """
-driver()
-outcome = tracing.attach("libmspti.so")
-print(json.dumps([*outcome, "libmspti" in open("/proc/self/maps").read()]))
-""",
-        LD_LIBRARY_PATH=str(tmp_path / "some"),
-    )
-    assert found[0] == Outcome.FAILED
-    begin = (
-        f"{missing} is missing, without which it would end the job; source CANN's set_env.sh ({missing}: cannot open"
-    )
-    assert found[1].startswith(begin)
-    assert (found[2], calls) == (False, [])
-
-
-@pytest.mark.parametrize(
-    ("odd", "flags"), [*((name, []) for name in COMPANIONS[:2]), (COMPANIONS[2], ["-DHAL", "-DOLD"])]
-)
-def test_a_companion_that_lacks_a_function_is_as_good_as_missing(run, tmp_path, odd, flags):
-    """That of the driver lacks one that is missed only when the library is used."""
-    (tmp_path / "some").mkdir()
-    build(tmp_path / "some", ASCEND | {odd: ("ascend.c", *flags)})
-    found, _, _ = run(
-        'driver(); print(json.dumps(tracing.attach("libmspti.so")))', LD_LIBRARY_PATH=str(tmp_path / "some")
-    )
-    assert found[0] == Outcome.FAILED
-    assert found[1].startswith(f"{odd} has no ")
-    assert found[1].endswith("use a driver and a CANN that belong together")
-
-
-@pytest.mark.parametrize(
-    ("flags", "bare", "outcome"),
-    [([], False, Outcome.FAILED), (["-DOLD"], False, Outcome.DONE), (["-DOLD"], True, Outcome.FAILED)],
-)
-def test_an_older_driver_does_for_a_library_that_does_not_need_more(run, tmp_path, flags, bare, outcome):
-    """What a library needs stands in its file; of one that is known by its name alone all is asked."""
-    (tmp_path / "some").mkdir()
-    older = {"libascend_hal.so": ("ascend.c", "-DHAL", "-DOLD"), "libmspti.so": (*ASCEND["libmspti.so"], *flags)}
-    build(tmp_path / "some", ASCEND | older)
-    library = "libmspti.so" if bare else str(tmp_path / "some" / "libmspti.so")
-    found, calls, _ = run(
-        f"""
-driver()
-outcome, why = tracing.attach({library!r})
-print(json.dumps([outcome, why, tracing.detach()]))
-""",
-        LD_LIBRARY_PATH=str(tmp_path / "some"),
-    )
-    assert found[0] == outcome
-    assert ("halProfDataFlush" in found[1]) is (outcome is Outcome.FAILED)
-    assert of(calls, "Subscribe") == ([0] if outcome is Outcome.DONE else [])
-
-
-def test_the_fake_ends_who_loads_it_without_them(run, tmp_path):
-    """As the real one does: so the tests above would fail if it were loaded."""
-    (tmp_path / "some").mkdir()
-    build(tmp_path / "some", {"libmspti.so": ASCEND["libmspti.so"]})
-    found, _, _ = run(
-        """
-pid = os.fork()
-if pid == 0:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    ctypes.CDLL("libmspti.so")
-print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-""",
-        LD_LIBRARY_PATH=str(tmp_path / "some"),
-    )
-    assert found == -6
-
-
-def test_companions_below_canns_folder_are_found_as_it_finds_them(run, ascend_fakes, tmp_path):  # noqa: F811
-    (tmp_path / "cann" / "lib64").mkdir(parents=True)
-    (tmp_path / "some").mkdir()
-    for library in ascend_fakes.iterdir():
-        aside = library.name in COMPANIONS[:2]
-        os.symlink(library, (tmp_path / "cann" / "lib64" if aside else tmp_path / "some") / library.name)
-    found, _, _ = run(
-        "traced(); print(tracing.detach().value)",
-        LD_LIBRARY_PATH=str(tmp_path / "some"),
-        ASCEND_HOME_PATH=str(tmp_path / "cann"),
-    )
-    assert found == Outcome.DONE
-
-
 def test_a_library_that_is_not_there_is_not_the_last_one(run):
     found, _, _ = run(
         'driver(); print(json.dumps([tracing.attach("libnone.so.1"), tracing.attach("libprofapi.so"),'
@@ -329,58 +234,6 @@ tracing.detach(); recorder.close()
     rows = [(kind, row["arg"] & 0xFFFFFFFF) for what, kind, _, row in records(store) if what == Kind.DEVICE]
     for kind in (Device.KERNEL, Device.API):
         assert sorted(number for what, number in rows if what == kind) == [0, 1, 2**32 - 1]
-
-
-def test_ranges_of_markers_are_joined_by_their_numbers(run):
-    """A stream knows no names: it has those of the host's marker, which has the same number."""
-    found, _, store = run("""
-npu = traced()
-npu.fake_marker(4, 1, b"", b"", -1)  # the end of what began before recording did
-npu.fake_marker(2, 2, b"outer", b"mine", -1)
-npu.fake_marker(2, 3, b"both", b"yours", 7)
-npu.fake_marker(2, 4, b"inner", b"default", -1)
-npu.fake_marker(1, 5, b"moment", b"mine", 9)
-tracing.flush()
-npu.fake_marker(4, 4, b"", b"", -1)
-npu.fake_marker(4, 3, b"", b"", 7)
-npu.fake_marker(4, 2, b"", b"", -1)
-npu.fake_marker(2, 6, b"never ends", b"mine", -1)
-npu.fake_kernel(b"after", None, 1, npu.fake_now() + 10000, 10)
-npu.fake_synchronize()
-tracing.detach(); recorder.close()
-print(json.dumps([counts(), os.getpid()]))
-""")
-    counted, thread = found
-    assert (counted["records"], counted["unfinished"]) == (8, 1)
-    rows = records(store)
-    marks = sorted(
-        (name, rows[at + 1][2], row["arg"] >> 32, rows[at + 1][3]["start_ns"] >> 32, row["end_ns"] > row["start_ns"])
-        for at, (what, kind, name, row) in enumerate(rows)
-        if (what, kind) == (Kind.DEVICE, Device.MARKER)
-    )
-    # name, domain, thread, stream, whether it lasted
-    assert marks == [
-        ("both", "yours", 0, 7, True),
-        ("both", "yours", thread, 0, True),
-        ("inner", "default", thread, 0, True),
-        ("moment", "mine", 0, 9, False),
-        ("moment", "mine", thread, 0, False),
-        ("outer", "mine", thread, 0, True),
-    ]
-
-
-def test_more_open_ranges_than_are_kept_cost_the_oldest(run):
-    found, _, store = run("""
-npu = traced()
-for number in range(520):
-    npu.fake_marker(2, number, str(number).encode(), b"mine", -1)
-npu.fake_marker(4, 0, b"", b"", -1)
-npu.fake_marker(4, 519, b"", b"", -1)
-tracing.detach(); recorder.close()
-print(json.dumps(counts()))
-""")
-    assert (found["records"], found["unfinished"]) == (1, 519)
-    assert heads(store) == [(Device.MARKER, "519")]
 
 
 def test_full_buffers_come_back_on_threads_of_their_own(run):

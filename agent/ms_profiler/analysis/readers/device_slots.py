@@ -91,6 +91,21 @@ def records(slots: pl.DataFrame, process: int) -> pl.DataFrame:
     ).cast(RECORDS)
 
 
+def known(recording: tables.Recording, found: pl.DataFrame) -> pl.DataFrame:
+    """Return the records of interfaces that are known; of others a line is left in the run's record.
+
+    Args:
+        recording: the run.
+        found: `RECORDS`.
+    """
+    ours = pl.col("source").is_in([int(source) for source in SOURCES])
+    others = found.filter(~ours).height
+    if others:
+        why = "a newer version of ms-profiler wrote them; use that one to analyse"
+        recording.info.not_collected.append({"what": f"{others} records of a device", "why": why})
+    return found.filter(ours)
+
+
 def mark(recording: tables.Recording, found: pl.DataFrame) -> None:
     """Add the markers of the host that a device's interface told to the spans and instants of a recording.
 

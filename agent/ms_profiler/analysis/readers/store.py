@@ -87,7 +87,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     if coarse:
         recording.again = lambda between, fine: (batch for part in parts for batch in part.again(between, fine=fine))
         recording.starts = clock.epoch(pl.concat([starts for part in parts for starts in part.starts])).sort()
-    device = pl.concat([part.device for part in parts])
+    device = device_slots.known(recording, pl.concat([part.device for part in parts]))
     device_slots.mark(recording, device)
     left_out.take_away(recording)
     recording.windows = kernels.windows(recording)
