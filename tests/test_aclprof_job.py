@@ -28,6 +28,8 @@ COUNTED = {"profiler_level": "Level1", "l2_cache": True, "sys_io": True, "host_s
 def counters_job(job, counter_fakes, tmp_path):  # noqa: F811
     """Return a function that runs the program in a mode with the fakes; it has `calls`, those of aclprof."""
 
+    machine = attached(tmp_path)
+
     def run(mode, *arguments, options=COUNTED, words="", **extra):
         log = tmp_path / "log"
         env = {
@@ -37,7 +39,7 @@ def counters_job(job, counter_fakes, tmp_path):  # noqa: F811
             "FAKE_ACLPROF_LOG": str(log),
             "FAKE_ACL_DEVICE": "5",
             "MS_PROFILER_RAISE": "1",
-            **attached(tmp_path),
+            **machine,
             "PATH": os.pathsep.join([str(FAKES), os.environ["PATH"]]),
         } | extra.pop("env", {})
         finished = job(PROGRAM, mode, *arguments, env=env, options=options, **extra)
