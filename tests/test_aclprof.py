@@ -39,6 +39,18 @@ def test_it_records_into_the_directory_of_the_first_recording(session):
     assert [request.value for request in order.plan.requests] == ["300MB"]
 
 
+def test_begun_anew_it_has_the_rest_of_its_room(session, tmp_path):
+    session.home.result = str(tmp_path)
+    data = tmp_path / "PROF_000001_1_FAKE" / "device_0" / "data"
+    data.mkdir(parents=True)
+    with (data / "large").open("wb") as stream:
+        stream.truncate(60_000_000)
+    assert Aclprof().tracing(None, session)._plan().plan.requests[0].value == "240MB"
+    with (data / "larger").open("wb") as stream:
+        stream.truncate(50_000_000)
+    assert Aclprof().left_to(session) == "max_disk leaves 190 MB to it, and it takes no limit below 200"
+
+
 def test_the_device_of_the_calling_thread_counts(session, monkeypatch):
     monkeypatch.setattr(aclprof, "device", lambda: 6)
     assert Aclprof().tracing(None, session)._plan().device == 6

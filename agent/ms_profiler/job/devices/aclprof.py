@@ -4,6 +4,7 @@ It records kernels as msPTI does, at a higher cost and for an analysis that take
 something is asked for that msPTI has nothing of.
 """
 
+import glob
 import os
 import re
 from collections.abc import Sequence
@@ -63,7 +64,7 @@ class Aclprof(Interface):
         def order() -> Order:
             home, used = session.home, device()
             assert home is not None
-            asked = plan([recording.options for recording in session.recordings], session.limits[0])
+            asked = plan([recording.options for recording in session.recordings], _room(session))
             return Order(asked, home.result, session.identity.device_id if used is None else used)
 
         def refused(names: Sequence[str], why: str) -> None:
@@ -119,12 +120,20 @@ class Aclprof(Interface):
             return ""
         if takeover.kept:
             return f"MindSpore's own profiler has it: {takeover.kept}"
-        least, left = LEAST_STORAGE // 10**6, session.limits[0] // 10**6
+        least, left = LEAST_STORAGE // 10**6, _room(session) // 10**6
         return f"max_disk leaves {left} MB to it, and it takes no limit below {least}" if left < least else ""
 
     def version(self, library: str, told: int) -> str:
         """See `Interface.version`: that of the toolkit; the library tells none."""
         return cann.version(library)
+
+
+def _room(session: "Session") -> int:
+    """Return the bytes that it may write: it is begun anew after a profiler of the script's own, in another folder."""
+    home = session.home
+    folders = glob.glob(os.path.join(glob.escape(home.result), "PROF_*")) if home is not None else []
+    files = (os.path.join(place, name) for folder in folders for place, _, names in os.walk(folder) for name in names)
+    return max(session.limits[0] - sum(os.lstat(path).st_size for path in files), 0)
 
 
 def _needs(recordings: Sequence[Options]) -> list[str]:
