@@ -16,15 +16,44 @@ ASCEND = {
     "libascendcl.so": ("ascend.c", "-DACL"),
     "libmspti.so": ("mspti.c", "ascend_launches.c"),
 }
+#: of that vendor, too: what is read after the job
+COUNTERS = {"libascendcl.so": ("ascend.c", "-DACL"), "libmsprofiler.so": ("aclprof.c",)}
+
+
+#: what every Python process of a job does first: the driver's files are somewhere else
+STAND_IN = """
+import os
+try:
+    from ms_profiler.job.devices import npu
+except ImportError:
+    pass
+else:
+    npu.FOLDER = os.environ["FAKE_DEVICES"]
+"""
+
+
+def attached(folder):
+    """Return the environment of a job on a machine with the files of an NPU's driver, which are put into a folder."""
+    (folder / "dev").mkdir()
+    (folder / "dev" / "davinci0").touch()
+    (folder / "path").mkdir()
+    (folder / "path" / "sitecustomize.py").write_text(STAND_IN)
+    return {"FAKE_DEVICES": str(folder / "dev"), "PYTHONPATH": str(folder / "path")}
 
 
 def build(folder, libraries=None):
     """Compile some fakes, those for CUDA by default, into a folder, under the names that a loader looks for."""
     for name, inputs in (libraries or LIBRARIES).items():
-        command = ["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-Wl,-soname,{name}"]
-        inputs = [item if item.startswith("-") else FAKES / item for item in inputs]
-        subprocess.run([*command, *inputs, "-o", folder / name, "-ldl", "-pthread"], check=True)
+        build_one(folder, name, inputs)
     return folder
+
+
+def build_one(folder, name, inputs):
+    """Compile a fake from sources, with flags among them, into a folder, and return its path."""
+    command = ["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-Wl,-soname,{name}"]
+    inputs = [item if item.startswith("-") else FAKES / item for item in inputs]
+    subprocess.run([*command, *inputs, "-o", folder / name, "-ldl", "-pthread"], check=True)
+    return folder / name
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +66,9 @@ def fakes(tmp_path_factory):
 def ascend_fakes(tmp_path_factory):
     """Return the folder with the libraries of CANN."""
     return build(tmp_path_factory.mktemp("ascend_fakes"), ASCEND)
+
+
+@pytest.fixture(scope="session")
+def counter_fakes(tmp_path_factory):
+    """Return the folder with the libraries that aclprof is in."""
+    return build(tmp_path_factory.mktemp("counter_fakes"), COUNTERS)

@@ -25,6 +25,7 @@ FORBIDDEN = {
     "option_types": ("job", "analysis", "api", "cli", "store"),
     "errors": ("job", "analysis", "api", "cli", "store", "options"),
     "log": ("job", "analysis", "api", "cli", "store", "options"),
+    "cann": ("job", "analysis", "api", "cli", "store", "options"),
 }
 FRAMEWORKS = ("mindspore", "torch")
 #: The analysis runs beside jobs: it must not need what they are made of, nor a package for another kind of machine.

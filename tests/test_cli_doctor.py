@@ -16,7 +16,7 @@ def doctor(interface="CUPTI", **extra):
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     heads = [at for at, line in enumerate(lines) if not line.startswith(" ")]
-    assert [lines[at].split()[0] for at in heads] == ["CUPTI", "msPTI"]
+    assert [lines[at].split()[0] for at in heads] == ["CUPTI", "aclprof", "msPTI"]
     begin = next(at for at in heads if lines[at].startswith(interface))
     return lines[begin : min([at for at in heads if at > begin], default=len(lines))]
 
@@ -135,3 +135,14 @@ def test_no_npu_behind_the_driver(ascend_fakes):  # noqa: F811
     assert with_ascend(ascend_fakes, FAKE_NPUS="0")[-1] == (
         "    the driver has no device; see ASCEND_RT_VISIBLE_DEVICES"
     )
+
+
+def test_an_npu_that_is_not_there(tmp_path):
+    toolkit = tmp_path / "toolkit"
+    (toolkit / "lib64").mkdir(parents=True)
+    (toolkit / "lib64" / "libmsprofiler.so").touch()
+    assert doctor("aclprof", ASCEND_HOME_PATH=str(toolkit)) == [
+        "aclprof (NPUs of Ascend with their counters, for CANN's msprof to read): not usable",
+        f"    library {toolkit / 'lib64' / 'libmsprofiler.so'}",
+        "    there is no NPU (/dev/davinci0); install Ascend's driver",
+    ]

@@ -21,7 +21,7 @@ class Session:
     """As much of a session as hooks need to be declared."""
 
     owner = False
-    hooks = types.SimpleNamespace(redirects=False)
+    hooks = types.SimpleNamespace(redirects=False, devices=None)
 
     def wants(self, activity):
         return False

@@ -282,6 +282,8 @@ def test_copies_are_told_to_be_missing_otherwise(npu_job):
     assert run.code == 0, run.err
     why = not_collected(run.result)["some records of the NPU"]
     assert why.startswith("msPTI refuses memory (not preloaded)")
+    # what has it without that is not here either
+    assert not_collected(run.result)["kernels and counters of the NPU"].startswith("there is no aclprof")
 
 
 def test_without_the_extension_it_is_told_where_it_is_asked_for(job, ascend_fakes):  # noqa: F811

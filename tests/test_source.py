@@ -47,6 +47,26 @@ class Tracing:
         return self._counts
 
 
+class Recording:
+    """What a source needs of a recording."""
+
+    result = "results"
+
+    def __init__(self, settings):
+        self.options = settings
+        self.info = SimpleNamespace(messages=[], device_sources={})
+        self.took_back, self.noted, self.said = (), {}, []
+
+    def collected(self, options):
+        self.took_back = options
+
+    def say(self, line):
+        self.said.append(line)
+
+    def not_collected(self, what, why):
+        self.noted[what] = why
+
+
 class Session:
     """What a source needs of a session."""
 
@@ -63,8 +83,8 @@ class Session:
             "profile_memory": False,
         }
         settings = SimpleNamespace(**defaults | options)
-        info = SimpleNamespace
-        self.recordings = [SimpleNamespace(options=settings, info=info(messages=[])) for _ in range(recordings)]
+        self.recordings = [Recording(settings) for _ in range(recordings)]
+        self.home = self.recordings[0] if self.recordings else None
         self.steps = SimpleNamespace(count=0, schedule=schedule)
         self.noted = {}
         self.hooks = SimpleNamespace(plugins=plugins)

@@ -7,8 +7,13 @@ import sys
 import textwrap
 
 import pytest
-from conftest import ROOT, environment
+from conftest import PROGRAMS, ROOT, environment
+from fakes_built import ascend_fakes  # noqa: F401
+from fakes_built import attached as attached_to
 from ms_profiler import options
+from ms_profiler.analysis.readers import store
+from ms_profiler.job.devices import npu, survey
+from ms_profiler.job.devices.survey import Finding
 from ms_profiler.job.frameworks import import_hook
 from ms_profiler.job.frameworks.mindspore import takeover
 
@@ -101,11 +106,55 @@ def test_a_spawn_child_alone_starts_no_chain_either(python, tmp_path):
     assert not (tmp_path / "data").exists()
 
 
+# -- on a machine with an NPU, of which only the driver's files and the libraries are made up
+
+
+@pytest.fixture
+def npu_job(job, ascend_fakes, tmp_path):  # noqa: F811
+    """Return a function that trains with MindSpore, with cells that launch kernels of the NPU."""
+    env = attached_to(tmp_path) | {"LD_LIBRARY_PATH": str(ascend_fakes)}
+
+    def run(words):
+        return job(PROGRAMS / "npu_job.py", "plain", env=env | {"FAKE_MSPTI": words}, options={"analyse": "off"})
+
+    return run
+
+
+def of_ours(run):
+    """Return the results that are our own recordings."""
+    return [result for result in run.results if (result / "FRAMEWORK" / "run_info.json").exists()]
+
+
+def test_where_ours_can_record_the_npu_mindspores_own_profiler_does_not_start(npu_job):
+    run = npu_job("")
+    assert run.code == 0, run.err
+    assert of_ours(run) == run.results
+    recording = store.read(str(run.result))
+    assert recording.info.device_sources == {"NPU": {"interface": "msPTI", "why": ""}}
+    assert "MatMulV2" in set(recording.device.tasks["name"])
+
+
+def test_where_it_cannot_mindspores_own_profiler_runs_and_our_spans_stand_beside_it(npu_job):
+    run = npu_job("fails")
+    assert run.code == 0, run.err
+    (result,) = of_ours(run)
+    (theirs,) = [other for other in run.results if other != result]
+    assert (theirs / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").exists()
+    recording = store.read(str(result))
+    assert recording.device is None
+    assert recording.steps.height == 3
+    (why,) = {entry["why"] for entry in recording.info.not_collected if entry["what"] == "device records"}
+    assert why == (
+        "MindSpore's own profiler keeps running: an NPU is here, and msPTI, which would record it, is not usable: "
+        "msptiSubscribe answered 999; its result is beside this one"
+    )
+
+
 # -- what is decided, without an import of MindSpore
 
 
 @pytest.fixture
-def npu(tmp_path):
+def attached(tmp_path):
     """A device directory as Ascend's driver makes it."""
     for name in ("davinci0", "davinci1", "davinci_manager", "null"):
         (tmp_path / name).touch()
@@ -120,8 +169,9 @@ def hidden(monkeypatch):
 
     def look(value, counts=True, devices="/nowhere"):
         seen = {}
+        monkeypatch.setattr(npu, "FOLDER", devices)
         os.environ["MS_PROFILER_OPTIONS"] = value
-        takeover.install(counts, devices)
+        takeover.install(counts)
         (watch,) = import_hook._watches[takeover.MODULE]
         watch.before(takeover.MODULE)
         seen = os.environ.get("MS_PROFILER_OPTIONS")
@@ -146,10 +196,27 @@ def test_left_alone_if_asked_for(hidden, start):
     assert hidden(value) == (value, "takeover is false")
 
 
-def test_on_an_npu_it_goes_on_with_what_we_understood(hidden, npu):
+@pytest.fixture
+def tried(monkeypatch):
+    """Return a function that lets the try of any interface end with a reason, and a list of those tried."""
+    names = []
+
+    def end(why):
+        def find(interface, _):
+            names.append(interface.name)
+            return Finding(interface.name, interface.traces, why=why)
+
+        monkeypatch.setattr(survey, "find", find)
+        return names
+
+    return end
+
+
+def test_on_an_npu_it_goes_on_with_what_we_understood(hidden, attached, tried):
     value = '{"start": "true", "memory": true, "profiler_level": 1, "export_type": ["kineto"], "activities": "CPU"}'
-    seen, why = hidden(value, devices=npu)
-    assert why.startswith("an NPU is here")
+    assert tried("there is none") == []
+    seen, why = hidden(value, devices=attached)
+    assert why == "an NPU is here, and aclprof, which would record it, is not usable: there is none"
     shown = json.loads(seen)
     assert shown["start"] is True
     assert shown["profile_memory"] is True
@@ -158,20 +225,29 @@ def test_on_an_npu_it_goes_on_with_what_we_understood(hidden, npu):
     assert shown["export_type"] == ["text"]
 
 
-def test_on_an_npu_with_a_back_end_of_ours_it_is_hidden(hidden, npu, monkeypatch):
-    monkeypatch.setattr(takeover, "usable_backend", lambda: True)
-    assert hidden(ON, devices=npu) == (None, "")
+@pytest.mark.parametrize(("asked", "interface"), [("l2_cache", "aclprof"), ("mstx", "msPTI")])
+def test_on_an_npu_that_ours_can_record_it_is_hidden(hidden, attached, tried, asked, interface):
+    """Tried is the interface that what is asked for needs, and no other."""
+    names = tried("")
+    assert hidden(json.dumps({"start": True, asked: True}), devices=attached) == (None, "")
+    assert names == [interface]
+
+
+def test_on_an_npu_it_is_hidden_where_the_npu_is_not_asked_for(hidden, attached, tried):
+    names = tried("there is none")
+    assert hidden('{"start": true, "activities": ["CPU"]}', devices=attached) == (None, "")
+    assert names == []
 
 
 @pytest.mark.parametrize("value", ["{}", "[1]", '{"start": false}', '{"start": true, "ranks": "3"}'])
-def test_on_an_npu_it_is_hidden_where_nothing_is_to_be_profiled(hidden, npu, value):
-    assert hidden(value, devices=npu) == (None, "")
+def test_on_an_npu_it_is_hidden_where_nothing_is_to_be_profiled(hidden, attached, value):
+    assert hidden(value, devices=attached) == (None, "")
 
 
-def test_on_an_npu_it_is_hidden_in_helpers_and_children(hidden, npu, monkeypatch):
-    assert hidden(ON, counts=False, devices=npu) == (None, "")
+def test_on_an_npu_it_is_hidden_in_helpers_and_children(hidden, attached, monkeypatch):
+    assert hidden(ON, counts=False, devices=attached) == (None, "")
     monkeypatch.setattr(sys, "orig_argv", ["python", "-c", "spawn_main()", "--multiprocessing-fork"])
-    assert hidden(ON, devices=npu) == (None, "")
+    assert hidden(ON, devices=attached) == (None, "")
 
 
 def test_an_error_of_ours_leaves_it_hidden(hidden, monkeypatch):
@@ -189,20 +265,9 @@ def test_an_error_of_ours_leaves_it_hidden(hidden, monkeypatch):
     assert os.environ["MS_PROFILER_OPTIONS"] == ON
 
 
-def test_an_npu_is_known_by_its_device_files(npu, tmp_path):
-    assert takeover.has_npu(npu)
-    assert not takeover.has_npu(str(tmp_path / "none"))
+def test_an_npu_is_known_by_its_device_files(attached, tmp_path):
+    assert npu.count(attached) == 2
+    assert npu.count(str(tmp_path / "none")) == 0
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "davinci_manager").touch()
-    assert not takeover.has_npu(str(tmp_path / "other"))
-
-
-def test_there_is_a_back_end_only_if_one_says_so(monkeypatch, tmp_path):
-    (tmp_path / "watched_backend.py").write_text("import os\ndef usable(): return 'BACKEND' in os.environ")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert not takeover.usable_backend()
-    monkeypatch.setattr(takeover, "BACKENDS", ("watched_backend",))
-    assert not takeover.usable_backend()
-    monkeypatch.setenv("BACKEND", "1")
-    assert takeover.usable_backend()
-    sys.modules.pop("watched_backend")
+    assert npu.count(str(tmp_path / "other")) == 0

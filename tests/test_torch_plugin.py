@@ -1,8 +1,20 @@
 """PyTorch hooked from the middle of a script on, and by libraries that are imported later."""
 
+import sys
+import types
+
 from conftest import PROGRAMS
 from events import events, inside, named, of, steps
+from ms_profiler.job.frameworks.torch.plugin import PyTorch
 from ms_profiler.store.format import Category, Kind, StepSource
+
+
+def test_an_npu_that_it_uses_is_named_as_mindspore_names_it(monkeypatch):
+    device = types.SimpleNamespace(is_initialized=lambda: True)
+    idle = types.SimpleNamespace(is_initialized=lambda: False)
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=idle, npu=device))
+    assert PyTorch().describe()["device"] == "Ascend"
+
 
 #: the loops of two libraries as far as their hooks need them, in modules of their names
 LIBRARIES = {

@@ -40,7 +40,7 @@ def test_lists_and_objects_packed_or_not(tmp_path, whole, packed):
         ("b", 1736408883704644000, 1736408883704645000),
     ]
     assert events.counters.rows() == [("1", "counter", 1000, 3.0)]
-    assert events.flows.rows() == [(True, "f", "3", 5000), (False, "f", "3", 6500)]
+    assert events.flows.rows() == [(True, "f", "3", "7", 5000), (False, "f", "3", "8", 6500)]
     assert (events.processes, events.labels, events.threads) == ({"1": "Python"}, {"1": "CPU"}, {("1", "7"): "main"})
     assert events.arguments(events.spans, "x").to_list() == ["1.5", None]
     assert events.thread_names(events.spans).to_list() == ["main", "main"]

@@ -30,6 +30,7 @@ MOST_MESSAGES = 20
 SHOWN = 60
 
 ASCEND = "only an Ascend NPU has it"
+THEIRS = "MindSpore's own profiler alone has it, on an Ascend NPU"
 REPLACED = "accepted for old scripts; replaced by {}"
 
 
@@ -127,7 +128,7 @@ class Options:
         "sampler, which takes 50 ms of a processor a second. Waits for data are recorded in any case. Off under a "
         "`schedule`.",
     )
-    parallel_strategy: bool = _option(False, Bool(), "The parallel strategy of the graph.", inert=ASCEND)
+    parallel_strategy: bool = _option(False, Bool(), "The parallel strategy of the graph.", inert=THEIRS)
     l2_cache: bool = _option(False, Bool(), "Hits and misses of the L2 cache.", inert=ASCEND)
     hbm_ddr: bool = _option(False, Bool(), "Bandwidth of device memory.", inert=ASCEND)
     pcie: bool = _option(False, Bool(), "Bandwidth of PCIe; newer name: `sys_interconnection`.", inert=ASCEND)

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#define NO_CONTEXT 107002
+
 #ifdef ALOG
 int CheckLogLevelForC(int module, int level) { return module + level == 0; }
 
@@ -67,6 +69,14 @@ int halProfDataFlush(unsigned device, unsigned channel, unsigned *size) {
 __attribute__((constructor)) static void load(void) { dlopen("libascend_hal.so", RTLD_NOW | RTLD_GLOBAL); }
 
 int aclInit(const char *path) { return path != NULL && *path == 0; }
+
+/* Which device the calling thread uses: FAKE_ACL_DEVICE, -1 for none. */
+int aclrtGetDevice(int32_t *device) {
+  const char *number = getenv("FAKE_ACL_DEVICE");
+  if (number != NULL && atoi(number) < 0) return NO_CONTEXT;
+  *device = number != NULL ? atoi(number) : 0;
+  return 0;
+}
 
 int aclrtProfTrace(void *what, int32_t size, void *stream) { return what == NULL && size > 0 && stream == NULL; }
 #endif

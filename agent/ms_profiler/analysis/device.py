@@ -61,15 +61,24 @@ def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[
     texts = recording.names.to_list()
     if device.whole is not None:
         names = device.whole.kernels.with_columns(pl.coalesce("type", "name").alias("type"))
-        return texts, names, device.runs.with_columns(pl.lit(None, pl.UInt32).alias("shapes"))
+        if device.within is not None:
+            return texts, names, device.runs.with_columns(pl.lit(None, pl.UInt32).alias("shapes"))
+        different, shapes = _shapes(device, len(texts))
+        return [*texts, *different], names, device.runs.with_columns(shapes)
     # where no type is known the name stands for it
     tasks = device.tasks.with_columns(pl.coalesce("type", "name").alias("type"))
     names = tasks.select(_NAME).unique(maintain_order=True)
-    different = tasks["shapes"].drop_nulls().unique(maintain_order=True)
-    rows = pl.int_range(len(texts), len(texts) + len(different), dtype=pl.UInt32, eager=True)
-    shapes = tasks["shapes"].replace_strict(different, rows, default=None, return_dtype=pl.UInt32)
     numbered = tasks.join(names.with_row_index("kernel"), on=_NAME, how="left", maintain_order="left")
+    different, shapes = _shapes(device, len(texts))
     return [*texts, *different], names, numbered.with_columns(shapes)
+
+
+def _shapes(device: tables.Device, first: int) -> tuple[pl.Series, pl.Series]:
+    """Return the different shapes of the tasks, and which each has, numbered from `first` on."""
+    shapes = device.tasks["shapes"]
+    different = shapes.drop_nulls().unique(maintain_order=True)
+    rows = pl.int_range(first, first + len(different), dtype=pl.UInt32, eager=True)
+    return different, shapes.replace_strict(different, rows, default=None, return_dtype=pl.UInt32)
 
 
 @dataclass

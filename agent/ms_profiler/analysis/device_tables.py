@@ -161,6 +161,26 @@ DRIVER_CALLS = pl.Schema(
 )
 
 
+#: tables of CANN that stand in a result as they are: as msprof calls them -> as MindSpore's own profiler does, and as
+#: msprof does where that leaves them out
+COUNTER_TABLES = {
+    "l2_cache": "l2_cache",
+    "hbm": "hbm",
+    "ddr": "ddr",
+    "pcie": "pcie",
+    "hccs": "hccs",
+    "nic": "nic",
+    "roce": "roce",
+    "aicpu": "data_preprocess",
+    "npu_mem": "npu_mem",
+    "host_cpu_usage": "host_cpu_usage",
+    "host_mem_usage": "host_mem_usage",
+    "host_disk_usage": "host_disk_usage",
+    "host_network_usage": "host_network_usage",
+    "os_runtime_statistic": "os_runtime_statistic",
+}
+
+
 class Form(Enum):
     """Whose formulas hold for a result of another tool."""
 
@@ -169,6 +189,7 @@ class Form(Enum):
     KINETO = "kineto"
     MS_PROFILER = "ms_profiler"
     CUPTI = "cupti"  # our own tracing, with the formulas for what PyTorch records of a GPU
+    ACLPROF = "aclprof"  # our own recording of an NPU, with torch_npu's formulas
     MSPTI = "mspti"  # our own tracing, with the formulas of torch_npu, which go by what a step launched
 
 
@@ -208,6 +229,9 @@ class Device:
         copies: `COPIES`; of our own tracing alone.
         waits: `WAITS`; of our own tracing alone.
         marks: `MARKS`; of our own tracing alone.
+        details: what else a table of kernels says, as it says it, with `stream` and `start_ns` of each row; None where
+            nothing was read but what the tables here hold.
+        counters: tables of CANN with readings of other parts of the device and the host, as text, by `COUNTER_TABLES`.
         reservations: `RESERVATIONS`, of the whole run; of our own tracing alone.
         whole: what there is of all tasks; of our own tracing alone.
         within: `number`, `start_ns`, `end_ns` of the steps whose tasks, calls, copies and waits are here; None for all.
@@ -227,6 +251,8 @@ class Device:
     waits: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=WAITS))
     reservations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=RESERVATIONS))
     marks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MARKS))
+    details: pl.DataFrame | None = None
+    counters: dict[str, pl.DataFrame] = field(default_factory=dict)
     whole: Whole | None = None
     within: pl.DataFrame | None = None
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ms_profiler.analysis import cpus, inputs
+from ms_profiler.analysis import cpus, export, inputs
 from ms_profiler.analysis.metrics.utilization import Workload
 from ms_profiler.analysis.progress import Progress, Tell
 from ms_profiler.analysis.request import Request
@@ -13,6 +13,7 @@ from ms_profiler.errors import DependencyError, StoreError, UsageError
 from ms_profiler.store import layout
 
 if TYPE_CHECKING:
+    from ms_profiler.analysis.export import Export
     from ms_profiler.analysis.measures import Measures
 
 
@@ -49,6 +50,7 @@ def analyse(
     packed: bool = False,
     forms: Collection[str] = (),
     workload: Workload | None = None,
+    patience: float = export.PATIENCE_S,
 ) -> list[Result]:
     """Analyse the recordings in `directories` and write the artefacts into each.
 
@@ -67,13 +69,14 @@ def analyse(
         forms: of the result besides those that the run itself asked for, see `Request`; tables as Parquet that are
             there already are renewed in any case.
         workload: what a step does, as far as the user knows.
+        patience: seconds that CANN's msprof may take to read what aclprof recorded, for each folder of it.
 
     Raises:
         StoreError: no directory holds anything that can be read.
         UsageError: `step_list` is not consecutive, or holds no step of the run.
         DependencyError: Polars is not installed.
     """
-    asked = Request(_consecutive(step_list), output, pretty, packed, frozenset(forms), workload or Workload())
+    asked = Request(_consecutive(step_list), output, pretty, packed, frozenset(forms), workload or Workload(), patience)
     found = find(directories)
     cpus.limit_threads(max_processes)
     try:
@@ -102,13 +105,19 @@ def find(directories: Sequence[str | os.PathLike[str]]) -> list[str]:
     return inputs.find([os.fspath(item) for item in directories])
 
 
-def measured(path: str, chosen: list[int] | None = None, progress: Progress | None = None) -> "Measures":
+def measured(
+    path: str,
+    chosen: list[int] | None = None,
+    progress: Progress | None = None,
+    exports: "Sequence[Export] | None" = None,
+) -> "Measures":
     """Return one run, read and measured.
 
     Args:
         path: of `find`.
         chosen: the steps to keep to; None for all.
         progress: told how far it is.
+        exports: what has been made of what aclprof recorded; None for what lies in the result.
 
     Raises:
         StoreError: nothing in it can be read.
@@ -117,11 +126,13 @@ def measured(path: str, chosen: list[int] | None = None, progress: Progress | No
     # Polars takes 0.2 s to import, which is for nothing when there is no such directory
     from ms_profiler.analysis.ledger import Ledger
     from ms_profiler.analysis.measures import measure
-    from ms_profiler.analysis.readers import foreign, store
+    from ms_profiler.analysis.readers import foreign, msprof, store
     from ms_profiler.analysis.thinning import thin
 
     if inputs.kind(path) == inputs.Kind.STORE:
-        return measure(thin(store.read(path, progress), chosen, progress), chosen)
+        recording = store.read(path, progress)
+        msprof.attach(recording, export.look(path) if exports is None else exports)
+        return measure(thin(recording, chosen, progress), chosen)
     return measure(foreign.read(path, Ledger(inputs.result(path)).ours), chosen)
 
 
@@ -133,9 +144,10 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
     if os.path.isdir(os.path.join(target, layout.TABLES)):
         asked = replace(asked, forms=asked.forms | {parquet.FORM})
     progress = Progress(path, tell)
-    measures = measured(path, asked.steps, progress)
+    own = inputs.kind(path) == inputs.Kind.STORE
+    measures = measured(path, asked.steps, progress, export.export(path, target, asked.patience) if own else ())
     measures.target, measures.asked = target, asked
-    if inputs.kind(path) == inputs.Kind.STORE:
+    if own:
         written = core.write_sections(SECTIONS, measures, progress)
         core.tidy(SECTIONS, measures, written)
         for artefact in ARTEFACTS:

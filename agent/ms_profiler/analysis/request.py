@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from ms_profiler.analysis.export import PATIENCE_S
 from ms_profiler.analysis.metrics.utilization import Workload
 
 
@@ -17,6 +18,7 @@ class Request:
         forms: of the result besides those that the run itself asked for, as the option `export_type` has them, and
             "parquet".
         workload: what a step does, as far as the user knows.
+        patience: seconds that CANN's msprof may take for each folder that aclprof recorded.
     """
 
     steps: list[int] | None = None
@@ -25,3 +27,4 @@ class Request:
     packed: bool = False
     forms: frozenset[str] = frozenset()
     workload: Workload = field(default_factory=Workload)
+    patience: float = PATIENCE_S

@@ -19,6 +19,9 @@ from ms_profiler.analysis.device_tables import (
     COPIES as COPIES,
 )
 from ms_profiler.analysis.device_tables import (
+    COUNTER_TABLES as COUNTER_TABLES,
+)
+from ms_profiler.analysis.device_tables import (
     DEVICE_MEMORY as DEVICE_MEMORY,
 )
 from ms_profiler.analysis.device_tables import (

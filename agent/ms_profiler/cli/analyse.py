@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 
-from ms_profiler.analysis import engine
+from ms_profiler.analysis import engine, export
 from ms_profiler.cli import workload
 from ms_profiler.errors import StoreError
 from ms_profiler.log import PREFIX
@@ -43,6 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="true|false",
         help="remove intermediate files (the recording itself is kept either way)",
     )
+    parser.add_argument(
+        "--msprof-timeout",
+        type=float,
+        default=export.PATIENCE_S,
+        metavar="SECONDS",
+        help="how long CANN's msprof may take for each folder that aclprof recorded (default: %(default)g)",
+    )
     workload.add_arguments(parser)
 
 
@@ -60,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
         packed=args.gzip,
         forms=args.export,
         workload=workload.workload(args),
+        patience=args.msprof_timeout,
     )
     if progress is not None:
         progress.clear()

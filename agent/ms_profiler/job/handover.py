@@ -18,6 +18,8 @@ from ms_profiler.log import PREFIX
 from ms_profiler.store import layout, run_info
 
 EXTRA = "pip install 'ms-profiler[analysis]'"
+#: Part of `exit_timeout` that CANN's msprof may take of an analysis that is waited for.
+MSPROF_SHARE = 0.6
 #: What the analysis needs that the job does not.
 NEEDED = "polars"
 
@@ -88,6 +90,9 @@ def _start(recording: Recording, results: list[str], detach: bool = False) -> in
     log = _log(own)
     speaks = recording.speaks and not detach and _is_open(2)
     words = ["analyse", "--announce", own, *(result for result in results if result != own)]
+    if not detach:
+        # what is killed at its end has nothing to show; what comes after msprof is done in the rest of the time
+        words += ["--msprof-timeout", f"{recording.options.exit_timeout * MSPROF_SHARE / len(results):g}"]
     try:
         if not detach:
             return analyser.spawn(words, 2 if speaks else log, log)

@@ -81,6 +81,7 @@ class Hooks:
             info.framework.update({"name": plugin.framework, "version": str(version)})
             if ended:
                 info.framework.update(plugin.describe())
+            recording.collected(plugin.handed)
             if plugin.yielded:
                 recording.not_collected("device records", f"{plugin.yielded}; its result is beside this one")
         source = self._session.steps.source

@@ -7,10 +7,12 @@ its starts, which may lie inside the variable's: then both share one store, and 
 import os
 import socket
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ms_profiler import log, options
 from ms_profiler.job import process
+from ms_profiler.options import OPTIONS
 from ms_profiler.store import layout, run_info
 from ms_profiler.store.format import StepSource
 
@@ -146,6 +148,17 @@ class Recording:
         entry = {"what": what, "why": why}
         if entry not in self.info.not_collected:
             self.info.not_collected.append(entry)
+
+    def collected(self, options: Iterable[str]) -> None:
+        """Take back that some options are without effect here.
+
+        Args:
+            options: their names.
+        """
+        inert = [entry for entry in self.info.not_collected if entry["what"] in options]
+        for entry in inert:
+            if entry["why"] == OPTIONS[entry["what"]].inert:
+                self.info.not_collected.remove(entry)
 
     def save(self) -> None:
         """Write the run's record."""

@@ -49,6 +49,8 @@ class RunInfo:
     framework: dict[str, str] = field(default_factory=dict)
     #: target -> "applied" | "missing: reason" | "failed: reason"
     hooks: dict[str, str] = field(default_factory=dict)
+    #: activity -> {"interface": whose, "why": and not another one}
+    device_sources: dict[str, dict[str, str]] = field(default_factory=dict)
     #: {"what": ..., "why": ...} each
     not_collected: list[dict[str, str]] = field(default_factory=list)
     #: {"source": StepSource name in lower case, "why": ...}; empty until decided

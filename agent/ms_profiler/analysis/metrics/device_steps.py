@@ -23,6 +23,7 @@ _BUBBLES: Final = {
     Form.TORCH_NPU: r"^hcom_receive",
     Form.KINETO: _RECEIVE,
     Form.CUPTI: _RECEIVE,
+    Form.ACLPROF: r"^hcom_receive",
     Form.MSPTI: r"^hcom_receive",
 }
 _FOREVER: Final = 2**62

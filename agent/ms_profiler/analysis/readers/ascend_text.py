@@ -7,6 +7,7 @@ a row a kernel; what it tells of them (types, cores) is not in the trace. Either
 """
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -34,7 +35,7 @@ _COMPUTING: Final = (HOST_CPU, "AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "AIV_SQE",
 _EXCHANGES: Final = ("HCCL", "COMMUNICATION")
 #: flows to a task from the operator that launched it, and from the call of the driver that did
 _BY_FRAMEWORK: Final = "async_npu"
-_BY_DRIVER: Final = "HostToDevice"
+BY_DRIVER: Final = "HostToDevice"
 #: how far the table and the trace may differ about the start of a task: one cuts off what the other rounds
 _ROUNDING_NS: Final = 1
 _NOTHING: Final = ("", "N/A")
@@ -43,6 +44,8 @@ ARGUMENTS: Final = (
     *("level", "Physic Stream Id", "Task Type"),
     *("transport type", "link type", "src rank", "dst rank", "size(Byte)"),
 )
+#: columns of a table of kernels that none lacks
+NEEDED: Final = ("Name", "Type", "Accelerator Core", "Start Time(us)", "Duration(us)")
 
 
 def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording:
@@ -63,12 +66,12 @@ def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording
     if not there:
         raise StoreError(f"{directory} holds neither {layout.TRACE_VIEW} nor {layout.KERNEL_DETAILS}.")
     events = trace_events.Events.none(ARGUMENTS)
-    rows = pl.DataFrame(schema=_ROWS)
+    rows = pl.DataFrame(schema=ROWS)
     try:
         if layout.TRACE_VIEW in there:
             events = trace_events.read(os.path.join(directory, paths[layout.TRACE_VIEW]), ARGUMENTS, counts)
         if layout.KERNEL_DETAILS in there:
-            rows = _table(os.path.join(directory, paths[layout.KERNEL_DETAILS]), counts)
+            rows = table(os.path.join(directory, paths[layout.KERNEL_DETAILS]), counts)
     except OSError as error:
         raise StoreError(f"{error.filename}: {error.strerror}.") from error
     return _recording(directory, info, ascend_run.form(directory), there, events, rows, counts, ours)
@@ -89,7 +92,7 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     name = "mindspore" if form == tables.Form.MINDSPORE else "torch"
     info = RunInfo(framework={"name": name, "version": "", "device": "Ascend"}, rank_known=False)
     files = [os.path.basename(path)]
-    return _recording(path, info, form, files, events, pl.DataFrame(schema=_ROWS), counts, frozenset())
+    return _recording(path, info, form, files, events, pl.DataFrame(schema=ROWS), counts, frozenset())
 
 
 def _recording(
@@ -104,11 +107,11 @@ def _recording(
 ) -> tables.Recording:
     device = tables.Device(
         form,
-        _tasks(events, rows),
+        tasks(events, rows),
         files,
         unmarked=not events.spans.is_empty() and events.of_process(OVERLAP).is_empty(),
-        calls=_calls(events),
-        transfers=_transfers(events, counts),
+        calls=calls(events),
+        transfers=transfers(events, counts),
         memory=device_memory.of_trace(events),
     )
     ascend_run.note(info, device, path, ours)
@@ -120,7 +123,8 @@ def _recording(
     return assembly.assemble(path, info, counts, parts)
 
 
-_ROWS: Final = pl.Schema(
+#: kernels as a table has them
+ROWS: Final = pl.Schema(
     {name: kind for name, kind in tables.TASKS.items() if name not in ("launch_ns", "driver_ns", "group")}
 )
 
@@ -137,8 +141,12 @@ def _host(events: trace_events.Events) -> pl.DataFrame:
     return assembly.host(spans, kinds, driver)
 
 
-def _calls(events: trace_events.Events) -> pl.DataFrame:
-    """Return the calls of the driver: the part of the name behind the @, and the level that an argument names."""
+def calls(events: trace_events.Events) -> pl.DataFrame:
+    """Return `tables.DRIVER_CALLS`: the part of the name behind the @, and the level that an argument names.
+
+    Args:
+        events: of the trace.
+    """
     spans = events.of_process(_DRIVER)
     return spans.select(
         pl.coalesce(events.arguments(spans, "level"), pl.lit("")).alias("level"),
@@ -155,8 +163,13 @@ def _process(events: trace_events.Events) -> int:
     return int(pids[0]) if pids else 0
 
 
-def _tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the tasks: kernels from the table, or from the trace without it; exchanges the other way round."""
+def tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return `tables.TASKS`: kernels from the table, or from the trace without it; exchanges the other way round.
+
+    Args:
+        events: of the trace.
+        rows: `ROWS`.
+    """
     hardware = pl.concat([_hardware(events), _processor(events)])
     computed = rows.filter(~pl.col("exchange"))
     untold = computed.is_empty()
@@ -166,7 +179,7 @@ def _tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
         exchanges = rows.filter("exchange").with_columns(pl.lit("").alias("group"))
     both = pl.concat([kernels.with_columns(pl.lit(None, pl.String).alias("group")), exchanges], how="diagonal_relaxed")
     starts = both["start_ns"]
-    driver, framework = _launches(events, starts, _BY_DRIVER), _launches(events, starts, _BY_FRAMEWORK)
+    driver, framework = launches(events, starts, BY_DRIVER), launches(events, starts, _BY_FRAMEWORK)
     launched = framework.zip_with(framework.is_not_null(), driver)
     return (
         both.with_columns(pl.col("stream").fill_null(0), launched.alias("launch_ns"), driver.alias("driver_ns"))
@@ -235,8 +248,13 @@ def _exchanges(events: trace_events.Events) -> pl.DataFrame:
     )
 
 
-def _transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
-    """Return `tables.TRANSFERS`: a plane belongs to the group whose thread comes before it, a part to what it is in."""
+def transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
+    """Return `tables.TRANSFERS`: a plane belongs to the group whose thread comes before it, a part to what it is in.
+
+    Args:
+        events: of the trace.
+        counts: is told what cannot be read.
+    """
     spans = events.of_process(*COMMUNICATION)
     threads = events.thread_names(spans)
     number = pl.col("tid").cast(pl.Int64, strict=False)
@@ -245,15 +263,15 @@ def _transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
     group = pl.col("thread").str.strip_prefix("Group ").str.strip_suffix(" Communication")
     placed = placed.with_columns(pl.when(~own).then(group).forward_fill().alias("group"))
     exchanges = placed.filter(~own).select("group", "start_ns", exchange_ns="start_ns", until_ns="end_ns")
-    parts = placed.filter(own)
-    table = (
-        parts.with_columns(
+    own_parts = placed.filter(own)
+    parts = (
+        own_parts.with_columns(
             pl.col("thread").str.extract(r"(\d+)$").cast(pl.Int64, strict=False).alias("plane"),
             pl.col("name").alias("kind"),
-            events.arguments(parts, "transport type").alias("transport"),
-            events.arguments(parts, "link type").alias("link"),
+            events.arguments(own_parts, "transport type").alias("transport"),
+            events.arguments(own_parts, "link type").alias("link"),
             *(
-                events.arguments(parts, argument).cast(pl.Int64, strict=False).alias(name)
+                events.arguments(own_parts, argument).cast(pl.Int64, strict=False).alias(name)
                 for name, argument in (("source", "src rank"), ("target", "dst rank"), ("bytes", "size(Byte)"))
             ),
         )
@@ -263,7 +281,7 @@ def _transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
         .select(tables.TRANSFERS.names())
         .cast(tables.TRANSFERS)
     )
-    return assembly.usable_transfers(table, counts)
+    return assembly.usable_transfers(parts, counts)
 
 
 def _operation(name: pl.Expr) -> pl.Expr:
@@ -271,27 +289,63 @@ def _operation(name: pl.Expr) -> pl.Expr:
     return name.str.replace(r"__\d+_.*$", "_")
 
 
-def _launches(events: trace_events.Events, starts: pl.Series, category: str) -> pl.Series:
-    """Return when the host launched what started at a time: the first flow of a category that ends there tells."""
+def launches(events: trace_events.Events, starts: pl.Series, category: str, what: str = "time_ns") -> pl.Series:
+    """Return when the host launched what started at a time: the first flow of a category that ends there tells.
+
+    Args:
+        events: of the trace.
+        starts: of what ran.
+        category: of the flows.
+        what: of the begin of the flow, its time or its thread.
+    """
     flows = events.flows.filter(pl.col("category") == category)
-    begins = flows.filter("begin").unique("id", keep="first").select("id", pl.col("time_ns").alias("launch_ns"))
+    begins = flows.filter("begin").unique("id", keep="first").select("id", pl.col(what).alias("launch_ns"))
     ends = flows.filter(~pl.col("begin")).join(begins, on="id").sort("time_ns").unique("time_ns", keep="first")
     known = ends.select("time_ns", "launch_ns")
     return starts.alias("time_ns").to_frame().join(known, on="time_ns", how="left", maintain_order="left")["launch_ns"]
 
 
-def _table(path: str, counts: ReadCounts) -> pl.DataFrame:
-    """Return the rows of a `kernel_details.csv`."""
+def text(path: str, needed: Sequence[str], counts: ReadCounts, names: Mapping[str, str] | None = None) -> pl.DataFrame:
+    """Return a table as text, empty where it cannot be read.
+
+    Args:
+        path: of the file.
+        needed: columns without which it is of no use.
+        counts: is told what cannot be read.
+        names: of columns that another version calls otherwise -> the name that is used.
+    """
     try:
-        text = pl.read_csv(path, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True)
+        found = pl.read_csv(path, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True)
     except pl.exceptions.PolarsError as error:
-        counts.damaged_files.append((layout.KERNEL_DETAILS, str(error).partition("\n")[0]))
-        return pl.DataFrame(schema=_ROWS)
-    needed = ("Name", "Type", "Accelerator Core", "Start Time(us)", "Duration(us)")
-    missing = [name for name in needed if name not in text.columns]
+        counts.damaged_files.append((os.path.basename(path), str(error).partition("\n")[0]))
+        return pl.DataFrame()
+    found = found.rename({old: new for old, new in (names or {}).items() if new not in found.columns}, strict=False)
+    missing = [name for name in needed if name not in found.columns]
     if missing:
-        counts.damaged_files.append((layout.KERNEL_DETAILS, f"has no column {missing[0]}"))
-        return pl.DataFrame(schema=_ROWS)
+        counts.damaged_files.append((os.path.basename(path), f"has no column {missing[0]}"))
+        return pl.DataFrame()
+    return found
+
+
+def table(path: str, counts: ReadCounts) -> pl.DataFrame:
+    """Return `ROWS` of a `kernel_details.csv`.
+
+    Args:
+        path: of the file.
+        counts: is told what cannot be read.
+    """
+    return rows_of(text(path, NEEDED, counts), counts)
+
+
+def rows_of(text: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
+    """Return `ROWS` of a table of kernels.
+
+    Args:
+        text: with the columns of a `kernel_details.csv`; empty for none.
+        counts: is told what cannot be read.
+    """
+    if text.is_empty():
+        return pl.DataFrame(schema=ROWS)
     core = pl.col("Accelerator Core")
     start = nanoseconds(pl.col("Start Time(us)"))
     rows = text.select(

@@ -192,7 +192,7 @@ class _Records:
         return ran.with_columns(launched.alias("launch_ns"), thread.cast(pl.UInt32).alias("thread"))
 
     def _cut(self, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
-        return _cut(self._recording, ran, moment)
+        return cut(self._recording, ran, moment)
 
     def _named(self) -> pl.DataFrame:
         """Number the kernels by their readable names and what ran them, and return what they are called.
@@ -281,8 +281,14 @@ class _Records:
         )
 
 
-def _cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
-    """Keep that of which some moment is in the run's own time, and in no step that its schedule leaves out."""
+def cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
+    """Keep that of which some moment is in the run's own time, and in no step that its schedule leaves out.
+
+    Args:
+        recording: the run.
+        ran: whatever.
+        moment: of each row.
+    """
     window = recording.info.window
     if window.get("start_ns"):
         start = recording.clock.epoch_ns(window["start_ns"])
@@ -296,7 +302,7 @@ def _cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.
 
 def _marks(recording: tables.Recording, others: pl.DataFrame) -> pl.DataFrame:
     """Return the markers, with `text` and `domain`."""
-    marks = _cut(recording, _of(others, _MARKED), pl.col("start_ns"))
+    marks = cut(recording, _of(others, _MARKED), pl.col("start_ns"))
     texts = (
         recording.names.gather(marks[column]).alias(name) for column, name in (("name", "text"), ("detail", "domain"))
     )
@@ -370,3 +376,18 @@ def _summed(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
 
 def _readable(names: pl.Series) -> pl.Series:
     return names.str.replace(_VERSION.pattern, "")
+
+
+def on_threads(ran: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
+    """Add the number of the `thread` that launched each, null where that recorded nothing.
+
+    Args:
+        ran: with `process` and `caller`, as the operating system numbers it.
+        threads: `tables.THREADS`.
+    """
+    known = threads.filter(pl.col("native_tid") > 0).select(
+        "process", "thread", pl.col("native_tid").cast(pl.UInt32).alias("caller")
+    )
+    return ran.join(
+        known.unique(["process", "caller"], keep="last"), on=["process", "caller"], how="left", maintain_order="left"
+    )

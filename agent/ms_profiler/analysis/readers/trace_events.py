@@ -4,7 +4,7 @@ A list of events, or an object that holds one under `traceEvents`; `ts` and `dur
 possibly packed by gzip. Of a file that breaks off or is damaged in between, every event that stands whole is used.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,7 +25,9 @@ _SPANS: Final = pl.Schema(
     }
 )
 _COUNTERS: Final = pl.Schema(dict.fromkeys(("pid", "name", "ts", "value"), pl.String))
-_FLOWS: Final = pl.Schema({"begin": pl.Boolean, "category": pl.String, "id": pl.String, "ts": pl.String})
+_FLOWS: Final = pl.Schema(
+    {"begin": pl.Boolean, "category": pl.String, "id": pl.String, "ts": pl.String, "tid": pl.String}
+)
 
 
 @dataclass
@@ -34,7 +36,7 @@ class Events:
 
     Attributes:
         spans: `name`, `category`, `pid`, `tid` (texts), `start_ns`, `end_ns`, `row`, by start.
-        flows: `begin`, `category`, `id`, `time_ns`.
+        flows: `begin`, `category`, `id`, `tid`, `time_ns`.
         counters: `pid`, `name`, `time_ns` and the first `value` of each.
         found: the arguments asked for, as texts, by `row`; only of the spans that have any.
         processes: name by pid.
@@ -90,11 +92,27 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> Events:
     Raises:
         OSError: the file cannot be opened.
     """
-    text = TraceText(path, counts)
-    taken = _Taken(arguments)
-    for event in text.events():
-        taken.take(event)
-    return taken.events(text.head, counts)
+    return read_parts([path], arguments, counts)
+
+
+def read_parts(paths: Sequence[str], arguments: tuple[str, ...], counts: ReadCounts) -> Events:
+    """Read a trace that lies in several files, what stands beside the events from the last of them.
+
+    Args:
+        paths: of the files.
+        arguments: as of `read`.
+        counts: is told what cannot be read.
+
+    Raises:
+        OSError: one of them cannot be opened.
+    """
+    taken, head = _Taken(arguments), dict[str, Any]()
+    for path in paths:
+        text = TraceText(path, counts)
+        for event in text.events():
+            taken.take(event)
+        head = text.head
+    return taken.events(head, counts)
 
 
 class _Rows:
@@ -138,7 +156,7 @@ class _Taken:
         self._wanted = frozenset(arguments)
         self._spans = _Rows(_SPANS, _timed)
         self._found = _Rows(pl.Schema({"row": pl.UInt32, **dict.fromkeys(arguments, pl.String)}), lambda table: table)
-        self._flows = _Rows(_FLOWS, lambda table: table.select("begin", "category", "id", time_ns=_ns("ts")))
+        self._flows = _Rows(_FLOWS, lambda table: table.select("begin", "category", "id", "tid", time_ns=_ns("ts")))
         self._counters = _Rows(_COUNTERS, _counted)
         self._texts: dict[str, int] = {}
         self._processes: dict[str, str] = {}
@@ -189,8 +207,8 @@ class _Taken:
         elif kind == "E":
             self._close(event, thread)
         elif kind in ("s", "f", "t"):
-            row = kind == "s", str(event.get("cat", "")), str(event.get("id", "")), _text(event.get("ts"))
-            self._flows.add(row)
+            text = tuple(str(event.get(name, "")) for name in ("cat", "id"))
+            self._flows.add((kind == "s", *text, _text(event.get("ts")), thread[1]))
         elif kind == "C":
             self._value(event, thread[0])
         elif kind == "M":

@@ -25,6 +25,7 @@ from ms_profiler.analysis.writers import (
     step_trace_time,
     summary,
     trace_view,
+    vendor_table,
 )
 
 #: what is written section by section, before everything else
@@ -37,12 +38,14 @@ ARTEFACTS: tuple[core.Writer | core.Database, ...] = (
     api_statistic,
     operator_details,
     memory_record,
+    npu_module_mem,
     communication,
     communication_matrix,
     dataset,
     pipeline_raw,
     pipeline_summary.CSV,
     pipeline_summary.JSON,
+    *vendor_table.WRITERS,
     *parquet.WRITERS,
     profiler_info,
     metadata,

@@ -39,7 +39,7 @@ def applies(measures: Measures) -> bool:
     """Tell whether it was asked for, and what was read is not one."""
     device = measures.recording.device
     readable = device is None or (
-        device.form in (Form.MINDSPORE, Form.TORCH_NPU, Form.CUPTI, Form.MSPTI)
+        device.form in (Form.MINDSPORE, Form.TORCH_NPU, Form.CUPTI, Form.MSPTI, Form.ACLPROF)
         and not any(name.endswith(".db") for name in device.files)
     )
     return FORM in measures.forms and readable

@@ -5,6 +5,7 @@ where any is known. Where modules were inferred from the order of a backward pas
 known: `exact` or `by order`. `Step ID` is always there, because readers that are asked for one step look for it, and
 empty outside the steps. The lane, a worker of the framework, stands as `Stream ID`: `Wait Time` is the gap in it.
 `Block Num` has no meaning on a processor and is 0, as on a device for what has no blocks: readers want a number.
+What CANN's `op_summary` says besides of kernels that aclprof recorded follows as it is there, counters among it.
 Of kernels that our own tracing of a device recorded, `Module` is the one around the call that launched each, or the one
 whose gradient it computes.
 Where operators compute as they are called, the innermost of them are the rows, their thread is the lane, and the
@@ -32,6 +33,8 @@ _HOW: Final = Texts(
     {Bound.MODULE: "exact", Bound.ORDER: "by order"}.get(bound, numbers.NOTHING) for bound in sorted(Bound)
 )
 _NOTHING: Final = (numbers.NOTHING,)
+#: a kernel is told from the others by these
+_WHERE: Final = ("stream", "start_ns")
 
 
 def path(measures: Measures) -> str:
@@ -75,10 +78,13 @@ def _kernels(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]
     ordered = kernels.table["bound"].eq(int(Bound.ORDER)).any()
     device = measures.recording.device
     launched = device is not None and device.launches is not None
+    details = None if device is None or device.details is None else _Details(device.details)
     for rows in kernels.table.iter_slices(CHUNK):
         kernel = rows["kernel"]
         step = measures.steps.table["number"].gather(rows["step"])
         columns = _columns(rows, step, "lane", names.at(kernel), types.at(kernel), cores.at(kernel))
+        if details is not None:
+            columns |= details.at(rows)
         if known:
             columns["Input Shapes"] = (shapes.at(rows["shapes"]),)
         if ordered or launched:
@@ -86,6 +92,22 @@ def _kernels(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]
         if ordered:
             columns["Module Binding"] = (_HOW.at(rows["bound"]),)
         yield rows.height, columns
+
+
+class _Details:
+    """What CANN's own table of kernels says besides: counters of the AI Core, types, numbers of tasks."""
+
+    def __init__(self, details: pl.DataFrame) -> None:
+        numbered = details.select(*_WHERE).with_row_index("row").unique(_WHERE, keep="first")
+        self._rows = numbered.rename({"stream": "lane"})
+        self._cells = {name: Cells(details[name]) for name in details.columns if name not in _WHERE}
+
+    def at(self, kernels: pl.DataFrame) -> dict[str, Sequence[Part]]:
+        """Return the columns for some kernels, in the order of the table."""
+        place = kernels.select("lane", "start_ns").join(
+            self._rows, on=["lane", "start_ns"], how="left", maintain_order="left"
+        )["row"]
+        return {name: (cells.at(place),) for name, cells in self._cells.items()}
 
 
 def _operators(measures: Measures, section: Section) -> Iterator[tuple[int, dict[str, Sequence[Part]]]]:

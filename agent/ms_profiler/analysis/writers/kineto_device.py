@@ -30,8 +30,8 @@ class Events:
     def __init__(self, measures: Measures, device: tables.Device, base_ns: int) -> None:
         self._base_ns = base_ns
         self._process = measures.steps.process
-        npu = device.form == tables.Form.MSPTI
-        self._kind, self._runtime = ("NPU", "privateuse1_runtime") if npu else ("GPU", "cuda_runtime")
+        gpu = device.form == tables.Form.CUPTI
+        self._kind, self._runtime = ("GPU", "cuda_runtime") if gpu else ("NPU", "privateuse1_runtime")
         assert device.launches is not None
         ran = pl.concat([device.tasks, device.launches, measures.stream.bound], how="horizontal")
         calls = device.calls.filter(pl.col("level") != OVERHEAD)

@@ -54,5 +54,5 @@ def device_id(measures: Measures) -> list[pl.Expr]:
     device = measures.recording.device
     if device is None or device.form == Form.MS_PROFILER:
         return [pl.lit(HOST).alias("Device_id")]
-    known = device.form in (Form.MINDSPORE, Form.CUPTI, Form.MSPTI)
+    known = device.form in (Form.MINDSPORE, Form.CUPTI, Form.MSPTI, Form.ACLPROF)
     return [pl.lit(measures.recording.info.device_id).alias("Device_id")] if known else []

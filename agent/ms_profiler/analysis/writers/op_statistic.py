@@ -57,6 +57,6 @@ def _untyped(measures: Measures) -> bool:
     device = measures.recording.device
     return (
         device is not None
-        and device.form not in (Form.KINETO, Form.CUPTI, Form.MSPTI)
+        and device.form not in (Form.KINETO, Form.CUPTI, Form.MSPTI, Form.ACLPROF)
         and device.tasks.filter(~pl.col("exchange"))["type"].is_null().all()
     )

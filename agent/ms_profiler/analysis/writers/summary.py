@@ -85,6 +85,7 @@ def summary(measures: Measures) -> dict[str, Any]:
             "wall_steps": [{"at_ns": step.at_ns, "jump_ns": step.jump_ns} for step in recording.clock.steps],
         },
         "device": device_summary.summary(measures),
+        "device_sources": info.device_sources,
         "derived": {"written": measures.written, "kept": measures.kept} if measures.recording.foreign else None,
         "sources": _sources(measures),
     }

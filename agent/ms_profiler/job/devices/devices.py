@@ -1,7 +1,12 @@
-"""All devices that can be traced, as one: what frameworks tell about any of them reaches each."""
+"""All devices that can be traced, as one: what frameworks tell about any of them reaches each.
+
+Where several interfaces serve one device, as msPTI and aclprof do an NPU, one of them records it: both take the same
+places in the driver. It is the first that serves what was asked for and has a library, and stays as long as it is ours.
+"""
 
 from typing import TYPE_CHECKING
 
+from ms_profiler.job.devices.aclprof import Aclprof
 from ms_profiler.job.devices.cupti import Cupti
 from ms_profiler.job.devices.interface import Interface
 from ms_profiler.job.devices.mspti import Mspti
@@ -12,7 +17,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.session import Session
 
 #: every interface there is
-INTERFACES: tuple[type[Interface], ...] = (Cupti, Mspti)
+INTERFACES: tuple[type[Interface], ...] = (Cupti, Aclprof, Mspti)
 
 
 class Devices:
@@ -23,10 +28,12 @@ class Devices:
     """
 
     def __init__(self, session: "Session") -> None:
-        self.sources = [DeviceSource(session, interface()) for interface in INTERFACES]
+        self._session = session
+        self.sources = [DeviceSource(session, interface(), self._turn) for interface in INTERFACES]
 
     def targets(self, session: "Session") -> list["Target"]:
         """Record for as long as the session does; there is nothing to wrap."""
+        session.at_start(self._rivals)
         for source in self.sources:
             session.at_start(source.start)
             session.at_step(source.stepped)
@@ -52,3 +59,25 @@ class Devices:
         """Take them again, if that can be, when all of these have stopped."""
         for source in self.sources:
             source.go_on()
+
+    def _turn(self, source: DeviceSource) -> bool:
+        """Return whether it is this source that records its device."""
+        beside = [other for other in self.sources if other.interface.activity == source.interface.activity]
+        if any(other.attached for other in beside):
+            return source.attached
+        return source is self._first(beside)
+
+    def _first(self, beside: list[DeviceSource]) -> DeviceSource | None:
+        """Return the first of some sources of one device that serves what was asked for."""
+        settings = [recording.options for recording in self._session.recordings]
+        return next((other for other in beside if not other.absent and other.interface.serves(settings)), None)
+
+    def _rivals(self) -> None:
+        """Note what a recording lacks that begins while the device is recorded by another interface than it needs."""
+        for source in self.sources:
+            beside = [other for other in self.sources if other.interface.activity == source.interface.activity]
+            first = self._first(beside) if source.attached else None
+            if first is not None and first is not source:
+                taken, other = source.interface.name, first.interface
+                why = f"{taken} has the device since before, and {other.name} has no room beside it"
+                self._session.not_collected(other.what, why)

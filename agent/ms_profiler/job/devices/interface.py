@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ms_profiler.job.recorder.base import Recorder
 from ms_profiler.job.recorder.tracing import Kinds, Tracing
+from ms_profiler.options import Options
 from ms_profiler.store.device_format import Source
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class Interface(ABC):
         traces: which devices.
         package: what brings its library.
         clock: begin of the line that tells how good times are where they are not of our clock.
+        covers: options that are without effect unless it records.
+        files: what it records are files of its own, in the result directory that is recorded into.
     """
 
     name: ClassVar[str]
@@ -33,15 +36,38 @@ class Interface(ABC):
     traces: ClassVar[str]
     package: ClassVar[str]
     clock: ClassVar[str]
+    covers: ClassVar[tuple[str, ...]] = ()
+    files: ClassVar[bool] = False
 
     @property
     def what(self) -> str:
         """Return what is recorded."""
         return f"kernels of the {self.activity}"
 
-    def tracing(self, recorder: Recorder) -> Tracing | None:
-        """Return what records; None where nothing can."""
+    def tracing(self, recorder: Recorder, session: "Session | None" = None) -> Tracing | None:
+        """Return what records; None where nothing can.
+
+        Args:
+            recorder: that receives the records.
+            session: that it is for; None to try whether it could be.
+        """
         return recorder.tracing(self.source)
+
+    def serves(self, recordings: Sequence[Options]) -> bool:
+        """Return whether it is for some recordings, of several interfaces to one device the first that is.
+
+        Args:
+            recordings: their options.
+        """
+        return True
+
+    def reason(self, recordings: Sequence[Options]) -> str:
+        """Return why it is for them rather than another one; empty where there is none beside it.
+
+        Args:
+            recordings: their options.
+        """
+        return ""
 
     @abstractmethod
     def libraries(self) -> list[str]:

@@ -1,12 +1,12 @@
 """msPTI, Ascend's tracing interface, as far as a job's side of it goes; the extension does the work."""
 
-import glob
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from ms_profiler import cann
 from ms_profiler.job.devices import driver, owner, preload, search
 from ms_profiler.job.devices.interface import Interface
 from ms_profiler.job.recorder.tracing import Kinds
@@ -18,27 +18,17 @@ if TYPE_CHECKING:
 
 DRIVER = "libascend_hal.so"
 RUNTIME = "libascendcl.so"
-#: variables that name CANN's folder
-HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 PLACES = search.Places(
     variable="MS_PROFILER_LIBMSPTI",
     mapped=re.compile(r"/libmspti\.so$"),
     files="libmspti.so",
     names=("libmspti.so",),
     packages=(),
-    homes=HOMES,
-    usual=("/usr/local/Ascend/cann", "/usr/local/Ascend/ascend-toolkit/latest"),
+    homes=cann.HOMES,
+    usual=cann.USUAL,
     installed=("lib64", "tools/mspti/lib64"),
 )
 SET_UP = "source CANN's set_env.sh"
-#: what CANN's installers write its version to, below its folder
-VERSIONS = (
-    "*-linux/ascend_toolkit_install.info",
-    "ascend_toolkit_install.info",
-    "version.info",
-    "runtime/version.info",
-)
-_VERSION = re.compile(r"^version=(\S+)", re.IGNORECASE | re.MULTILINE)
 
 
 class Mspti(Interface):
@@ -96,27 +86,10 @@ class Mspti(Interface):
 
     def version(self, library: str, told: int) -> str:
         """See `Interface.version`; the library tells none, CANN does, in a file above it."""
-        folder = os.path.dirname(os.path.realpath(library))
-        for path in _above(folder):
-            try:
-                with open(path, encoding="utf-8", errors="replace") as stream:
-                    found = _VERSION.search(stream.read(4096))
-            except OSError:
-                continue
-            if found:
-                return f"CANN {found[1]}"
-        return ""
+        return cann.version(library)
 
 
 def _candidates(name: str) -> list[str]:
     """Return where a library of CANN's is looked for, as msPTI itself does."""
-    homes = filter(None, map(os.environ.get, HOMES))
+    homes = filter(None, map(os.environ.get, cann.HOMES))
     return [*(path for home in homes if os.path.exists(path := os.path.join(home, "lib64", name))), name]
-
-
-def _above(folder: str) -> Iterator[str]:
-    """Yield the files that may hold CANN's version in some folders above one."""
-    for _ in range(4):
-        folder = os.path.dirname(folder)
-        for pattern in VERSIONS:
-            yield from sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))

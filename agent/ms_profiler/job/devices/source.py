@@ -8,7 +8,7 @@ run when the step has long ended on the host.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -28,14 +28,24 @@ class DeviceSource:
     Args:
         session: that records.
         interface: the vendor's.
+        turn: tells whether a source is the one to record its device, where several could.
+
+    Attributes:
+        interface: the vendor's.
+        attached: it is ours.
+        absent: there is no library of it.
     """
 
-    def __init__(self, session: "Session", interface: "Interface") -> None:
+    def __init__(
+        self, session: "Session", interface: "Interface", turn: Callable[["DeviceSource"], bool] = lambda _: True
+    ) -> None:
         self._session = session
-        self._interface = interface
-        self._tracing = interface.tracing(session.recorder)
+        self.interface = interface
+        self._turn = turn
+        self._tracing = interface.tracing(session.recorder, session)
         self._pid = os.getpid()
-        self._attached = False
+        self.attached = False
+        self.absent = False
         self._was_attached = False
         self._recording = False
         self._given_up = False
@@ -46,7 +56,7 @@ class DeviceSource:
     @property
     def waits(self) -> bool:
         """Return whether the interface is still to be taken."""
-        return not (self._attached or self._given_up or self._away or self._tracing is None)
+        return not (self.attached or self._given_up or self._away or self._tracing is None)
 
     @property
     def _inherited(self) -> bool:
@@ -59,20 +69,22 @@ class DeviceSource:
         if self._wanted():
             self.look()
             self._ask()
+        if self.attached:
+            self._note()
 
     def look(self) -> None:
         """Take the interface if the job has the device in use by now, and record what is to be recorded."""
         if self._inherited:
             self._say_of_child()
             return
-        if self._attached:
+        if self.attached:
             self._follow()
             return
         if not self.waits or not self._wanted():
             return
-        if why := self._interface.left_to(self._session):
+        if why := self.interface.left_to(self._session):
             self._given_up = True
-            self._session.not_collected(self._interface.what, why)
+            self._session.not_collected(self.interface.what, why)
             return
         if self._tracing is not None and self._tracing.ready():
             self._attach()
@@ -80,7 +92,7 @@ class DeviceSource:
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Follow the schedule between two steps; look whether the device is in use, at steps 1, 2, 4, 8 and so on."""
-        if self._attached:
+        if self.attached:
             self._follow()
             return (NEVER if self._session.steps.schedule is None else count + 1), False
         if self._given_up or self._tracing is None or not self._wanted():
@@ -89,11 +101,11 @@ class DeviceSource:
             return self._waits, False
         self._waits = max(2 * count, 1)
         self.look()
-        if not self._attached:
+        if not self.attached:
             return self._waits, False
         self._session.not_collected(
-            f"{self._interface.what} before step {count}",
-            f"{self._interface.platform} was found in use only there, between two steps",
+            f"{self.interface.what} before step {count}",
+            f"{self.interface.platform} was found in use only there, between two steps",
         )
         return count + 1, True
 
@@ -101,7 +113,7 @@ class DeviceSource:
         """Have all that has ended written; give the interface back where nobody records any longer."""
         if self._inherited:
             return
-        if not self._attached:
+        if not self.attached:
             self._end_unused()
             return
         if len(self._session.recordings) > 1:
@@ -115,11 +127,11 @@ class DeviceSource:
         if self._inherited:
             return
         self._away = self._profiled = True
-        if self._attached:
+        if self.attached:
             self._detach()
             self._session.not_collected(
-                f"{self._interface.what} while the script's own profiler runs",
-                f"{self._interface.name} has room for one",
+                f"{self.interface.what} while the script's own profiler runs",
+                f"{self.interface.name} has room for one",
             )
 
     def go_on(self) -> None:
@@ -143,53 +155,74 @@ class DeviceSource:
             self._given_up = True
             if self._session.process.pid != os.getpid():
                 self._session.reopen()  # its record is the parent's until it has recorded something
-            why = f"a fork child does not record its {self._interface.activity}; a child that is spawned does"
-            self._session.not_collected(self._interface.what, why)
+            why = f"a fork child does not record its {self.interface.activity}; a child that is spawned does"
+            self._session.not_collected(self.interface.what, why)
 
     def _wanted(self) -> bool:
         """Return whether any recording wants the device: one that says nothing wants what there is."""
-        return any(
-            self._interface.activity in recording.options.activities or "activities" not in recording.options.given
+        return self._turn(self) and any(
+            self.interface.activity in recording.options.activities or "activities" not in recording.options.given
             for recording in self._session.recordings
         )
 
     def _attach(self) -> None:
         assert self._tracing is not None
-        name = self._interface.name
-        for library in self._interface.libraries():
+        name = self.interface.name
+        for library in self.interface.libraries():
             with self._own(f"take {name}"):
                 outcome, why = self._tracing.attach(library)
             if outcome is Outcome.DONE:
-                self._attached = self._was_attached = True
+                self._note()
+                if not self._was_attached:
+                    self._explain()
+                self.attached = self._was_attached = True
             elif outcome is Outcome.OWNED:
-                self._give_up(f"{name} belongs to {self._interface.owner(self._profiled)}")
+                self._give_up(f"{name} belongs to {self.interface.owner(self._profiled)}")
             elif outcome is Outcome.FAILED:
                 self._give_up(f"{name} cannot be used: {why}")
             elif outcome is Outcome.MISSING:
                 continue  # only what could not be loaded leaves room for another one
             return
-        self._give_up(f"there is no {name}; {self._interface.package}")
+        self.absent = True
+        self._give_up(f"there is no {name}; {self.interface.package}")
+
+    def _explain(self) -> None:
+        """Say by which interface the device is recorded, where there is a choice: one may cost more than another."""
+        home = self._session.home
+        if home is not None and (why := home.info.device_sources[self.interface.activity]["why"]):
+            home.say(f"the {self.interface.activity} is recorded by {self.interface.name}: {why}")
+
+    def _note(self) -> None:
+        """Say in the records of the runs by which interface the device is recorded, and why."""
+        settings = [recording.options for recording in self._session.recordings]
+        taken = {"interface": self.interface.name, "why": self.interface.reason(settings)}
+        home = self._session.home
+        for recording in self._session.recordings:
+            recording.info.device_sources[self.interface.activity] = taken
+            recording.collected(self.interface.covers)
+            if self.interface.files and home is not None and recording is not home:
+                recording.not_collected(self.interface.what, f"{self.interface.name} writes them into {home.result}")
 
     def _follow(self) -> None:
         """Record, or not, as the schedule has it."""
         wanted = self._wanted() and self._near()
-        if not self._attached or wanted is self._recording:
+        if not self.attached or wanted is self._recording:
             return
         assert self._tracing is not None
-        with self._own(f"switch {self._interface.name}"):
+        with self._own(f"switch {self.interface.name}"):
             outcome, why = self._tracing.record(
-                self._interface.kinds(self._session.recordings) if wanted else Kinds.NOTHING
+                self.interface.kinds(self._session.recordings) if wanted else Kinds.NOTHING
             )
         self._recording = wanted
         if outcome is Outcome.HANGS:
             self._hangs()
         elif outcome is not Outcome.DONE:
             self._detach()
-            self._give_up(f"{self._interface.name} does not record: {why}")
+            for recording in self._session.recordings:
+                recording.info.device_sources.pop(self.interface.activity, None)
+            self._give_up(f"{self.interface.name} does not record: {why}")
         elif why:
-            self._session.not_collected(
-                f"some records of the {self._interface.activity}", self._interface.left_out(why)
-            )
+            self._session.not_collected(f"some records of the {self.interface.activity}", self.interface.left_out(why))
 
     def _near(self) -> bool:
         """Return whether this step is recorded, or the one before or after it is."""
@@ -200,49 +233,49 @@ class DeviceSource:
 
     def _tracing_flush(self) -> None:
         assert self._tracing is not None
-        with self._own(f"flush {self._interface.name}"):
+        with self._own(f"flush {self.interface.name}"):
             outcome = self._tracing.flush()
         if outcome is Outcome.HANGS:
             self._hangs()
 
     def _detach(self) -> None:
         assert self._tracing is not None
-        self._attached = self._recording = False
-        with self._own(f"give {self._interface.name} back"):
+        self.attached = self._recording = False
+        with self._own(f"give {self.interface.name} back"):
             outcome = self._tracing.detach()
         if outcome is Outcome.HANGS:
             self._hangs()
 
     def _hangs(self) -> None:
-        self._attached = False
-        self._give_up(f"{self._interface.name} did not answer for ten seconds, and is left alone from there on")
+        self.attached = False
+        self._give_up(f"{self.interface.name} did not answer for ten seconds, and is left alone from there on")
 
     def _give_up(self, why: str) -> None:
         """Record nothing from here on; that is a line where there would have been something to record."""
         self._given_up = True
-        self._session.not_collected(self._interface.what, why)
-        self._say(f"{self._interface.what} are not recorded: {why}")
+        self._session.not_collected(self.interface.what, why)
+        self._say(f"{self.interface.what} are not recorded: {why}")
 
     def _end_unused(self) -> None:
         if self._asked() and not (self._given_up or self._profiled or self._was_attached):
-            why = f"the job did not use {self._interface.platform} in this process"
-            self._session.not_collected(self._interface.what, why)
+            why = f"the job did not use {self.interface.platform} in this process"
+            self._session.not_collected(self.interface.what, why)
 
     def _asked(self) -> bool:
         """Return whether the device was asked for by name."""
-        return any(
-            self._interface.activity in recording.options.activities and "activities" in recording.options.given
+        return self._turn(self) and any(
+            self.interface.activity in recording.options.activities and "activities" in recording.options.given
             for recording in self._session.recordings
         )
 
     def _ask(self) -> None:
         """Say what is missing where the device was asked for by name, and none can be had."""
-        if not self._asked() or self._attached or self._given_up:
+        if not self._asked() or self.attached or self._given_up:
             return
         if self._tracing is None:
             self._give_up(f"the extension does not load: {self._session.process.recorder_reason}")
-        elif missing := self._interface.missing():
-            self._give_up(f"{missing}, or leave {self._interface.activity} out of activities")
+        elif missing := self.interface.missing():
+            self._give_up(f"{missing}, or leave {self.interface.activity} out of activities")
 
     def _say(self, line: str) -> None:
         if self._session.identity.rank == 0:
@@ -254,7 +287,7 @@ class DeviceSource:
     def _tell(self) -> None:
         """Note what of the device's records is missing, and how good their times are."""
         assert self._tracing is not None
-        counts, name, activity = self._tracing.counts(), self._interface.name, self._interface.activity
+        counts, name, activity = self._tracing.counts(), self.interface.name, self.interface.activity
         missing = {
             f"{name} dropped them": counts.dropped,
             "they came faster than they could be read": counts.lost,
@@ -269,7 +302,7 @@ class DeviceSource:
             self._session.not_collected(f"the rest of {counts.unreadable} buffers of {name}", "they cannot be read")
         if counts.stopped:
             why = f"{name} held more than 48 MB of buffers and gave none back, so recording was ended"
-            self._session.not_collected(f"later {self._interface.what}", why)
+            self._session.not_collected(f"later {self.interface.what}", why)
         if counts.uncertainty_ns:
-            why = f"{self._interface.clock} {counts.uncertainty_ns} ns"
+            why = f"{self.interface.clock} {counts.uncertainty_ns} ns"
             self._session.not_collected(f"exact times of the {activity}", why)

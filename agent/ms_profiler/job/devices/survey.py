@@ -39,19 +39,26 @@ class Finding:
 
 def survey() -> list[Finding]:
     """Try every interface, each in a process of its own, and return what was found."""
-    return [_try(interface()) for interface in INTERFACES]
+    return [find(interface()) for interface in INTERFACES]
 
 
-def _try(interface: Interface) -> Finding:
+def find(interface: Interface, patience: float = PATIENCE) -> Finding:
+    """Try one interface in a process of its own, and return what was found.
+
+    Args:
+        interface: which.
+        patience: seconds that it may take.
+    """
+
     def not_usable(why: str) -> Finding:
         return Finding(interface.name, interface.traces, why=why)
 
     command = [sys.executable, "-m", "ms_profiler.job.devices.probe", interface.name]
     environ = {name: value for name, value in os.environ.items() if name != "MS_PROFILER_OPTIONS"}
     try:
-        done = subprocess.run(command, env=environ, capture_output=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(command, env=environ, capture_output=True, timeout=patience, check=False)
     except subprocess.TimeoutExpired:
-        return not_usable(f"its library did not answer within {PATIENCE} s")
+        return not_usable(f"its library did not answer within {patience:g} s")
     if done.returncode < 0:
         return not_usable(f"its library crashes ({signal.Signals(-done.returncode).name}); use another version of it")
     if done.returncode:

@@ -120,6 +120,11 @@ class Plugin:
         """Return why the framework's own profiler was left running; empty when it was not."""
         return ""
 
+    @property
+    def handed(self) -> tuple[str, ...]:
+        """Return the options that it was handed there."""
+        return ()
+
     def describe(self) -> dict[str, str]:
         """Return what only the end of the run can tell about the framework: mode, device."""
         return {}

@@ -13,6 +13,7 @@ from ms_profiler.job.frameworks.mindspore import (
     loops,
     modules,
     mstx,
+    npu_profiler,
     optimizers,
     own_profiler,
     pipeline,
@@ -46,6 +47,7 @@ class MindSpore(base.Plugin):
             checkpoint,
             sync,
             mstx,
+            npu_profiler,
             own_profiler,
         )
         super().__init__("mindspore", [concern.targets for concern in concerns])
@@ -58,6 +60,11 @@ class MindSpore(base.Plugin):
     def yielded(self) -> str:
         """Return why MindSpore's own profiler was left running."""
         return f"MindSpore's own profiler keeps running: {takeover.kept}" if takeover.kept else ""
+
+    @property
+    def handed(self) -> tuple[str, ...]:
+        """Return the options that it was handed there."""
+        return takeover.HANDED if takeover.kept else ()
 
     def describe(self) -> dict[str, str]:
         """Return mode and device, which a script sets after the import."""

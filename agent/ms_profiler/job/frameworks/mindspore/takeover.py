@@ -6,18 +6,23 @@ starts an endless chain of processes. So the variable is away while that module 
 script and the job's children see it as it was.
 """
 
-import importlib
 import json
 import os
 import sys
 
 from ms_profiler import options
 from ms_profiler.job import process
+from ms_profiler.job.devices import npu
 from ms_profiler.job.frameworks import import_hook
 
 MODULE = "mindspore.profiler.envprofiler"
-#: Modules of ours that can record an NPU, each with `usable() -> bool`.
-BACKENDS: tuple[str, ...] = ()
+#: Seconds that it may take to find out whether an interface of ours can be used.
+PATIENCE = 30
+#: options of which MindSpore's own profiler makes something where it is left to itself
+HANDED = (
+    *("profiler_level", "aic_metrics", "with_stack", "parallel_strategy", "l2_cache", "hbm_ddr", "pcie", "sys_io"),
+    *("sys_interconnection", "host_sys", "mstx"),
+)
 
 #: Why MindSpore's own profiler was left to itself; empty when it was not.
 kept = ""
@@ -25,12 +30,11 @@ kept = ""
 _value: str | None = None
 
 
-def install(counts: bool, devices: str = "/dev") -> None:
+def install(counts: bool) -> None:
     """Watch for the module that starts MindSpore's profiler; called when the import of MindSpore begins.
 
     Args:
         counts: whether this process is to be profiled, and not a helper of a job that is.
-        devices: where device files are.
     """
 
     def hide(_name: str) -> None:
@@ -40,7 +44,7 @@ def install(counts: bool, devices: str = "/dev") -> None:
         _value = os.environ.pop(process.VARIABLE, None)
         if _value is None:
             return
-        kept, shown = _decide(options.parse(_value), _value, counts, devices)
+        kept, shown = _decide(options.parse(_value), _value, counts)
         if kept:
             os.environ[process.VARIABLE] = shown
 
@@ -55,7 +59,7 @@ def _restore(_name: str, *_: object) -> None:
         _value = None
 
 
-def _decide(parsed: options.Parsed, value: str, counts: bool, devices: str) -> tuple[str, str]:
+def _decide(parsed: options.Parsed, value: str, counts: bool) -> tuple[str, str]:
     """Return why MindSpore's profiler is left to itself, and the value of the variable it is to see."""
     if not parsed.takeover:
         return "takeover is false", value
@@ -65,8 +69,8 @@ def _decide(parsed: options.Parsed, value: str, counts: bool, devices: str) -> t
     identity = process.identity(os.environ)
     if not identity.selected(chosen.ranks):
         return "", ""
-    if has_npu(devices) and not usable_backend():
-        return "an NPU is here, and only MindSpore's own profiler can record it", _in_its_words(chosen)
+    if npu.count() and "NPU" in chosen.activities and (why := unusable(chosen)):
+        return f"an NPU is here, and {why}", _in_its_words(chosen)
     return "", ""
 
 
@@ -77,15 +81,20 @@ def _in_its_words(chosen: options.Options) -> str:
     return json.dumps(values)
 
 
-def has_npu(devices: str = "/dev") -> bool:
-    """Return whether an Ascend NPU is attached: its driver makes one file per device, davinci0 and on."""
-    try:
-        names = os.listdir(devices)
-    except OSError:
-        return False
-    return any(name.startswith("davinci") and name[7:].isdigit() for name in names)
+def unusable(chosen: options.Options) -> str:
+    """Return why no interface of ours can record the NPU as it is asked for; empty where one can.
 
+    It is tried in a process of its own: a library of the vendor's may crash whoever loads it, and this one may be a job
+    that uses no NPU.
 
-def usable_backend() -> bool:
-    """Return whether a device back end of ours can record the NPU of this machine."""
-    return any(importlib.import_module(name).usable() for name in BACKENDS)
+    Args:
+        chosen: what is asked for.
+    """
+    from ms_profiler.job.devices.devices import INTERFACES  # only where there is an NPU
+    from ms_profiler.job.devices.survey import find
+
+    for interface in INTERFACES:
+        if interface.activity == "NPU" and interface().serves([chosen]):
+            why = find(interface(), PATIENCE).why
+            return f"{interface.name}, which would record it, is not usable: {why}" if why else ""
+    return "only MindSpore's own profiler can record it"

@@ -14,6 +14,7 @@ from ms_profiler.job.frameworks.torch import (
     gradients,
     loops,
     modules,
+    npu_profiler,
     ops,
     optimizers,
     recompute,
@@ -44,6 +45,7 @@ LATER = {
     compilation.FRAMES: compilation.targets,
     compilation.CALLBACKS: compilation.callbacks,
     recompute.MODULE: recompute.targets,
+    **dict.fromkeys(npu_profiler.CLASSES, npu_profiler.targets),
     **loops.LATER,
 }
 
@@ -77,5 +79,8 @@ class PyTorch(base.Plugin):
         device = "CPU"
         if torch.cuda.is_initialized():
             device = str(torch.cuda.get_device_name())
+        npu = getattr(torch, "npu", None)  # torch_npu puts it there
+        if npu is not None and npu.is_initialized():
+            device = "Ascend"
         mode = "compiled" if compilation.compiled else "eager"
         return {"mode": mode, "device": device} | ({"operators": ops.source} if ops.source else {})

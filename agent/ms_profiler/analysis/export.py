@@ -1,0 +1,192 @@
+"""What aclprof recorded, made readable: CANN's own `msprof` turns a folder `PROF_*` into tables and a trace.
+
+It is called for copies of the folders, made of hard links, so that a result which is to be left alone is; what it wrote
+then stands beside the raw data, or in the directory that receives what is derived, and is not made again. Raw data are
+never removed, and are all there is where `msprof` is not at hand: the result can be taken to where it is.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from ms_profiler import cann
+from ms_profiler.store import layout
+
+#: folder of its tables and traces, in the one of the raw data
+OUTPUT: Final = "mindstudio_profiler_output"
+#: begins of the names of the files without which nothing of a device can be read
+NEEDED: Final = ("msprof_", "op_summary_")
+#: Seconds that it may take: minutes for what took minutes to record.
+PATIENCE_S: Final = 3600
+_PREFIX: Final = "PROF_"
+#: Runs a command, and ends it with all that it started when the other end of standard input is gone, which is we: the
+#: end of a job waits for an analysis for so long and then kills it, and msprof would go on for minutes.
+_TIED: Final = (
+    'exec 3<&0; (cat <&3; kill -9 0) >/dev/null 2>&1 & watch=$!; "$@" </dev/null 3<&-; status=$?; '
+    "kill $watch 2>/dev/null; exit $status"
+)
+#: copies, of a process
+_SCRATCH: Final = re.compile(rf"\.{cann.TOOL}\.(\d+)\.tmp")
+#: characters of what it said last that are told
+_TOLD: Final = 200
+
+
+@dataclass(frozen=True)
+class Export:
+    """One folder of raw data.
+
+    Attributes:
+        folder: of the raw data.
+        output: of what msprof made of it; empty where there is nothing.
+        why: there is nothing, and what to do, in one line.
+    """
+
+    folder: str
+    output: str = ""
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the folder."""
+        return os.path.basename(self.folder)
+
+
+def look(directory: str, target: str = "") -> list[Export]:
+    """Return the raw data of a result directory and what has been made of it; runs nothing.
+
+    Args:
+        directory: the result.
+        target: the directory that receives what is derived, where it is another one.
+    """
+    return [_look(folder, directory, target) for folder in _folders(directory)]
+
+
+def export(directory: str, target: str = "", patience: float = PATIENCE_S) -> list[Export]:
+    """Have msprof read the raw data of a result directory that it has not read yet; return what there is afterwards.
+
+    Args:
+        directory: the result.
+        target: the directory that receives what is derived, where it is another one.
+        patience: seconds that msprof may take for a folder.
+    """
+    return [
+        found if found.output else _export(found.folder, directory, target or directory, patience)
+        for found in look(directory, target)
+    ]
+
+
+def _folders(directory: str) -> list[str]:
+    try:
+        found = sorted(entry.path for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    return [path for path in found if os.path.basename(path).startswith(_PREFIX)]
+
+
+def _look(folder: str, directory: str, target: str) -> Export:
+    for place in (target, directory):
+        output = os.path.join(place, os.path.basename(folder), OUTPUT) if place else ""
+        if output and _complete(output):
+            return Export(folder, output)
+    return Export(folder, why=f"msprof has not read it yet; run: ms-profiler analyse {directory}")
+
+
+def _complete(output: str) -> bool:
+    """Tell whether msprof has been through: a trace of the device or a table of its kernels is there."""
+    try:
+        return any(name.startswith(NEEDED) for name in os.listdir(output))
+    except OSError:
+        return False
+
+
+def _export(folder: str, directory: str, target: str, patience: float) -> Export:
+    advice = f"where CANN is, run: msprof --export=on --output={folder}, then: ms-profiler analyse {directory}"
+    found = cann.msprof()
+    if not found:
+        return Export(folder, why=f"msprof is not found; {advice}")
+    try:
+        with _copied(folder, target) as copy:
+            why = _run(found, copy, patience)
+            made = os.path.join(copy, OUTPUT)
+            if not why and not _complete(made):
+                why = "msprof wrote no trace and no table of kernels"
+            if why:
+                return Export(folder, why=f"{why}; the raw data are kept; {advice}")
+            output = os.path.join(target, os.path.basename(folder), OUTPUT)
+            shutil.rmtree(output, ignore_errors=True)
+            os.makedirs(os.path.dirname(output), layout.DIRECTORY_MODE, exist_ok=True)
+            _make_ours(made)
+            os.rename(made, output)
+    except OSError as error:
+        return Export(folder, why=f"msprof cannot be given a copy of it ({error}); {advice}")
+    return Export(folder, output)
+
+
+@contextmanager
+def _copied(folder: str, target: str) -> Iterator[str]:
+    """Give a copy of a folder below the target, of hard links where that can be, which vanishes afterwards."""
+    os.makedirs(target, layout.DIRECTORY_MODE, exist_ok=True)
+    for name in os.listdir(target):
+        if (match := _SCRATCH.fullmatch(name)) and not os.path.exists(f"/proc/{match[1]}"):
+            shutil.rmtree(os.path.join(target, name), ignore_errors=True)  # of an analysis that was killed
+    place = os.path.join(target, f".{cann.TOOL}.{os.getpid()}.tmp")
+    os.mkdir(place, layout.DIRECTORY_MODE)
+    copy = os.path.join(place, os.path.basename(folder))
+    try:
+        shutil.copytree(folder, copy, copy_function=_link, ignore=shutil.ignore_patterns(OUTPUT))
+        yield copy
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _make_ours(folder: str) -> None:
+    """Give what msprof wrote the modes that everything in a result has."""
+    for place, _, names in os.walk(folder):
+        os.chmod(place, layout.DIRECTORY_MODE)
+        for name in names:
+            if not os.path.islink(path := os.path.join(place, name)):
+                os.chmod(path, layout.FILE_MODE)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:  # another file system, or one without hard links
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _run(tool: str, folder: str, patience: float) -> str:
+    """Run msprof and return why it failed, in one line; empty when it did not. What it starts ends with it, or us."""
+    words = ["/bin/sh", "-c", _TIED, "sh", tool, "--export=on", f"--output={folder}"]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MS_PROFILER_")}
+    theirs, ours = os.pipe()
+    try:
+        with subprocess.Popen(
+            words,
+            env=environ,
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process:
+            try:
+                said, _ = process.communicate(timeout=patience)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                return f"msprof did not end within {patience:g} s"
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    if not process.returncode:
+        return ""
+    lines = said.decode("utf-8", "replace").strip().splitlines()
+    return f"msprof ended with {process.returncode} ({lines[-1][:_TOLD] if lines else 'it said nothing'})"

@@ -1,0 +1,145 @@
+"""aclprof, CANN's interface to the counters of an NPU, as far as choosing and finding it goes.
+
+It records kernels as msPTI does, at a higher cost and for an analysis that takes minutes; so it is chosen only where
+something is asked for that msPTI has nothing of.
+"""
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from ms_profiler import cann
+from ms_profiler.job.devices import npu, preload, search
+from ms_profiler.job.devices.aclprof_plan import LEAST_STORAGE, needs, plan
+from ms_profiler.job.devices.aclprof_tracing import REMEDY, AclprofTracing, Order, device
+from ms_profiler.job.devices.interface import Interface
+from ms_profiler.job.recorder.base import Recorder
+from ms_profiler.job.recorder.tracing import Kinds
+from ms_profiler.options import Options
+
+if TYPE_CHECKING:
+    from ms_profiler.job.recording import Recording
+    from ms_profiler.job.session import Session
+
+#: how MindSpore calls an NPU
+TARGET = "Ascend"
+PLACES = search.Places(
+    variable="MS_PROFILER_LIBACLPROF",
+    mapped=re.compile(r"/libmsprofiler\.so(\.\d+)*$"),
+    files="libmsprofiler.so",
+    names=("libmsprofiler.so", "libascendcl.so"),
+    packages=(),
+    homes=cann.HOMES,
+    usual=cann.USUAL,
+    installed=("lib64",),
+)
+
+
+class Aclprof(Interface):
+    """Record NPUs of Ascend with their counters."""
+
+    name: ClassVar[str] = "aclprof"
+    activity: ClassVar[str] = "NPU"
+    platform: ClassVar[str] = "CANN"
+    traces: ClassVar[str] = "NPUs of Ascend with their counters, for CANN's msprof to read"
+    package: ClassVar[str] = f"{REMEDY}, or install CANN's toolkit"
+    files: ClassVar[bool] = True
+    covers: ClassVar[tuple[str, ...]] = (
+        *("profiler_level", "aic_metrics", "l2_cache", "hbm_ddr", "pcie"),
+        *("sys_io", "sys_interconnection", "host_sys"),
+    )
+
+    @property
+    def what(self) -> str:
+        """See `Interface.what`."""
+        return "kernels and counters of the NPU"
+
+    def tracing(self, recorder: Recorder, session: "Session | None" = None) -> AclprofTracing:
+        """See `Interface.tracing`: it hands out no records, so any recorder does."""
+        if session is None:
+            return AclprofTracing(None, _nobody)
+
+        def order() -> Order:
+            home, used = session.home, device()
+            assert home is not None
+            asked = plan([recording.options for recording in session.recordings], _room(session))
+            return Order(asked, home.result, session.identity.device_id if used is None else used)
+
+        def refused(names: Sequence[str], why: str) -> None:
+            for name in names:
+                session.not_collected(name, why)
+
+        def used() -> bool:
+            # a framework that says so has it in use once a step has ended, which may have run on threads of its own
+            named = any(plugin.describe().get("device") == TARGET for plugin in session.hooks.plugins)
+            return named and session.steps.count > 0
+
+        return AclprofTracing(order, refused, used)
+
+    def serves(self, recordings: Sequence[Options]) -> bool:
+        """See `Interface.serves`."""
+        return bool(_needs(recordings))
+
+    def reason(self, recordings: Sequence[Options]) -> str:
+        """See `Interface.reason`."""
+        return f"msPTI has nothing of what is asked for: {', '.join(_needs(recordings))}"
+
+    def libraries(self) -> list[str]:
+        """See `Interface.libraries`."""
+        return PLACES.libraries()
+
+    def missing(self) -> str:
+        """See `Interface.missing`; the driver stays where it is."""
+        return "" if npu.count() else f"there is no NPU ({npu.FOLDER}/davinci0); install Ascend's driver"
+
+    def devices(self) -> tuple[int, str]:
+        """See `Interface.devices`."""
+        return npu.count(), ""
+
+    def owner(self, profiled: bool) -> str:
+        """See `Interface.owner`: the code that it answers tells."""
+        return "somebody else"
+
+    def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
+        """See `Interface.kinds`: what exactly was said when it was taken."""
+        return Kinds.BASIC
+
+    def left_out(self, kinds: str) -> str:
+        """See `Interface.left_out`."""
+        return (
+            f"{kinds} is not here, which turns what it records into tables; the analysis needs it, or a machine with it"
+        )
+
+    def left_to(self, session: "Session") -> str:
+        """See `Interface.left_to`."""
+        from ms_profiler.job.frameworks.mindspore import takeover
+
+        if not npu.count():
+            return ""
+        if takeover.kept:
+            return f"MindSpore's own profiler has it: {takeover.kept}"
+        least, left = LEAST_STORAGE // 10**6, _room(session) // 10**6
+        return f"max_disk leaves {left} MB to it, and it takes no limit below {least}" if left < least else ""
+
+    def version(self, library: str, told: int) -> str:
+        """See `Interface.version`: that of the toolkit; the library tells none."""
+        return cann.version(library)
+
+
+def _room(session: "Session") -> int:
+    """Return the bytes that it may write: it is begun anew after a profiler of the script's own, in another folder."""
+    home = session.home
+    folders = glob.glob(os.path.join(glob.escape(home.result), "PROF_*")) if home is not None else []
+    files = (os.path.join(place, name) for folder in folders for place, _, names in os.walk(folder) for name in names)
+    return max(session.limits[0] - sum(os.lstat(path).st_size for path in files), 0)
+
+
+def _needs(recordings: Sequence[Options]) -> list[str]:
+    preloaded = preload.present(os.environ)
+    return list(dict.fromkeys(need for options in recordings for need in needs(options, preloaded)))
+
+
+def _nobody(names: Sequence[str], why: str) -> None:
+    """Tell nobody what is refused where nothing is asked for."""

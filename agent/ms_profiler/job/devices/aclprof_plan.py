@@ -1,0 +1,148 @@
+"""What aclprof is asked for: from our options to its bits, metrics and settings, and which of them need it at all.
+
+The numbers are those of CANN's AscendCL profiling interface (`aclprofCreateConfig`, `aclprofSetConfig`), levels and
+rates those that MindSpore's own profiler asks for. All numbers stand here, so that no header of the vendor's is needed.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Final
+
+from ms_profiler.options import Options
+
+
+class Data(IntFlag):
+    """What is recorded: `dataTypeConfig` of aclprofCreateConfig."""
+
+    ACL_API = 0x1
+    TASK_TIME = 0x2
+    AICORE_METRICS = 0x4
+    AICPU = 0x8
+    L2CACHE = 0x10
+    HCCL_TRACE = 0x20
+    MSPROFTX = 0x80
+    RUNTIME_API = 0x100
+    TASK_TIME_L0 = 0x800
+    TASK_MEMORY = 0x1000
+
+
+class Metrics(IntEnum):
+    """Which counters of the AI Core: `aicoreMetrics` of aclprofCreateConfig."""
+
+    ArithmeticUtilization = 0
+    PipeUtilization = 1
+    Memory = 2
+    MemoryL0 = 3
+    ResourceConflictRatio = 4
+    MemoryUB = 5
+    L2Cache = 6
+    MemoryAccess = 8
+    NONE = 0xFF
+
+
+class Setting(IntEnum):
+    """What aclprofSetConfig sets."""
+
+    STORAGE_LIMIT = 1
+    HARDWARE_MEMORY = 3
+    NETWORK = 5
+    INTERCONNECTION = 6
+    HOST = 8
+
+
+#: profiler_level -> what is recorded
+LEVELS: Final = {
+    "LevelNone": Data(0),
+    "Level0": Data.TASK_TIME_L0 | Data.ACL_API,
+    "Level1": Data.TASK_TIME | Data.ACL_API | Data.HCCL_TRACE | Data.AICORE_METRICS,
+    "Level2": Data.TASK_TIME | Data.ACL_API | Data.HCCL_TRACE | Data.AICORE_METRICS | Data.AICPU | Data.RUNTIME_API,
+}
+_BITS: Final = {"l2_cache": Data.L2CACHE, "profile_memory": Data.TASK_MEMORY, "mstx": Data.MSPROFTX}
+#: option -> what is set, and to how many readings a second
+_RATES: Final = {
+    "profile_memory": (Setting.HARDWARE_MEMORY, "50"),
+    "hbm_ddr": (Setting.HARDWARE_MEMORY, "50"),
+    "sys_io": (Setting.NETWORK, "100"),
+    "pcie": (Setting.INTERCONNECTION, "50"),
+    "sys_interconnection": (Setting.INTERCONNECTION, "50"),
+}
+#: what the tracing interface beside it, msPTI, has nothing of
+_ALONE: Final = ("l2_cache", "hbm_ddr", "pcie", "sys_io", "sys_interconnection", "host_sys")
+#: bytes of the files of aclprof that may be asked for as their limit, at least
+LEAST_STORAGE: Final = 200 * 10**6
+_MEGABYTE: Final = 10**6
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of aclprofSetConfig.
+
+    Attributes:
+        setting: which.
+        value: to what.
+        options: that it is for.
+    """
+
+    setting: Setting
+    value: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked for.
+
+    Attributes:
+        data: bits of aclprofCreateConfig.
+        metrics: its counters of the AI Core.
+        requests: calls of aclprofSetConfig, in their order.
+    """
+
+    data: Data
+    metrics: Metrics
+    requests: tuple[Request, ...]
+
+
+def needs(options: Options, preloaded: bool = False) -> list[str]:
+    """Return which options ask for something that aclprof alone has, each with its value.
+
+    Args:
+        options: of one recording.
+        preloaded: the library of msPTI was there when the job began, without which it tells nothing of memory.
+    """
+    found = ["profiler_level Level2"] if options.profiler_level == "Level2" else []
+    found += [f"aic_metrics {options.aic_metrics}"] if options.aic_metrics != "None" else []
+    found += [name for name in _ALONE if getattr(options, name)]
+    return found + (["profile_memory"] if options.profile_memory and not preloaded else [])
+
+
+def plan(recordings: Sequence[Options], storage: int) -> Plan:
+    """Return what to ask for, so that every recording has what it wants.
+
+    Args:
+        recordings: their options.
+        storage: bytes that the files may take.
+    """
+    data = Data(0)
+    for options in recordings:
+        data |= LEVELS[options.profiler_level]
+        for name, bit in _BITS.items():
+            data |= bit if getattr(options, name) else Data(0)
+    chosen = [options.aic_metrics for options in recordings if options.aic_metrics != "None"]
+    metrics = Metrics[chosen[0]] if chosen else Metrics.NONE
+    data = data | Data.AICORE_METRICS if chosen else data & ~Data.AICORE_METRICS
+    requests = [Request(Setting.STORAGE_LIMIT, f"{storage // _MEGABYTE}MB", ("max_disk",))]
+    for setting in (Setting.HARDWARE_MEMORY, Setting.NETWORK, Setting.INTERCONNECTION):
+        names = [name for name, (own, _) in _RATES.items() if own == setting and _any(recordings, name)]
+        if names:
+            requests.append(Request(setting, _RATES[names[0]][1], tuple(names)))
+    watched = dict.fromkeys(what for options in recordings for what in options.host_sys)
+    if watched:
+        # last: MindSpore sets this one right before it starts
+        requests.append(Request(Setting.HOST, ",".join(watched), ("host_sys",)))
+    return Plan(data, metrics, tuple(requests))
+
+
+def _any(recordings: Iterable[Options], name: str) -> bool:
+    return any(getattr(options, name) for options in recordings)

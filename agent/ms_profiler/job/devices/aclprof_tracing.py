@@ -1,0 +1,240 @@
+"""CANN's aclprof: the counters of an NPU, its caches, memories and links, as files that CANN's own `msprof` reads.
+
+It is called a handful of times in a run, to begin and to end, and hands out no records; so it is called from here, by
+ctypes, and needs nothing in the extension. What it records goes into a folder `PROF_*` of the result directory.
+
+Facts that shape this file: it serves one owner in a process, and tells by a code that there is another. What is set is
+accepted only after aclprofInit. That call also puts a handler of its own in the place of Python's for SIGINT, and
+starts a thread that ends everything two seconds after a Ctrl-C; a job that catches KeyboardInterrupt would never see
+it. So the handler is read before every call, and put back after it. Starting waits up to 30 s for the device.
+"""
+
+import ctypes
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ms_profiler import cann
+from ms_profiler.job.devices import search
+from ms_profiler.job.devices.aclprof_plan import Metrics, Plan, Request
+from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
+
+#: What the library lacks is looked for in this one, which a job on an NPU has loaded.
+BASE: Final = re.compile(r"/libascendcl\.so(\.\d+)*$")
+REMEDY: Final = "source CANN's set_env.sh before the job"
+
+_INTEGER, _BYTES, _SIZE, _POINTER = ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p
+#: name -> what it returns, and takes
+_FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
+    "aclprofInit": (_INTEGER, (_BYTES, _SIZE)),
+    "aclprofFinalize": (_INTEGER, ()),
+    "aclprofSetConfig": (_INTEGER, (_INTEGER, _BYTES, _SIZE)),
+    "aclprofCreateConfig": (
+        _POINTER,
+        (ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint32, _INTEGER, _POINTER, ctypes.c_uint64),
+    ),
+    "aclprofDestroyConfig": (_INTEGER, (_POINTER,)),
+    "aclprofStart": (_INTEGER, (_POINTER,)),
+    "aclprofStop": (_INTEGER, (_POINTER,)),
+}
+_MEANINGS: Final = {
+    100002: "it is in use in this process already; end the other profiler, or leave NPU out of activities",
+    100042: "profiling runs already, by the command msprof, acl.json or an option of GE; end that, or leave NPU out "
+    "of activities",
+    148047: "a program of this process has subscribed to its own profiling; end that, or leave NPU out of activities",
+    100010: "this NPU or this CANN does not take that value; leave the option out",
+    100043: "it was not begun, or was ended by somebody else; see that nothing else in the job profiles",
+    200007: "a part of CANN's profiler is missing; install CANN's toolkit whole",
+    500005: "CANN failed inside; its log, by default in ~/ascend/log, says why",
+}
+#: bytes of a struct sigaction, which is 152 with glibc on x86-64 and aarch64
+_HANDLER_BYTES: Final = 512
+
+
+def load(library: str) -> tuple[dict[str, Callable[..., Any]], str]:
+    """Load the library and return its functions, and why there are none, in one line; empty when there are.
+
+    Args:
+        library: path, or a name for the loader.
+    """
+    handles = []
+    for path in [library, *search.mapped(BASE)]:
+        try:
+            handles.append(ctypes.CDLL(path, mode=os.RTLD_LAZY | os.RTLD_LOCAL))
+        except OSError as reason:
+            if path == library:
+                return {}, str(reason)
+    functions: dict[str, Callable[..., Any]] = {}
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = next((getattr(handle, name) for handle in handles if hasattr(handle, name)), None)
+        if function is None:
+            return {}, f"{library} has no {name}; {REMEDY}"
+        function.restype, function.argtypes = result, arguments
+        functions[name] = function
+    return functions, ""
+
+
+def device() -> int | None:
+    """Return the NPU that this thread uses, None where it uses none, or CANN is not loaded at all."""
+    for path in search.mapped(BASE):
+        try:
+            ask = ctypes.CDLL(path, mode=os.RTLD_LAZY | os.RTLD_NOLOAD).aclrtGetDevice
+        except (OSError, AttributeError):
+            continue
+        number = ctypes.c_int32()
+        if ask(ctypes.byref(number)) == 0:
+            return number.value
+    return None
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be recorded, and where.
+
+    Attributes:
+        plan: what.
+        folder: that receives it.
+        device: the number of the NPU.
+    """
+
+    plan: Plan
+    folder: str
+    device: int
+
+
+class AclprofTracing:
+    """Record an NPU into a folder; the tracing interface of `job/recorder/tracing.py`, without records.
+
+    Args:
+        plan: asked when it is attached; None: only look whether it can be loaded.
+        refused: told which options it refuses, and why.
+        used: tells whether the job is known to use an NPU, be it on other threads than the calling one.
+    """
+
+    def __init__(
+        self,
+        plan: Callable[[], Order] | None,
+        refused: Callable[[Sequence[str], str], object],
+        used: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._plan = plan
+        self._used = used
+        self._refused = refused
+        self._pid = 0  # of the process that is the owner
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._config = 0
+        self._started = False
+
+    def ready(self) -> bool:
+        """Return whether the job has an NPU in use; loads nothing."""
+        return device() is not None or (bool(search.mapped(BASE)) and self._used())
+
+    def attach(self, library: str) -> tuple[Outcome, str]:
+        """Become the owner and say what is to be recorded; return what became of it, and why.
+
+        Args:
+            library: path, or a name for the loader.
+        """
+        functions, why = load(library)
+        if not functions:
+            return Outcome.MISSING, why
+        if self._plan is None:
+            return Outcome.DONE, ""
+        order = self._plan()
+        self._functions = functions
+        path = os.fsencode(order.folder)
+        code = self._call("aclprofInit", path, len(path))
+        if code:
+            return Outcome.FAILED, _meaning("aclprofInit", code)
+        self._pid = os.getpid()
+        for request in order.plan.requests:
+            self._set(request)
+        self._config = self._create(order.plan, order.device)
+        if not self._config:
+            self.detach()
+            what = f"{order.plan.data:#x} of device {order.device}"
+            return Outcome.FAILED, f"aclprofCreateConfig refuses {what}; ask for less"
+        return Outcome.DONE, ""
+
+    def record(self, kinds: Kinds) -> tuple[Outcome, str]:
+        """Record from here on, or no longer; return what became of it, and why, or what is missing to read it later.
+
+        Args:
+            kinds: nothing, or anything: what is recorded was said before.
+        """
+        if self._plan is None:
+            return Outcome.DONE, "" if cann.msprof() else cann.TOOL
+        if not self._owner or bool(kinds) is self._started:
+            return Outcome.DONE, ""
+        name = "aclprofStart" if kinds else "aclprofStop"
+        code = self._call(name, self._config)
+        self._started = bool(kinds) and not code
+        return (Outcome.FAILED, _meaning(name, code)) if code else (Outcome.DONE, "")
+
+    def flush(self) -> Outcome:
+        """Do nothing: its files are complete when it has ended."""
+        return Outcome.DONE
+
+    def detach(self) -> Outcome:
+        """Record no longer, and be the owner no longer."""
+        if not self._owner:
+            return Outcome.IDLE
+        self.record(Kinds.NOTHING)
+        if self._config:
+            self._call("aclprofDestroyConfig", self._config)
+        self._call("aclprofFinalize")
+        self._config, self._pid = 0, 0
+        return Outcome.DONE
+
+    def counts(self) -> TraceCounts:
+        """Return zeros: it hands out no records."""
+        return TraceCounts(*[0] * len(TraceCounts.__dataclass_fields__))
+
+    @property
+    def _owner(self) -> bool:
+        """Return whether this process is the owner: a fork child has nothing of the vendor's that works."""
+        return self._pid == os.getpid()
+
+    def _set(self, request: Request) -> None:
+        value = request.value.encode()
+        code = self._call("aclprofSetConfig", int(request.setting), value, len(value))
+        if code:
+            self._refused(request.options, _meaning(f"aclprofSetConfig {int(request.setting)} {request.value}", code))
+
+    def _create(self, plan: Plan, number: int) -> int:
+        """Return the address of what is to be recorded, 0 where that is refused."""
+        devices = (ctypes.c_uint32 * 1)(number)
+        config = self._call("aclprofCreateConfig", devices, 1, int(plan.metrics), None, int(plan.data))
+        if not config and plan.metrics == Metrics.MemoryAccess:
+            # not every NPU has these; what the levels bring by themselves each of them has
+            other = Metrics.PipeUtilization
+            config = self._call("aclprofCreateConfig", devices, 1, int(other), None, int(plan.data))
+            if config:
+                self._refused(["aic_metrics"], f"this NPU has no MemoryAccess; {other.name} is recorded in its place")
+        return config or 0
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        with _python_keeps_interrupts():
+            return self._functions[name](*arguments)
+
+
+@contextmanager
+def _python_keeps_interrupts() -> Iterator[None]:
+    """Put the handler for SIGINT back that was there: the system's own, which `signal.getsignal` knows nothing of."""
+    sigaction = ctypes.CDLL(None).sigaction
+    before = ctypes.create_string_buffer(_HANDLER_BYTES)
+    known = sigaction(int(signal.SIGINT), None, before) == 0
+    try:
+        yield
+    finally:
+        if known:
+            sigaction(int(signal.SIGINT), before, None)
+
+
+def _meaning(call: str, code: int) -> str:
+    """Return what a code of a call means, and what to do, in one line."""
+    return f"{call} answered {code}{': ' if code in _MEANINGS else ''}{_MEANINGS.get(code, '')}"

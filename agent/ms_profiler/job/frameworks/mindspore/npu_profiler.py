@@ -1,0 +1,16 @@
+"""MindSpore's own profiler of an NPU, for which ours makes way: it is prepared when it is made."""
+
+from typing import TYPE_CHECKING
+
+from ms_profiler.job.devices import lending
+from ms_profiler.job.frameworks.base import Target
+
+if TYPE_CHECKING:
+    from ms_profiler.job.session import Session
+
+MODULE = "mindspore.profiler.platform.npu_profiler"
+
+
+def targets(session: "Session") -> list[Target]:
+    """Declare what is wrapped around it."""
+    return lending.targets(session, MODULE, "NpuProfiler.__init__", "NpuProfiler.finalize")

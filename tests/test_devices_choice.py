@@ -1,0 +1,144 @@
+"""Of two interfaces to one device one records it: that which what was asked for needs, as long as it has a library."""
+
+from types import SimpleNamespace
+
+import pytest
+from ms_profiler.job.devices import devices
+from ms_profiler.job.devices.aclprof import Aclprof
+from ms_profiler.job.devices.devices import Devices
+from ms_profiler.job.recorder.tracing import Kinds, Outcome
+from ms_profiler.options import resolve
+from test_source import Recording, Tracing
+from test_source import Session as OneSource
+
+
+class Beside(Aclprof):
+    """Another interface to the same device, which serves everything."""
+
+    name = "beside"
+    files = False
+    covers = ()
+    what = "kernels of the NPU"
+
+    def serves(self, recordings):
+        return True
+
+    def reason(self, recordings):
+        return ""
+
+
+class Session(OneSource):
+    """A session of recordings that ask for something, with both interfaces made up."""
+
+    def __init__(self, *asked, **answers):
+        super().__init__(None, recordings=0)
+        self.recordings = [Recording(resolve(options)[0]) for options in asked]
+        self.home, self.limits = self.recordings[0], (10**9, 10**9)
+        self.identity = SimpleNamespace(rank=1)
+        self.steps.recording = True
+        self.calls = []
+        self.made = {
+            "aclprof": Tracing(**answers),
+            "beside": Tracing(),
+        }
+        self.device = Devices(self)
+
+    def at(self, count):
+        self.steps.count = count
+        for source in self.device.sources:
+            source.stepped(count)
+
+    def start(self):
+        """Begin, or have another recording begin."""
+        self.device._rivals()
+        for source in self.device.sources:
+            source.start()
+
+    @property
+    def asked(self):
+        return {name: tracing.asked for name, tracing in self.made.items()}
+
+
+@pytest.fixture(autouse=True)
+def two(monkeypatch):
+    """Both interfaces, neither of which loads anything."""
+    for kind in (Aclprof, Beside):
+        monkeypatch.setattr(kind, "tracing", lambda self, _, session=None: session.made[self.name])
+        monkeypatch.setattr(kind, "libraries", lambda _: ["lib.so"])
+        monkeypatch.setattr(kind, "left_to", lambda *_: "")
+    monkeypatch.setattr(devices, "INTERFACES", (Aclprof, Beside))
+
+
+TAKEN = ["attach", ("record", Kinds.BASIC)]
+
+
+def test_what_asks_for_nothing_of_its_own_goes_to_the_cheaper_one():
+    session = Session({})
+    session.start()
+    assert session.asked == {"aclprof": [], "beside": TAKEN}
+    (recording,) = session.recordings
+    assert recording.info.device_sources == {"NPU": {"interface": "beside", "why": ""}}
+    assert recording.said == []
+
+
+def test_what_it_alone_has_goes_to_aclprof_and_the_record_says_why():
+    session = Session({"l2_cache": True, "profiler_level": "Level1"})
+    session.start()
+    session.at(1)
+    assert session.asked == {"aclprof": TAKEN, "beside": []}
+    (recording,) = session.recordings
+    why = "msPTI has nothing of what is asked for: aic_metrics PipeUtilization, l2_cache"
+    assert recording.info.device_sources == {"NPU": {"interface": "aclprof", "why": why}}
+    assert "l2_cache" in recording.took_back
+    assert recording.said == [f"the NPU is recorded by aclprof: {why}"]
+    assert (session.noted, recording.noted) == ({}, {})
+
+
+def test_without_a_library_the_other_one_records_what_it_can():
+    session = Session({"l2_cache": True}, attach=Outcome.MISSING)
+    session.start()
+    assert session.asked == {"aclprof": ["attach"], "beside": TAKEN}
+    assert session.noted == {Aclprof().what: f"there is no aclprof; {Aclprof.package}"}
+    assert session.recordings[0].info.device_sources["NPU"]["interface"] == "beside"
+
+
+@pytest.mark.parametrize("what", ["attach", "record"])
+def test_where_it_fails_the_other_one_is_left_alone(what):
+    """Whoever has it, or broke it, has the same places in the driver."""
+    session = Session({"l2_cache": True}, **{what: Outcome.FAILED})
+    session.start()
+    session.at(1)
+    session.at(2)
+    assert session.asked["beside"] == []
+    assert list(session.noted) == [Aclprof().what]
+    assert session.recordings[0].info.device_sources == {}
+
+
+def test_it_is_said_once_which_one_it_is():
+    """A profiler of the script's own has had it in between."""
+    session = Session({"l2_cache": True})
+    session.start()
+    session.device.make_way()
+    session.device.go_on()
+    assert session.asked["aclprof"] == [*TAKEN, "detach", *TAKEN]
+    assert len(session.recordings[0].said) == 1
+
+
+def test_a_recording_that_begins_later_has_what_is_recorded_already():
+    session = Session({})
+    session.start()
+    session.recordings.append(Recording(resolve({"l2_cache": True})[0]))
+    session.start()
+    session.at(1)
+    assert session.asked == {"aclprof": [], "beside": TAKEN}
+    why = "beside has the device since before, and aclprof has no room beside it"
+    assert session.noted == {Aclprof().what: why}
+
+
+def test_a_recording_beside_is_told_where_the_files_are():
+    session = Session({"l2_cache": True})
+    session.start()
+    session.recordings.append(Recording(resolve({"l2_cache": True})[0]))
+    session.start()
+    assert session.recordings[0].noted == {}
+    assert session.recordings[1].noted == {Aclprof().what: "aclprof writes them into results"}
