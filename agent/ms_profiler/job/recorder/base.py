@@ -103,7 +103,7 @@ class Recorder(Protocol):
         """Record one complete slot with given times; return whether it was committed.
 
         Args:
-            kind: SPAN, INSTANT, COUNTER or STEP; any other is not committed.
+            kind: SPAN, INSTANT, COUNTER, STEP or OPERANDS; any other is not committed.
         """
 
     def fine(self, on: bool, /) -> None:

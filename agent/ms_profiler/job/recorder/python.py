@@ -23,7 +23,7 @@ from ms_profiler.store.format import CATEGORY_FINE, Kind
 _INSTANT: Final = int(Kind.INSTANT)  # members of an enumeration cost a microsecond more
 _COUNTER: Final = int(Kind.COUNTER)
 _STEP: Final = int(Kind.STEP)
-_EVENTS: Final = frozenset({int(Kind.SPAN), _INSTANT, _COUNTER, _STEP})
+_EVENTS: Final = frozenset({int(Kind.SPAN), _INSTANT, _COUNTER, _STEP, int(Kind.OPERANDS)})
 
 
 class PythonRecorder:

@@ -6,9 +6,9 @@ own on (40 to 240 us the first time, 2 us later) and off; while it is on, an ope
 it 0.1 us. New threads begin with it. Others take it over where their next region begins (PyTorch itself makes one of
 each step of an optimizer, and of each batch), and switch it off there while nothing is to be recorded.
 
-It reports names alone: no shapes, and no numbers that tie an operator to its gradient. The end of an operator does not
-say of which, so a region that TorchScript compiled, which begins in a call of `__enter__` and outlives it, changes its
-end with that call.
+It reports names alone: no shapes (see `shapes`), and no numbers that tie an operator to its gradient. The end of an
+operator does not say of which, so a region that TorchScript compiled, which begins in a call of `__enter__` and
+outlives it, changes its end with that call.
 """
 
 import os
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import Target, keep_signature
 from ms_profiler.job.frameworks.torch import closures, itt, windows
+from ms_profiler.job.frameworks.torch.shapes import Shapes
 from ms_profiler.job.frameworks.torch.yielding import CORE, Yielding
 from ms_profiler.job.sources import NEVER
 
@@ -51,6 +52,8 @@ class Switch:
         flags = (False, False, False, False, False)  # shapes and the like, of which the ITT hook reports nothing
         self._config = profiler.ProfilerConfig(profiler.ProfilerState.ITT, *flags, profiler._ExperimentalConfig())
         self.kind = profiler.ActiveProfilerType.ITT
+        #: called first; one of ours for all threads would be stopped instead, too
+        self.before_off: Callable[[], None] = lambda: None
 
     def on(self) -> bool:
         """Switch it on, unless the thread has another profiler, from before us; return whether it is on."""
@@ -67,6 +70,7 @@ class Switch:
         """
         if self._yielding.everywhere:
             return False
+        self.before_off()
         self._disable()
         return True
 
@@ -113,6 +117,8 @@ class OpStream:
         self.session = session
         self.yielding = Yielding(session, self)
         self._switch = Switch(self.yielding)
+        self.shapes = Shapes(session, self)
+        self._switch.before_off = self.shapes.end
         #: operators are to be recorded now
         self.wanted = False
         self._spent = False
@@ -141,13 +147,15 @@ class OpStream:
                     )
 
     def make_way(self) -> None:
-        """See `Guest`."""
+        """See `Guest`: what stops a profiler would stop one for all threads first."""
+        self.shapes.end()
         hook = self.hook
         if hook.on:
             hook.turn(False)
 
     def make_room(self) -> None:
-        """See `Guest`: only one that runs is in its way."""
+        """See `Guest`: of ours only Kineto is in its way."""
+        self.shapes.end()
 
     def go_on(self) -> None:
         """See `Guest`."""
@@ -252,11 +260,14 @@ def targets(session: "Session") -> list[Target]:
         source = "Kineto" if declared else ""
         return declared
     source = "ITT"
-    session.not_collected("shapes of operators", "PyTorch's ITT hook, which reports operators, tells names only")
     stream = OpStream(session)
     session.at_step(stream.stepped)
+    session.at_step(stream.shapes.stepped)
     session.at_start(stream.start)
+    session.at_start(stream.shapes.start)
+    session.at_end(stream.shapes.stop)
     session.at_end(stream.stop)
+    os.register_at_fork(before=stream.shapes.end)
     return [
         Target("threading", "Thread._bootstrap_inner", closure=stream.thread),
         Target(PROFILER, "record_function.__enter__", closure=stream.region),
