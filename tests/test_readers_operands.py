@@ -7,7 +7,14 @@ from ms_profiler.store.format import Category
 
 OP, MARKER = int(Category.OP), int(Category.MARKER)
 TOLD = pl.Schema(
-    {"native_tid": pl.UInt64, "name": pl.UInt32, "category": pl.UInt8, "time_ns": pl.Int64, "arg": pl.UInt64}
+    {
+        "window": pl.Int64,
+        "native_tid": pl.UInt64,
+        "name": pl.UInt32,
+        "category": pl.UInt8,
+        "time_ns": pl.Int64,
+        "arg": pl.UInt64,
+    }
 )
 SPANS = pl.Schema({"thread": pl.UInt32, "name": pl.UInt32, "category": pl.UInt8, "start_ns": pl.Int64})
 THREADS = pl.DataFrame(
@@ -22,7 +29,7 @@ def matched(told, spans):
         told: (name, category, time) of thread 71, whose arguments are 100, 101, ...
         spans: (name, start) of thread 1.
     """
-    records = [(71, name, category, time, 100 + row) for row, (name, category, time) in enumerate(told)]
+    records = [(0, 71, name, category, time, 100 + row) for row, (name, category, time) in enumerate(told)]
     frame = pl.DataFrame([(1, name, OP, start) for name, start in spans], SPANS, orient="row")
     found = operands.match(pl.DataFrame(records, TOLD, orient="row"), frame, THREADS)
     by_span = {(name, start): known for _, start, name, known in found.rows()}
@@ -55,6 +62,15 @@ def test_nothing_is_said_where_the_two_disagree(told):
 
 
 def test_threads_are_kept_apart():
-    told = pl.DataFrame([(71, 1, OP, 1000, 100), (72, 1, OP, 1000, 200), (99, 1, OP, 1000, 300)], TOLD, orient="row")
+    told = pl.DataFrame(
+        [(0, 71, 1, OP, 1000, 100), (0, 72, 1, OP, 1000, 200), (0, 99, 1, OP, 1000, 300)], TOLD, orient="row"
+    )
     spans = pl.DataFrame([(1, 1, OP, 1000), (2, 1, OP, 1000)], SPANS, orient="row")
     assert sorted(operands.match(told, spans, THREADS).rows()) == [(1, 1000, 1, 100), (2, 1000, 1, 200)]
+
+
+def test_operators_between_two_windows_are_in_neither():
+    rows = [(0, 71, 1, OP, 1000, 100), (0, 71, 2, OP, 3000, 101), (1, 71, 1, OP, 9000, 102), (1, 71, 4, OP, 11000, 103)]
+    spans = [(1, 1, OP, 1000), (1, 2, OP, 3000), (1, 3, OP, 5000), (1, 1, OP, 9000), (1, 4, OP, 11000)]
+    found = operands.match(pl.DataFrame(rows, TOLD, orient="row"), pl.DataFrame(spans, SPANS, orient="row"), THREADS)
+    assert found["known"].to_list() == [100, 101, 102, 103]

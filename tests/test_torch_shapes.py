@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import json
+import re
 from collections import Counter
 
 import polars as pl
@@ -111,3 +112,89 @@ def test_without_the_option_there_are_no_shapes(runs):
     _, _, plain, _, _ = runs
     assert plain.summary["shapes"] is None
     assert not (plain.result / "ASCEND_PROFILER_OUTPUT" / "operator_details.csv").exists()
+
+
+CUT = ["profile", "thread", "schedule", "all threads", "legacy", "itt", "fork", "fork in thread", "loader", "error"]
+
+
+def said(run):
+    """Return what PyTorch printed, without times; of Kineto there may be less: it is first used where it is at home."""
+    lines = [line for line in run.err.splitlines() if not line.startswith(("ms-profiler: ", "USDT:", "ERROR:"))]
+    return {re.sub(r"^\[W[\d. :]*", "", line) for line in lines}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", CUT)
+def test_what_needs_the_room_of_kineto_gets_it_and_no_operator_is_lost(job, what):
+    program = PROGRAMS / "torch_shapes_cut.py"
+    bare = job(program, what, profile=False)
+    run = job(program, what, options=SHAPES, env=STRICT)
+    assert (bare.code, run.code) == (0, 0), run.err
+    assert run.out == bare.out
+    assert said(run) == said(bare)
+    if what == "loader":  # steps come from it
+        return
+    rows = operators(run.result)
+    counted = {step: rows.filter(pl.col("step") == step, thread=rows["thread"][0]) for step in range(1, 9)}
+    names = {step: Counter(found["text"]) for step, found in counted.items()}
+    assert names[2] == names[1] == names[4] == names[8]
+    assert what in ("schedule", "itt") or names[3] == names[1]
+    shaped = {step for step, found in counted.items() if found.filter(pl.col("shapes") != "").height}
+    assert shaped == {2, 3, 4, 5, 6}
+    assert run.summary["shapes"]["steps"] == [2, 3, 4, 5, 6]
+    whole = {found.filter(pl.col("shapes") != "").height for step, found in counted.items() if step in shaped - {3}}
+    assert len(whole) == 1
+
+
+def test_threads_that_end_cut_shapes_and_nothing_else(job):
+    run = job(PROGRAMS / "torch_shapes_cut.py", "threads end", options=SHAPES, env=STRICT)
+    assert run.code == 0, run.err
+    assert run.err.splitlines() == [f"ms-profiler: {line}" for line in run.lines]
+    rows = operators(run.result)
+    assert len({tuple(sorted(rows.filter(pl.col("step") == step)["text"])) for step in range(1, 9)}) == 1
+    entries = [entry for entry in run.summary["not_collected"] if entry["what"].startswith("shapes of operators from")]
+    assert ["threads that ended" in entry["why"] for entry in entries] == [True]
+
+
+def test_operators_that_a_thread_hands_on_have_shapes_too(job):
+    run = job(PROGRAMS / "torch_shapes_cut.py", "handed on", options=SHAPES, env=STRICT)
+    assert run.code == 0, run.err
+    rows = operators(run.result)
+    sines = rows.filter(pl.col("text") == "aten::sin")
+    assert sines.select("step", "shapes").rows()[-9:-4] == [(1, ""), (2, "2,3;"), (3, "2,3;"), (4, "2,3;"), (5, "")]
+    assert sines["thread"][-1] != rows["thread"][0]
+
+
+def test_a_step_that_is_too_long_has_no_shapes(job):
+    program = """
+import torch
+from ms_profiler.job.frameworks.torch import shapes
+shapes.MOST = 100
+optimizer = torch.optim.SGD([torch.ones(3, requires_grad=True)], lr=0.1)
+for _ in range(6):
+    optimizer.param_groups[0]["params"][0].square().sum().backward()
+    for _ in range(50):
+        torch.ones(2).cos()
+    optimizer.step()
+"""
+    run = job(program, options=SHAPES, env=STRICT)
+    assert run.code == 0, run.err
+    assert run.summary["shapes"] is None
+    (entry,) = [entry for entry in run.summary["not_collected"] if "100 can be held" in entry["why"]]
+    assert entry["what"] == "shapes of operators from step 2 on"
+
+
+def test_a_run_without_steps_says_why_it_has_no_shapes(job):
+    run = job("import torch\ntorch.ones(2).cos()", options=SHAPES, env=STRICT)
+    assert run.code == 0, run.err
+    assert [entry["why"] for entry in run.summary["not_collected"] if entry["what"] == "shapes of operators"] == [
+        "no recorded step began after 2 others"
+    ]
+
+
+def test_a_schedule_decides_which_steps_have_shapes(job):
+    options = SHAPES | {"schedule": {"wait": 4, "active": 2, "repeat": 1}}
+    run = job(PROGRAMS / "torch_shapes.py", options=options, env=STRICT)
+    assert run.code == 0, run.err
+    assert run.err.splitlines() == [f"ms-profiler: {line}" for line in run.lines]
+    assert run.summary["shapes"]["steps"] == [4, 5]

@@ -32,13 +32,15 @@ def match(told: pl.DataFrame, spans: pl.DataFrame, threads: pl.DataFrame) -> pl.
     """Return the argument of each span that a record is of, as `FOUND`.
 
     Args:
-        told: `native_tid` and the columns of `RECORD`, by time.
+        told: `window`, in which none is missing, `native_tid` and the columns of `RECORD`, by time in each window.
         spans: `thread`, `name`, `category`, `start_ns`, of the time in question.
         threads: `thread`, `native_tid`.
     """
     found: list[tuple[int, int, int, int]] = []
-    for (tid,), records in told.group_by("native_tid", maintain_order=True):
+    for (_, tid), records in told.group_by("window", "native_tid", maintain_order=True):
+        first, last = records["time_ns"][0] - SLACK_NS, records["time_ns"][-1] + SLACK_NS
         own = spans.filter(
+            pl.col("start_ns").is_between(first, last),
             pl.col("thread").is_in(threads.filter(pl.col("native_tid") == tid)["thread"].implode()),
             pl.col("category") == Category.OP,
         ).sort("start_ns", maintain_order=True)
@@ -57,8 +59,8 @@ def _pairs(told: Sequence[Record], begun: Sequence[Record]) -> list[tuple[Record
     least = 0
     for place in range(nearest - _AROUND, nearest + _AROUND + 1):
         pairs = _along(told, begun, max(-place, 0), max(place, 0))
-        if not pairs:
-            continue
+        if 2 * len(pairs) < min(len(told), len(begun)):
+            continue  # at the far end of both, anything agrees
         off = sorted(abs(record[2] - span[2]) for record, span in pairs[:: len(pairs) // _COMPARED + 1])
         middle = off[len(off) // 2]
         if not best or middle < least:

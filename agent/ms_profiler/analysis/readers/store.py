@@ -334,14 +334,16 @@ class _Process:
         if chosen.is_empty():
             return
         told = chosen.select(
-            pl.col("end_ns").cast(pl.UInt64).alias("native_tid"),
-            self._names(chosen["id"]),
-            "category",
-            self.clock.epoch(chosen["start_ns"]).alias("time_ns"),
-            self._renamed(chosen["arg"]),
+            window=pl.col("end_ns") // 2**32,
+            native_tid=(pl.col("end_ns") % 2**32).cast(pl.UInt64),
+            name=self._names(chosen["id"]),
+            category="category",
+            time_ns=self.clock.epoch(chosen["start_ns"]),
+            arg=self._renamed(chosen["arg"]),
         )
-        first, last = told["time_ns"][0] - operands.SLACK_NS, told["time_ns"][-1] + operands.SLACK_NS
-        spans = pl.concat([pl.DataFrame(schema=tables.UNNESTED), *self.again((first, last), fine=True)])
+        times = told["time_ns"].to_list()  # by segment: whatever thread stopped it has written it
+        between = min(times) - operands.SLACK_NS, max(times) + operands.SLACK_NS
+        spans = pl.concat([pl.DataFrame(schema=tables.UNNESTED), *self.again(between, fine=True)])
         self.operands = operands.match(told, spans, self.threads)
 
     def _fill_threads(self, heads: pl.DataFrame) -> None:

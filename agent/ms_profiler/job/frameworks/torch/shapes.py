@@ -67,6 +67,7 @@ class Shapes:
         #: Kineto runs for us
         self.running = False
         self._began = 0  # steps before
+        self._windows = 0
         self._before = (0, 0)
         self._left = 0  # steps
         self._tries = 0
@@ -95,20 +96,20 @@ class Shapes:
         """Begin or end between two steps."""
         if not self._left:
             return NEVER, False
+        size = self._size()
         if self.running:
-            if count - self._began < self._left and self._stream.wanted:
+            if count - self._began < self._left and self._stream.wanted and size <= MOST:
                 return count + 1, False
             self.end()
             self._left -= min(count - self._began, self._left)
             return (count + 1 if self._left else NEVER), True
-        if count + 1 < FIRST or not self._stream.wanted:
-            return count + 1, False
-        before, self._records = self._records, self._session.recorder.stats().records
-        if count < FIRST or before < 0 or self._stream.yielding.lent:
+        # before the first step that a schedule records there is none whose size would be known
+        unknown = size < 0 and self._session.steps.schedule is None
+        if count < FIRST or not self._stream.wanted or self._stream.yielding.lent or unknown:
             return count + 1, False
         why = "" if self._tries else "threads that ended, forks or other profilers cut each step that was to have them"
-        if self._records - before > MOST:
-            why = f"a step has {self._records - before} records, of which {MOST} can be held"
+        if size > MOST:
+            why = f"a step has {size} records, of which {MOST} can be held"
         if why:
             self._left = 0
             self._session.not_collected(f"shapes of operators from step {count} on", why)
@@ -116,6 +117,14 @@ class Shapes:
         self._tries -= 1
         self._begin(count)
         return count + 1, True
+
+    def _size(self) -> int:
+        """Return how many records the last step has, -1 where that is not known."""
+        if not self._stream.wanted:
+            self._records = -1
+            return -1
+        before, self._records = self._records, self._session.recorder.stats().records
+        return self._records - before if before >= 0 else -1
 
     def _begin(self, count: int) -> None:
         """Start Kineto, if the thread can be without a profiler for a moment."""
@@ -162,6 +171,8 @@ class Shapes:
         recorder = self._session.recorder
         (first, first_wall), (last, last_wall) = self._before, self._clocks()
         rate = (last - first) / max(last_wall - first_wall, 1)
+        self._windows += 1
+        window = self._windows << 32
         operands, names, told = Operands(recorder, True), dict[str, int](), 0
         for event in sorted(events, key=lambda event: int(event.start_ns())):
             kind = category(event)
@@ -171,7 +182,7 @@ class Shapes:
             name = names.get(text) or names.setdefault(text, recorder.intern(text))
             start = first + round((event.start_ns() - first_wall) * rate)
             arg = operands.argument(event) if kind == Category.OP else 0
-            recorder.record(Kind.OPERANDS, kind, 0, name, start, event.device_resource_id(), arg)
+            recorder.record(Kind.OPERANDS, kind, 0, name, start, window | event.device_resource_id(), arg)
             told += 1
         name = recorder.intern("shape window")
         recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), told)
