@@ -115,7 +115,9 @@ class Options:
         "of which MindSpore keeps all records in memory until the end, 40 bytes each. Needs activity CPU.",
         "memory",
     )
-    record_shapes: bool = _option(False, Bool(), "Shapes of operators' inputs, PyTorch's in three steps; needs activity CPU.")
+    record_shapes: bool = _option(
+        False, Bool(), "Shapes of operators' inputs, PyTorch's in three steps; needs activity CPU."
+    )
     with_stack: bool = _option(
         False, Bool(), "Python stacks of operators.", "host_stack", inert="this version records no stacks"
     )

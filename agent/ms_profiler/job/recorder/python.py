@@ -68,6 +68,10 @@ class PythonRecorder:
         """See `Recorder.take_ops`: never, PyTorch reports to a library."""
         return False
 
+    def take_ranges(self) -> bool:
+        """See `Recorder.take_ranges`: never, NVTX reports to a library."""
+        return False
+
     def annotate(self, text: str, /) -> None:
         """See `Recorder.annotate`."""
 

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import Target, keep_signature
-from ms_profiler.job.frameworks.torch import closures, itt, windows
+from ms_profiler.job.frameworks.torch import closures, itt, nvtx, windows
+from ms_profiler.job.frameworks.torch.operands import OPTION
 from ms_profiler.job.frameworks.torch.shapes import Shapes
 from ms_profiler.job.frameworks.torch.yielding import CORE, Yielding
 from ms_profiler.job.sources import NEVER
@@ -33,7 +34,7 @@ PROFILER = "torch.autograd.profiler"
 #: Set, Kineto may begin to record for all threads at any moment, and only it knows.
 DAEMON = "KINETO_USE_DAEMON"
 
-#: what reports operators to us in this process: "ITT", "Kineto", or "" where nothing does
+#: what reports operators to us in this process: "ITT", "NVTX", "Kineto", or "" where nothing does
 source = ""
 
 
@@ -50,7 +51,7 @@ class Switch:
         self._enable, self._disable = core._enable_profiler, core._disable_profiler
         self._enabled = core._profiler_enabled
         flags = (False, False, False, False, False)  # shapes and the like, of which the ITT hook reports nothing
-        self._config = profiler.ProfilerConfig(profiler.ProfilerState.ITT, *flags, profiler._ExperimentalConfig())
+        self.config = profiler.ProfilerConfig(profiler.ProfilerState.ITT, *flags, profiler._ExperimentalConfig())
         self.kind = profiler.ActiveProfilerType.ITT
         #: called first; one of ours for all threads would be stopped instead, too
         self.before_off: Callable[[], None] = lambda: None
@@ -59,8 +60,17 @@ class Switch:
         """Switch it on, unless the thread has another profiler, from before us; return whether it is on."""
         if self._enabled():
             return False
-        self._enable(self._config, set())
+        self._enable(self.config, set())
         return True
+
+    def by_nvtx(self, shapes: bool) -> None:
+        """Switch the hook of NVTX instead, from the next time on.
+
+        Args:
+            shapes: it tells shapes.
+        """
+        self.config = nvtx.config(shapes)
+        self.kind = sys.modules["torch._C._profiler"].ActiveProfilerType.NVTX
 
     def off(self) -> bool:
         """Switch it off; return whether it is off.
@@ -111,10 +121,12 @@ class OpStream:
 
     Args:
         session: whose steps and recordings count.
+        instead: ITT does not report them, so NVTX does; why not, empty where it does.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Session", instead: str = "") -> None:
         self.session = session
+        self._instead = instead
         self.yielding = Yielding(session, self)
         self._switch = Switch(self.yielding)
         self.shapes = Shapes(session, self)
@@ -168,7 +180,14 @@ class OpStream:
     def start(self) -> None:
         """Begin to record."""
         self._spent = False
+        if self._instead:
+            self._switch.by_nvtx(self.session.asks(OPTION))
+            self._say_shapes()
         self._want(self.session.steps.recording and self.session.wants("CPU"))
+
+    def _say_shapes(self) -> None:
+        if not self.session.asks(OPTION):
+            self.session.not_collected("shapes of operators", f"NVTX is asked for them with {OPTION}")
 
     def stop(self) -> None:
         """Record no longer."""
@@ -254,20 +273,22 @@ def targets(session: "Session") -> list[Target]:
     if os.environ.get(DAEMON):
         session.not_collected("operators", f"{DAEMON} is set: they are left to Kineto, which records when it is told")
         return []
-    why = itt.connect(session.recorder)
+    instead = itt.connect(session.recorder)
+    why = nvtx.connect(session.recorder) if instead else ""
     if why:
-        declared = windows.targets(session, why)
+        declared = windows.targets(session, f"{instead}; {why}")
         source = "Kineto" if declared else ""
         return declared
-    source = "ITT"
-    stream = OpStream(session)
+    source = "NVTX" if instead else "ITT"
+    stream = OpStream(session, instead)
     session.at_step(stream.stepped)
-    session.at_step(stream.shapes.stepped)
     session.at_start(stream.start)
-    session.at_start(stream.shapes.start)
-    session.at_end(stream.shapes.stop)
+    if not instead:
+        session.at_step(stream.shapes.stepped)
+        session.at_start(stream.shapes.start)
+        session.at_end(stream.shapes.stop)
+        os.register_at_fork(before=stream.shapes.end)
     session.at_end(stream.stop)
-    os.register_at_fork(before=stream.shapes.end)
     return [
         Target("threading", "Thread._bootstrap_inner", closure=stream.thread),
         Target(PROFILER, "record_function.__enter__", closure=stream.region),
