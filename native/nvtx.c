@@ -25,11 +25,9 @@ static bool running;
 
 static const char seq[] = ", seq = ", op_id[] = ", op_id = ", sizes[] = ", sizes = [", inputs[] = ", input_op_ids = ";
 
-/* Autograd calls what computes a gradient FunctionBackward0, and what runs it "...evaluate_function:
- * FunctionBackward0". */
+/* Autograd calls what computes a gradient FunctionBackward0. */
 static bool is_gradient(const char *name, size_t length) {
-  static const char engine[] = "autograd::engine::", word[] = "Backward";
-  if (strncmp(name, engine, sizeof engine - 1) == 0) return true;
+  static const char word[] = "Backward";
   while (length > 0 && name[length - 1] >= '0' && name[length - 1] <= '9') --length;
   size_t most = sizeof word - 1;
   return length >= most && memcmp(name + length - most, word, most) == 0;

@@ -45,7 +45,7 @@ print(len(set(loaded)))
 NAMES = [
     *("region of a user", "aten::linear, seq = 4, op_id = 7, sizes = [[6, 8], [16, 8], [16]]"),
     *("aten::addmm, seq = 5, op_id = 8, sizes = [[16], [6, 8], [8, 16], [], []], input_op_ids = [(7,0)]", None, None),
-    *("autograd::engine::evaluate_function: AddmmBackward0, seq = 5, op_id = 9", "AddmmBackward0, seq = 5, op_id = 10"),
+    *("autograd::engine::evaluate_function: AddmmBackward0, op_id = 9", "AddmmBackward0, seq = 5, op_id = 10"),
     *(None, None, "aten::zeros, op_id = 12, sizes = []", None, None),
     *("aten::cut, sizes = [[4, 8], [", None),
 ]
@@ -78,7 +78,7 @@ EXPECTED = [
     ("region of a user", 0, 0, None),
     ("aten::linear", 1, 10, "6,8;16,8;16;"),
     ("aten::addmm", 2, 12, "16;6,8;8,16;;;"),
-    ("autograd::engine::evaluate_function: AddmmBackward0", 1, 13, None),
+    ("autograd::engine::evaluate_function: AddmmBackward0", 1, 0, None),
     ("AddmmBackward0", 2, 13, None),
     ("aten::zeros", 1, 0, None),
     ("aten::cut", 0, 0, None),

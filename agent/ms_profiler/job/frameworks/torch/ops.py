@@ -1,12 +1,13 @@
 """PyTorch's operators, as its own C++ hook reports them on every thread to the collector in our extension.
 
-The hook is that of `torch.autograd.profiler.emit_itt`: a callback that PyTorch keeps for each thread, hands on to the
-threads of a backward pass, and that a fork child has with the thread that forked. Only a thread itself can switch its
-own on (40 to 240 us the first time, 2 us later) and off; while it is on, an operator takes 0.2 us more, and recording
-it 0.1 us. New threads begin with it. Others take it over where their next region begins (PyTorch itself makes one of
-each step of an optimizer, and of each batch), and switch it off there while nothing is to be recorded.
+The hook is that of `torch.autograd.profiler.emit_itt`, or of `emit_nvtx` where there is no ITT (see `nvtx`): a callback
+that PyTorch keeps for each thread, hands on to the threads of a backward pass, and that a fork child has with the
+thread that forked. Only a thread itself can switch its own on (40 to 240 us the first time, 2 us later) and off; while
+it is on, an operator takes 0.2 us more, and recording it 0.1 us. New threads begin with it. Others take it over where
+their next region begins (PyTorch itself makes one of each step of an optimizer, and of each batch), and switch it off
+there while nothing is to be recorded.
 
-It reports names alone: no shapes (see `shapes`), and no numbers that tie an operator to its gradient. The end of an
+ITT tells names alone: no shapes (see `shapes`), and no numbers that tie an operator to its gradient. The end of an
 operator does not say of which, so a region that TorchScript compiled, which begins in a call of `__enter__` and
 outlives it, changes its end with that call.
 """
