@@ -1,8 +1,8 @@
 /* A library that pushes ranges through NVTX, as libtorch_cuda does.
  *
  * With NVTX's own header (-DREAL_NVTX) all between the calls and the injection is NVIDIA's; without it is written here:
- * at the first call the library that NVTX_INJECTION64_PATH names is loaded, and its InitializeInjectionNvtx2 called with
- * what gives the table of the functions that it may put its own into.
+ * at the first call the library that NVTX_INJECTION64_PATH names is loaded, and its InitializeInjectionNvtx2 called
+ * with what gives the table of the functions that it may put its own into.
  */
 #ifdef REAL_NVTX
 #include <nvtx3/nvToolsExt.h>
