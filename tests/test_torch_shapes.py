@@ -9,6 +9,7 @@ from collections import Counter
 import polars as pl
 import pytest
 from conftest import PROGRAMS
+from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import operands
 from ms_profiler.analysis.readers import store
 from ms_profiler.job.frameworks.torch.operands import text_of
@@ -198,3 +199,14 @@ def test_a_schedule_decides_which_steps_have_shapes(job):
     assert run.code == 0, run.err
     assert run.err.splitlines() == [f"ms-profiler: {line}" for line in run.lines]
     assert run.summary["shapes"]["steps"] == [4, 5]
+
+
+def test_a_recording_that_is_not_held_has_the_same_shapes(runs, monkeypatch):
+    shaped = runs[3]
+    held = operators(shaped.result).filter(pl.col("shapes") != "")
+    monkeypatch.setattr(store, "MOST_SLOTS", 100)
+    recording = store.read(str(shaped.result))
+    assert recording.again is not None
+    again = pl.concat(recording.again((tables.EARLIEST, tables.LATEST), True)).sort("start_ns")
+    shapes = recording.names.gather(operands.shapes(again)).drop_nulls()
+    assert shapes.to_list() == held["shapes"].to_list()
