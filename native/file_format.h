@@ -82,6 +82,21 @@ typedef struct {
 /* what an accelerator did, see device_format.h */
 #define MSP_KIND_DEVICE 9
 #define MSP_KIND_DEVICE_PLACE 10
+/* what else is known of an operator: see below */
+#define MSP_KIND_OPERANDS 11 /* begin   time, thread    argument                       operator          */
+
+/* The argument of a span of MSP_CATEGORY_OP: lower bits, 2 (n + 1) for an operator that autograd gave the number n,
+ * 2 (n + 1) + 1 for what computes the gradient of that operator, 0 where no number is known. The bits above: the id of
+ * the string that holds the shapes of its inputs, 0 where none is known; a process has far fewer strings. So shapes
+ * take no room but for each distinct text. That has the dimensions of each input, separated by commas and closed by a
+ * semicolon; of what is no tensor, or one without dimensions, the semicolon alone: "4,8;8;;".
+ *
+ * An MSP_KIND_OPERANDS slot has such an argument for an operator whose span is that of another recording, which ran
+ * beside it: of MSP_CATEGORY_OP, or MSP_CATEGORY_MARKER for a region. `end_ns` has the native number of the thread
+ * below 32 bits, above them which time of recording it was of. Such slots of a thread and a time stand in the order in
+ * which operators began, and leave none out from the first to the last; their times are of another clock and differ by
+ * some microseconds. So it is the n-th of them that tells of the n-th span from the first on. */
+#define MSP_OP_TIE_BITS 40
 
 /* flags */
 #define MSP_FLAG_RAISED 1     /* the call ended with an exception */

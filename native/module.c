@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "control.h"
+#include "nvtx.h"
 #include "op_stream.h"
 #include "recorder.h"
 #include "strings.h"
@@ -142,6 +143,12 @@ static PyObject *py_op_stream(PyObject *self, PyObject *unused) {
   return PyBool_FromLong(msp_op_stream_start());
 }
 
+static PyObject *py_range_stream(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+  return PyBool_FromLong(msp_nvtx_start());
+}
+
 static void use_annotation(const char *text, size_t length, uint32_t *unused) {
   (void)unused;
   msp_op_stream_annotate(text, length);
@@ -207,6 +214,7 @@ static PyMethodDef functions[] = {
     {"intern", py_intern, METH_O, "Return the id of a string, 0 when it cannot be written."},
     {"thread_name", py_thread_name, METH_O, "Name the calling thread."},
     {"op_stream", py_op_stream, METH_NOARGS, "Record operators from here on; return whether PyTorch will report them."},
+    {"range_stream", py_range_stream, METH_NOARGS, "As op_stream, for the ranges that PyTorch pushes through NVTX."},
     {"annotate", py_annotate, METH_O, "Make a user's region of what this thread began last, if that has this name."},
     {"pause", py_pause, METH_O, "Refuse new spans, instants and counters while true."},
     {"fine", py_fine, METH_O, "Refuse fine-grained categories while false."},

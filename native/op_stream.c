@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "operators.h"
 #include "strings.h"
-#include "writer.h"
 
 /* The layouts of the interface, as far as they are used. */
 
@@ -42,17 +42,6 @@ static bool asked;
 static bool running;
 static const itt_domain *domain; /* PyTorch's, once it was seen */
 
-static bool begins_with(const char *name, const char *with, size_t length) {
-  return strncmp(name, with, length) == 0 && name[length] != ':';
-}
-
-/* Work of these backends of torch.distributed begins on the thread that asks for it and ends on another: no span of
- * either. The names of operators have two colons. */
-static inline bool ends_elsewhere(const char *name) {
-  if (name[0] != 'g' && name[0] != 'm') return false; /* the usual case */
-  return begins_with(name, "gloo:", 5) || begins_with(name, "mpi:", 4);
-}
-
 /* What stands for a name is the name itself: PyTorch passes it on at once, and asks again for each operator. */
 static void *string_handle(const char *name) { return (void *)name; }
 
@@ -63,21 +52,15 @@ static bool is_torch(const itt_domain *of) {
   return true;
 }
 
-/* The end of a task does not say of which. They nest on a thread, so each is counted, recorded or not. */
 static void task_begin(const itt_domain *of, itt_id id, itt_id parent, const char *name) {
   (void)id;
   (void)parent;
   if (!__atomic_load_n(&running, __ATOMIC_RELAXED) || name == NULL || !is_torch(of)) return;
   msp_writer *writer = msp_writer_get();
   if (writer == NULL) return;
-  bool elsewhere = ends_elsewhere(name);
+  bool elsewhere = msp_operator_ends_elsewhere(name);
   if (msp_writer_admits(writer, MSP_CATEGORY_OP)) {
-    uint32_t text = msp_intern_recent(&writer->recent, name, writer->session);
-    if (elsewhere) {
-      msp_instant(text, MSP_CATEGORY_COMMUNICATION, 0);
-    } else {
-      msp_writer_begin(writer, text, MSP_CATEGORY_OP, 0, true);
-    }
+    msp_operator_begin(writer, msp_intern_recent(&writer->recent, name, writer->session), elsewhere, 0);
   }
   if (!elsewhere) ++writer->ops;
 }
@@ -85,15 +68,7 @@ static void task_begin(const itt_domain *of, itt_id id, itt_id parent, const cha
 static void task_end(const itt_domain *of) {
   if (!__atomic_load_n(&running, __ATOMIC_RELAXED) || !is_torch(of)) return;
   msp_writer *writer = msp_writer_get();
-  if (writer == NULL || writer->ops == 0) return; /* it began before the session */
-  uint32_t inside = writer->ops--;
-  uint32_t depth = writer->depth;
-  while (depth > 0 && writer->open[depth - 1].ops >= inside) --depth;
-  if (depth == 0) return;
-  const msp_open_span *span = &writer->open[depth - 1];
-  if (!span->op || span->ops != writer->ops) return; /* it was not recorded */
-  /* only an exception goes past the end of a span of Python's */
-  msp_writer_end(writer, depth - 1, 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
+  if (writer != NULL) msp_operator_end(writer);
 }
 
 static bool in_torch(const itt_table *table) {

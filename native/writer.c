@@ -231,9 +231,8 @@ bool msp_writer_refuses(uint32_t refuse, uint8_t category) {
 
 bool msp_record(uint8_t kind, uint8_t category, uint8_t flags, uint32_t name, uint64_t start_ns, uint64_t end_ns,
                 uint64_t arg) {
-  if (kind != MSP_KIND_SPAN && kind != MSP_KIND_INSTANT && kind != MSP_KIND_COUNTER && kind != MSP_KIND_STEP) {
-    return false;
-  }
+  bool span = kind == MSP_KIND_SPAN || kind == MSP_KIND_STEP || kind == MSP_KIND_OPERANDS;
+  if (!span && kind != MSP_KIND_INSTANT && kind != MSP_KIND_COUNTER) return false;
   msp_writer *writer = msp_writer_get();
   if (writer == NULL) return false;
   msp_worth worth = kind == MSP_KIND_STEP ? MSP_WORTH_ALWAYS : msp_worth_of(category);

@@ -9,6 +9,7 @@ HEADER = struct.Struct("=QIIIIQIIQQQ64s")
 SLOT = struct.Struct("=QQQIBBBB")
 MAGIC = int.from_bytes(b"MSPSTOR1", "little")
 OPEN, SPAN, INSTANT, COUNTER, STEP, STRING, ANCHOR, THREAD = range(1, 9)
+OPERANDS = 11
 RAISED, ABANDONED, UNRECORDED = 1, 2, 4
 
 
@@ -174,7 +175,7 @@ def _read_events(name, content, store, killed):
             store.threads.setdefault(arg, set()).add((end, label))
             runs.append((start, []))
             continue
-        assert kind in (OPEN, SPAN, INSTANT, COUNTER, STEP), (name, number, kind)
+        assert kind in (OPEN, SPAN, INSTANT, COUNTER, STEP, OPERANDS), (name, number, kind)
         assert known >= 0, f"{name} slot {number}: no thread yet"
         if kind == OPEN:
             assert end == 0 or killed

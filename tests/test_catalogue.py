@@ -58,6 +58,7 @@ def test_spans(store):
         "step": 7,
         "depth": 0,
         "parent": None,
+        "shapes": None,
         "raised": False,
         "abandoned": False,
         "unfinished": False,

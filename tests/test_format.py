@@ -41,6 +41,7 @@ def test_constants():
         "STRING_MAX",
         "SEGMENT_CONTROL",
         "CATEGORY_FINE",
+        "OP_TIE_BITS",
     ):
         assert getattr(fmt, name) == found[name], name
     assert int.from_bytes(b"MSPSTOR1", "little") == fmt.MAGIC

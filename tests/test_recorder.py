@@ -7,7 +7,7 @@ import time
 import pytest
 from ms_profiler.job.recorder import create
 from recorders import finish, run_thread
-from store_check import ABANDONED, COUNTER, INSTANT, OPEN, RAISED, SPAN, STEP, UNRECORDED, read_store
+from store_check import ABANDONED, COUNTER, INSTANT, OPEN, OPERANDS, RAISED, SPAN, STEP, UNRECORDED, read_store
 
 pytest_plugins = ["recorder_fixtures"]
 
@@ -279,7 +279,9 @@ class TestEvents:
         assert recorder.record(SPAN, 0x41, RAISED, name, 50, 2**63, 2**64 - 1) is True
         for kind in (0, 1, 6, 7, 8, 9, 255):  # what is no event, or is not complete
             assert recorder.record(kind, 0, 0, name, 1, 2, 3) is False
-        step, span = finish(recorder, folder).records
+        assert recorder.record(OPERANDS, 0x41, 0, name, 60, 1 << 32 | 77, 5 << 40) is True
+        step, span, operands = finish(recorder, folder).records
+        assert (operands.kind, operands.start, operands.end, operands.arg) == (OPERANDS, 60, 1 << 32 | 77, 5 << 40)
         assert (step.kind, step.category, step.flags, step.start, step.end, step.arg) == (
             STEP,
             3,

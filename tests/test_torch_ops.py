@@ -5,14 +5,13 @@ import importlib.util
 import json
 import os
 from collections import Counter, defaultdict
-from types import SimpleNamespace
 
 import pytest
 from conftest import PROGRAMS
 from kineto_trees import ours, theirs, trees
 from ms_profiler import _native
 from ms_profiler.analysis.readers import store
-from ms_profiler.job.frameworks.torch import itt, windows
+from ms_profiler.job.frameworks.torch import itt
 from ms_profiler.job.recorder import collector
 from ms_profiler.store.format import Category
 
@@ -164,23 +163,6 @@ def test_without_itt_kineto_records_three_steps(job):
     events = json.loads((run.result / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
     flows = Counter(event["ph"] for event in events if event.get("cat") == "fwdbwd")
     assert flows["s"] == flows["f"] > 0
-
-
-@pytest.mark.parametrize(
-    ("told", "category"),
-    [
-        ({"activity_type": "cpu_op"}, Category.OP),
-        ({"activity_type": "user_annotation"}, Category.MARKER),
-        ({"activity_type": "cuda_runtime"}, None),
-        # older versions
-        ({"start_thread_id": 1, "is_user_annotation": False}, Category.OP),
-        ({"start_thread_id": 1, "is_user_annotation": True}, Category.MARKER),
-        ({"start_thread_id": 0, "is_user_annotation": False}, None),
-    ],
-)
-def test_events_of_kineto_are_told_apart_in_every_version(told, category):
-    event = SimpleNamespace(**{name: lambda value=value: value for name, value in told.items()})
-    assert windows._category(event) == category
 
 
 WINDOW_CUT = """

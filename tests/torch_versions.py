@@ -229,18 +229,31 @@ class Version:
         return f"{run.summary['framework'].get('operators', 'none')}: {counts} a step, those of Kineto"
 
     def instead(self) -> str:
-        """Train where somebody else has ITT: a few steps come from Kineto, or the summary says why not."""
-        (run,) = self._both("instead", [str(PROGRAMS / "torch_loops.py"), "gan"], INTEL_LIBITTNOTIFY64="/another.so")
+        """Train where somebody else has ITT, and then NVTX too: NVTX or Kineto tell, or the summary says why not."""
+        seen = []
+        for others in (("INTEL_LIBITTNOTIFY64",), ("INTEL_LIBITTNOTIFY64", "NVTX_INJECTION64_PATH")):
+            found = self._without(*others)
+            if found not in seen:
+                seen.append(found)
+        return "; ".join(seen)
+
+    def _without(self, *others: str) -> str:
+        """Train where somebody else has what these variables give."""
+        name = f"without {len(others)}"
+        words = [str(PROGRAMS / "torch_loops.py"), "gan"]
+        (run,) = self._both(name, words, **dict.fromkeys(others, "/another.so"))
         seen = events(str(run.result))
         backward = [event for event in seen if event.category == Category.OP and event.name == "AddmmBackward0"]
+        by = run.summary["framework"].get("operators")
         why = [entry["why"] for entry in run.summary["not_collected"] if entry["what"].startswith("operators")]
-        expect("reasons", [reason.partition(" names another collector")[0] for reason in why], ["INTEL_LIBITTNOTIFY64"])
+        reasons = [] if by == "NVTX" else ["INTEL_LIBITTNOTIFY64"]
+        expect("reasons", [reason.partition(" names another collector")[0] for reason in why], reasons)
         if not backward:
-            expect("what reports operators", run.summary["framework"].get("operators"), None)
+            expect("what reports operators", by, None)
             return "none"
         ties = {event.arg >> 1 for event in seen if event.name == "aten::addmm"}
         expect("ties of gradients", {event.arg >> 1 for event in backward} <= ties, True)
-        return f"{run.summary['framework']['operators']}: {len(backward) / 5:g} steps"
+        return f"{by}: {len(backward) / 5:g} steps"
 
     def profilers(self) -> str:
         """Use every profiler of PyTorch in every way: each sees what it sees without us."""

@@ -117,7 +117,7 @@ class Options:
         "copies and sets, where `ms-profiler run` starts the job.",
         "memory",
     )
-    record_shapes: bool = _option(False, Bool(), "Shapes of operators' inputs; needs activity CPU.")
+    record_shapes: bool = _option(False, Bool(), "Shapes of inputs, PyTorch's in three steps; needs activity CPU.")
     with_stack: bool = _option(
         False, Bool(), "Python stacks of operators.", "host_stack", inert="this version records no stacks"
     )

@@ -17,6 +17,7 @@ from ms_profiler.analysis.metrics import (
     device_steps,
     host_operators,
     intervals,
+    operands,
     operators,
     overlap,
     phases,
@@ -97,6 +98,11 @@ class Measures:
     @cached_property
     def _operators_compute(self) -> bool:
         return host_operators.compute(self.recording) and not self.stream.decides
+
+    @cached_property
+    def shaped(self) -> bool:
+        """Tell whether the shapes of any operator that computed where it was called are known."""
+        return bool(self.spans.select(operands.SHAPED.any()).item())
 
     @property
     def forms(self) -> frozenset[str]:

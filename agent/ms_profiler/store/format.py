@@ -20,6 +20,9 @@ SLOT = struct.Struct("=QQQIBBBB")
 
 CATEGORY_FINE = 0x40
 
+#: Bits of the argument of an `OP` span that tie it to its gradient, see `Category`.
+OP_TIE_BITS = 40
+
 
 class Kind(IntEnum):
     """What a slot holds; 0 is a slot that was never committed."""
@@ -34,6 +37,7 @@ class Kind(IntEnum):
     THREAD = 8
     DEVICE = 9  # see `store.device_format`
     DEVICE_PLACE = 10
+    OPERANDS = 11
 
 
 class Flag(IntFlag):
@@ -49,8 +53,9 @@ class Category(IntEnum):
 
     Categories from `CATEGORY_FINE` on are fine-grained: they stop first when a budget is reached.
 
-    The argument of an `OP` span is 2 (n + 1) for an operator that autograd gave the number n, 2 (n + 1) + 1 for what
-    computes the gradient of that operator, and 0 where no number is known.
+    The lower `OP_TIE_BITS` of the argument of an `OP` span are 2 (n + 1) for an operator that autograd gave the number
+    n, 2 (n + 1) + 1 for what computes the gradient of that operator, and 0 where no number is known; above is the id of
+    the string with the shapes of its inputs, 0 where none is known. So it is with `Kind.OPERANDS`.
     """
 
     OTHER = 0

@@ -49,6 +49,7 @@ TABLES: Final = (
             Column("step", pl.Int64, "number of the step in which it began, null outside of all"),
             Column("depth", pl.UInt16, "spans around it; operators are counted among themselves"),
             Column("parent", pl.UInt32, "`id` of the innermost of them, null where there is none"),
+            Column("shapes", pl.String, "of an operator's inputs, null where not known"),
             Column("raised", pl.Boolean, "it ended by an exception"),
             Column("abandoned", pl.Boolean, "its end was not seen"),
             Column("unfinished", pl.Boolean, "it was running when its process ended; `stop` is the last sign of life"),

@@ -8,7 +8,7 @@ import polars as pl
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.catalogue import parts
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import intervals, operands
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.store.format import Flag, StepSource, category_name
@@ -36,6 +36,7 @@ def _spans(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
         *_times(),
         pl.col("self_ns").alias("self"),
         _step_at(measures, spans["start_ns"]),
+        measures.recording.names.gather(operands.shapes(spans)).alias("shapes"),
         raised=pl.col("flags") & Flag.RAISED != 0,
         abandoned=pl.col("flags") & Flag.ABANDONED != 0,
     )

@@ -10,6 +10,7 @@ import polars as pl
 
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.columns import COLUMNS
+from ms_profiler.analysis.metrics.operands import TIE
 from ms_profiler.analysis.nesting import threads
 from ms_profiler.analysis.sections import Section
 from ms_profiler.store.format import Category
@@ -72,10 +73,10 @@ def ties(operators: pl.DataFrame) -> pl.DataFrame:
     Returns:
         `forward` and `backward`, rows of `operators`.
     """
-    numbered = operators.with_row_index("row").filter(pl.col("arg") > 0)
-    key = [pl.col("process"), (pl.col("arg") // 2).alias("number")]
-    forward = numbered.filter(pl.col("arg") % 2 == 0).sort("start_ns").group_by(*key).agg(pl.col("row").last())
-    backward = numbered.filter(pl.col("arg") % 2 == 1).sort("start_ns").group_by(*key).agg(pl.col("row").first())
+    numbered = operators.with_row_index("row").with_columns(TIE.alias("tie")).filter(pl.col("tie") > 0)
+    key = [pl.col("process"), (pl.col("tie") // 2).alias("number")]
+    forward = numbered.filter(pl.col("tie") % 2 == 0).sort("start_ns").group_by(*key).agg(pl.col("row").last())
+    backward = numbered.filter(pl.col("tie") % 2 == 1).sort("start_ns").group_by(*key).agg(pl.col("row").first())
     return (
         forward.rename({"row": "forward"})
         .join(backward.rename({"row": "backward"}), on=["process", "number"])

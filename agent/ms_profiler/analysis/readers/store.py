@@ -18,9 +18,10 @@ from ms_profiler.analysis.ahead import ahead
 from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.columns.slots import CALLS, CAUSED, FORWARDS, RAN, SLOTS, Traced, Wanted, decoded, names_of
+from ms_profiler.analysis.metrics.operands import SHAPED, renamed, texts
 from ms_profiler.analysis.nesting import nest
 from ms_profiler.analysis.progress import Progress, Stage
-from ms_profiler.analysis.readers import device_slots, kernels, left_out, slots, window
+from ms_profiler.analysis.readers import device_slots, kernels, left_out, operands, slots, window
 from ms_profiler.analysis.readers.window import Window
 from ms_profiler.errors import StoreError
 from ms_profiler.store import format as fmt
@@ -146,6 +147,7 @@ class _Process:
     instants: pl.DataFrame = field(default_factory=pl.DataFrame)
     counters: pl.DataFrame = field(default_factory=pl.DataFrame)
     steps: pl.DataFrame = field(default_factory=pl.DataFrame)
+    operands: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=operands.FOUND))
     fine: int = 0
     starts: list[pl.Series] = field(default_factory=list)
     extents: list[tuple[int, int, int, str]] = field(default_factory=list)
@@ -155,7 +157,13 @@ class _Process:
 
     def read(self, info: run_info.RunInfo, progress: Progress) -> "_Process":
         """Fill the tables from the segments."""
-        by_kind: dict[str, list[pl.DataFrame]] = {"spans": [], "moments": [], "steps": [], "threads": []}
+        by_kind: dict[str, list[pl.DataFrame]] = {
+            "spans": [],
+            "moments": [],
+            "steps": [],
+            "threads": [],
+            "operands": [],
+        }
         seen: list[Any] = [self.store.last_ns, self.store.info.ended_ns]
         seen += [anchor.raw_ns for anchor in self.store.anchors]
         records, busy, tracing = 0, set[int](), set[int]()
@@ -167,11 +175,13 @@ class _Process:
             part = COLUMNS.coarse([segment.piece for segment in batch], wanted, every)
             heads = part.table.filter(pl.col("kind") == Kind.THREAD)
             device = part.table.filter(pl.col("kind").is_between(Kind.DEVICE, Kind.DEVICE_PLACE))
-            events = self.window.cut(self._usable(part.table, heads.height + device.height))
+            told = part.table.filter(pl.col("kind") == Kind.OPERANDS)
+            events = self.window.cut(self._usable(part.table, heads.height + device.height + told.height))
             held = part.fine.with_columns(pl.Series("path", [segment.path for segment in batch]))
             held = held.filter(pl.col("count") > 0)
             fine = int(held["count"].sum())
             self.counts.slots += fine + events.height + device.height + heads.filter(pl.col("start_ns") > 0).height
+            self.counts.slots += told.height
             self.counts.missing_strings += int(held["lost"].sum())
             self.fine += fine
             self.starts.append(part.starts)
@@ -188,12 +198,16 @@ class _Process:
             if device.height:
                 tracing |= {*device["thread"].unique()}
                 self._take_traced([segment.piece for segment in batch], wanted)
+            by_kind["operands"].append(told)
             progress.at(Stage.READING, self.counts.slots)
         times = [self.window.clamp(int(moment)) for moment in seen if moment]
         self._last = max(times, default=0)
         first_ns, last_ns = self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last)
         self._fill_row(info, first_ns, last_ns, records)
         spans = _stack(by_kind["spans"])
+        # the thread that writes what a device recorded does nothing else, and is no thread of the job's
+        self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(tracing - busy)))
+        self._fill_operands(_stack(by_kind["operands"]))
         self.spans = self._own(decoded(spans, self._wanted(_ALWAYS, fine=False)))
         self._count_lost(self.spans["name"])
         if not self.coarse:
@@ -201,8 +215,6 @@ class _Process:
         self._fill_moments(_stack(by_kind["moments"]))
         work = window.work(spans, *self.starts)
         self._fill_steps(self.window.steps(_stack(by_kind["steps"]), work))
-        # the thread that writes what a device recorded does nothing else, and is no thread of the job's
-        self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(tracing - busy)))
         return self
 
     def again(self, between: tuple[int, int], *, fine: bool) -> Iterator[pl.DataFrame]:
@@ -229,9 +241,20 @@ class _Process:
 
     def _own(self, spans: pl.DataFrame) -> pl.DataFrame:
         """Return decoded spans as `tables.UNNESTED`."""
+        if spans.select(SHAPED.any()).item():
+            spans = spans.with_columns(pl.when(SHAPED).then(self._renamed(spans["arg"])).otherwise("arg").alias("arg"))
+        if not self.operands.is_empty():
+            keys = ["thread", "start_ns", "name"]
+            spans = spans.join(self.operands, on=keys, how="left", maintain_order="left").with_columns(
+                arg=pl.coalesce("known", "arg")
+            )
         return spans.select(pl.lit(self.store.pid, pl.UInt32).alias("process"), pl.all()).select(
             tables.UNNESTED.names()
         )
+
+    def _renamed(self, args: pl.Series) -> pl.Series:
+        """Return arguments of operators with the rows of `names`, of those that have a text at least."""
+        return renamed(args, names_of(texts(args), self._ids, _LOST_NAME_ROW))
 
     def _usable(self, batch: pl.DataFrame, heads: int) -> pl.DataFrame:
         """Return the events of a batch, and count the slots that are of no use."""
@@ -324,6 +347,23 @@ class _Process:
             pl.concat([part.ran for part in parts]),
             pl.concat([part.others for part in parts]),
         )
+
+    def _fill_operands(self, chosen: pl.DataFrame) -> None:
+        """Find the spans of the operators of which another recording told more."""
+        if chosen.is_empty():
+            return
+        told = chosen.select(
+            window=pl.col("end_ns") // 2**32,
+            native_tid=(pl.col("end_ns") % 2**32).cast(pl.UInt64),
+            name=self._names(chosen["id"]),
+            category="category",
+            time_ns=self.clock.epoch(chosen["start_ns"]),
+            arg=self._renamed(chosen["arg"]),
+        )
+        times = told["time_ns"].to_list()  # by segment: whatever thread stopped it has written it
+        between = min(times) - operands.SLACK_NS, max(times) + operands.SLACK_NS
+        spans = pl.concat([pl.DataFrame(schema=tables.UNNESTED), *self.again(between, fine=True)])
+        self.operands = operands.match(told, spans, self.threads)
 
     def _fill_threads(self, heads: pl.DataFrame) -> None:
         names = pl.Series([self.store.strings.get(number, "") for number in heads["id"]], dtype=pl.String)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import operands
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.tables import TRANSFERS
@@ -98,6 +99,7 @@ def rows(measures: Measures) -> Rows:
             _thread("process", "native_tid"),
             pl.when(known).then(launching).alias("connectionId"),
             pl.col("text").alias("name"),
+            measures.recording.names.gather(operands.shapes(calls)).alias("inputShapes"),
             pl.lit(OPERATOR).alias("type"),
         ),
         driver=driver.with_row_index("row").select(
@@ -261,7 +263,7 @@ def _of_operators(measures: Measures, calls: pl.DataFrame) -> pl.DataFrame:
         name.alias("type"),
         pl.lit(HOST_CPU).alias("core"),
         pl.lit(None, pl.String).alias("group"),
-        pl.lit(None, pl.String).alias("shapes"),
+        measures.recording.names.gather(operands.shapes(inner)).alias("shapes"),
         pl.lit(False).alias("exchange"),
         "process",
         "call",

@@ -7,6 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import host_operators, overlap, scopes
+from ms_profiler.analysis.metrics.operands import TIE
 from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers.communication import by_call
 from ms_profiler.analysis.writers.lanes import Lanes, copies, marks
@@ -72,7 +73,7 @@ class Drawing:
 
         Their numbers follow those of the flows to kernels, and those of the sections before.
         """
-        operators = self.section.operators.filter(pl.col("arg") > 0)
+        operators = self.section.operators.filter(TIE > 0)
         pairs = host_operators.ties(operators)
         return pairs.select(
             id=pl.col("forward").cast(pl.Int64) + self.kernels.height + self.section.before,
@@ -108,7 +109,7 @@ class Drawing:
         """Return the rows of the spans of some of the operators that have a number of autograd's."""
         if self.measures.recording.again is not None:
             return self._found(operators[chosen])
-        numbered = (pl.col("category") == Category.OP) & (pl.col("arg") > 0)
+        numbered = (pl.col("category") == Category.OP) & (TIE > 0)
         return self.spans.select(pl.arg_where(numbered)).to_series().gather(chosen)
 
     def _found(self, wanted: pl.DataFrame) -> pl.Series:

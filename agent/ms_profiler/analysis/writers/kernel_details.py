@@ -20,7 +20,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns import CHUNK, Integer, Microseconds, Part, Texts
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import intervals, operands
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.sections import Section
@@ -113,12 +113,15 @@ class _Details:
 def _operators(measures: Measures, section: Section) -> Iterator[tuple[int, dict[str, Sequence[Part]]]]:
     steps = measures.steps.table
     names = Cells(measures.recording.names)
+    texts = Cells('"' + measures.recording.names + '"')
     for rows in section.operators.filter("inner").iter_slices(CHUNK):
         own = rows["process"] == measures.steps.process
         times = rows["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))
         step = steps["number"].gather(intervals.locate(times, steps))
         name = names.at(rows["name"])
         columns = _columns(rows, step, "thread", name, name, HOST_CPU)
+        if measures.shaped:
+            columns["Input Shapes"] = (texts.at(operands.shapes(rows)),)
         yield rows.height, {**columns, "Module": (names.at(rows["module"]),)}
 
 

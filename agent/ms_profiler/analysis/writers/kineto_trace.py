@@ -10,7 +10,7 @@ else on the host are `user_annotation`; what a GPU ran is in
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, BinaryIO, Final
 
@@ -18,6 +18,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns import CHUNK, Integer, Microseconds, Part, Texts, distinct
 from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import operands
 from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers import json_lines, kineto_device
 from ms_profiler.analysis.writers.drawing import Drawing
@@ -80,6 +81,7 @@ class _Rows:
         self.lanes = measures.stream.table.select("process", "lane").unique().sort("process", "lane")
         self.names = json_lines.quoted(recording.names)
         self.kernels = json_lines.quoted(measures.stream.names["full_name"])
+        self.dimensions = _dimensions(recording.names, section.spans) if measures.shaped else Texts([])
         device = recording.device
         self.device = kineto_device.Events(measures, device, self.base_ns) if device is not None else None
 
@@ -137,7 +139,9 @@ class _Rows:
             Microseconds(table[start] - self.base_ns),
         ]
 
-    def _lasting(self, table: pl.DataFrame, kinds: Part, names: list[Part], tid: str = "tid") -> Lines:
+    def _lasting(
+        self, table: pl.DataFrame, kinds: Part, names: list[Part], tid: str = "tid", more: Sequence[Part] = ()
+    ) -> Lines:
         """Return `X` events.
 
         Args:
@@ -145,6 +149,7 @@ class _Rows:
             kinds: `cat` of each.
             names: quoted.
             tid: column of the lane.
+            more: arguments.
         """
         return lines(
             table.height,
@@ -157,6 +162,7 @@ class _Rows:
             Microseconds(table["duration_ns"]),
             ',"args":{"External id":',
             Integer(table["id"]),
+            *more,
             "}}",
         )
 
@@ -167,7 +173,8 @@ class _Rows:
 
     def _spans(self, spans: pl.DataFrame) -> Lines:
         placed = self._placed(spans)
-        return self._lasting(placed, _KINDS.at(placed["category"]), [self.names.at(placed["name"])])
+        more = [self.dimensions.at(operands.shapes(placed))] if self.measures.shaped else []
+        return self._lasting(placed, _KINDS.at(placed["category"]), [self.names.at(placed["name"])], more=more)
 
     def _kernels(self, kernels: pl.DataFrame) -> Lines:
         return self._lasting(kernels, "cpu_op", [self.kernels.at(kernels["kernel"])], "lane")
@@ -194,6 +201,15 @@ class _Rows:
             *self._at(flows),
             "}",
         )
+
+
+def _dimensions(names: pl.Series, spans: pl.DataFrame) -> Texts:
+    """Return the shapes of operators as arguments, by the row of their name; nothing for other names."""
+    rows = set(operands.shapes(spans).drop_nulls().unique())
+    return Texts(
+        f',"Input Dims":{json.dumps(operands.dimensions(name))}' if row in rows else None
+        for row, name in enumerate(names)
+    )
 
 
 def _named(what: str, process: int, tid: int, name: str) -> dict[str, Any]:

@@ -4,7 +4,8 @@ Columns are those of MindSpore's public profiler documents. Dimensions are separ
 input without dimensions leaves its place empty.
 
 Where operators compute as they are called it holds, as that of Ascend's PyTorch adapter does, what each took by itself
-and in all; of the columns there those that are known, and the module around it. Where our own tracing recorded what
+and in all; of the columns there those that are known, and the module around it; shapes, which PyTorch tells of some
+steps, where any is known. Where our own tracing recorded what
 they launched on a device, how long that ran stands behind, whether or not shapes were asked for.
 """
 
@@ -14,7 +15,7 @@ from typing import BinaryIO
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import device_operators, host_operators
+from ms_profiler.analysis.metrics import device_operators, host_operators, operands
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 
@@ -67,8 +68,10 @@ def _on_device(measures: Measures) -> pl.DataFrame:
 def _write_operators(measures: Measures, operators: pl.DataFrame, stream: BinaryIO) -> None:
     names = measures.recording.names
     rows = operators.sort("start_ns", "process", "thread", maintain_order=True)
+    shapes = names.gather(operands.shapes(rows)).fill_null(numbers.NOTHING).alias("Input Shapes")
     rows.select(
         names.gather(rows["name"]).alias("Name"),
+        *([shapes] if measures.shaped else []),
         names.gather(rows["module"]).fill_null(numbers.NOTHING).alias("Module"),
         numbers.microseconds(pl.col("self_ns")).alias("Host Self Duration(us)"),
         numbers.microseconds(pl.col("duration_ns")).alias("Host Total Duration(us)"),

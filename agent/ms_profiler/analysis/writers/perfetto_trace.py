@@ -19,7 +19,7 @@ import polars as pl
 from ms_profiler.analysis.columns import COLUMNS, Choice, Integer, Texts, distinct
 from ms_profiler.analysis.columns.track_events import FLOWS, Argument, EventKind, Place, TrackEvents, Truth
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import intervals, operands
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.scopes import Part
@@ -122,6 +122,7 @@ class _Events:
             self.names.at(spans["name"]),
             _CATEGORIES.at(spans["category"]),
             {
+                **({"Input Dims": self.names.at(operands.shapes(spans))} if self.drawing.measures.shaped else {}),
                 "step": self._step_of(spans["start_ns"]),
                 "raised": Truth(spans["flags"] & Flag.RAISED != 0),
                 "abandoned": Truth(spans["flags"] & Flag.ABANDONED != 0),

@@ -14,7 +14,7 @@ import polars as pl
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, kernels, memory, operators, pipelines, steps
 from ms_profiler.analysis.metrics.steps import milliseconds
-from ms_profiler.analysis.writers import device_summary, diagnosis_summary, operator_details
+from ms_profiler.analysis.writers import device_summary, diagnosis_summary, operator_details, shapes_summary
 from ms_profiler.store import layout
 from ms_profiler.store.format import CATEGORY_FINE, StepSource
 
@@ -68,6 +68,7 @@ def summary(measures: Measures) -> dict[str, Any]:
             kernels.as_operators(measures.types) if _kernels_rule(measures) else measures.operators
         ),
         "kernels": _kernels(measures),
+        "shapes": shapes_summary.summary(measures),
         "memory": _memory(measures),
         "modules": operators.top(measures.modules),
         "dataset": _dataset(measures),

@@ -18,7 +18,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns import CHUNK, COLUMNS, Choice, Integer, Microseconds, Texts, distinct
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import intervals, operands
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.scopes import Part
@@ -71,6 +71,7 @@ class _Rows:
         self.names = json_lines.quoted(measures.recording.names)
         self.places = _Places(self.drawing.lanes.threads, _THREAD)
         self.kernel_places = _Places(self.drawing.lanes.kernels, _LANE)
+        self.dimensions = _argument("Input Dims", measures.recording.names) if measures.shaped else _NO_TEXTS
         self.step_texts = Texts(f',"step":{number}' for number in self.drawing.steps["number"])
 
     def all(self) -> Iterator[Lines]:
@@ -111,8 +112,14 @@ class _Rows:
             _CATEGORIES.at(spans["category"]),
             self._step_of(spans["start_ns"]),
             _MARKS.at(marks),
+            *self._dimensions_of(spans),
             "}}",
         )
+
+    def _dimensions_of(self, spans: pl.DataFrame) -> list[Choice]:
+        if not self.measures.shaped or "arg" not in spans.columns:
+            return []
+        return [self.dimensions.at(operands.shapes(spans))]
 
     def _ties(self) -> Lines:
         """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
@@ -311,6 +318,7 @@ def _category_text(number: int) -> str:
     return f'","cat":"{"cpu_op" if number in CALLS else ""}","args":{{"category":"{category_name(number)}"'
 
 
+_NO_TEXTS: Final = Texts([])
 _CATEGORIES: Final = Texts(_category_text(number) for number in range(256))
 _MARKS: Final = Texts(
     "".join(f',"{name}":true' for bit, name in enumerate(("raised", "abandoned", "unfinished")) if marks >> bit & 1)

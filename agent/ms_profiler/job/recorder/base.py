@@ -62,6 +62,9 @@ class Recorder(Protocol):
     def take_ops(self) -> bool:
         """Record operators that PyTorch reports from here on; return whether it will report any."""
 
+    def take_ranges(self) -> bool:
+        """Record operators that PyTorch reports through NVTX from here on; return whether it will report any."""
+
     def annotate(self, text: str, /) -> None:
         """Make a region that the user marked of the operator that this thread began last, if it has this name."""
 
@@ -103,7 +106,7 @@ class Recorder(Protocol):
         """Record one complete slot with given times; return whether it was committed.
 
         Args:
-            kind: SPAN, INSTANT, COUNTER or STEP; any other is not committed.
+            kind: SPAN, INSTANT, COUNTER, STEP or OPERANDS; any other is not committed.
         """
 
     def fine(self, on: bool, /) -> None:

@@ -74,6 +74,7 @@ class NativeRecorder:
     intern = staticmethod(_native.intern)
     thread_name = staticmethod(_native.thread_name)
     take_ops = staticmethod(_native.op_stream)
+    take_ranges = staticmethod(_native.range_stream)
     annotate = staticmethod(_native.annotate)
     pause = staticmethod(_native.pause)
     fine = staticmethod(_native.fine)

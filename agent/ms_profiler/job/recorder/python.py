@@ -24,7 +24,7 @@ from ms_profiler.store.format import CATEGORY_FINE, Kind
 _INSTANT: Final = int(Kind.INSTANT)  # members of an enumeration cost a microsecond more
 _COUNTER: Final = int(Kind.COUNTER)
 _STEP: Final = int(Kind.STEP)
-_EVENTS: Final = frozenset({int(Kind.SPAN), _INSTANT, _COUNTER, _STEP})
+_EVENTS: Final = frozenset({int(Kind.SPAN), _INSTANT, _COUNTER, _STEP, int(Kind.OPERANDS)})
 
 
 class PythonRecorder:
@@ -69,6 +69,10 @@ class PythonRecorder:
 
     def take_ops(self) -> bool:
         """See `Recorder.take_ops`: never, PyTorch reports to a library."""
+        return False
+
+    def take_ranges(self) -> bool:
+        """See `Recorder.take_ranges`: never, NVTX reports to a library."""
         return False
 
     def annotate(self, text: str, /) -> None:

@@ -1,14 +1,15 @@
 """PyTorch's operators, as its own C++ hook reports them on every thread to the collector in our extension.
 
-The hook is that of `torch.autograd.profiler.emit_itt`: a callback that PyTorch keeps for each thread, hands on to the
-threads of a backward pass, and that a fork child has with the thread that forked. Only a thread itself can switch its
-own on (40 to 240 us the first time, 2 us later) and off; while it is on, an operator takes 0.2 us more, and recording
-it 0.1 us. New threads begin with it. Others take it over where their next region begins (PyTorch itself makes one of
-each step of an optimizer, and of each batch), and switch it off there while nothing is to be recorded.
+The hook is that of `torch.autograd.profiler.emit_itt`, or of `emit_nvtx` where there is no ITT (see `nvtx`): a callback
+that PyTorch keeps for each thread, hands on to the threads of a backward pass, and that a fork child has with the
+thread that forked. Only a thread itself can switch its own on (40 to 240 us the first time, 2 us later) and off; while
+it is on, an operator takes 0.2 us more, and recording it 0.1 us. New threads begin with it. Others take it over where
+their next region begins (PyTorch itself makes one of each step of an optimizer, and of each batch), and switch it off
+there while nothing is to be recorded.
 
-It reports names alone: no shapes, and no numbers that tie an operator to its gradient. The end of an operator does not
-say of which, so a region that TorchScript compiled, which begins in a call of `__enter__` and outlives it, changes its
-end with that call.
+ITT tells names alone: no shapes (see `shapes`), and no numbers that tie an operator to its gradient. The end of an
+operator does not say of which, so a region that TorchScript compiled, which begins in a call of `__enter__` and
+outlives it, changes its end with that call.
 """
 
 import os
@@ -19,7 +20,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import Target, keep_signature
-from ms_profiler.job.frameworks.torch import closures, itt, windows
+from ms_profiler.job.frameworks.torch import closures, itt, nvtx, windows
+from ms_profiler.job.frameworks.torch.operands import OPTION
+from ms_profiler.job.frameworks.torch.shapes import Shapes
 from ms_profiler.job.frameworks.torch.yielding import CORE, Yielding
 from ms_profiler.job.sources import NEVER
 
@@ -32,7 +35,7 @@ PROFILER = "torch.autograd.profiler"
 #: Set, Kineto may begin to record for all threads at any moment, and only it knows.
 DAEMON = "KINETO_USE_DAEMON"
 
-#: what reports operators to us in this process: "ITT", "Kineto", or "" where nothing does
+#: what reports operators to us in this process: "ITT", "NVTX", "Kineto", or "" where nothing does
 source = ""
 
 
@@ -49,15 +52,26 @@ class Switch:
         self._enable, self._disable = core._enable_profiler, core._disable_profiler
         self._enabled = core._profiler_enabled
         flags = (False, False, False, False, False)  # shapes and the like, of which the ITT hook reports nothing
-        self._config = profiler.ProfilerConfig(profiler.ProfilerState.ITT, *flags, profiler._ExperimentalConfig())
+        self.config = profiler.ProfilerConfig(profiler.ProfilerState.ITT, *flags, profiler._ExperimentalConfig())
         self.kind = profiler.ActiveProfilerType.ITT
+        #: called first; one of ours for all threads would be stopped instead, too
+        self.before_off: Callable[[], None] = lambda: None
 
     def on(self) -> bool:
         """Switch it on, unless the thread has another profiler, from before us; return whether it is on."""
         if self._enabled():
             return False
-        self._enable(self._config, set())
+        self._enable(self.config, set())
         return True
+
+    def by_nvtx(self, shapes: bool) -> None:
+        """Switch the hook of NVTX instead, from the next time on.
+
+        Args:
+            shapes: it tells shapes.
+        """
+        self.config = nvtx.config(shapes)
+        self.kind = sys.modules["torch._C._profiler"].ActiveProfilerType.NVTX
 
     def off(self) -> bool:
         """Switch it off; return whether it is off.
@@ -67,6 +81,7 @@ class Switch:
         """
         if self._yielding.everywhere:
             return False
+        self.before_off()
         self._disable()
         return True
 
@@ -107,12 +122,16 @@ class OpStream:
 
     Args:
         session: whose steps and recordings count.
+        instead: ITT does not report them, so NVTX does; why not, empty where it does.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Session", instead: str = "") -> None:
         self.session = session
+        self._instead = instead
         self.yielding = Yielding(session, self)
         self._switch = Switch(self.yielding)
+        self.shapes = Shapes(session, self)
+        self._switch.before_off = self.shapes.end
         #: operators are to be recorded now
         self.wanted = False
         self._spent = False
@@ -141,13 +160,15 @@ class OpStream:
                     )
 
     def make_way(self) -> None:
-        """See `Guest`."""
+        """See `Guest`: what stops a profiler would stop one for all threads first."""
+        self.shapes.end()
         hook = self.hook
         if hook.on:
             hook.turn(False)
 
     def make_room(self) -> None:
-        """See `Guest`: only one that runs is in its way."""
+        """See `Guest`: of ours only Kineto is in its way."""
+        self.shapes.end()
 
     def go_on(self) -> None:
         """See `Guest`."""
@@ -160,7 +181,14 @@ class OpStream:
     def start(self) -> None:
         """Begin to record."""
         self._spent = False
+        if self._instead:
+            self._switch.by_nvtx(self.session.asks(OPTION))
+            self._say_shapes()
         self._want(self.session.steps.recording and self.session.wants("CPU"))
+
+    def _say_shapes(self) -> None:
+        if not self.session.asks(OPTION):
+            self.session.not_collected("shapes of operators", f"NVTX is asked for them with {OPTION}")
 
     def stop(self) -> None:
         """Record no longer."""
@@ -246,16 +274,21 @@ def targets(session: "Session") -> list[Target]:
     if os.environ.get(DAEMON):
         session.not_collected("operators", f"{DAEMON} is set: they are left to Kineto, which records when it is told")
         return []
-    why = itt.connect(session.recorder)
+    instead = itt.connect(session.recorder)
+    why = nvtx.connect(session.recorder) if instead else ""
     if why:
-        declared = windows.targets(session, why)
+        declared = windows.targets(session, f"{instead}; {why}")
         source = "Kineto" if declared else ""
         return declared
-    source = "ITT"
-    session.not_collected("shapes of operators", "PyTorch's ITT hook, which reports operators, tells names only")
-    stream = OpStream(session)
+    source = "NVTX" if instead else "ITT"
+    stream = OpStream(session, instead)
     session.at_step(stream.stepped)
     session.at_start(stream.start)
+    if not instead:
+        session.at_step(stream.shapes.stepped)
+        session.at_start(stream.shapes.start)
+        session.at_end(stream.shapes.stop)
+        os.register_at_fork(before=stream.shapes.end)
     session.at_end(stream.stop)
     return [
         Target("threading", "Thread._bootstrap_inner", closure=stream.thread),

@@ -3,8 +3,8 @@
 Kineto keeps what it records in memory until it is stopped, and adds 0.7 us and more to an operator. So it runs for
 `STEPS` steps, after `FIRST` in which caches and compilers warm up, from one step boundary to another. It runs for all
 threads, because such a profiler can be stopped on any of them: when the script starts one of its own, and before a
-fork, for the child would go on recording into its memory. What it tells of the stepping thread is kept; the numbers by
-which autograd ties an operator to its gradient are in the spans' argument (see `store.format.Category`).
+fork, for the child would go on recording into its memory. What it tells of the stepping thread is kept, with the
+numbers by which autograd ties an operator to its gradient and, where they are asked for, the shapes of its inputs.
 """
 
 import os
@@ -14,6 +14,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import Target
+from ms_profiler.job.frameworks.torch.operands import OPTION, Operands, category
+from ms_profiler.job.frameworks.torch.silence import silently
 from ms_profiler.job.frameworks.torch.yielding import CORE, Yielding
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category, Kind
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 #: Steps before the first that is recorded, and how many are.
 FIRST = 2
 STEPS = 3
-KEPT = {"cpu_op": Category.OP, "user_annotation": Category.MARKER}
 
 
 class Windows:
@@ -49,9 +50,13 @@ class Windows:
             core._disable_profiler,
         )
         self._activities = {profiler.ProfilerActivity.CPU}
-        flags = (False, False, False, False, False)  # shapes, memory, stacks, flops, modules
+        flags = (False, False, False, False)  # memory, stacks, flops, modules
         everywhere = profiler._ExperimentalConfig(profile_all_threads=True)
-        self._config = profiler.ProfilerConfig(profiler.ProfilerState.KINETO, *flags, everywhere)
+        self._shapes = False  # what is recorded has them
+        self._configs = {
+            shapes: profiler.ProfilerConfig(profiler.ProfilerState.KINETO, shapes, *flags, everywhere)
+            for shapes in (False, True)
+        }
 
     def start(self) -> None:
         """Say which steps are recorded, and why not all."""
@@ -61,7 +66,10 @@ class Windows:
                 f"operators, except in the {STEPS} steps from step {FIRST} on, or from the first recorded one after it",
                 f"{self._why}; Kineto, which recorded them, holds them in memory and costs more for each",
             )
-            self.session.not_collected("shapes of operators", "Kineto is asked for names, times and ties to gradients")
+            if not self.session.asks(OPTION):
+                self.session.not_collected(
+                    "shapes of operators", f"without {OPTION} Kineto is asked for names, times and ties to gradients"
+                )
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Begin or end the window between two steps."""
@@ -75,8 +83,10 @@ class Windows:
             return NEVER, True
         if count < FIRST or not session.steps.recording or self.yielding.lent:
             return count + 1, False
-        self._prepare(self._config, self._activities)
-        self._enable(self._config, self._activities)
+        self._shapes = session.asks(OPTION)
+        config = self._configs[self._shapes]
+        silently(lambda: self._prepare(config, self._activities))
+        silently(lambda: self._enable(config, self._activities))
         self._thread, self._began = threading.get_native_id(), count
         return count + 1, True
 
@@ -87,17 +97,18 @@ class Windows:
         self._began, self._done = -1, True
         recorder = self.session.recorder
         begun = recorder.now()
-        result = self._disable()
+        result = silently(self._disable)
         if self.session.forked:
             return
         offset = recorder.now() - time.time_ns()  # Kineto's times are of the wall clock
-        events = 0
+        events, operands = 0, Operands(recorder, self._shapes)
         for event in result.events():
-            category = _category(event)
-            if category is not None and event.device_resource_id() == self._thread:
+            kind = category(event)
+            if kind is not None and event.device_resource_id() == self._thread:
                 start = event.start_ns() + offset
                 name = recorder.intern(event.name())
-                recorder.record(Kind.SPAN, category, 0, name, start, start + event.duration_ns(), _tie(event))
+                arg = operands.argument(event) if kind == Category.OP else 0
+                recorder.record(Kind.SPAN, kind, 0, name, start, start + event.duration_ns(), arg)
                 events += 1
         name = recorder.intern("operator window")
         recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), events)
@@ -116,22 +127,6 @@ class Windows:
     def is_ours(self, kind: Any) -> bool:
         """See `Guest`: the thread that steps has no profiler of its own by ours."""
         return False
-
-
-def _category(event: Any) -> Category | None:
-    """Return what an event of Kineto's is to us; None where it is neither an operator nor a region of the user's."""
-    if hasattr(event, "activity_type"):
-        return KEPT.get(event.activity_type())
-    # PyTorch 2.7 and older do not tell; what is neither has no number of a thread
-    if not event.start_thread_id():
-        return None
-    return Category.MARKER if event.is_user_annotation() else Category.OP
-
-
-def _tie(event: Any) -> int:
-    """Return the number that an operator shares with its gradient, and which of the two it is; 0 without one."""
-    number = int(event.sequence_nr())
-    return 0 if number < 0 else (number + 1) << 1 | (event.fwd_thread_id() > 0)
 
 
 def targets(session: "Session", why: str) -> list[Target]:

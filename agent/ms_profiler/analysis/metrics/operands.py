@@ -1,0 +1,47 @@
+"""What the argument of an operator tells: its tie to a gradient, and the shapes of its inputs."""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.store.format import OP_TIE_BITS, Category
+
+_SHAPES: Final = 1 << OP_TIE_BITS
+#: the number that ties an operator to its gradient, see `store.format.Category`; 0 for none
+TIE: Final = pl.col("arg") % _SHAPES
+#: whether the shapes of its inputs are known
+SHAPED: Final = (pl.col("category") == Category.OP) & (pl.col("arg") >= _SHAPES)
+
+
+def shapes(spans: pl.DataFrame) -> pl.Series:
+    """Return the shapes of the inputs of each span, `shapes`: row of the names, null where not known.
+
+    Args:
+        spans: `category` and `arg`.
+    """
+    row = (pl.col("arg") // _SHAPES).cast(pl.UInt32)
+    return spans.select(pl.when(SHAPED).then(row).alias("shapes")).to_series()
+
+
+def renamed(args: pl.Series, rows: pl.Series) -> pl.Series:
+    """Return arguments of operators with other numbers for their texts.
+
+    Args:
+        args: of `store.format.Category.OP`.
+        rows: of the texts, for each.
+    """
+    return (rows.cast(pl.UInt64) * _SHAPES + args % _SHAPES).alias(args.name)
+
+
+def texts(args: pl.Series) -> pl.Series:
+    """Return the number of the text in each argument, 0 for none."""
+    return (args // _SHAPES).cast(pl.UInt32)
+
+
+def dimensions(text: str) -> list[list[int]]:
+    """Return the dimensions of each input; none for what is no tensor, or has none.
+
+    Args:
+        text: as in the store, "4,8;8;;".
+    """
+    return [[int(size) for size in part.split(",") if size] for part in text.split(";")[:-1]]

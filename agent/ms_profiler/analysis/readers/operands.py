@@ -1,0 +1,90 @@
+"""What another recording told of operators: which span each of its records is of.
+
+PyTorch reports operators twice where shapes are asked for: ITT their spans, Kineto in some steps their operands. Both
+do it as an operator begins, on the thread that runs it, so both know the same operators of a thread in the same order;
+but for regions that only one of them knows, and for the first and last ones of threads that were busy when Kineto began
+or stopped. Clocks differ by microseconds, in which several operators may begin: so the order decides, and times say
+which of several places in it.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.store.format import Category
+
+#: what there is of each operator or region: `time_ns` of its begin
+RECORD: Final = ("name", "category", "time_ns", "arg")
+#: argument by span; a thread begins two spans of a name at different times
+FOUND: Final = pl.Schema({"thread": pl.UInt32, "start_ns": pl.Int64, "name": pl.UInt32, "known": pl.UInt64})
+#: what the clocks may differ by
+SLACK_NS: Final = 1_000_000
+#: places around the nearest by time that are tried
+_AROUND: Final = 8
+#: pairs whose times are compared, about
+_COMPARED: Final = 200
+
+Record = tuple[int, int, int, int]
+
+
+def match(told: pl.DataFrame, spans: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
+    """Return the argument of each span that a record is of, as `FOUND`.
+
+    Args:
+        told: `window`, in which none is missing, `native_tid` and the columns of `RECORD`, by time in each window.
+        spans: `thread`, `name`, `category`, `start_ns`, of the time in question.
+        threads: `thread`, `native_tid`.
+    """
+    found: list[tuple[int, int, int, int]] = []
+    for (_, tid), records in told.group_by("window", "native_tid", maintain_order=True):
+        first, last = records["time_ns"][0] - SLACK_NS, records["time_ns"][-1] + SLACK_NS
+        own = spans.filter(
+            pl.col("start_ns").is_between(first, last),
+            pl.col("thread").is_in(threads.filter(pl.col("native_tid") == tid)["thread"].implode()),
+            pl.col("category") == Category.OP,
+        ).sort("start_ns", maintain_order=True)
+        begun = own.select("name", "category", "start_ns", "thread").rows()
+        pairs = _pairs(records.select(RECORD).rows(), begun)
+        found += [(span[3], span[2], span[0], record[3]) for record, span in pairs if record[3]]
+    return pl.DataFrame(found, FOUND, orient="row")
+
+
+def _pairs(told: Sequence[Record], begun: Sequence[Record]) -> list[tuple[Record, Record]]:
+    """Return each record with its span: in the place in the order at which names agree, and times differ least."""
+    if not told or not begun:
+        return []
+    nearest = min(range(len(begun)), key=lambda row: abs(begun[row][2] - told[0][2]))
+    best: list[tuple[Record, Record]] = []
+    least = 0
+    for place in range(nearest - _AROUND, nearest + _AROUND + 1):
+        pairs = _along(told, begun, max(-place, 0), max(place, 0))
+        if 2 * len(pairs) < min(len(told), len(begun)):
+            continue  # at the far end of both, anything agrees
+        off = sorted(abs(record[2] - span[2]) for record, span in pairs[:: len(pairs) // _COMPARED + 1])
+        middle = off[len(off) // 2]
+        if not best or middle < least:
+            best, least = pairs, middle
+    return best
+
+
+def _along(told: Sequence[Record], begun: Sequence[Record], at: int, to: int) -> list[tuple[Record, Record]]:
+    """Return the pairs from a place in either order on; none where these disagree before one of them ends.
+
+    Args:
+        told: records.
+        begun: spans.
+        at: the first record.
+        to: the first span.
+    """
+    pairs = []
+    while at < len(told) and to < len(begun):
+        record, span = told[at], begun[to]
+        if record[0] == span[0]:
+            pairs.append((record, span))
+            at, to = at + 1, to + 1
+        elif record[1] == Category.MARKER:
+            at += 1
+        else:
+            return []
+    return pairs

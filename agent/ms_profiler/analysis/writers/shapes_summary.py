@@ -1,0 +1,34 @@
+"""What of `summary.json` says which steps have shapes of operators, and why others have none."""
+
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics import intervals, operands
+from ms_profiler.store.format import Category
+
+#: how the job calls what it did not collect of them
+_WHAT: Final = "shapes of operators"
+
+
+def summary(measures: Measures) -> dict[str, Any] | None:
+    """Return what is known of shapes; None where no operator's are.
+
+    Args:
+        measures: of the run.
+    """
+    if not measures.shaped:
+        return None
+    shaped = measures.spans.filter(operands.SHAPED)
+    table = measures.steps.table
+    found = intervals.locate(shaped["start_ns"], table).drop_nulls().unique().sort()
+    operators = measures.spans.filter(pl.col("category") == Category.OP)
+    in_steps = intervals.locate(operators["start_ns"], table[found]).is_not_null().sum()
+    missing = [entry for entry in measures.recording.info.not_collected if entry["what"].startswith(_WHAT)]
+    return {
+        "steps": table["number"].gather(found).to_list(),
+        "operators": in_steps,
+        "with_shapes": shaped.height,
+        "why": "; ".join(f"no {entry['what']}: {entry['why']}" for entry in missing),
+    }

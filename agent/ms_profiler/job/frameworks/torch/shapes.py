@@ -1,0 +1,188 @@
+"""Shapes of operators where ITT reports these: a few steps, in which Kineto runs beside the ITT hook.
+
+ITT tells names alone. For `STEPS` steps, after `FIRST` in which caches and compilers warm up, Kineto is asked for
+shapes. It runs for all threads, as in `windows`: such a profiler has a room of its own in PyTorch beside that of each
+thread, if the thread that starts it has none at that moment. So the ITT hook is off while Kineto starts, and on again
+before anything runs. Operators are those of ITT in these steps too, and Kineto tells what else is known of each, in the
+order in which a thread began them: nothing is there twice or is cut, whenever Kineto has to stop. It has to before a
+profiler of the script's own starts, before a fork, and before a thread ends, whose hook PyTorch switches off only after
+Kineto.
+
+An operator takes 1 to 2 us more in these steps. Kineto keeps 1 KB of it in memory until it stops, so longer steps than
+`MOST` records are left out.
+"""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks.torch.operands import OPTION, Operands, category
+from ms_profiler.job.frameworks.torch.silence import silently
+from ms_profiler.job.frameworks.torch.yielding import CORE
+from ms_profiler.job.sources import NEVER
+from ms_profiler.store.format import Category, Kind
+
+if TYPE_CHECKING:
+    from ms_profiler.job.frameworks.torch.ops import OpStream
+    from ms_profiler.job.session import Session
+
+#: Steps before the first that is recorded, how many are, and how often that is begun where something cuts it.
+FIRST = 2
+STEPS = 3
+TRIES = 6
+#: Records in a step, of whatever kind, up to which its operators can be held: 100 MB.
+MOST = 30_000
+#: Pairs of clock readings of which the closest is taken.
+READINGS = 5
+
+_ITT = "PyTorch's ITT hook, which reports operators, tells names only"
+
+
+class Shapes:
+    """Let Kineto tell the shapes of a few steps.
+
+    Args:
+        session: whose steps count.
+        stream: of the operators.
+    """
+
+    def __init__(self, session: "Session", stream: "OpStream") -> None:
+        self._session = session
+        self._stream = stream
+        core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
+        self._prepare, self._enable, self._disable = (
+            core._prepare_profiler,
+            core._enable_profiler,
+            core._disable_profiler,
+        )
+        self._enabled = core._profiler_enabled
+        self._activities = {profiler.ProfilerActivity.CPU}
+        self._config, self._why = None, ""
+        try:
+            everywhere = profiler._ExperimentalConfig(profile_all_threads=True)
+            flags = (True, False, False, False, False)  # shapes, memory, stacks, flops, modules
+            self._config = profiler.ProfilerConfig(profiler.ProfilerState.KINETO, *flags, everywhere)
+        except TypeError:
+            self._why = f"{_ITT}, and the Kineto of this PyTorch records one thread, instead of ITT"
+        #: Kineto runs for us
+        self.running = False
+        self._began = 0  # steps before
+        self._windows = 0
+        self._before = (0, 0)
+        self._left = 0  # steps
+        self._tries = 0
+        self._records = -1  # up to the last boundary, if that was looked at
+
+    def start(self) -> None:
+        """Say which steps have shapes, and why not all."""
+        session, self._left = self._session, 0
+        if not session.asks(OPTION) or self._why:
+            session.not_collected("shapes of operators", self._why or _ITT)
+            return
+        self._left, self._tries, self._records = STEPS, TRIES, -1
+        session.not_collected(
+            f"shapes of operators, except in {STEPS} steps from step {FIRST} on, or from the first recorded one after",
+            f"{_ITT}; Kineto, which knows shapes, holds operators in memory and costs more for each",
+        )
+
+    def stop(self) -> None:
+        """Record no longer."""
+        self.end()
+        if self._left == STEPS:
+            self._session.not_collected("shapes of operators", f"no recorded step began after {FIRST} others")
+        self._left = 0
+
+    def stepped(self, count: int) -> tuple[int, bool]:
+        """Begin or end between two steps."""
+        if not self._left:
+            return NEVER, False
+        size = self._size()
+        if self.running:
+            if count - self._began < self._left and self._stream.wanted and size <= MOST:
+                return count + 1, False
+            self.end()
+            self._left -= min(count - self._began, self._left)
+            return (count + 1 if self._left else NEVER), True
+        # before the first step that a schedule records there is none whose size would be known
+        unknown = size < 0 and self._session.steps.schedule is None
+        if count < FIRST or not self._stream.wanted or self._stream.yielding.lent or unknown:
+            return count + 1, False
+        why = "" if self._tries else "threads that ended, forks or other profilers cut each step that was to have them"
+        if size > MOST:
+            why = f"a step has {size} records, of which {MOST} can be held"
+        if why:
+            self._left = 0
+            self._session.not_collected(f"shapes of operators from step {count} on", why)
+            return NEVER, False
+        self._tries -= 1
+        self._begin(count)
+        return count + 1, True
+
+    def _size(self) -> int:
+        """Return how many records the last step has, -1 where that is not known."""
+        if not self._stream.wanted:
+            self._records = -1
+            return -1
+        before, self._records = self._records, self._session.recorder.stats().records
+        return self._records - before if before >= 0 else -1
+
+    def _begin(self, count: int) -> None:
+        """Start Kineto, if the thread can be without a profiler for a moment."""
+        if self._stream.hook.on:
+            self._stream.hook.turn(False)
+        try:
+            if self._stream.hook.on or self._enabled():
+                return
+            silently(lambda: self._prepare(self._config, self._activities))
+            self._before = self._clocks()
+            silently(lambda: self._enable(self._config, self._activities))
+            self.running, self._began = True, count
+        finally:
+            self._stream.follow()
+
+    def end(self) -> None:
+        """Stop Kineto, on whatever thread, and keep what it tells."""
+        if not self.running:
+            return
+        self.running = False
+        session = self._session
+        begun = session.recorder.now()
+        result = silently(self._disable)
+        if not session.forked:
+            with session.guard("recording shapes"):
+                self._keep(result.events(), begun)
+
+    def _clocks(self) -> tuple[int, int]:
+        """Return the time by our clock and by the wall clock."""
+        now, found = self._session.recorder.now, []
+        for _ in range(READINGS):
+            before, wall, after = now(), time.time_ns(), now()
+            found.append((after - before, (before + after) // 2, wall))
+        _, own, wall = min(found)
+        return own, wall
+
+    def _keep(self, events: list[Any], begun: int) -> None:
+        """Write what is known of operators.
+
+        Args:
+            events: of Kineto, by the wall clock.
+            begun: when it was stopped, by our clock.
+        """
+        recorder = self._session.recorder
+        (first, first_wall), (last, last_wall) = self._before, self._clocks()
+        rate = (last - first) / max(last_wall - first_wall, 1)
+        self._windows += 1
+        window = self._windows << 32
+        operands, names, told = Operands(recorder, True), dict[str, int](), 0
+        for event in sorted(events, key=lambda event: int(event.start_ns())):
+            kind = category(event)
+            if kind is None:
+                continue
+            text = event.name()
+            name = names.get(text) or names.setdefault(text, recorder.intern(text))
+            start = first + round((event.start_ns() - first_wall) * rate)
+            arg = operands.argument(event) if kind == Category.OP else 0
+            recorder.record(Kind.OPERANDS, kind, 0, name, start, window | event.device_resource_id(), arg)
+            told += 1
+        name = recorder.intern("shape window")
+        recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), told)

@@ -1,0 +1,37 @@
+"""What Kineto would print while it is ours is kept back, and its level is then what it was."""
+
+import ctypes
+
+import pytest
+from ms_profiler.job.frameworks.torch import silence
+
+
+@pytest.fixture
+def level(monkeypatch):
+    variable = ctypes.c_int(4)
+    monkeypatch.setattr(silence, "_level", lambda: variable)
+    return variable
+
+
+def test_the_level_is_put_back(level):
+    assert silence.silently(lambda: level.value) > 6  # the severest there is
+    assert level.value == 4
+
+
+def test_an_error_puts_it_back_too(level):
+    with pytest.raises(ZeroDivisionError):
+        silence.silently(lambda: 1 // 0)
+    assert level.value == 4
+
+
+def test_what_kineto_sets_itself_stays(level):
+    def first_use():
+        level.value = 3
+
+    silence.silently(first_use)
+    assert level.value == 3
+
+
+def test_without_the_variable_it_prints(monkeypatch):
+    monkeypatch.setattr(silence, "_level", lambda: None)
+    assert silence.silently(lambda: "called") == "called"
