@@ -1,0 +1,72 @@
+"""A real GPU: kernels of a training loop are those that PyTorch's own profiler records. Not run on a GPU yet.
+
+The two run one after the other, because CUPTI has room for one.
+"""
+
+import csv
+import json
+import subprocess
+import sys
+from collections import Counter, defaultdict
+
+import pytest
+from conftest import PROGRAMS, environment
+
+pytestmark = pytest.mark.gpu
+STEPS = 20
+#: what a kernel may take more or less in another run, over all steps
+NOISE = 0.25
+
+
+@pytest.fixture(scope="module", autouse=True)
+def there_is_a_gpu():
+    command = [sys.executable, "-c", "import torch, sys; sys.exit(not torch.cuda.is_available())"]
+    if subprocess.run(command, env=environment(), check=False).returncode:
+        pytest.skip("PyTorch finds no NVIDIA GPU on this machine")
+
+
+def run(folder, *words):
+    command = [sys.executable, PROGRAMS / "gpu_job.py", *words]
+    done = subprocess.run(command, env=environment(), cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+def by_stream(kernels):
+    """Return the names on each stream in order, the streams by what ran on them: their numbers differ."""
+    found = defaultdict(list)
+    for _, stream, name in sorted(kernels):
+        found[stream].append(name)
+    return sorted(found.values())
+
+
+@pytest.mark.parametrize("mode", ["plain", "compile", "graph"])
+def test_kernels_are_those_of_pytorchs_own_profiler(tmp_path, mode):
+    trace = tmp_path / "theirs.json"
+    printed = run(tmp_path, mode, str(STEPS), str(trace))
+    assert run(tmp_path, mode, str(STEPS)) == printed
+    events = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"]
+    theirs = [(event["ts"], event["args"]["stream"], event["name"]) for event in events]
+    (output,) = (tmp_path / "own").glob("*_ascend_ms/ASCEND_PROFILER_OUTPUT")
+    with (output / "kernel_details.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    ours = [(float(row["Start Time(us)"]), row["Stream ID"], row["Name"]) for row in rows]
+    assert Counter(name for _, _, name in ours) == Counter(name for _, _, name in theirs)
+    assert by_stream(ours) == by_stream(theirs)
+    took = sum(float(row["Duration(us)"]) for row in rows), sum(event["dur"] for event in events)
+    assert abs(took[0] / took[1] - 1) < NOISE
+    assert Counter(row["Step ID"] for row in rows).keys() == {str(number) for number in range(STEPS)}
+
+
+def test_without_a_word_the_variable_records_the_gpu(tmp_path):
+    """The backward pass runs on a thread of autograd's own; its kernels belong to operators of that."""
+    options = {"start": True, "output_path": str(tmp_path / "data")}
+    command = [sys.executable, PROGRAMS / "gpu_job.py", "plain", str(STEPS)]
+    done = subprocess.run(command, env=environment(options), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (result,) = (tmp_path / "data").glob("*_ascend_ms")
+    summary = json.loads((result / "summary.json").read_text())
+    assert summary["device"]["form"] == "cupti" and summary["kernels"]["count"] > STEPS
+    with (result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv").open(newline="") as stream:
+        modules = Counter(row["Module"] for row in csv.DictReader(stream))
+    assert {"Sequential.0", "Sequential.2"} <= modules.keys()
