@@ -16,6 +16,7 @@ import subprocess
 import sys
 import zipfile
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,8 @@ class Version:
         command = [sys.executable, "-m", "ms_profiler", "doctor"]
         done = subprocess.run(command, env=everything, capture_output=True, text=True, check=False)
         expect("doctor", (done.returncode, done.stderr), (0, ""))
-        paragraph = done.stdout.partition("CUPTI (GPUs of NVIDIA): ")[2].splitlines()
+        following = done.stdout.partition("CUPTI (GPUs of NVIDIA): ")[2].splitlines()
+        paragraph = [following[0], *takewhile(lambda line: line.startswith(" "), following[1:])]
         expect("doctor", paragraph[0], "not usable")
         expect("doctor", paragraph[1].partition(", version")[0], f"    library {self.library}")
         return paragraph[-1].strip()

@@ -3,7 +3,7 @@
 import random
 
 from column_kinds import BOTH, packed, wanted
-from ms_profiler.analysis.columns.slots import CALLS, RAN
+from ms_profiler.analysis.columns.slots import CALLS, CAUSED, RAN
 from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Category, Kind
 from polars.testing import assert_frame_equal
@@ -30,7 +30,7 @@ def test_records_by_hand(columns):
         head(Device.API, 10, 20, 2**32 - 1, 4711),
         head(Device.KERNEL, 30, 40),
         place(Device.KERNEL, 2**32 - 1),
-        head(Device.COPY, 31, 35, name=99),
+        head(Device.COPY, 31, 35, tid=77, name=99),
         place(Device.COPY),
         (5, 6, 7, 1, Kind.SPAN, Category.OP, 0, 0),
         head(Device.COMMUNICATION, 50, 60, 4),
@@ -38,16 +38,16 @@ def test_records_by_hand(columns):
         place(Device.OVERHEAD, 0, 0, 0, 0, 0, 0),
     )
     found = columns.devices([first, packed(head(Device.GRAPH, 90, 95, 5), place(Device.GRAPH))], wanted())
-    assert (found.calls.schema, found.ran.schema, found.others.schema) == (CALLS, RAN, RAN)
+    assert (found.calls.schema, found.ran.schema, found.others.schema) == (CALLS, RAN, CAUSED)
     assert found.calls.rows() == [(7, 2**32 - 1, 4711, 1010, 1020)]
     assert found.ran.rows() == [
-        (Device.KERNEL, 7, 5, 3, 2**32 - 1, 2, 3, 4, 2**63, 1030, 1040),
-        (Device.COMMUNICATION, 7, 0, 4, 0, 0, 0, 0, 0, 1050, 1060),
-        (Device.GRAPH, 7, 5, 5, 1, 2, 3, 4, 2**63, 1090, 1095),
+        (Device.KERNEL, 7, 5, 3, 2**32 - 1, 2, 3, 4, 2**63, 1030, 1040, 1),
+        (Device.COMMUNICATION, 7, 0, 4, 0, 0, 0, 0, 0, 1050, 1060, 1),
+        (Device.GRAPH, 7, 5, 5, 1, 2, 3, 4, 2**63, 1090, 1095, 1),
     ]
     assert found.others.rows() == [
-        (Device.COPY, 1, 5, 3, 1, 2, 3, 4, 2**63, 1031, 1035),
-        (Device.OVERHEAD, 5, 0, 0, 0, 0, 0, 0, 0, 1070, 1080),
+        (Device.COPY, 1, 5, 3, 1, 2, 3, 4, 2**63, 1031, 1035, 1, 77),
+        (Device.OVERHEAD, 5, 0, 0, 0, 0, 0, 0, 0, 1070, 1080, 1, 0),
     ]
 
 
@@ -55,7 +55,7 @@ def test_what_is_not_whole(columns):
     """A place without a head is nothing, a head without a place has none, and none is of another piece."""
     pieces = [packed(place(Device.KERNEL), head(Device.KERNEL)), packed(place(Device.KERNEL))]
     found = columns.devices(pieces, wanted())
-    assert found.ran.rows() == [(Device.KERNEL, 7, 0, 3, 0, 0, 0, 0, 0, 1010, 1020)]
+    assert found.ran.rows() == [(Device.KERNEL, 7, 0, 3, 0, 0, 0, 0, 0, 1010, 1020, 1)]
     nothing = columns.devices([], wanted())
     assert [part.height for part in (nothing.calls, nothing.ran, nothing.others)] == [0, 0, 0]
     assert nothing.ran.schema == RAN
