@@ -56,10 +56,11 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
     """
     ours, kept, others = pl.col("source").is_in([int(source) for source in SOURCES]), {}, 0
     for process, traced in found.items():
-        parts = [part.filter(ours) for part in (traced.ran, traced.others)]
-        unknown = traced.ran.height + traced.others.height - sum(part.height for part in parts)
+        unknown = sum(int(part.select((~ours).sum()).item()) for part in (traced.ran, traced.others))
         others += unknown
-        kept[process] = replace(traced, ran=parts[0], others=parts[1]) if unknown else traced
+        # where all are known, as ever, none of the millions is copied
+        known = replace(traced, ran=traced.ran.filter(ours), others=traced.others.filter(ours)) if unknown else traced
+        kept[process] = known
     if others:
         why = "a newer version of ms-profiler wrote them; use that one to analyse"
         recording.info.not_collected.append({"what": f"{others} records of a device", "why": why})
@@ -200,9 +201,9 @@ class _Records:
         The groups of ranks that exchange data, and whether the interface itself says that they do, stand beside that.
         """
         names, source = self._recording.names, self.source
-        # millions of kernels have some hundred names: these are worked on, and the others look them up
-        keys = self._ran.select("name", pl.col("detail") * _TYPES + pl.col("type"))
-        different = keys.unique(maintain_order=True)
+        # millions of kernels have some hundred names: these are worked on, and the others look them up, part by part
+        parts = [self._ran.head(0), *self._ran.iter_slices(CHUNK)]
+        different = pl.concat([_key(part).unique(maintain_order=True) for part in parts]).unique(maintain_order=True)
         details = names.gather(different["detail"] // _TYPES)
         told = different["detail"] % _TYPES == int(Device.COMMUNICATION)
         texts = names.gather(different["name"])
@@ -217,7 +218,8 @@ class _Records:
         described = pl.DataFrame({"name": text, "core": core, "group": group, "exchange": exchange, "told": told})
         kernels = described.unique(maintain_order=True)
         row = described.join(kernels.with_row_index("kernel"), on=described.columns, how="left", maintain_order="left")
-        place = COLUMNS.find(keys, different)
+        place = pl.concat([COLUMNS.find(_key(part), different) for part in parts])
+        del parts
         self._ran = self._ran.with_columns(
             row["kernel"].gather(place).alias("kernel"), exchange.gather(place).alias("exchange")
         ).drop("type", "name", "detail")
@@ -279,6 +281,10 @@ class _Records:
             )
             .cast(tables.RESERVATIONS)
         )
+
+
+def _key(ran: pl.DataFrame) -> pl.DataFrame:
+    return ran.select("name", pl.col("detail") * _TYPES + pl.col("type"))
 
 
 def cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
