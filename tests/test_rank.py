@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections import Counter
 
-import pytest
 from conftest import PROGRAMS, environment
 from launches import free_port
 
@@ -22,10 +21,9 @@ def called(run, rank):
         return Counter({row["API Name"]: int(row["Count"]) for row in csv.DictReader(stream)})
 
 
-@pytest.fixture(scope="module")
-def results(launch):
-    """Summaries by rank, the run, and what the program prints without us."""
-    run = launch(PROGRAM, "2", str(free_port()), env=VARIABLES)
+def test_each_rank_has_a_result_of_its_own(job):
+    """In one test: the three programs of which it is made take half a minute."""
+    run = job(PROGRAM, "2", str(free_port()), env=VARIABLES)
     assert run.code == 0, run.err
     bare = subprocess.run(
         [sys.executable, PROGRAM, "2", str(free_port())],
@@ -35,11 +33,7 @@ def results(launch):
         check=True,
     )
     found = [json.loads(path.read_text()) for path in run.output.glob("*_ascend_ms/summary.json")]
-    return {summary["rank"]: summary for summary in found}, run, bare.stdout
-
-
-def test_each_has_a_result_of_its_own(results):
-    summaries, run, _ = results
+    summaries = {summary["rank"]: summary for summary in found}
     assert sorted(summaries) == [0, 1] and len(list(run.output.iterdir())) == 2
     assert [summaries[rank]["world_size"] for rank in range(2)] == [2, 2]
     assert [summaries[rank]["steps"]["count"] for rank in range(2)] == [6, 6]
@@ -47,27 +41,20 @@ def test_each_has_a_result_of_its_own(results):
         assert called(run, summary["rank"])["aten::addmm"] == 6
     for rank in range(2):
         assert len(list(run.output.glob(f"*_ascend_ms/profiler_info_{rank}.json"))) == 1
-
-
-def test_the_parent_is_in_that_of_the_rank_that_has_its_own(results):
-    _, run, _ = results
+    # the parent is in that of the rank that has its own
     (own,) = [path.parent for path in run.output.glob("*_ascend_ms/profiler_info_0.json")]
     ends = sorted(json.loads(path.read_text())["end"] for path in own.glob("FRAMEWORK/process_*/*.json"))
     assert ends == ["became rank 1 of 2", "exit", "exit"]
     assert [called(run, rank)["aten::tanh"] for rank in range(2)] == [1, 0]
-
-
-def test_the_job_computes_and_prints_what_it_does_without(results):
-    _, run, bare = results
-    # the ranks may write into each other's lines
+    # the job computes and prints what it does without; the ranks may write into each other's lines
     told = re.compile(r"(?:parent|rank \d) -?\d+\.\d{9}")
-    assert sorted(told.findall(run.out)) == sorted(told.findall(bare)) and len(told.findall(bare)) == 3
+    assert sorted(told.findall(run.out)) == sorted(told.findall(bare.stdout)) and len(told.findall(bare.stdout)) == 3
     lines = run.err.splitlines()
     assert len(lines) == 2 and all(line.startswith("ms-profiler: ") for line in lines)
 
 
-def test_a_rank_that_was_not_chosen_records_no_more(launch):
-    run = launch(PROGRAM, "2", str(free_port()), env=VARIABLES, options={"ranks": "0"})
+def test_a_rank_that_was_not_chosen_records_no_more(job):
+    run = job(PROGRAM, "2", str(free_port()), env=VARIABLES, options={"ranks": "0"})
     assert run.code == 0, run.err
     (path,) = run.output.glob("*_ascend_ms")
     assert json.loads((path / "summary.json").read_text())["steps"]["count"] == 6
