@@ -96,17 +96,10 @@ def generate(folder: str, events: int) -> int:
 
 def analyse(folder: str) -> tuple[float, float, int]:
     """Return the seconds that the command takes, its peak memory in MB, and what it wrote in bytes."""
-    command = [sys.executable, "-m", "ms_profiler", "analyse", folder]
     output = os.path.join(folder, "ASCEND_PROFILER_OUTPUT")
     shutil.rmtree(output, ignore_errors=True)  # to remove gigabytes takes a while, which is not to be counted
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = status
-    if status:
-        raise SystemExit(f"{command} ended with {status}")
-    took = time.perf_counter() - start
-    return took, usage.ru_maxrss / 1024, sum(item.stat().st_size for item in os.scandir(output))
+    took, _, peak = pairs.analysed(folder)
+    return took, peak, sum(item.stat().st_size for item in os.scandir(output))
 
 
 def kineto() -> float:

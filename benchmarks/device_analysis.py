@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -158,8 +157,7 @@ def launched(reader: Thread, began: list[tuple[int, int]], name: Strings) -> int
 
 def write(folder: str, index: int, thread: Thread, begins: "np.ndarray[tuple[int], np.dtype[np.uint64]]") -> int:
     """Write what a thread records in all steps as segments, and return the number of the next one."""
-    from ms_profiler.store import format as fmt
-    from ms_profiler.store import layout
+    from ms_profiler.store import format as fmt, layout
 
     template = np.array(thread.slots, SLOT)
     timed, correlated = np.array(thread.timed, "<u8"), np.array(thread.correlated, "<u8")
@@ -187,8 +185,7 @@ def write(folder: str, index: int, thread: Thread, begins: "np.ndarray[tuple[int
 
 def generate(folder: str, records: int) -> int:
     """Write a store with about that many device records, and return how many there are."""
-    from ms_profiler.store import format as fmt
-    from ms_profiler.store import layout, run_info
+    from ms_profiler.store import format as fmt, layout, run_info
     from ms_profiler.store.format import Kind, StepSource
 
     pid = os.getpid()
@@ -218,18 +215,6 @@ def generate(folder: str, records: int) -> int:
     return steps * each
 
 
-def analyse(folder: str) -> tuple[float, float, float]:
-    """Return the seconds that the command takes, those of a processor, and its peak memory in MB."""
-    command = [sys.executable, "-m", "ms_profiler", "analyse", folder]
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = status
-    if status:
-        raise SystemExit(f"{command} ended with {status}")
-    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-
-
 def main() -> None:
     if sys.argv[1:2] == ["generate"]:
         print(generate(sys.argv[2], int(sys.argv[3])))
@@ -240,7 +225,7 @@ def main() -> None:
             folder = os.path.join(parent, "host_1_20260101000000000_ascend_ms")
             words = [sys.executable, os.path.abspath(__file__), "generate", folder, str(int(millions * 1e6))]
             count = int(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
-            took, busy, peak = analyse(folder)
+            took, busy, peak = pairs.analysed(folder)
             each = busy / count * 1e6
             print(f"{count / 1e6:.2f} million records: {took:.1f} s, {each:.2f} us of a processor each, {peak:.0f} MB")
 

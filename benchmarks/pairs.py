@@ -7,7 +7,9 @@ of the ratios of neighbours. The A/A ratio beside it, the same thing measured ag
 import os
 import platform
 import statistics
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from importlib import metadata
 
@@ -27,6 +29,18 @@ def machine() -> str:
         except metadata.PackageNotFoundError:
             pass
     return f"{model}, {os.cpu_count()} cores, CPython {platform.python_version()}, {', '.join(versions)}"
+
+
+def analysed(folder: str) -> tuple[float, float, float]:
+    """Analyse a result; return the seconds that the command takes, those of a processor, and its peak memory in MB."""
+    command = [sys.executable, "-m", "ms_profiler", "analyse", folder]
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    if status:
+        raise SystemExit(f"{command} ended with {status}")
+    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def compare(bare: Callable[[], float], changed: Callable[[], float], rounds: int) -> tuple[float, float, list[float]]:

@@ -18,6 +18,13 @@ bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, co
   return error == 0;
 }
 
+bool msp_lock_soon(pthread_mutex_t *lock, unsigned seconds) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += seconds;
+  return pthread_mutex_timedlock(lock, &until) == 0;
+}
+
 void msp_condition_init(pthread_cond_t *condition) {
   pthread_condattr_t attributes;
   pthread_condattr_init(&attributes);

@@ -12,6 +12,9 @@
  * one. False: there is none to be had. */
 bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, const char *name);
 
+/* Take a lock, but wait no longer than so many seconds. False: somebody else still has it. */
+bool msp_lock_soon(pthread_mutex_t *lock, unsigned seconds);
+
 /* Make a condition that is waited for by CLOCK_MONOTONIC. */
 void msp_condition_init(pthread_cond_t *condition);
 

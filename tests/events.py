@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from ms_profiler.store import format as fmt
-from ms_profiler.store import layout, reader
+from ms_profiler.store import format as fmt, layout, reader
 from ms_profiler.store.format import Flag, Kind
 
 

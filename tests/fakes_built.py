@@ -72,3 +72,32 @@ def ascend_fakes(tmp_path_factory):
 def counter_fakes(tmp_path_factory):
     """Return the folder with the libraries that aclprof is in."""
     return build(tmp_path_factory.mktemp("counter_fakes"), COUNTERS)
+
+
+def runner(job, program, folder, vendor, library, log):
+    """Return a function that runs a program in a mode beside fakes; what it returns has `log`, the calls of these.
+
+    Args:
+        job: the fixture.
+        program: takes the mode as its first word.
+        folder: of the fakes.
+        vendor: of the interface, as variables have it.
+        library: that is made up.
+        log: where it writes what it is asked for.
+    """
+
+    def run(mode, *arguments, words="", folder=folder, **extra):
+        log.unlink(missing_ok=True)
+        env = {
+            "LD_LIBRARY_PATH": str(folder),
+            f"MS_PROFILER_LIB{vendor}": str(folder / library),
+            f"FAKE_{vendor}": words,
+            f"FAKE_{vendor}_LOG": str(log),
+            "MS_PROFILER_RAISE": "1",
+        }
+        finished = job(program, mode, *map(str, arguments), env=env | extra.pop("env", {}), **extra)
+        finished.calls = [tuple(line.split()[1:]) for line in log.read_text().splitlines()] if log.exists() else []
+        finished.log = [name for name, _ in finished.calls]
+        return finished
+
+    return run

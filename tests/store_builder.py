@@ -6,8 +6,7 @@ import struct
 from dataclasses import asdict
 from pathlib import Path
 
-from ms_profiler.store import format as fmt
-from ms_profiler.store import layout, run_info
+from ms_profiler.store import format as fmt, layout, run_info
 from ms_profiler.store.device_format import Device, Source
 from ms_profiler.store.format import Category, Kind, StepSource
 

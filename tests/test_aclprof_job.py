@@ -3,7 +3,6 @@
 The NPU is made up: libraries under the vendor's names, with the vendor's contract and no device; so is msprof.
 """
 
-import csv
 import importlib.util
 import json
 import os
@@ -14,6 +13,7 @@ import sys
 import jsonschema
 import pytest
 from conftest import PROGRAMS, ROOT
+from csv_rows import rows
 from fakes_built import FAKES, attached, counter_fakes  # noqa: F401
 from ms_profiler.analysis.readers import store
 
@@ -48,12 +48,6 @@ def counters_job(job, counter_fakes, tmp_path):  # noqa: F811
         return finished
 
     return run
-
-
-def rows(result, name):
-    """Return the rows of a table."""
-    with open(result / "ASCEND_PROFILER_OUTPUT" / f"{name}.csv", newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def run_info(result):

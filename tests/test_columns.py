@@ -12,8 +12,7 @@ from column_kinds import BOTH, packed, wanted
 from conftest import environment
 from ms_profiler import _columns
 from ms_profiler.analysis.clock import Clock
-from ms_profiler.analysis.columns import COLUMNS, Choice, Integer, Microseconds, Texts
-from ms_profiler.analysis.columns import slots as slots_module
+from ms_profiler.analysis.columns import COLUMNS, Choice, Integer, Microseconds, Texts, slots as slots_module
 from ms_profiler.analysis.columns.base import SUMS
 from ms_profiler.analysis.columns.slots import DECODED, NO_THREAD, SLOTS
 from ms_profiler.store.format import Category, Kind

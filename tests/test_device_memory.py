@@ -1,17 +1,12 @@
-import csv
 import json
 import sqlite3
 
 import pytest
 from ascend_builder import exchanging, ns, sample
+from csv_rows import rows as table
 from ms_profiler.analysis import engine
 from ms_profiler.analysis.readers import ascend_db
 from ms_profiler.store import layout
-
-
-def table(path, name):
-    with open(path / layout.OUTPUT / name, newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def add(path, script):

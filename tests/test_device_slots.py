@@ -1,12 +1,12 @@
 """Device slots of a store: kernels are found where they were launched, whatever numbers, clocks and windows do."""
 
-import csv
 import json
 import random
 
 import perfetto_reader
 import polars as pl
 import pytest
+from csv_rows import rows
 from ms_profiler.analysis import device, tables, thinning
 from ms_profiler.analysis.engine import analyse
 from ms_profiler.analysis.measures import measure
@@ -47,11 +47,6 @@ def gpu(parent, **info):
 
 def read(store):
     return reader.read(str(store.write()))
-
-
-def rows(path, name):
-    with open(folder_of(path) / f"{name}.csv", newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def test_a_kernel_belongs_to_the_call_that_launched_it(tmp_path):

@@ -1,11 +1,11 @@
 """A run whose device is an NPU: the tables, timelines, database and summary that msPTI's records make."""
 
-import csv
 import json
 import sqlite3
 
 import perfetto_reader
 import pytest
+from csv_rows import rows
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.engine import analyse
 from ms_profiler.analysis.measures import measure
@@ -55,11 +55,6 @@ def npu(parent, *, called=False, **info):
         thread.step(number, start, start + 10 * MS)
     process.anchor(100 * MS)
     return store
-
-
-def rows(path, name):
-    with open(folder_of(path) / f"{name}.csv", newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ A run of two steps of 10 ms from 50 ms on. In each the main thread takes 3 MiB a
 back, launches a kernel of 2 ms from an operator, and waits 3 ms for its stream; then it waits for all of them.
 """
 
-import csv
 import json
 import sqlite3
 
 import perfetto_reader
 import polars as pl
 import pytest
+from csv_rows import rows
 from ms_profiler.analysis import catalogue, query, thinning
 from ms_profiler.analysis.engine import analyse, measured
 from ms_profiler.analysis.readers import reservations
@@ -65,11 +65,6 @@ def analysed(tmp_path_factory):
     path = store.write()
     analyse([path], forms=["parquet"])
     return path
-
-
-def rows(path, name):
-    with open(folder_of(path) / f"{name}.csv", newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def table(path, name):

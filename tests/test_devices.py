@@ -3,7 +3,6 @@
 The GPU is made up: libraries under the vendor's names, with the vendor's contract and no device.
 """
 
-import csv
 import importlib.util
 import json
 import signal
@@ -11,7 +10,11 @@ from collections import Counter
 
 import pytest
 from conftest import PROGRAMS
-from fakes_built import fakes  # noqa: F401
+from csv_rows import rows
+from fakes_built import (
+    fakes,  # noqa: F401
+    runner,
+)
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.readers import store
 
@@ -31,28 +34,7 @@ STEP = [
 @pytest.fixture
 def device_job(job, fakes, tmp_path):  # noqa: F811
     """Return a function that runs the program in a mode with the fakes; it has `log`, the calls of CUPTI."""
-
-    def run(mode, *arguments, words="", **extra):
-        log = tmp_path / "log"
-        env = {
-            "LD_LIBRARY_PATH": str(fakes),
-            "MS_PROFILER_LIBCUPTI": str(fakes / "libcupti.so.12"),
-            "FAKE_CUPTI": words,
-            "FAKE_CUPTI_LOG": str(log),
-            "MS_PROFILER_RAISE": "1",
-        }
-        finished = job(PROGRAM, mode, *map(str, arguments), env=env | extra.pop("env", {}), **extra)
-        finished.calls = [tuple(line.split()[1:]) for line in log.read_text().splitlines()] if log.exists() else []
-        finished.log = [name for name, _ in finished.calls]
-        return finished
-
-    return run
-
-
-def rows(result, name):
-    """Return the rows of a table."""
-    with open(result / "ASCEND_PROFILER_OUTPUT" / f"{name}.csv", newline="") as stream:
-        return list(csv.DictReader(stream))
+    return runner(job, PROGRAM, fakes, "CUPTI", "libcupti.so.12", tmp_path / "log")
 
 
 def kernels(result):

@@ -8,8 +8,7 @@ from ms_profiler.job.devices.aclprof import Aclprof
 from ms_profiler.job.devices.devices import Devices
 from ms_profiler.job.recorder.tracing import Kinds, Outcome
 from ms_profiler.options import resolve
-from test_source import Recording, Tracing
-from test_source import Session as OneSource
+from test_source import Recording, Session as OneSource, Tracing
 
 
 class Beside(Aclprof):

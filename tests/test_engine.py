@@ -11,8 +11,7 @@ import pytest
 from ascend_builder import sample
 from ms_profiler.analysis import engine
 from ms_profiler.errors import DependencyError, StoreError, UsageError
-from ms_profiler.store import format as fmt
-from ms_profiler.store import layout
+from ms_profiler.store import format as fmt, layout
 from ms_profiler.store.format import Category, Kind
 from store_builder import MS, RAW_NS, StoreBuilder, compiled, folder_of, training, write_training
 

@@ -1,22 +1,17 @@
 """Damaged results of other tools: what can be read is used, what cannot is counted; nothing readable is an error."""
 
-import csv
 import json
 import sqlite3
 
 import pytest
 from ascend_builder import absolute, exchanging
+from csv_rows import rows
 from ms_profiler.analysis.readers import ascend_db
 from ms_profiler.cli import main
 from ms_profiler.store import layout
 
 EVENT = {"ph": "X", "name": "bad", "pid": 4242, "tid": 4242, "args": {}}
 PART = {"ph": "X", "name": "Memcpy", "pid": 3_000_000_002, "tid": 2, "ts": absolute(41), "dur": 1}
-
-
-def rows(path, name):
-    with open(path / layout.OUTPUT / name, newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def analyse(path, capsys):

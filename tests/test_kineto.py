@@ -1,8 +1,8 @@
-import csv
 import gzip
 import json
 
 import pytest
+from csv_rows import rows as table
 from ms_profiler.analysis import engine
 from ms_profiler.analysis.inputs import Kind
 from ms_profiler.analysis.readers import foreign
@@ -42,11 +42,6 @@ def on_gpu():
         "distributedInfo": {"rank": 1, "world_size": 2},
         "traceEvents": events,
     }
-
-
-def table(path, name):
-    with (path / "ASCEND_PROFILER_OUTPUT" / name).open() as stream:
-        return list(csv.DictReader(stream))
 
 
 @pytest.mark.parametrize("name", ["rank1.pt.trace.json", "rank1.pt.trace.json.gz", "whatever.json"])

@@ -4,14 +4,14 @@ The NPU is made up: libraries under the vendor's names, with the vendor's contra
 on the processor.
 """
 
-import csv
 import importlib.util
 import json
 import signal
 
 import pytest
 from conftest import PROGRAMS
-from fakes_built import ASCEND, ascend_fakes, build  # noqa: F401
+from csv_rows import rows
+from fakes_built import ASCEND, ascend_fakes, build, runner  # noqa: F401
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.readers import store
 
@@ -33,29 +33,7 @@ OFF = 0.1
 @pytest.fixture
 def npu_job(job, ascend_fakes, tmp_path):  # noqa: F811
     """Return a function that runs the program in a mode with the fakes; it has `log`, the calls of msPTI."""
-
-    def run(mode, *arguments, words="", folder=ascend_fakes, **extra):
-        log = tmp_path / "log"
-        log.unlink(missing_ok=True)
-        env = {
-            "LD_LIBRARY_PATH": str(folder),
-            "MS_PROFILER_LIBMSPTI": str(folder / "libmspti.so"),
-            "FAKE_MSPTI": words,
-            "FAKE_MSPTI_LOG": str(log),
-            "MS_PROFILER_RAISE": "1",
-        }
-        finished = job(PROGRAM, mode, *map(str, arguments), env=env | extra.pop("env", {}), **extra)
-        finished.calls = [tuple(line.split()[1:]) for line in log.read_text().splitlines()] if log.exists() else []
-        finished.log = [name for name, _ in finished.calls]
-        return finished
-
-    return run
-
-
-def rows(result, name):
-    """Return the rows of a table."""
-    with open(result / "ASCEND_PROFILER_OUTPUT" / f"{name}.csv", newline="") as stream:
-        return list(csv.DictReader(stream))
+    return runner(job, PROGRAM, ascend_fakes, "MSPTI", "libmspti.so", tmp_path / "log")
 
 
 def of_steps(steps):

@@ -1,7 +1,6 @@
 import pytest
 import store_builder as builder
-from ms_profiler.store import format as fmt
-from ms_profiler.store import layout
+from ms_profiler.store import format as fmt, layout
 from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.reader import ReadCounts, read_process, read_segment
 from store_builder import MS, RAW_NS, StoreBuilder

@@ -2,8 +2,7 @@ import random
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.readers import kernels
-from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.analysis.readers import kernels, store as readers_store
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import BACKWARD, FORWARD, MS, UPDATE, WALL_NS, StoreBuilder, compiled

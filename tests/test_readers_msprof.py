@@ -1,16 +1,15 @@
 """What msprof wrote of aclprof's recording becomes tasks, launches, calls and tables of ours, whatever its columns."""
 
-import csv
 import os
 import shutil
 
 import polars as pl
 import pytest
+from csv_rows import rows
 from fakes_built import FAKES
 from ms_profiler.analysis import export, query, tables
 from ms_profiler.analysis.engine import analyse
-from ms_profiler.analysis.readers import msprof
-from ms_profiler.analysis.readers import store as reader
+from ms_profiler.analysis.readers import msprof, store as reader
 from ms_profiler.store.format import Category
 from store_builder import MS, RAW_NS, WALL_NS, StoreBuilder
 
@@ -72,11 +71,6 @@ def read(path):
     recording = reader.read(str(path))
     msprof.attach(recording, export.export(str(path)))
     return recording
-
-
-def rows(path, name):
-    with open(path / "ASCEND_PROFILER_OUTPUT" / f"{name}.csv", newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def test_tasks_and_who_launched_them(result):

@@ -2,11 +2,9 @@ import polars as pl
 import pytest
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.progress import Progress
-from ms_profiler.analysis.readers import slots
-from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.analysis.readers import slots, store as readers_store
 from ms_profiler.errors import StoreError
-from ms_profiler.store import format as fmt
-from ms_profiler.store import layout
+from ms_profiler.store import format as fmt, layout
 from ms_profiler.store.format import Category, Flag, Kind, StepSource
 from store_builder import MS, RAW_NS, WALL_NS, StoreBuilder, training
 

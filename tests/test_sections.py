@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 from conftest import environment
 from ms_profiler.analysis import engine, sections, thinning
-from ms_profiler.analysis.readers import slots
-from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.analysis.readers import slots, store as readers_store
 from ms_profiler.analysis.tables import EARLIEST, SAMPLED
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category

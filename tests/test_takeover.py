@@ -8,8 +8,10 @@ import textwrap
 
 import pytest
 from conftest import PROGRAMS, ROOT, environment
-from fakes_built import ascend_fakes  # noqa: F401
-from fakes_built import attached as attached_to
+from fakes_built import (
+    ascend_fakes,  # noqa: F401
+    attached as attached_to,
+)
 from ms_profiler import options
 from ms_profiler.analysis.readers import store
 from ms_profiler.job.devices import npu, survey

@@ -3,8 +3,7 @@ import random
 
 import pytest
 from ms_profiler.analysis import engine, thinning
-from ms_profiler.analysis.readers import slots
-from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.analysis.readers import slots, store as readers_store
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, folder_of, training

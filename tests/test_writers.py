@@ -1,20 +1,15 @@
-import csv
 import errno
 import json
 import os
 
 import pytest
+from csv_rows import rows as table
 from ms_profiler.analysis import engine
 from ms_profiler.analysis.writers import core, trace_view
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import BACKWARD, FORWARD, MS, UPDATE, StoreBuilder, compiled, folder_of, training, write_training
-
-
-def table(path, name):
-    with open(folder_of(path) / name, newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def test_step_trace_time_has_the_columns_of_the_documents(tmp_path):

@@ -33,45 +33,24 @@ PyObject *msp_py_locate(PyObject *self, PyObject *const *args, Py_ssize_t count)
   return result;
 }
 
-PyObject *msp_py_find(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-  (void)self;
-  msp_column pairs[2], known[2];
-  if (count < 2) return PyErr_Format(PyExc_TypeError, "4 columns are needed, not %zd", count);
-  if (!msp_columns_take(args, 2, "II", pairs)) return NULL;
-  msp_new_column column = {"row", 'I', NULL, NULL};
-  PyObject *result = NULL;
-  if (msp_columns_take(args + 2, count - 2, "II", known)) {
-    int64_t rows = pairs[0].count;
-    if (msp_columns_make(&column, 1, rows)) {
-      bool done;
-      Py_BEGIN_ALLOW_THREADS;
-      done = msp_find(rows, pairs[0].values, pairs[1].values, known[0].count, known[0].values, known[1].values,
-                      column.values) &&
-             msp_column_valid(&column, rows, MSP_NOWHERE);
-      Py_END_ALLOW_THREADS;
-      result = msp_table_finish(&column, 1, rows, done);
-    }
-    msp_columns_release(known, 2);
-  }
-  msp_columns_release(pairs, 2);
-  return result;
-}
-
-PyObject *msp_py_latest(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-  (void)self;
+/* Look up rows of two columns among known rows of two, of which `types` tells: pairs, or the latest before a time. */
+static PyObject *look_up(PyObject *const *args, Py_ssize_t count, const char *types, bool latest) {
   msp_column asked[2], known[2];
   if (count < 2) return PyErr_Format(PyExc_TypeError, "4 columns are needed, not %zd", count);
-  if (!msp_columns_take(args, 2, "Il", asked)) return NULL;
+  if (!msp_columns_take(args, 2, types, asked)) return NULL;
   msp_new_column column = {"row", 'I', NULL, NULL};
   PyObject *result = NULL;
-  if (msp_columns_take(args + 2, count - 2, "Il", known)) {
-    int64_t rows = asked[0].count;
+  if (msp_columns_take(args + 2, count - 2, types, known)) {
+    int64_t rows = asked[0].count, of = known[0].count;
     if (msp_columns_make(&column, 1, rows)) {
       bool done;
       Py_BEGIN_ALLOW_THREADS;
-      done = msp_latest(rows, asked[0].values, asked[1].values, known[0].count, known[0].values, known[1].values,
-                        column.values) &&
-             msp_column_valid(&column, rows, MSP_NOWHERE);
+      if (latest) {
+        done = msp_latest(rows, asked[0].values, asked[1].values, of, known[0].values, known[1].values, column.values);
+      } else {
+        done = msp_find(rows, asked[0].values, asked[1].values, of, known[0].values, known[1].values, column.values);
+      }
+      done = done && msp_column_valid(&column, rows, MSP_NOWHERE);
       Py_END_ALLOW_THREADS;
       result = msp_table_finish(&column, 1, rows, done);
     }
@@ -79,4 +58,14 @@ PyObject *msp_py_latest(PyObject *self, PyObject *const *args, Py_ssize_t count)
   }
   msp_columns_release(asked, 2);
   return result;
+}
+
+PyObject *msp_py_find(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  return look_up(args, count, "II", false);
+}
+
+PyObject *msp_py_latest(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  return look_up(args, count, "Il", true);
 }

@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "cupti_records.h"
 #include "match.h"
+#include "thread.h"
 #include "tracing.h"
 
 #define DRIVER "libcuda.so.1"
@@ -242,16 +243,9 @@ static int enable_all(uint32_t kinds, msp_reason *why) {
   return MSP_TRACE_DONE;
 }
 
-/* Not for ever: the thread that drains may hang in the library, and this one is the job's. */
-static bool lock_soon(void) {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += PATIENCE_S;
-  return pthread_mutex_timedlock(&cupti.lock, &until) == 0;
-}
-
 static int record(uint32_t kinds, msp_reason *why) {
-  if (!lock_soon()) return MSP_TRACE_HANGS;
+  /* the thread that drains may hang in the library, and this one is the job's */
+  if (!msp_lock_soon(&cupti.lock, PATIENCE_S)) return MSP_TRACE_HANGS;
   int outcome = MSP_TRACE_DONE;
   if (kinds == 0) {
     disable_all();

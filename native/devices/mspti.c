@@ -29,6 +29,7 @@
 #include "match.h"
 #include "mspti_companions.h"
 #include "mspti_records.h"
+#include "thread.h"
 #include "tracing.h"
 
 #define PATIENCE_S 10
@@ -210,16 +211,9 @@ static int enable_all(uint32_t kinds, msp_reason *why) {
   return MSP_TRACE_DONE;
 }
 
-/* Not for ever: the thread that drains may hang in the library, and this one is the job's. */
-static bool lock_soon(void) {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += PATIENCE_S;
-  return pthread_mutex_timedlock(&mspti.lock, &until) == 0;
-}
-
 static int record(uint32_t kinds, msp_reason *why) {
-  if (!lock_soon()) return MSP_TRACE_HANGS;
+  /* the thread that drains may hang in the library, and this one is the job's */
+  if (!msp_lock_soon(&mspti.lock, PATIENCE_S)) return MSP_TRACE_HANGS;
   int outcome = MSP_TRACE_DONE;
   if (kinds == 0) {
     disable_all();

@@ -28,8 +28,7 @@ from ms_profiler.analysis.metrics import (
 from ms_profiler.analysis.metrics.advice import Advice, Facts, ranked
 from ms_profiler.analysis.metrics.kernels import by_type
 from ms_profiler.analysis.metrics.utilization import Utilization, reached
-from ms_profiler.analysis.readers import memory as memory_reader
-from ms_profiler.analysis.readers import pipelines as pipeline_reader
+from ms_profiler.analysis.readers import memory as memory_reader, pipelines as pipeline_reader
 from ms_profiler.analysis.request import Request
 from ms_profiler.analysis.sections import Section, sections
 from ms_profiler.errors import UsageError

@@ -14,50 +14,20 @@ import polars as pl
 from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.device_tables import (
     ALLOCATIONS as ALLOCATIONS,
-)
-from ms_profiler.analysis.device_tables import (
     COPIES as COPIES,
-)
-from ms_profiler.analysis.device_tables import (
     COUNTER_TABLES as COUNTER_TABLES,
-)
-from ms_profiler.analysis.device_tables import (
     DEVICE_MEMORY as DEVICE_MEMORY,
-)
-from ms_profiler.analysis.device_tables import (
     DRIVER_CALLS as DRIVER_CALLS,
-)
-from ms_profiler.analysis.device_tables import (
     LAUNCHES as LAUNCHES,
-)
-from ms_profiler.analysis.device_tables import (
     MARKS as MARKS,
-)
-from ms_profiler.analysis.device_tables import (
     MODULE_MEMORY as MODULE_MEMORY,
-)
-from ms_profiler.analysis.device_tables import (
     RESERVATIONS as RESERVATIONS,
-)
-from ms_profiler.analysis.device_tables import (
     RUNS as RUNS,
-)
-from ms_profiler.analysis.device_tables import (
     TASKS as TASKS,
-)
-from ms_profiler.analysis.device_tables import (
     TRANSFERS as TRANSFERS,
-)
-from ms_profiler.analysis.device_tables import (
     WAITS as WAITS,
-)
-from ms_profiler.analysis.device_tables import (
     Device as Device,
-)
-from ms_profiler.analysis.device_tables import (
     Form as Form,
-)
-from ms_profiler.analysis.device_tables import (
     Whole as Whole,
 )
 from ms_profiler.store.reader import ReadCounts

@@ -3,8 +3,7 @@
 from typing import Any
 
 from ms_profiler import log
-from ms_profiler.api import profile as new
-from ms_profiler.api import profiler as old
+from ms_profiler.api import profile as new, profiler as old
 from ms_profiler.api.analyse import analyse
 from ms_profiler.errors import MsProfilerError
 

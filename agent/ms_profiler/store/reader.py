@@ -9,8 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ms_profiler.store import format as fmt
-from ms_profiler.store import layout, run_info
+from ms_profiler.store import format as fmt, layout, run_info
 from ms_profiler.store.format import Kind
 
 #: offset of the kind inside a slot

@@ -5,8 +5,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
-from ms_profiler.analysis.metrics.phases import ALL, NAMES
-from ms_profiler.analysis.metrics.phases import COMPUTING as COMPUTING_PHASES
+from ms_profiler.analysis.metrics.phases import ALL, COMPUTING as COMPUTING_PHASES, NAMES
 from ms_profiler.store.format import Category
 
 COMPUTING: Final = "computing"

@@ -190,3 +190,18 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
         device=parts.device,
         foreign=True,
     )
+
+
+def on_threads(rows: pl.DataFrame, threads: pl.DataFrame, caller: str) -> pl.DataFrame:
+    """Add the number of the `thread` that each row is of, null where that recorded nothing.
+
+    Args:
+        rows: with `process`.
+        threads: `tables.THREADS`.
+        caller: the column with the thread's number as the operating system has it, UInt32.
+    """
+    by = ["process", caller]
+    known = threads.filter(pl.col("native_tid") > 0).select(
+        "process", "thread", pl.col("native_tid").cast(pl.UInt32).alias(caller)
+    )
+    return rows.join(known.unique(by, keep="last"), on=by, how="left", maintain_order="left")

@@ -9,6 +9,7 @@ import polars as pl
 
 from ms_profiler.analysis import tables
 from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.readers import assembly
 from ms_profiler.analysis.readers.left_out import DEFAULT_DOMAIN, DOMAIN_ENDS
 from ms_profiler.store.format import Category
 
@@ -24,12 +25,7 @@ def attach(recording: tables.Recording, marks: pl.DataFrame) -> None:
         marks: those with a thread, with `text` and `domain`.
     """
     marks = marks.with_columns(_text(marks).alias("text"))
-    threads = recording.threads.filter(pl.col("native_tid") > 0).select(
-        "process", "thread", pl.col("native_tid").cast(pl.UInt32)
-    )
-    placed = marks.join(
-        threads.unique(["process", "native_tid"], keep="last"), on=["process", "native_tid"], how="left"
-    )
+    placed = assembly.on_threads(marks, recording.threads, "native_tid")
     unknown = placed.filter(pl.col("thread").is_null())
     if unknown.height:
         why = "nothing else was recorded of the threads that set them"

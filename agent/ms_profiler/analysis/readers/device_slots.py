@@ -59,8 +59,9 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
         unknown = sum(int(part.select((~ours).sum()).item()) for part in (traced.ran, traced.others))
         others += unknown
         # where all are known, as ever, none of the millions is copied
-        known = replace(traced, ran=traced.ran.filter(ours), others=traced.others.filter(ours)) if unknown else traced
-        kept[process] = known
+        if unknown:
+            traced = replace(traced, ran=traced.ran.filter(ours), others=traced.others.filter(ours))
+        kept[process] = traced
     if others:
         why = "a newer version of ms-profiler wrote them; use that one to analyse"
         recording.info.not_collected.append({"what": f"{others} records of a device", "why": why})
@@ -382,18 +383,3 @@ def _summed(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
 
 def _readable(names: pl.Series) -> pl.Series:
     return names.str.replace(_VERSION.pattern, "")
-
-
-def on_threads(ran: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
-    """Add the number of the `thread` that launched each, null where that recorded nothing.
-
-    Args:
-        ran: with `process` and `caller`, as the operating system numbers it.
-        threads: `tables.THREADS`.
-    """
-    known = threads.filter(pl.col("native_tid") > 0).select(
-        "process", "thread", pl.col("native_tid").cast(pl.UInt32).alias("caller")
-    )
-    return ran.join(
-        known.unique(["process", "caller"], keep="last"), on=["process", "caller"], how="left", maintain_order="left"
-    )

@@ -15,7 +15,7 @@ import polars as pl
 from ms_profiler.analysis import liveness, tables
 from ms_profiler.analysis.export import Export
 from ms_profiler.analysis.metrics import operators
-from ms_profiler.analysis.readers import ascend_text, device_memory, device_slots, trace_events
+from ms_profiler.analysis.readers import ascend_text, assembly, device_memory, device_slots, trace_events
 from ms_profiler.analysis.readers.decimals import nanoseconds
 from ms_profiler.store.reader import ReadCounts
 
@@ -170,7 +170,7 @@ def _launches(ran: pl.DataFrame, details: pl.DataFrame, recording: tables.Record
     if "Block Num" in details.columns:
         amount = pl.col("Block Num").cast(pl.UInt64, strict=False).alias("amount")
         blocks = details.select("stream", "start_ns", amount).unique(["stream", "start_ns"], keep="first")
-    placed = device_slots.on_threads(ran, recording.threads).join(
+    placed = assembly.on_threads(ran, recording.threads, "caller").join(
         blocks, on=["stream", "start_ns"], how="left", maintain_order="left"
     )
     return placed.select(

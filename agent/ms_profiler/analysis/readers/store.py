@@ -24,8 +24,7 @@ from ms_profiler.analysis.progress import Progress, Stage
 from ms_profiler.analysis.readers import device_slots, kernels, left_out, operands, slots, window
 from ms_profiler.analysis.readers.window import Window
 from ms_profiler.errors import StoreError
-from ms_profiler.store import format as fmt
-from ms_profiler.store import layout, reader, run_info
+from ms_profiler.store import format as fmt, layout, reader, run_info
 from ms_profiler.store.format import Flag, Kind
 from ms_profiler.store.reader import Anchor, ProcessStore, ReadCounts
 

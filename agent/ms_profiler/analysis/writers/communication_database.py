@@ -13,8 +13,13 @@ from typing import Any, Final
 import polars as pl
 
 from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.writers import communication, communication_matrix, database, step_trace_time
-from ms_profiler.analysis.writers import database_schema as schema
+from ms_profiler.analysis.writers import (
+    communication,
+    communication_matrix,
+    database,
+    database_schema as schema,
+    step_trace_time,
+)
 from ms_profiler.store import layout
 
 _TIMES: Final = (

@@ -15,8 +15,7 @@ import polars as pl
 
 from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.tables import Form
-from ms_profiler.analysis.writers import database_rows, memory_record, metadata
-from ms_profiler.analysis.writers import database_schema as schema
+from ms_profiler.analysis.writers import database_rows, database_schema as schema, memory_record, metadata
 from ms_profiler.store import layout
 from ms_profiler.store.format import StepSource
 

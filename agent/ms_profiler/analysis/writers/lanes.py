@@ -141,17 +141,7 @@ def copies(measures: Measures) -> pl.DataFrame:
     """
     device = measures.recording.device
     table = pl.DataFrame(schema=tables.COPIES) if device is None else device.copies
-    if measures.chosen is not None:
-        steps = measures.steps.table
-        table = table.filter(intervals.locate(table["start_ns"], steps).is_not_null())
-    return table.select(
-        pl.lit(measures.steps.process, pl.UInt32).alias("process"),
-        pl.col("stream").alias("lane"),
-        "name",
-        pl.col("bytes").cast(pl.Int64),
-        "start_ns",
-        "end_ns",
-    )
+    return _on_streams(measures, table, pl.col("bytes").cast(pl.Int64))
 
 
 def marks(measures: Measures) -> pl.DataFrame:
@@ -162,13 +152,18 @@ def marks(measures: Measures) -> pl.DataFrame:
     """
     device = measures.recording.device
     table = pl.DataFrame(schema=tables.MARKS) if device is None else device.marks
+    return _on_streams(measures, table, pl.col("domain"))
+
+
+def _on_streams(measures: Measures, table: pl.DataFrame, told: pl.Expr) -> pl.DataFrame:
+    """Return what began in the steps, with `process`, `lane`, name and times, and what else is told of it."""
     if measures.chosen is not None:
         table = table.filter(intervals.locate(table["start_ns"], measures.steps.table).is_not_null())
     return table.select(
         pl.lit(measures.steps.process, pl.UInt32).alias("process"),
         pl.col("stream").alias("lane"),
         "name",
-        "domain",
+        told,
         "start_ns",
         "end_ns",
     )

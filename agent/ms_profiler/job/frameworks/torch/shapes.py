@@ -12,13 +12,11 @@ An operator takes 1 to 2 us more in these steps. Kineto keeps 1 KB of it in memo
 `MOST` records are left out.
 """
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler.job.frameworks.torch.kineto import Kineto
 from ms_profiler.job.frameworks.torch.operands import OPTION, Operands, category
-from ms_profiler.job.frameworks.torch.silence import silently
-from ms_profiler.job.frameworks.torch.yielding import CORE
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category, Kind
 
@@ -49,19 +47,9 @@ class Shapes:
     def __init__(self, session: "Session", stream: "OpStream") -> None:
         self._session = session
         self._stream = stream
-        core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
-        self._prepare, self._enable, self._disable = (
-            core._prepare_profiler,
-            core._enable_profiler,
-            core._disable_profiler,
-        )
-        self._enabled = core._profiler_enabled
-        self._activities = {profiler.ProfilerActivity.CPU}
-        self._config, self._why = None, ""
+        self._kineto, self._why = None, ""
         try:
-            everywhere = profiler._ExperimentalConfig(profile_all_threads=True)
-            flags = (True, False, False, False, False)  # shapes, memory, stacks, flops, modules
-            self._config = profiler.ProfilerConfig(profiler.ProfilerState.KINETO, *flags, everywhere)
+            self._kineto = Kineto()
         except TypeError:
             self._why = f"{_ITT}, and the Kineto of this PyTorch records one thread, instead of ITT"
         #: Kineto runs for us
@@ -128,26 +116,27 @@ class Shapes:
 
     def _begin(self, count: int) -> None:
         """Start Kineto, if the thread can be without a profiler for a moment."""
+        assert self._kineto is not None
         if self._stream.hook.on:
             self._stream.hook.turn(False)
         try:
-            if self._stream.hook.on or self._enabled():
+            if self._stream.hook.on or self._kineto.enabled:
                 return
-            silently(lambda: self._prepare(self._config, self._activities))
+            self._kineto.prepare(True)
             self._before = self._clocks()
-            silently(lambda: self._enable(self._config, self._activities))
+            self._kineto.enable(True)
             self.running, self._began = True, count
         finally:
             self._stream.follow()
 
     def end(self) -> None:
         """Stop Kineto, on whatever thread, and keep what it tells."""
-        if not self.running:
+        if self._kineto is None or not self.running:
             return
         self.running = False
         session = self._session
         begun = session.recorder.now()
-        result = silently(self._disable)
+        result = self._kineto.disable()
         if not session.forked:
             with session.guard("recording shapes"):
                 self._keep(result.events(), begun)

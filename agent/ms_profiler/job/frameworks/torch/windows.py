@@ -8,15 +8,14 @@ numbers by which autograd ties an operator to its gradient and, where they are a
 """
 
 import os
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import Target
+from ms_profiler.job.frameworks.torch.kineto import Kineto
 from ms_profiler.job.frameworks.torch.operands import OPTION, Operands, category
-from ms_profiler.job.frameworks.torch.silence import silently
-from ms_profiler.job.frameworks.torch.yielding import CORE, Yielding
+from ms_profiler.job.frameworks.torch.yielding import Yielding
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category, Kind
 
@@ -43,20 +42,8 @@ class Windows:
         self._thread = 0  # that steps
         self._began = -1  # number of steps before the window; -1 while there is none
         self._done = False
-        core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
-        self._prepare, self._enable, self._disable = (
-            core._prepare_profiler,
-            core._enable_profiler,
-            core._disable_profiler,
-        )
-        self._activities = {profiler.ProfilerActivity.CPU}
-        flags = (False, False, False, False)  # memory, stacks, flops, modules
-        everywhere = profiler._ExperimentalConfig(profile_all_threads=True)
+        self._kineto = Kineto()
         self._shapes = False  # what is recorded has them
-        self._configs = {
-            shapes: profiler.ProfilerConfig(profiler.ProfilerState.KINETO, shapes, *flags, everywhere)
-            for shapes in (False, True)
-        }
 
     def start(self) -> None:
         """Say which steps are recorded, and why not all."""
@@ -84,9 +71,8 @@ class Windows:
         if count < FIRST or not session.steps.recording or self.yielding.lent:
             return count + 1, False
         self._shapes = session.asks(OPTION)
-        config = self._configs[self._shapes]
-        silently(lambda: self._prepare(config, self._activities))
-        silently(lambda: self._enable(config, self._activities))
+        self._kineto.prepare(self._shapes)
+        self._kineto.enable(self._shapes)
         self._thread, self._began = threading.get_native_id(), count
         return count + 1, True
 
@@ -97,7 +83,7 @@ class Windows:
         self._began, self._done = -1, True
         recorder = self.session.recorder
         begun = recorder.now()
-        result = silently(self._disable)
+        result = self._kineto.disable()
         if self.session.forked:
             return
         offset = recorder.now() - time.time_ns()  # Kineto's times are of the wall clock

@@ -1,0 +1,52 @@
+"""Kineto, for us: a profiler for all threads, which may be stopped on any of them, and prints nothing."""
+
+import sys
+from typing import Any
+
+from ms_profiler.job.frameworks.torch.silence import silently
+from ms_profiler.job.frameworks.torch.yielding import CORE
+
+
+class Kineto:
+    """Begin and end Kineto.
+
+    Raises:
+        TypeError: that of this PyTorch records one thread.
+    """
+
+    def __init__(self) -> None:
+        core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
+        self._prepare, self._enable = core._prepare_profiler, core._enable_profiler
+        self._disable, self._enabled = core._disable_profiler, core._profiler_enabled
+        self._activities = {profiler.ProfilerActivity.CPU}
+        everywhere = profiler._ExperimentalConfig(profile_all_threads=True)
+        flags = (False, False, False, False)  # memory, stacks, flops, modules
+        self._configs = {
+            shapes: profiler.ProfilerConfig(profiler.ProfilerState.KINETO, shapes, *flags, everywhere)
+            for shapes in (False, True)
+        }
+
+    @property
+    def enabled(self) -> bool:
+        """Return whether any profiler runs on this thread."""
+        return bool(self._enabled())
+
+    def prepare(self, shapes: bool) -> None:
+        """Have it ready, which takes a while.
+
+        Args:
+            shapes: those of operators' inputs are wanted.
+        """
+        silently(lambda: self._prepare(self._configs[shapes], self._activities))
+
+    def enable(self, shapes: bool) -> None:
+        """Begin, as it was prepared.
+
+        Args:
+            shapes: as of `prepare`.
+        """
+        silently(lambda: self._enable(self._configs[shapes], self._activities))
+
+    def disable(self) -> Any:
+        """End, and return PyTorch's result, which has `events()`."""
+        return silently(self._disable)
