@@ -2,10 +2,12 @@
 
 Each job is a process of its own, in turn: as it is, with our variable (as it comes, and with no budget for operators,
 which the first job needs to keep them), and with `torch.profiler` around its loop, exported as it is usually done.
+The third trains on a GPU, where kernels are recorded too, and runs only when it is asked for; not run on a GPU yet.
 
-usage: torch_jobs.py [mlp|transformer] [ROUNDS]
+usage: torch_jobs.py [mlp|transformer|gpu] [ROUNDS]
 """
 
+import glob
 import json
 import os
 import statistics
@@ -16,7 +18,8 @@ import time
 
 import pairs
 
-STEPS = {"mlp": 400, "transformer": 200}
+STEPS = {"mlp": 400, "transformer": 200, "gpu": 400}
+PROCESSOR = ("mlp", "transformer")
 WARM = 5
 
 
@@ -25,8 +28,8 @@ def batches(kind: str) -> object:
     from torch.utils.data import DataLoader, TensorDataset
 
     count = STEPS[kind] + WARM
-    if kind == "mlp":
-        return [torch.randn(8, 32)] * count
+    if kind != "transformer":
+        return [torch.randn(8, 32).to("cuda" if kind == "gpu" else "cpu")] * count
     return DataLoader(TensorDataset(torch.randn(8 * count, 16, 32)), batch_size=8, num_workers=2)
 
 
@@ -36,21 +39,27 @@ def job(kind: str, kineto: bool) -> None:
     from torch import nn
 
     torch.set_num_threads(1)
-    if kind == "mlp":
-        model: nn.Module = nn.Sequential(*(nn.Linear(32, 32) for _ in range(20)))
-    else:
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    model: nn.Module = nn.Sequential(*(nn.Linear(32, 32) for _ in range(20)))
+    if kind == "transformer":
         model = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 2)
+    elif kind == "gpu":
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+        model.cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    profiler = torch.profiler.profile(activities=activities)
+    finish = torch.cuda.synchronize if kind == "gpu" else lambda: None
     begun = 0.0
     for number, batch in enumerate(batches(kind)):  # type: ignore[arg-type]
         if number == WARM:
+            finish()
             begun = time.perf_counter()
             if kineto:
                 profiler.start()
         optimizer.zero_grad()
         model(batch[0] if isinstance(batch, list) else batch).sum().backward()
         optimizer.step()
+    finish()
     trained = time.perf_counter()
     if kineto:
         profiler.stop()
@@ -58,8 +67,25 @@ def job(kind: str, kineto: bool) -> None:
     print(json.dumps([trained - begun, time.perf_counter() - trained]))
 
 
-def measure(kind: str, way: str) -> tuple[float, float, float]:
-    """Return the seconds of the loop, of what follows it in the job, and of the whole process."""
+def kernels(directory: str) -> int:
+    """Return how many kernels of the GPU are in what we recorded there."""
+    (summary,) = glob.glob(os.path.join(directory, "**", "summary.json"), recursive=True)
+    with open(summary) as file:
+        found = json.load(file)
+    return int(found["kernels"]["count"]) if "device" in found else 0
+
+
+def driver() -> str:
+    """Return which GPU, driver and CUDA it was."""
+    import torch
+
+    asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    found = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()[0]
+    return f"{found}, CUDA {torch.version.cuda}"
+
+
+def measure(kind: str, way: str) -> tuple[float, float, float, int]:
+    """Return the seconds of the loop, of what follows it in the job, and of the whole process; how many kernels."""
     environment = {key: value for key, value in os.environ.items() if key != "MS_PROFILER_OPTIONS"}
     options = {"ours": {}, "ours, no budget": {"overhead_budget": 0}}.get(way)
     with tempfile.TemporaryDirectory() as directory:
@@ -75,20 +101,21 @@ def measure(kind: str, way: str) -> tuple[float, float, float]:
             text=True,
         )
         whole = time.perf_counter() - start
+        recorded = kernels(directory) if options is not None else 0
     loop, after = json.loads(done.stdout.splitlines()[-1])
-    return loop, after, whole
+    return loop, after, whole, recorded
 
 
 def main() -> None:
     if sys.argv[1:2] == ["job"]:
         job(sys.argv[2], sys.argv[3] == "Kineto")
         return
-    kinds = sys.argv[1:2] or list(STEPS)
+    kinds = sys.argv[1:2] or PROCESSOR
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 9
     print(pairs.machine())
     ways = ("bare", "ours", "ours, no budget", "Kineto", "again")
     for kind in kinds:
-        times: dict[str, list[tuple[float, float, float]]] = {way: [] for way in ways}
+        times: dict[str, list[tuple[float, float, float, int]]] = {way: [] for way in ways}
         for index in range(rounds + 1):
             for way in ways if index % 2 else reversed(ways):
                 found = measure(kind, way)
@@ -96,11 +123,12 @@ def main() -> None:
                     times[way].append(found)
         bare = times["bare"]
 
-        def against(way: str, part: int, bare: list[tuple[float, float, float]] = bare) -> list[float]:
+        def against(way: str, part: int, bare: list[tuple[float, float, float, int]] = bare) -> list[float]:
             return [a[part] - b[part] for a, b in zip(times[way], bare, strict=True)]  # noqa: B023 - used at once
 
         loops = {way: statistics.median(a[0] / b[0] for a, b in zip(times[way], bare, strict=True)) for way in ways}
-        ends = [after for _, after, _ in times["Kineto"]]
+        rate = statistics.median(count / loop for loop, _, _, count in times["ours, no budget"])
+        ends = [after for _, after, _, _ in times["Kineto"]]
         for way in ("ours", "ours, no budget"):
             loop = statistics.median(a / k for a, k in zip(against(way, 0), against("Kineto", 0), strict=True))
             whole = statistics.median(a / end for a, end in zip(against(way, 2), ends, strict=True))
@@ -112,6 +140,8 @@ def main() -> None:
                 f"loop {loop:.2f} of what Kineto adds (x{loops['Kineto']:.2f}); process +{added:.2f} s, "
                 f"{whole:.2f} of Kineto's stop and export ({statistics.median(ends):.2f} s)",
             )
+        if kind == "gpu":
+            print(f"gpu: {rate:.0f} kernels a second, {driver()}")
 
 
 if __name__ == "__main__":

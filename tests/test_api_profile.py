@@ -103,6 +103,27 @@ def test_cycles_of_a_schedule_get_a_directory_each(job, tmp_path, names, way):
         assert not run.output.exists()
 
 
+FROM_THE_FIRST = """
+import ms_profiler
+for own in ("once", "again"):
+    steps = ms_profiler.schedule(wait=0, active=3, repeat=1)
+    handler = ms_profiler.tensorboard_trace_handler(own)
+    with ms_profiler.profile(schedule=steps, on_trace_ready=handler) as profiler:
+        for number in range(3):
+            sum(range(100000))
+            profiler.step()
+"""
+
+
+def test_a_schedule_without_a_wait_keeps_its_first_step(job, tmp_path):
+    """That step began before the recording did, and was cut away as somebody else's."""
+    run = job(FROM_THE_FIRST, profile=False)
+    assert run.code == 0, run.err
+    for own in ("once", "again"):
+        (result,) = results(tmp_path / own)
+        assert numbers(result) == [0, 1, 2]
+
+
 @in_every_mode
 def test_a_callback_profiles_steps_of_a_model_loop(job, tmp_path, way, mode):
     run = start(job, way, "stop_at_step.py", mode)

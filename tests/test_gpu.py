@@ -3,7 +3,6 @@
 The two run one after the other, because CUPTI has room for one.
 """
 
-import csv
 import json
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from collections import Counter, defaultdict
 
 import pytest
 from conftest import PROGRAMS, environment
+from csv_rows import rows
 
 pytestmark = pytest.mark.gpu
 STEPS = 20
@@ -25,8 +25,8 @@ def there_is_a_gpu():
         pytest.skip("PyTorch finds no NVIDIA GPU on this machine")
 
 
-def run(folder, *words):
-    command = [sys.executable, PROGRAMS / "gpu_job.py", *words]
+def run(folder, *words, program="gpu_job.py"):
+    command = [sys.executable, PROGRAMS / program, *words]
     done = subprocess.run(command, env=environment(), cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]
@@ -47,15 +47,14 @@ def test_kernels_are_those_of_pytorchs_own_profiler(tmp_path, mode):
     assert run(tmp_path, mode, str(STEPS)) == printed
     events = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"]
     theirs = [(event["ts"], event["args"]["stream"], event["name"]) for event in events]
-    (output,) = (tmp_path / "own").glob("*_ascend_ms/ASCEND_PROFILER_OUTPUT")
-    with (output / "kernel_details.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    ours = [(float(row["Start Time(us)"]), row["Stream ID"], row["Name"]) for row in rows]
+    (result,) = (tmp_path / "own").glob("*_ascend_ms")
+    kernels = rows(result, "kernel_details")
+    ours = [(float(row["Start Time(us)"]), row["Stream ID"], row["Name"]) for row in kernels]
     assert Counter(name for _, _, name in ours) == Counter(name for _, _, name in theirs)
     assert by_stream(ours) == by_stream(theirs)
-    took = sum(float(row["Duration(us)"]) for row in rows), sum(event["dur"] for event in events)
+    took = sum(float(row["Duration(us)"]) for row in kernels), sum(event["dur"] for event in events)
     assert abs(took[0] / took[1] - 1) < NOISE
-    assert Counter(row["Step ID"] for row in rows).keys() == {str(number) for number in range(STEPS)}
+    assert Counter(row["Step ID"] for row in kernels).keys() == {str(number) for number in range(STEPS)}
 
 
 def test_without_a_word_the_variable_records_the_gpu(tmp_path):
@@ -67,6 +66,29 @@ def test_without_a_word_the_variable_records_the_gpu(tmp_path):
     (result,) = (tmp_path / "data").glob("*_ascend_ms")
     summary = json.loads((result / "summary.json").read_text())
     assert summary["device"]["form"] == "cupti" and summary["kernels"]["count"] > STEPS
-    with (result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv").open(newline="") as stream:
-        modules = Counter(row["Module"] for row in csv.DictReader(stream))
+    modules = Counter(row["Module"] for row in rows(result, "kernel_details"))
     assert {"Sequential.0", "Sequential.2"} <= modules.keys()
+
+
+def test_a_program_that_knows_only_the_driver_has_its_kernels_and_copies_recorded(tmp_path):
+    """What it launches is known exactly; how long that takes is told by PyTorch's own profiler."""
+    trace = tmp_path / "theirs.json"
+    printed = run(tmp_path, str(STEPS), str(trace), program="gpu_driver.py")
+    assert printed == run(tmp_path, str(STEPS), program="gpu_driver.py") == "3.75 3.75"
+    (result,) = (tmp_path / "own").glob("*_ascend_ms")
+    kernels = rows(result, "kernel_details")
+    order = by_stream((float(row["Start Time(us)"]), row["Stream ID"], row["Name"]) for row in kernels)
+    assert order == [["fill", "add"] * STEPS, ["fill"] * STEPS]
+    assert Counter(row["Step ID"] for row in kernels) == {str(number): 3 for number in range(STEPS)}
+    query = "select name, sets, bytes, count(*) as n from copies group by name, sets, bytes order by name"
+    command = [sys.executable, "-m", "ms_profiler", "sql", "--format", "json", result, query]
+    copies = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert [(row["name"], row["sets"], row["bytes"], row["n"]) for row in copies] == [
+        ("Memcpy DtoH", False, 1 << 24, STEPS),
+        ("Memcpy HtoD", False, 1 << 24, STEPS),
+        ("Memset", True, 1 << 24, STEPS),
+    ]
+    events = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"]
+    assert Counter(event["name"] for event in events) == Counter(row["Name"] for row in kernels)
+    took = sum(float(row["Duration(us)"]) for row in kernels), sum(event["dur"] for event in events)
+    assert abs(took[0] / took[1] - 1) < NOISE

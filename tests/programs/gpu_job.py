@@ -57,5 +57,6 @@ else:
     import ms_profiler
 
     # this and not the optimizer says where steps end: in a graph nobody calls one
-    with ms_profiler.profile(on_trace_ready=ms_profiler.tensorboard_trace_handler("own")) as profiler:
+    steps = ms_profiler.schedule(wait=0, active=STEPS, repeat=1)
+    with ms_profiler.profile(schedule=steps, on_trace_ready=ms_profiler.tensorboard_trace_handler("own")) as profiler:
         loop(profiler.step)

@@ -81,8 +81,11 @@ class Capture:
             return
         self.started = True
         atexit.register(_stop_at_exit, weakref.ref(self))
-        self._session.steps.script_began(self._session.recorder.now(), decides=self._schedule is not None)
+        steps, recorder = self._session.steps, self._session.recorder
+        steps.script_began(recorder.now(), decides=self._schedule is not None)
         self._pass(ProfilerAction.NONE, self.action)
+        # a step that began before its recording did is none of that recording's
+        steps.script_began(recorder.now(), again=True)
 
     def stop(self) -> None:
         """End, and hand over what was recorded."""
