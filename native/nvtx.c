@@ -82,12 +82,14 @@ static int push(const char *name) {
   if (!__atomic_load_n(&running, __ATOMIC_RELAXED) || name == NULL) return 0;
   msp_writer *writer = msp_writer_get();
   if (writer == NULL) return 0;
-  bool elsewhere = msp_operator_ends_elsewhere(name);
-  if (msp_writer_admits(writer, MSP_CATEGORY_OP)) {
+  msp_operator_kind kind = msp_operator_kind_of(name);
+  if (msp_operator_admits(writer, kind)) {
     msp_range range = msp_nvtx_parse(name);
-    msp_operator_begin(writer, msp_intern(name, range.name_length), elsewhere, argument(&range));
+    /* the argument of an exchange is a number of bytes, which is not known */
+    uint64_t arg = kind == MSP_OPERATOR ? argument(&range) : 0;
+    msp_operator_begin(writer, msp_intern(name, range.name_length), kind, arg);
   }
-  if (!elsewhere) ++writer->ops;
+  if (kind != MSP_OPERATOR_ELSEWHERE) ++writer->ops;
   return 0;
 }
 

@@ -58,11 +58,11 @@ static void task_begin(const itt_domain *of, itt_id id, itt_id parent, const cha
   if (!__atomic_load_n(&running, __ATOMIC_RELAXED) || name == NULL || !is_torch(of)) return;
   msp_writer *writer = msp_writer_get();
   if (writer == NULL) return;
-  bool elsewhere = msp_operator_ends_elsewhere(name);
-  if (msp_writer_admits(writer, MSP_CATEGORY_OP)) {
-    msp_operator_begin(writer, msp_intern_recent(&writer->recent, name, writer->session), elsewhere, 0);
+  msp_operator_kind kind = msp_operator_kind_of(name);
+  if (msp_operator_admits(writer, kind)) {
+    msp_operator_begin(writer, msp_intern_recent(&writer->recent, name, writer->session), kind, 0);
   }
-  if (!elsewhere) ++writer->ops;
+  if (kind != MSP_OPERATOR_ELSEWHERE) ++writer->ops;
 }
 
 static void task_end(const itt_domain *of) {

@@ -7,31 +7,49 @@
 
 #include "writer.h"
 
+typedef enum {
+  MSP_OPERATOR,
+  MSP_OPERATOR_EXCHANGE,  /* work of torch.distributed, on the thread of its backend that does it */
+  MSP_OPERATOR_ELSEWHERE, /* such work that ends on another thread than it begins, or where it is waited for */
+} msp_operator_kind;
+
 static inline bool msp_operator_is(const char *name, const char *with, size_t length) {
   return strncmp(name, with, length) == 0 && name[length] != ':';
 }
 
-/* Work of these backends of torch.distributed begins on the thread that asks for it and ends on another: no span of
- * either. The names of operators have two colons. */
-static inline bool msp_operator_ends_elsewhere(const char *name) {
-  if (name[0] != 'g' && name[0] != 'm') return false; /* the usual case */
-  return msp_operator_is(name, "gloo:", 5) || msp_operator_is(name, "mpi:", 4);
+/* By its name; that of an operator has two colons. gloo reports what all ranks do together from its own threads, and
+ * messages, like mpi all its work, from where they are asked for. */
+static inline msp_operator_kind msp_operator_kind_of(const char *name) {
+  if (name[0] != 'g' && name[0] != 'm') return MSP_OPERATOR; /* the usual case */
+  if (msp_operator_is(name, "mpi:", 4)) return MSP_OPERATOR_ELSEWHERE;
+  if (!msp_operator_is(name, "gloo:", 5)) return MSP_OPERATOR;
+  bool message = strncmp(name + 5, "send", 4) == 0 || strncmp(name + 5, "recv", 4) == 0;
+  return message ? MSP_OPERATOR_ELSEWHERE : MSP_OPERATOR_EXCHANGE;
 }
 
-/* Record that an operator begins, which the writer admits. */
-static inline void msp_operator_begin(msp_writer *writer, uint32_t text, bool elsewhere, uint64_t arg) {
-  if (elsewhere) {
+static inline bool msp_operator_admits(const msp_writer *writer, msp_operator_kind kind) {
+  return msp_writer_admits(writer, kind == MSP_OPERATOR ? MSP_CATEGORY_OP : MSP_CATEGORY_COMMUNICATION);
+}
+
+/* Record that an operator begins, which the writer admits; one that ends elsewhere is a moment and no span. */
+static inline void msp_operator_begin(msp_writer *writer, uint32_t text, msp_operator_kind kind, uint64_t arg) {
+  if (kind == MSP_OPERATOR_ELSEWHERE) {
     msp_instant(text, MSP_CATEGORY_COMMUNICATION, 0);
   } else {
-    msp_writer_begin(writer, text, MSP_CATEGORY_OP, arg, true);
+    msp_writer_begin(writer, text, kind == MSP_OPERATOR ? MSP_CATEGORY_OP : MSP_CATEGORY_COMMUNICATION, arg, true);
   }
 }
 
 /* The end of an operator does not say of which. They nest on a thread, so each is counted, recorded or not. */
 static inline void msp_operator_end(msp_writer *writer) {
   if (writer->ops == 0) return; /* it began before the session */
-  uint32_t inside = writer->ops--;
   uint32_t depth = writer->depth;
+  if (depth > 0) {
+    /* no operator has begun inside of a call of Python's that exchanges, or waits for that: a message ends there */
+    const msp_open_span *last = &writer->open[depth - 1];
+    if (!last->op && last->category == MSP_CATEGORY_COMMUNICATION && last->ops == (uint16_t)writer->ops) return;
+  }
+  uint32_t inside = writer->ops--;
   while (depth > 0 && writer->open[depth - 1].ops >= inside) --depth;
   if (depth == 0) return;
   const msp_open_span *span = &writer->open[depth - 1];

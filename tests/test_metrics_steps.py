@@ -56,7 +56,7 @@ def test_steps_count_whatever_their_source_and_the_best_is_named(store):
     assert used.source == StepSource.OPTIMIZER_CYCLE and used.table["number"].to_list() == [0, 1, 2]
 
 
-def test_stepping_thread_is_the_one_with_most_steps(store):
+def test_stepping_thread_is_the_one_with_most_steps_of_one_source(store):
     process = store.process()
     first, second = process.thread(1), process.thread(2, "trainer", 4300)
     first.step(0, 0, MS)
@@ -64,6 +64,15 @@ def test_stepping_thread_is_the_one_with_most_steps(store):
         second.step(number, number * MS, (number + 1) * MS)
     used = choose(store)
     assert (used.process, used.thread, used.table.height) == (4242, 2, 3)
+
+
+def test_what_trains_steps_rather_than_what_evaluates_it_more_often(store):
+    main, trainer = store.process().thread(), store.process(4300, role="spawn").thread(1, "trainer", 4300)
+    for number in range(9):
+        main.step(number, number * MS, (number + 1) * MS, source=StepSource.NETWORK_CALL)
+    trainer.step(0, 0, MS, source=StepSource.OPTIMIZER_CYCLE)
+    used = choose(store)
+    assert (used.process, used.source, used.table.height) == (4300, StepSource.OPTIMIZER_CYCLE, 1)
 
 
 def test_steps_that_overlap_are_cut_at_the_next_one(store):

@@ -95,11 +95,16 @@ def test_ranges_are_recorded_as_operators(tmp_path, header):
     assert recording.names.gather(recording.spans["name"]).to_list()[0] == "python"
 
 
-def test_work_that_ends_elsewhere_is_a_moment(tmp_path):
+def test_work_of_torch_distributed_is_communication_and_a_moment_where_it_ends_elsewhere(tmp_path):
     client = built(tmp_path, "libtorch_cuda.so")
-    _, rows, recording = pushed(client, tmp_path, ["gloo:all_reduce, op_id = 1, sizes = [[4]]", "aten::add", None])
-    assert rows == [("aten::add", 0, 0, None)]
-    assert recording.names.gather(recording.instants["name"]).to_list() == ["gloo:all_reduce"]
+    names = ["gloo:all_reduce, op_id = 1, sizes = [[4]]", "aten::add", None, None]
+    names += ["gloo:send", "mpi:bcast", "aten::mul", None]
+    _, rows, recording = pushed(client, tmp_path, names)
+    assert rows == [("aten::add", 0, 0, None), ("aten::mul", 0, 0, None)]
+    exchanges = recording.spans.filter(pl.col("category") == Category.COMMUNICATION)
+    assert recording.names.gather(exchanges["name"]).to_list() == ["gloo:all_reduce"]
+    assert exchanges["arg"].to_list() == [0]  # bytes, which are not known
+    assert recording.names.gather(recording.instants["name"]).to_list() == ["gloo:send", "mpi:bcast"]
 
 
 def test_other_libraries_are_not_served(tmp_path):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import PROGRAMS, environment
-from events import events, of, steps
+from events import events, named, of, steps
 from launches import TOOLS, free_port
 from ms_profiler.job.frameworks.torch import communication, ranks
 from ms_profiler.store.format import Category, Kind
@@ -86,9 +86,14 @@ def test_collectives_between_two_ranks(tmp_path):
     assert sorted(found) == [0, 1]
     for rank, seen in found.items():
         calls = [event for event in seen if event.category == Category.COMMUNICATION and event.kind == Kind.SPAN]
-        exchanged = [(call.name, call.arg) for call in calls]
+        work = [call for call in calls if call.name.startswith("gloo:")]
+        exchanged = [(call.name, call.arg) for call in calls if call not in work]
         message = [("Scatter@0", 32), ("Send@0", 16)] if rank == 0 else [("Scatter@0", 0), ("Receive@0", 16)]
         assert exchanged[: len(COMMON) + 2] == COMMON + message
+        # that a message has come is told where it is waited for, and ends nothing else there
+        (around,) = named(seen, "message")
+        (inside,) = (call for call in calls if around.start < call.start < around.end)
+        assert inside.name == message[1][0] and inside.end < around.end
         assert [call for call in exchanged if call in SHARDED] == SHARDED * 3
         assert exchanged.count(("Barrier@0", 0)) == 1
         assert {("Send@0", 16), ("Receive@0", 16)} <= set(exchanged)  # both in one call
@@ -98,6 +103,13 @@ def test_collectives_between_two_ranks(tmp_path):
         assert len(steps(seen)) == 6
         modules = of(seen, Category.MODULE)
         assert (modules["DistributedDataParallel"], modules["Sequential"], modules["FSDPSequential"]) == (3, 3, 3)
+        # what the replicas exchange beside each backward pass is asked for in C++, and done on threads of gloo's
+        passes = [event for event in seen if event.category == Category.BACKWARD]
+        beside = [
+            [call.name for call in work if around.start < call.start < around.end and call.thread != around.thread]
+            for around in passes
+        ]
+        assert beside[:3] == [["gloo:all_reduce"]] * 3
         # what is compiled exchanges in the graph, where no function of ours is
         assert of(seen, Category.GRAPH) == {"graph train.<locals>.<lambda>": 2}
 

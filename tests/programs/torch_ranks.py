@@ -40,10 +40,11 @@ def collectives():
     dist.all_to_all_single(torch.zeros(2), torch.ones(2))
     dist.gather(part, [torch.zeros(4) for _ in range(world)] if rank == 0 else None)
     dist.scatter(part, [torch.ones(4) for _ in range(world)] if rank == 0 else None)
-    if rank == 0:
-        dist.send(part, 1)
-    else:
-        dist.recv(part, 0)
+    with torch.profiler.record_function("message"):
+        if rank == 0:
+            dist.send(part, 1)
+        else:
+            dist.recv(part, 0)
     objects = [None] * world
     dist.all_gather_object(objects, {"rank": rank})
     received = torch.zeros(4)

@@ -38,8 +38,9 @@ def choose(recording: tables.Recording) -> Steps:
     """Return the steps of a run.
 
     The job decided which source counts, and numbered on when a better one came later: the steps of all sources count,
-    on the thread with the most, and the best source is named. A step ends where the next one starts at the latest.
-    Without a mark, the whole run is step 0.
+    on the thread with the best source and, of several, the most steps; a process that evaluates what others train may
+    well have more. That source is named. A step ends where the next one starts at the latest. Without a mark, the whole
+    run is step 0.
 
     Args:
         recording: the run.
@@ -47,8 +48,9 @@ def choose(recording: tables.Recording) -> Steps:
     marks = recording.steps.filter(pl.col("number").is_not_null())
     if marks.is_empty():
         return _whole_run(recording)
-    owner = marks.group_by("process", "thread").len().sort("len", "process", "thread", descending=[True, False, False])
-    process, thread, _ = owner.row(0)
+    owners = marks.group_by("process", "thread").agg(pl.col("source").min(), pl.len())
+    order = ["source", "len", "process", "thread"]
+    process, thread, *_ = owners.sort(order, descending=[False, True, False, False]).row(0)
     chosen = marks.filter(pl.col("process") == process, pl.col("thread") == thread).sort("start_ns", "number")
     following = pl.col("start_ns").shift(-1)
     table = chosen.with_columns(end_ns=pl.min_horizontal("end_ns", following)).with_columns(

@@ -3,7 +3,8 @@
 They are functions of `torch.distributed`, copied by value into many modules; functions for objects call those for
 tensors. Dynamo knows them by a table of what to put in their place, in which ours stand for the originals. Bytes are
 those of the input, from shape and type; no value is read. Times are those of the host, which for NCCL only queues the
-work. What DistributedDataParallel exchanges in C++ beside the backward pass does not pass here.
+work. What DistributedDataParallel and DTensor exchange in C++ does not pass here: gloo reports it among the operators,
+from the threads that do it (native/operators.h), and NCCL's kernels come from CUPTI; neither tells group or bytes.
 """
 
 import inspect
