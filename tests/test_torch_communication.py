@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -112,6 +113,30 @@ def test_collectives_between_two_ranks(tmp_path):
         assert beside[:3] == [["gloo:all_reduce"]] * 3
         # what is compiled exchanges in the graph, where no function of ours is
         assert of(seen, Category.GRAPH) == {"graph train.<locals>.<lambda>": 2}
+
+
+REPLICA = """
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+net = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(20))))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(70):
+    optimizer.zero_grad()
+    net(torch.ones(2, 4)).square().mean().backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+def test_when_operators_end_it_is_said_that_exchanges_of_replicas_end_too(job):
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    run = job(REPLICA, options={"overhead_budget": 0.001}, env=VARIABLES | alone, timeout=60)
+    assert run.code == 0, run.err
+    exchanged = [event for event in events(run.result) if event.name == "gloo:all_reduce"]
+    assert 0 < len(exchanged) < 70
+    (entry,) = (entry for entry in run.summary["not_collected"] if entry["why"].startswith("max_disk or"))
+    assert re.fullmatch(r"operators, and what C\+\+ exchanges with other ranks, from step \d+ on", entry["what"])
 
 
 class Tensor:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks.base import Target, keep_signature
 from ms_profiler.job.frameworks.torch import closures, itt, nvtx, windows
 from ms_profiler.job.frameworks.torch.operands import OPTION
+from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 from ms_profiler.job.frameworks.torch.shapes import Shapes
 from ms_profiler.job.frameworks.torch.yielding import CORE, Yielding
 from ms_profiler.job.sources import NEVER
@@ -199,7 +200,10 @@ class OpStream:
         session = self.session
         if self.wanted and session.recorder.stats().dropped_limit:
             self._spent = True
-            session.not_collected(f"operators from step {count} on", "max_disk or overhead_budget was reached")
+            distributed = sys.modules.get(DISTRIBUTED)
+            shared = distributed is not None and distributed.is_initialized()
+            what = "operators, and what C++ exchanges with other ranks," if shared else "operators"
+            session.not_collected(f"{what} from step {count} on", "max_disk or overhead_budget was reached")
         self._want(session.steps.recording and not self._spent and session.wants("CPU"))
         if session.steps.schedule is not None:
             return count + 1, False
