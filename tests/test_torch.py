@@ -95,6 +95,28 @@ def test_a_loop_with_workers_a_scheduler_and_an_evaluation(job, bare):
     assert len(fetched) > 1 and not any(event.raised for event in found)
 
 
+RESUMED = """
+import torch
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.AdamW(net.parameters())
+state = get_optimizer_state_dict(net, optimizer)
+set_optimizer_state_dict(net, optimizer, state)
+for _ in range(5):
+    optimizer.zero_grad()
+    net(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_the_step_that_makes_an_optimizers_state_for_a_checkpoint_is_none(job):
+    run = job(RESUMED, options={"analyse": "off"}, env={"MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    found = events(run.result)
+    assert [step.arg for step in steps(found)] == list(range(5))
+    assert of(found, Category.OPTIMIZER)["AdamW.step"] == 6
+
+
 #: several optimizers make a step in other programs, too
 VARIANTS = ("gan",)
 

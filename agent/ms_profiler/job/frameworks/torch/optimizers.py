@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 OPTIMIZER = "torch.optim.optimizer"
 SCHEDULERS = "torch.optim.lr_scheduler"
 SCALER = "torch.amp.grad_scaler"
+#: makes the state of an optimizer by a step without gradients, to load a checkpoint of many ranks into it
+STATES = "torch.distributed.checkpoint.state_dict"
 #: of the registered hooks
 handles: list[Any] = []
 
@@ -34,6 +36,15 @@ class _Running(threading.local):
         self.steps: list[tuple[int, int, int]] = []
         #: steps that ended
         self.ended = 0
+
+
+class _Preparing(threading.local):
+    def __init__(self) -> None:
+        self.state = False
+
+
+#: the calling thread has PyTorch make the state of an optimizer
+_preparing = _Preparing()
 
 
 class Optimizers:
@@ -96,6 +107,8 @@ class Optimizers:
     def stepped(self, which: int) -> None:
         """Note that the optimizer of that id has made a step."""
         self._running.ended += 1
+        if _preparing.state:
+            return  # nothing is trained
         self.session.steps.optimizer_ended(which, self.session.recorder.now())
 
     def _drop_failed(self, running: list[tuple[int, int, int]], frame: FrameType) -> None:
@@ -167,6 +180,22 @@ class Rates:
             return original(self_, kind, *reason)
 
         return closures.replace(original, __exit__)
+
+
+def preparing(session: "Session") -> list[Target]:
+    """Declare what is wrapped around the making of an optimizer's state: its step is none of the job's."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def prepare(*args: Any, **kwargs: Any) -> Any:
+            before, _preparing.state = _preparing.state, True
+            try:
+                return original(*args, **kwargs)
+            finally:
+                _preparing.state = before
+
+        return closures.replace(original, prepare)
+
+    return [Target(STATES, "_init_optim_state", closure=make)]
 
 
 def release() -> None:

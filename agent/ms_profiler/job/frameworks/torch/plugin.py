@@ -44,6 +44,7 @@ LATER = {
     checkpoint.LOADER: checkpoint.loading,
     compilation.FRAMES: compilation.targets,
     compilation.CALLBACKS: compilation.callbacks,
+    optimizers.STATES: optimizers.preparing,
     recompute.MODULE: recompute.targets,
     **dict.fromkeys(npu_profiler.CLASSES, npu_profiler.targets),
     **loops.LATER,
