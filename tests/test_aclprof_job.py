@@ -166,10 +166,10 @@ def test_what_msprof_cannot_read_is_kept_and_said(counters_job):
 
 def test_a_job_waits_no_longer_for_msprof_than_for_the_analysis(counters_job):
     """The tables of the host are there, and the raw data for later."""
-    run = counters_job("plain", options=COUNTED | {"exit_timeout": 30}, env={"FAKE_MSPROF": "hangs"})
+    run = counters_job("plain", options=COUNTED | {"exit_timeout": 20}, env={"FAKE_MSPROF": "hangs"})
     assert run.code == 0, run.err
     (entry,) = run.summary["not_collected"]
-    assert entry["why"].startswith("msprof did not end within 18 s; the raw data are kept; where CANN is, run: msprof")
+    assert entry["why"].startswith("msprof did not end within 12 s; the raw data are kept; where CANN is, run: msprof")
     assert run.summary["steps"]["count"] == 3
     assert [path.name for path in run.result.iterdir() if path.name.startswith(".")] == []
 

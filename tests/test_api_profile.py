@@ -15,7 +15,6 @@ ms_profiler.install()
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-WAYS = ("variable", "install")
 #: where another test sees the same start and stop without the variable
 OFTEN_SEEN = ("variable", pytest.param("install", marks=pytest.mark.slow))
 in_every_mode = pytest.mark.parametrize(
@@ -165,7 +164,7 @@ def test_a_loop_profiles_from_one_step_to_another(job, tmp_path, way, first, las
         assert numbers(run.result) == list(range(last + 5))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", OFTEN_SEEN)
 def test_profilers_that_overlap_are_each_right(job, tmp_path, way):
     run = start(job, way, "own_several.py")
     assert (run.code, run.out) == (0, "passed on: of the job\n"), run.err

@@ -44,7 +44,7 @@ def test_conversion_is_exact_against_integers():
     drift = anchors(0, 1_234_567, 2_345_678, 1_111_111, spacing=57_123_456_789)
     clock = Clock.from_anchors(drift)
     generator = random.Random(1)
-    for _ in range(2000):
+    for _ in range(500):
         raw = RAW + generator.randrange(3 * 57_123_456_789)
         left = drift[(raw - RAW) // 57_123_456_789]
         right = drift[(raw - RAW) // 57_123_456_789 + 1]

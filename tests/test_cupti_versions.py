@@ -35,11 +35,13 @@ def test_a_library_that_refuses_costs_a_line(unpacked, monkeypatch):
     assert unpacked.beside() == f"the same; {why}"
 
 
+@pytest.mark.slow
 def test_a_library_that_records_is_none_that_says_why_not(unpacked):
     with pytest.raises(BrokenError, match="lines of ours"):
         unpacked.beside()
 
 
+@pytest.mark.slow
 def test_a_job_that_crashes_is_told(unpacked, monkeypatch):
     monkeypatch.setenv("FAKE_CUPTI", "segfaults")
     with pytest.raises(BrokenError, match="exit code: -11, not 0"):

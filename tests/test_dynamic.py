@@ -13,11 +13,8 @@ from test_api_profile import numbers, results, rows, start, summary
     ("loop", "way"),
     [
         ("model", "variable"),
-        ("loop", "none"),
-        *(
-            pytest.param(loop, way, marks=pytest.mark.slow)
-            for loop, way in [("model", "install"), ("model", "none"), ("loop", "variable"), ("loop", "install")]
-        ),
+        *(pytest.param("model", way, marks=pytest.mark.slow) for way in ("install", "none")),
+        *(pytest.param("loop", way, marks=pytest.mark.slow) for way in ("variable", "install", "none")),
     ],
 )
 def test_a_monitor_records_the_steps_its_file_asks_for(job, tmp_path, way, loop):

@@ -88,7 +88,7 @@ def check_totals(result, folders):
         assert abs(ours[kind] - total) <= precision[kind], kind
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["graph", pytest.param("pynative", marks=pytest.mark.slow)])
 def test_kernels_are_those_of_mindspores_own_recorder(job, tmp_path, mode):
     check_against_own(job, tmp_path, "mlp", mode, 30, {"graph": 0.95, "pynative": 0.8}[mode])
 
@@ -200,6 +200,7 @@ def test_mindspores_own_profiler_keeps_the_kernels_where_nothing_stands_in_for_i
     assert left_out["what"] == "kernels while the script's own profiler runs"
 
 
+@pytest.mark.slow
 def test_the_recorder_is_emptied_before_it_holds_too_much(job):
     """It keeps the inputs of every step until then: 32 MB in the 40 steps of this job, gigabytes in a larger one."""
     run = job(PROGRAMS / "kernels_held.py", str(ROOT / "examples" / "train_convnet.py"), "little")

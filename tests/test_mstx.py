@@ -21,7 +21,7 @@ def marked(result):
 @pytest.mark.parametrize(
     ("names", "way"),
     [
-        ("ms_profiler", "variable"),
+        pytest.param("ms_profiler", "variable", marks=pytest.mark.slow),
         pytest.param("ms_profiler", "none", marks=pytest.mark.slow),
         ("mindspore.profiler", "install"),
     ],

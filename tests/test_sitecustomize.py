@@ -383,8 +383,13 @@ ENDINGS = {
     "exec": "import os; os.execvp('sh', ['sh', '-c', 'echo out; exit 4'])",
     **{
         name: f"import os, signal; print('out', flush=True); os.kill(os.getpid(), signal.{name}); signal.pause()"
-        for name in ("SIGTERM", "SIGINT", "SIGKILL", "SIGHUP", "SIGUSR1", "SIGSEGV")
+        for name in ("SIGTERM", "SIGINT", "SIGKILL", "SIGUSR1", "SIGSEGV")
     },
+    # below nohup it is ignored from the start
+    "SIGHUP": (
+        "import os, signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); print('out', flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGHUP); signal.pause()"
+    ),
     "handler": (
         "import os, signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(6)); os.kill(os.getpid(), 15)"
     ),
