@@ -29,6 +29,7 @@ def test_a_job_without_a_driver_is_the_same(unpacked):
     assert unpacked.without() == "the same; not loaded"
 
 
+@pytest.mark.slow
 def test_a_library_that_refuses_costs_a_line(unpacked, monkeypatch):
     monkeypatch.setenv("FAKE_CUPTI", "fails")
     why = "cuptiGetVersion answered 999; see that the driver is as new as the library"

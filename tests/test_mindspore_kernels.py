@@ -170,6 +170,7 @@ def test_kill_loses_the_window_that_was_open_and_says_so(tmp_path):
     assert len(steps) >= 0.9 * summary["steps"]["count"]
 
 
+@pytest.mark.slow
 def test_mindspores_own_profiler_keeps_the_kernels_where_nothing_stands_in_for_it(job, tmp_path):
     script = tmp_path / "own.py"
     program = (

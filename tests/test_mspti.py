@@ -352,6 +352,7 @@ print(json.dumps(counts()))
     assert of(calls, "Unsubscribe") == [1, 1]
 
 
+@pytest.mark.slow  # ten seconds; the same of CUPTI is tried each time
 def test_a_library_that_hangs_does_not_hold_up_the_end(run):
     found, _, _ = run(
         "traced(); print(json.dumps([tracing.detach(), tracing.flush(), tracing.ready()])); sys.stdout.flush();"

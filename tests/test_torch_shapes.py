@@ -201,6 +201,7 @@ def test_a_schedule_decides_which_steps_have_shapes(job):
     assert run.summary["shapes"]["steps"] == [4, 5]
 
 
+@pytest.mark.slow
 def test_a_recording_that_is_not_held_has_the_same_shapes(runs, monkeypatch):
     shaped = runs[3]
     held = operators(shaped.result).filter(pl.col("shapes") != "")
