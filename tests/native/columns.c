@@ -158,7 +158,12 @@ static void nest(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     require(order[i] < count, "a row that is not there");
     require((parent[i] == UINT32_MAX) == (depth[i] == 0), "a parent at the wrong depth");
-    require(depth[i] == 0 || (parent[i] < i && depth[parent[i]] == depth[i] - 1), "a parent of the wrong depth");
+    if (depth[i] == 0) continue;
+    /* these cross each other, so that a parent may have begun in more than is left at this begin */
+    require(parent[i] < i, "a parent that begins later");
+    uint32_t row = order[i], outer = order[parent[i]];
+    require(lane[row] == lane[outer] && (end[outer] > start[row] || start[outer] == start[row]),
+            "a parent that has ended");
   }
   msp_inside(count, parent, start, end, NULL, inside);
   sum_up(count, &of);
