@@ -9,7 +9,7 @@ import sys
 import polars as pl
 import pytest
 from column_kinds import BOTH, packed, wanted
-from conftest import environment
+from conftest import ROOT, environment
 from ms_profiler import _columns
 from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns import COLUMNS, Choice, Integer, Microseconds, Texts, slots as slots_module
@@ -380,3 +380,15 @@ def test_a_full_disk_is_told(columns):
     with open("/dev/full", "wb", buffering=0) as stream, pytest.raises(OSError) as failed:
         columns.write_rows(stream, 100_000, ["some text\n"])
     assert failed.value.errno == errno.ENOSPC
+
+
+def test_the_stress_program_knows_the_columns_that_there_are(tmp_path):
+    """`make sanitize` runs it much longer; a few rounds tell that it was not forgotten when something changed."""
+    native = ROOT / "native"
+    sources = [path for path in (native / "columns").glob("*.c") if not path.name.endswith(("module.c", "arrow.c"))]
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{native}"]
+    program, folder = tmp_path / "columns", tmp_path / "store"
+    folder.mkdir()
+    command = ["cc", *flags, ROOT / "tests" / "native" / "columns.c", *sources, "-o", program, "-lm"]
+    subprocess.run(command, check=True)
+    subprocess.run([program, folder, "3", "1"], check=True)

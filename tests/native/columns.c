@@ -115,12 +115,15 @@ static msp_device_rows device_rows(size_t count) {
                            .stream = room(count, 4),
                            .context = room(count, 4),
                            .graph = room(count, 4),
-                           .type = room(count, 1)};
+                           .native_tid = room(count, 4),
+                           .type = room(count, 1),
+                           .source = room(count, 1)};
 }
 
 static void free_device_rows(const msp_device_rows *rows) {
-  void *columns[] = {rows->start_ns, rows->end_ns, rows->amount,  rows->name,  rows->detail, rows->correlation,
-                     rows->device,   rows->stream, rows->context, rows->graph, rows->type};
+  void *columns[] = {rows->start_ns,    rows->end_ns, rows->amount, rows->name,    rows->detail,
+                     rows->correlation, rows->device, rows->stream, rows->context, rows->graph,
+                     rows->native_tid,  rows->type,   rows->source};
   for (size_t i = 0; i < sizeof columns / sizeof *columns; ++i) free(columns[i]);
 }
 
