@@ -10,7 +10,7 @@ NATIVE := $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti sanitize bench clean
+.PHONY: help demo test test-slow lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti sanitize bench docs picture clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 24
@@ -21,7 +21,7 @@ demo: $(VENV)/.frameworks ## Train a small network with MindSpore on CPU, profil
 	@directory=$$(ls -td data/*_ascend_ms | head -n 1); $(VENV)/bin/ms-profiler summary "$$directory"
 
 test: lint ## Run the linters and every test that fits into a few minutes.
-	$(PY) -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+	$(PY) -m pytest -n auto --dist worksteal --durations 15 $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.tests $(VENV)/.trainers ## Run the tests that take minutes each.
 	$(PY) -m pytest -m slow $(PYTEST_ARGS)
@@ -43,7 +43,7 @@ wheel: $(VENV)/.tests ## Build the abi3 wheel with a manylinux tag, into wheelho
 wheel-test: wheel ## Install the wheel where there is no compiler, on every CPython found, and record with it.
 	native/wheel_test.sh wheelhouse
 
-# VERSIONS='2.9.0 2.8.0' for some, WRITE=README.md for the table there, KEEP=1 keeps the environments, of 3 GB each.
+# VERSIONS='2.9.0 2.8.0' for some, WRITE=docs/compatibility.md for the table there, KEEP=1 keeps the environments, of 3 GB each.
 test-versions: wheel ## Train with every MindSpore 2 on PyPI, profiled and not, in an environment for each: an hour.
 	$(PY) tests/versions.py $(VERSIONS) $(if $(KEEP),--keep) $(if $(WRITE),--write $(WRITE))
 
@@ -71,6 +71,13 @@ bench: $(VENV)/.frameworks ## Print what profiling costs, as ratios.
 	$(PY) benchmarks/device.py
 	$(PY) benchmarks/device_analysis.py
 
+docs: $(VENV)/.installed ## Build the pages of docs/ into build/site.
+	$(PIP) install -e '.[docs]'
+	$(VENV)/bin/mkdocs build --strict
+
+picture: demo ## Draw the summary of the demo anew, for the README.
+	$(PY) docs/picture.py "$$(ls -td data/*_ascend_ms | head -n 1)" docs/summary.svg
+
 clean: ## Remove what was built, .venv included.
 	rm -rf $(VENV) .venv-versions build dist wheelhouse .pytest_cache .mypy_cache .ruff_cache
 
@@ -97,7 +104,7 @@ $(VENV)/.tests: $(VENV)/.frameworks $(VENV)/.tools
 
 # Loops that others wrote around PyTorch, and a tool with three hundred megabytes of its own to read one file with.
 $(VENV)/.trainers: $(VENV)/.frameworks
-	$(PIP) install lightning transformers accelerate 'numpy<2'
+	$(PIP) install lightning transformers accelerate stable-baselines3 gymnasium skorch torch==2.13.0 'numpy<2'
 	$(PY) -m venv $(VENV)/hta
 	$(VENV)/hta/bin/python -m pip --disable-pip-version-check -q install HolisticTraceAnalysis==0.5.0 'pandas<3' 'numpy<2'
 	@touch $@

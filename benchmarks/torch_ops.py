@@ -27,12 +27,12 @@ def main() -> None:
 
     bootstrap.activate()
     import torch
-    from ms_profiler.job import session
+    from ms_profiler.job import collection
     from ms_profiler.job.frameworks.torch import ops
     from ms_profiler.job.frameworks.torch.plugin import CONCERNS
 
     torch.set_num_threads(1)
-    current = session.current()
+    current = collection.current()
     (plugin,) = current.hooks.plugins
     plugin.undo()
     stream = ops.OpStream(current)

@@ -18,9 +18,9 @@ def profiled(**options: Any) -> Any:
 
     bootstrap.activate()
     import mindspore  # noqa: F401
-    from ms_profiler.job import session
+    from ms_profiler.job import collection
 
-    return session.current()
+    return collection.current()
 
 
 def epoch_of(mode: str) -> tuple[Callable[[], Any], int]:

@@ -31,9 +31,19 @@ uint32_t msp_control_lock(void) {
 void msp_control_unlock(void) { pthread_mutex_unlock(&control.lock); }
 
 int msp_control_open(uint32_t session) {
-  uint32_t slots = msp_store_first_slots() < SLOTS_LEAST ? SLOTS_LEAST : msp_store_first_slots();
+  msp_control_lock();
+  uint32_t slots = msp_store_first_slots(), strings = msp_strings_slots();
+  strings += strings / 4 + SLOTS_LEAST;
+  msp_control_unlock();
+  if (slots < strings) slots = strings < msp_store_most_slots() ? strings : msp_store_most_slots();
+  if (slots < SLOTS_LEAST) slots = SLOTS_LEAST;
   msp_segment *first;
-  if (msp_store_take_control(slots, &first) != MSP_TAKEN) return msp_store_failure();
+  msp_outcome outcome = msp_store_take_control(slots, SLOTS_LEAST, &first);
+  if (outcome != MSP_TAKEN) {
+    int error = outcome == MSP_REFUSED_BY_LIMIT ? EDQUOT : msp_store_failure();
+    msp_store_abandon(outcome == MSP_REFUSED_BY_LIMIT);
+    return error;
+  }
   msp_control_lock();
   control.session = session;
   control.first = control.current = first;
@@ -48,8 +58,8 @@ void msp_control_close(void) {
   msp_control_lock();
   control.session = 0;
   if (control.spare != NULL) msp_store_discard(control.spare);
-  if (control.current != control.first) msp_segment_release(control.current);
-  msp_segment_release(control.first);
+  if (control.current != control.first) msp_store_end(control.first, control.first->capacity);
+  msp_store_end(control.current, control.used);
   control.first = control.current = control.spare = NULL;
   msp_control_unlock();
 }
@@ -61,7 +71,14 @@ void msp_control_after_fork(void) {
 }
 
 static uint32_t next_slots(void) {
-  return control.current->capacity < MSP_SLOTS_MOST ? 2 * control.current->capacity : MSP_SLOTS_MOST;
+  uint32_t slots = 2 * control.current->capacity;
+  return slots < msp_store_most_slots() ? slots : msp_store_most_slots();
+}
+
+/* Slots of the current segment from which on the next one is wanted: all but an eighth, and room for a few strings. */
+static uint32_t enough_slots(void) {
+  uint32_t capacity = control.current->capacity, rest = capacity / 8;
+  return capacity - (rest < SLOTS_LEAST / 2 ? SLOTS_LEAST / 2 : rest);
 }
 
 /* In the lock. Return `count` free slots in a row; NULL when there is no disk for them. */
@@ -69,13 +86,13 @@ static msp_slot *reserve(uint32_t count) {
   if (control.used + count > control.current->capacity) {
     msp_segment *next = control.spare;
     control.spare = NULL;
-    if (next == NULL && msp_store_take_control(next_slots(), &next) != MSP_TAKEN) return NULL;
+    if (next == NULL && msp_store_take_control(next_slots(), SLOTS_LEAST, &next) != MSP_TAKEN) return NULL;
     if (control.current != control.first) msp_store_retire(control.current);
     control.current = next;
     control.used = 0;
   }
-  uint32_t half = control.current->capacity / 2;
-  if (control.used < half && control.used + count >= half) msp_helper_wake();
+  uint32_t enough = enough_slots();
+  if (control.used < enough && control.used + count >= enough) msp_helper_wake();
   msp_slot *slot = &control.current->slots[control.used];
   control.used += count;
   return slot;
@@ -116,11 +133,11 @@ uint64_t msp_control_dropped_by_limit(void) {
 void msp_control_prepare_spare(void) {
   msp_control_lock();
   uint32_t slots = next_slots();
-  bool needed = control.spare == NULL && control.used >= control.current->capacity / 2;
+  bool needed = control.spare == NULL && control.used >= enough_slots();
   msp_control_unlock();
   if (!needed) return;
   msp_segment *spare;
-  if (msp_store_take_control(slots, &spare) != MSP_TAKEN) return;
+  if (msp_store_take_control(slots, SLOTS_LEAST, &spare) != MSP_TAKEN) return;
   msp_segment_touch(spare);
   msp_control_lock();
   bool taken = control.spare == NULL;

@@ -25,7 +25,7 @@ void msp_control_count_drop(bool limit);
 uint64_t msp_control_dropped(void);
 uint64_t msp_control_dropped_by_limit(void);
 
-/* What the helper thread does: have the next segment ready when half of this one is used. */
+/* What the helper thread does: have the next segment ready when most of this one is used. */
 void msp_control_prepare_spare(void);
 
 #endif

@@ -1,27 +1,44 @@
 #include "exit_wait.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clock.h"
 
-#define POLL_NS 2000000 /* 2 ms: what the end of the job may be late by */
+#define POLL_MS 2 /* what the end of the job may be late by after a signal */
 
 static struct {
   pid_t owner; /* a fork child inherits this, and waits for nothing */
-  pid_t child;
+  int reader;
+  struct stat reader_is; /* the job may close what it does not know, and open its own under that number */
+  struct stat screen_is; /* descriptor 2 */
+  pid_t pid;
   uint64_t timeout_ns;
+  bool shows;
   char *late;
   char *failed;
 } waiting;
 
-int msp_exit_wait(int pid, uint32_t timeout_ms, const char *late, const char *failed) {
+static volatile sig_atomic_t signalled;
+
+static bool is(int descriptor, const struct stat *known) {
+  struct stat info;
+  return fstat(descriptor, &info) == 0 && info.st_dev == known->st_dev && info.st_ino == known->st_ino;
+}
+
+int msp_exit_wait(int reader, int pid, uint32_t timeout_ms, bool shows, const char *late, const char *failed) {
+  if (fstat(reader, &waiting.reader_is) != 0) return errno;
+  waiting.shows = shows && fstat(STDERR_FILENO, &waiting.screen_is) == 0;
   char *late_copy = strdup(late);
   char *failed_copy = strdup(failed);
   if (late_copy == NULL || failed_copy == NULL) {
@@ -34,49 +51,135 @@ int msp_exit_wait(int pid, uint32_t timeout_ms, const char *late, const char *fa
   waiting.late = late_copy;
   waiting.failed = failed_copy;
   waiting.timeout_ns = (uint64_t)timeout_ms * 1000000u;
-  waiting.child = pid;
+  waiting.reader = reader;
+  waiting.pid = pid;
   waiting.owner = getpid();
   return 0;
 }
 
-static void say(const char *text) {
-  for (size_t left = strlen(text); left > 0;) {
-    ssize_t written = write(STDERR_FILENO, text, left);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    text += written;
-    left -= (size_t)written;
+static bool is_read(const struct stat *info) { return S_ISFIFO(info->st_mode) || S_ISSOCK(info->st_mode); }
+
+/* Whether the reader of a descriptor can be let go: nothing is left in the buffer of the C library. One that another
+ * thread holds, because it still writes, is left alone. */
+static bool is_flushed(FILE *stream) {
+  if (ftrylockfile(stream) != 0) return false;
+  bool flushed = fflush_unlocked(stream) == 0;
+  funlockfile(stream);
+  return flushed;
+}
+
+/* Let go of the pipes and sockets behind descriptors 0, 1 and 2, and of copies of them: the job is done, and who reads
+ * what it said waits for nothing more. Threads that still run write to nowhere, as if they had come too late. */
+static void let_readers_go(const bool *chosen) {
+  struct stat ends[3];
+  for (int fd = 0; fd < 3; ++fd) {
+    if (fstat(fd, &ends[fd]) != 0 || !is_read(&ends[fd])) ends[fd] = (struct stat){0};
+  }
+  for (int fd = 0; fd < 3; ++fd) { /* both streams may go to one pipe */
+    const struct stat kept = ends[fd];
+    for (int other = 0; !chosen[fd] && other < 3; ++other) {
+      if (ends[other].st_ino == kept.st_ino) ends[other] = (struct stat){0};
+    }
+  }
+  int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+  DIR *folder = nowhere >= 0 ? opendir("/proc/self/fd") : NULL;
+  if (folder == NULL) {
+    if (nowhere >= 0) close(nowhere);
+    return;
+  }
+  for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+    int fd = atoi(entry->d_name);
+    if (entry->d_name[0] == '.' || fd == waiting.reader || fd == nowhere || fd == dirfd(folder)) continue;
+    for (int end = 0; end < 3; ++end) {
+      if (ends[end].st_ino != 0 && is(fd, &ends[end])) dup2(nowhere, fd);
+    }
+  }
+  closedir(folder);
+  close(nowhere);
+}
+
+/* Any signal that would end this process comes too late: the job has done all it had to do. */
+static void on_signal(int number, siginfo_t *info, void *unused) {
+  (void)unused;
+  bool sent = info->si_code <= 0 && info->si_pid != waiting.owner;
+  bool fault = number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE || number == SIGTRAP ||
+               number == SIGSYS || number == SIGABRT;
+  if (!fault || sent) {
+    signalled = 1;
+  } else if (syscall(SYS_gettid) == waiting.owner) {
+    signal(number, SIG_DFL); /* at fault is this thread: it dies of it when it goes on */
+  } else {
+    for (;;) pause(); /* one that the end of the process would have stopped before */
   }
 }
 
-/* Ctrl-C means "do not make me wait": it is kept from ending the process, whose exit code is the job's. */
-static bool interrupted(void) {
-  sigset_t pending;
-  return sigpending(&pending) == 0 && sigismember(&pending, SIGINT) == 1;
+static bool is_one_of(int number, const int *numbers, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (numbers[i] == number) return true;
+  }
+  return false;
 }
 
-__attribute__((destructor)) static void wait_now(void) {
-  if (waiting.child == 0 || waiting.owner != getpid()) return;
-  sigset_t interrupt;
-  sigemptyset(&interrupt);
-  sigaddset(&interrupt, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &interrupt, NULL);
+/* For the process and not for this thread: those that the framework has left behind have their own masks. */
+static void outlive_signals(void) {
+  static const int harmless[] = {SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU};
+  static const int of_the_job[] = {SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF, SIGIO}; /* its timers: nobody asks us to go */
+  struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+  sigfillset(&action.sa_mask);
+  for (int number = 1; number <= SIGRTMAX; ++number) {
+    struct sigaction before;
+    if (is_one_of(number, harmless, sizeof harmless / sizeof *harmless)) continue;
+    if (is_one_of(number, of_the_job, sizeof of_the_job / sizeof *of_the_job)) {
+      signal(number, SIG_IGN);
+    } else if (sigaction(number, NULL, &before) == 0) {
+      bool ignored = (before.sa_flags & SA_SIGINFO) == 0 && before.sa_handler == SIG_IGN;
+      if (!ignored) sigaction(number, &action, NULL);
+    }
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  pthread_sigmask(SIG_SETMASK, &none, NULL); /* what the job has blocked may end the wait as well */
+}
+
+static void say(const char *text, size_t size) {
+  if (!waiting.shows || !is(STDERR_FILENO, &waiting.screen_is) || is_read(&waiting.screen_is)) return;
+  while (write(STDERR_FILENO, text, size) < 0 && errno == EINTR) continue;
+}
+
+/* Return whether the program has ended; what it wrote is added to `line`. */
+static bool has_ended(char *line, size_t *size, size_t room) {
+  struct pollfd end = {waiting.reader, POLLIN, 0};
+  char rest[64];
+  if (poll(&end, 1, POLL_MS) <= 0) return false;
+  ssize_t count =
+      *size < room ? read(waiting.reader, line + *size, room - *size) : read(waiting.reader, rest, sizeof rest);
+  if (count > 0 && *size < room) *size += (size_t)count;
+  return count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
+}
+
+static void wait_now(int status, void *unused) {
+  (void)status;
+  (void)unused;
+  const bool chosen[3] = {true, is_flushed(stdout), is_flushed(stderr)};
+  outlive_signals();
+  let_readers_go(chosen);
+  if (!is(waiting.reader, &waiting.reader_is)) return;
+  char line[4096];
+  size_t size = 0;
   const uint64_t end = msp_clock_read(CLOCK_MONOTONIC) + waiting.timeout_ns;
-  for (;;) {
-    int status = 0;
-    pid_t found = waitpid(waiting.child, &status, WNOHANG);
-    if (found < 0 && errno == EINTR) continue;
-    if (found != 0) { /* ended, or somebody else has reaped it */
-      if (found > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) say(waiting.failed);
-      return;
-    }
-    if (msp_clock_read(CLOCK_MONOTONIC) >= end || interrupted()) {
-      kill(waiting.child, SIGKILL);
-      while (waitpid(waiting.child, &status, 0) < 0 && errno == EINTR) continue;
-      say(waiting.late);
-      return;
-    }
-    const struct timespec pause = {0, POLL_NS};
-    nanosleep(&pause, NULL);
+  while (!has_ended(line, &size, sizeof line)) {
+    if (signalled == 0 && msp_clock_read(CLOCK_MONOTONIC) < end) continue;
+    kill(-waiting.pid, SIGKILL); /* it has the pipe, so the number is still its own */
+    say(waiting.late, strlen(waiting.late));
+    return;
   }
+  bool told = size > 0 && line[size - 1] == '\n';
+  say(told ? line : waiting.failed, told ? size : strlen(waiting.failed));
+}
+
+/* What is registered while destructors run comes after the last of them, when nothing of the job is left but to flush
+ * the streams of the C library. */
+__attribute__((destructor)) static void wait_last(void) {
+  if (waiting.pid == 0 || waiting.owner != getpid()) return;
+  on_exit(wait_now, NULL);
 }

@@ -1,4 +1,4 @@
-/* Wait for a child process at the very end of this one, beside the tear-down of everything else.
+/* Wait for the analysis at the very end of this process, beside the tear-down of everything else.
  *
  * MindSpore takes 0.4 s to unload after Python's last atexit callback; an analysis that was started before that runs
  * meanwhile, and costs the user only what it takes longer.
@@ -6,17 +6,21 @@
 #ifndef MSP_EXIT_WAIT_H
 #define MSP_EXIT_WAIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* cffi:begin */
 
-/* When this process unloads us, wait for its child `pid`.
+/* When all else of this process has ended, wait for a program to end.
  *
- * After timeout_ms, or on SIGINT, the child is killed and `late` written to descriptor 2; `failed` is written when the
- * child did not exit with 0. Either may be empty. A signal that would end this process still does.
+ * reader: the end of a pipe whose other end the program alone has; closed at the end. What the program writes is one
+ *   line, when it has succeeded.
+ * pid: leader of the program's session, which is killed after timeout_ms and when a signal comes.
+ * shows: write its line to descriptor 2, or instead `late` when it was killed, `failed` when it wrote none; never to a
+ *   pipe or socket, whose reader is let go before the wait.
  * Returns 0, or an errno.
  */
-int msp_exit_wait(int pid, uint32_t timeout_ms, const char *late, const char *failed);
+int msp_exit_wait(int reader, int pid, uint32_t timeout_ms, bool shows, const char *late, const char *failed);
 
 /* cffi:end */
 

@@ -50,7 +50,7 @@ typedef struct {
   uint32_t header_size;   /* offset of the first slot */
   uint32_t slot_size;     /* MSP_SLOT_SIZE */
   uint32_t flags;         /* MSP_SEGMENT_* */
-  uint64_t capacity;      /* slots in this segment */
+  uint64_t capacity;      /* slots that it was made for; its file is cut behind the last used one when it is closed */
   uint32_t pid;           /* process that wrote it */
   uint32_t index;         /* number of this segment in its process, from 0 */
   uint64_t created_ns;    /* MONOTONIC_RAW when the segment was made */
@@ -84,6 +84,8 @@ typedef struct {
 #define MSP_KIND_DEVICE_PLACE 10
 /* what else is known of an operator: see below */
 #define MSP_KIND_OPERANDS 11 /* begin   time, thread    argument                       operator          */
+/* how long the thread ran until `time`: see below */
+#define MSP_KIND_PROCESSOR 12 /* time    event before    processor time, ns             waited, us        */
 
 /* The argument of a span of MSP_CATEGORY_OP: lower bits, 2 (n + 1) for an operator that autograd gave the number n,
  * 2 (n + 1) + 1 for what computes the gradient of that operator, 0 where no number is known. The bits above: the id of
@@ -98,10 +100,18 @@ typedef struct {
  * some microseconds. So it is the n-th of them that tells of the n-th span from the first on. */
 #define MSP_OP_TIE_BITS 40
 
+/* An MSP_KIND_PROCESSOR slot has what the scheduler knows of its thread. The recorder writes it itself: after at least
+ * MSP_QUIET_NS in which the thread recorded nothing, and otherwise every MSP_LOOK_NS and where a step ends. `end_ns` is
+ * the time of the event before it. `arg` is the processor time of the thread so far. `name` is for how many
+ * microseconds the thread waited for a processor since the last such slot that tells it, MSP_NOT_READ in one that does
+ * not tell it. */
+#define MSP_NOT_READ 0xFFFFFFFF
+
 /* flags */
-#define MSP_FLAG_RAISED 1     /* the call ended with an exception */
-#define MSP_FLAG_ABANDONED 2  /* closed because an outer span ended first, or its thread did */
-#define MSP_FLAG_UNRECORDED 4 /* a step that the schedule did not record: only its times are known */
+#define MSP_FLAG_RAISED 1       /* the call ended with an exception */
+#define MSP_FLAG_ABANDONED 2    /* closed because an outer span ended first, or its thread did */
+#define MSP_FLAG_UNRECORDED 4   /* a step that the schedule did not record: only its times are known */
+#define MSP_FLAG_NO_GRADIENTS 8 /* a call of a network outside of everything that makes gradients */
 
 /* Categories with this bit are fine-grained: they stop first when a budget is reached. */
 #define MSP_CATEGORY_FINE 0x40

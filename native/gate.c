@@ -5,6 +5,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+
+#define PATIENCE_NS 10000000000u /* what the end of a job may be late by */
+
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
@@ -44,10 +48,15 @@ uint32_t msp_gate_next(void) {
 
 void msp_gate_open(uint32_t session) { __atomic_store_n(&msp_gate_page->session, session, __ATOMIC_SEQ_CST); }
 
-void msp_gate_close(void) {
+bool msp_gate_close(void) {
   __atomic_store_n(&msp_gate_page->session, 0, __ATOMIC_SEQ_CST);
   const struct timespec pause = {0, 20000};
-  while (__atomic_load_n(&holders, __ATOMIC_SEQ_CST) != 0) nanosleep(&pause, NULL);
+  const uint64_t end = msp_clock_read(CLOCK_MONOTONIC) + PATIENCE_NS;
+  while (__atomic_load_n(&holders, __ATOMIC_SEQ_CST) != 0) {
+    if (msp_clock_read(CLOCK_MONOTONIC) >= end) return false;
+    nanosleep(&pause, NULL);
+  }
+  return true;
 }
 
 void msp_gate_after_fork(void) {

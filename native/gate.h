@@ -48,8 +48,9 @@ uint32_t msp_gate_next(void);
 /* Let everybody in. */
 void msp_gate_open(uint32_t session);
 
-/* Let nobody in from here on, and wait until everybody is out. */
-void msp_gate_close(void);
+/* Let nobody in from here on, and wait until everybody is out. False: somebody is not within ten seconds, because a
+ * file system does not answer. */
+bool msp_gate_close(void);
 
 /* Start afresh in a fork child. */
 void msp_gate_after_fork(void);

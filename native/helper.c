@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@
 #define ANCHOR_NS 5000000000u /* clocks drift apart by less than 1 us in 5 s */
 #define FLUSH_NS 200000000u   /* what a kill may lose where the store cannot be mapped */
 #define STACK_BYTES (256 << 10)
+#define PATIENCE_NS 10000000000u /* what the end of a job may be late by */
+#define REST_NS 200000000u       /* what a fork may be late by */
 
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -28,11 +31,16 @@
 static struct {
   pthread_mutex_t lock; /* held for a few instructions at a time */
   pthread_cond_t wake;  /* waits on CLOCK_MONOTONIC; never destroyed, somebody may be about to signal it */
+  pthread_cond_t told;  /* that it has ended or answered */
   bool has_wake;
   pthread_t thread;
   bool runs;
   bool awake; /* there is something to do */
   bool stop;
+  bool rests;     /* stopped for a fork: goes on when there is something to do */
+  bool ended;     /* by `stop`; the thread itself is gone a moment later */
+  uint32_t asked; /* whether the file system answers */
+  uint32_t answered;
 } helper = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Use descriptors of our own from here on. A job that closes all it does not know, and opens its own files under their
@@ -68,44 +76,116 @@ static void *work(void *unused) {
     struct timespec when = msp_deadline(until);
     pthread_mutex_lock(&helper.lock);
     int waited = 0;
-    while (!helper.stop && !helper.awake && waited != ETIMEDOUT) {
+    while (!helper.stop && !helper.awake && helper.asked == helper.answered && waited != ETIMEDOUT) {
       waited = pthread_cond_timedwait(&helper.wake, &helper.lock, &when);
     }
     helper.awake = false;
+    uint32_t asked = helper.asked;
     bool stop = helper.stop;
+    if (stop) helper.ended = true;
+    if (asked != helper.answered && !stop) {
+      pthread_mutex_unlock(&helper.lock);
+      msp_store_ask();
+      pthread_mutex_lock(&helper.lock);
+      helper.answered = asked;
+    }
+    pthread_cond_broadcast(&helper.told);
     pthread_mutex_unlock(&helper.lock);
     if (stop) return NULL;
   }
 }
 
-static void init_wake(void) {
+static void init_conditions(void) {
   if (helper.has_wake) return;
   helper.has_wake = true;
   msp_condition_init(&helper.wake);
+  msp_condition_init(&helper.told);
 }
 
-void msp_helper_start(void) {
-  init_wake();
-  pthread_mutex_lock(&helper.lock);
-  helper.stop = false;
-  pthread_mutex_unlock(&helper.lock);
+/* In the lock; looked at outside of it. */
+static void set_rests(bool rests) { __atomic_store_n(&helper.rests, rests, __ATOMIC_RELAXED); }
+
+/* In the lock. */
+static void start(void) {
+  helper.stop = helper.ended = false;
+  set_rests(false);
+  helper.answered = helper.asked;
   bool runs = msp_thread_start(&helper.thread, work, STACK_BYTES, "ms-profiler");
   __atomic_store_n(&helper.runs, runs, __ATOMIC_RELEASE);
 }
 
-void msp_helper_stop(void) {
-  if (!helper.runs) return;
+void msp_helper_start(void) {
+  init_conditions();
+  pthread_mutex_lock(&helper.lock);
+  start();
+  pthread_mutex_unlock(&helper.lock);
+}
+
+/* In the lock. Wait until the helper has said that it has ended, or has answered `asked`; false when it does not. */
+static bool hear(bool end, uint32_t asked, uint64_t patience_ns) {
+  const struct timespec when = msp_deadline(msp_clock_read(CLOCK_MONOTONIC) + patience_ns);
+  pthread_cond_signal(&helper.wake);
+  int waited = 0;
+  while (waited == 0 && !(end ? helper.ended : helper.answered == asked)) {
+    waited = pthread_cond_timedwait(&helper.told, &helper.lock, &when);
+  }
+  return end ? helper.ended : helper.answered == asked;
+}
+
+static bool stop_within(uint64_t patience_ns, bool rests) {
   pthread_mutex_lock(&helper.lock);
   helper.stop = true;
-  pthread_cond_signal(&helper.wake);
+  const pthread_t thread = helper.thread;
+  bool ended = hear(true, 0, patience_ns);
+  if (ended) {
+    __atomic_store_n(&helper.runs, false, __ATOMIC_RELEASE);
+    set_rests(rests);
+  } else if (rests) {
+    helper.stop = false;
+  }
   pthread_mutex_unlock(&helper.lock);
-  pthread_join(helper.thread, NULL);
-  __atomic_store_n(&helper.runs, false, __ATOMIC_RELEASE);
+  if (ended) pthread_join(thread, NULL);
+  return ended;
+}
+
+bool msp_helper_stop(void) {
+  if (msp_helper_runs()) return stop_within(PATIENCE_NS, false);
+  set_rests(false);
+  return true;
+}
+
+bool msp_helper_answers(uint32_t patience_ms) {
+  msp_helper_revive();
+  if (!msp_helper_runs()) return true;
+  pthread_mutex_lock(&helper.lock);
+  bool answers = hear(false, ++helper.asked, (uint64_t)patience_ms * 1000000u);
+  pthread_mutex_unlock(&helper.lock);
+  return answers;
+}
+
+/* Count the threads of this process; 0 where the system does not tell. */
+static unsigned count_threads(void) {
+  struct stat info; /* the folder has a link for itself, one from above, and one for each thread */
+  return stat("/proc/self/task", &info) == 0 && info.st_nlink > 2 ? (unsigned)info.st_nlink - 2 : 0;
+}
+
+void msp_helper_rest(void) {
+  if (!msp_helper_runs() || count_threads() != 2 || !stop_within(REST_NS, true)) return;
+  const struct timespec pause = {0, 50000};
+  for (int i = 0; i < 200 && count_threads() > 1; ++i) nanosleep(&pause, NULL); /* it is joined before it is gone */
+}
+
+void msp_helper_revive(void) {
+  if (!__atomic_load_n(&helper.rests, __ATOMIC_RELAXED)) return;
+  pthread_mutex_lock(&helper.lock);
+  if (helper.rests) start();
+  pthread_mutex_unlock(&helper.lock);
 }
 
 bool msp_helper_runs(void) { return __atomic_load_n(&helper.runs, __ATOMIC_ACQUIRE); }
 
 void msp_helper_wake(void) {
+  msp_helper_revive();
   if (!msp_helper_runs()) return;
   pthread_mutex_lock(&helper.lock);
   helper.awake = true;
@@ -116,5 +196,5 @@ void msp_helper_wake(void) {
 void msp_helper_after_fork(void) {
   pthread_mutex_init(&helper.lock, NULL);
   helper.has_wake = false;
-  helper.runs = false;
+  helper.runs = helper.rests = false;
 }

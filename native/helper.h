@@ -7,10 +7,27 @@
 #define MSP_HELPER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 void msp_helper_start(void);
-void msp_helper_stop(void);
 bool msp_helper_runs(void);
+
+/* Stop it. False: it has not ended within ten seconds, because a file system does not answer; it uses the store still.
+ */
+bool msp_helper_stop(void);
+
+/* cffi:begin */
+
+/* Whether the file system of the store answers in time; true where there is no helper to ask it. */
+bool msp_helper_answers(uint32_t patience_ms);
+
+/* Let the helper rest when it is the only thread but the calling one: Python warns of a fork beside threads. */
+void msp_helper_rest(void);
+
+/* cffi:end */
+
+/* Let it go on after a rest. */
+void msp_helper_revive(void);
 
 /* There is something to do. Cheap; never waits for the helper's work. */
 void msp_helper_wake(void);

@@ -13,6 +13,7 @@
 #include "op_stream.h"
 #include "recorder.h"
 #include "strings.h"
+#include "wrapper.h"
 #include "writer.h"
 
 /* Defined by the C source that cffi generates, under the name that build_ffi.py gives it. */
@@ -189,9 +190,9 @@ static PyObject *py_stats(PyObject *self, PyObject *unused) {
   (void)unused;
   msp_stats stats;
   msp_get_stats(&stats);
-  return Py_BuildValue("(KKKKIi)", (unsigned long long)stats.records, (unsigned long long)stats.dropped,
+  return Py_BuildValue("(KKKKKIi)", (unsigned long long)stats.records, (unsigned long long)stats.dropped,
                        (unsigned long long)stats.dropped_limit, (unsigned long long)stats.bytes,
-                       (unsigned int)stats.threads, stats.failure);
+                       (unsigned long long)stats.unnamed, (unsigned int)stats.threads, stats.failure);
 }
 
 static PyObject *py_scratch(PyObject *self, PyObject *on) {
@@ -219,7 +220,7 @@ static PyMethodDef functions[] = {
     {"pause", py_pause, METH_O, "Refuse new spans, instants and counters while true."},
     {"fine", py_fine, METH_O, "Refuse fine-grained categories while false."},
     {"anchor", py_anchor, METH_NOARGS, "Write a pair of clock readings."},
-    {"stats", py_stats, METH_NOARGS, "Return (records, dropped, dropped_limit, bytes, threads, failure)."},
+    {"stats", py_stats, METH_NOARGS, "Return (records, dropped, dropped_limit, bytes, unnamed, threads, failure)."},
     {"scratch", py_scratch, METH_O, "Let this thread write into memory of its own while true, to measure the cost."},
     {NULL, NULL, 0, NULL}};
 
@@ -227,7 +228,7 @@ PyMODINIT_FUNC PyInit__native(void) {
   int error = msp_recorder_init();
   if (error != 0) return PyErr_Format(PyExc_ImportError, "the recorder cannot be set up: %s", strerror(error));
   PyObject *module = msp_cffi_init();
-  if (module != NULL && PyModule_AddFunctions(module, functions) < 0) {
+  if (module != NULL && (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0)) {
     Py_DECREF(module);
     return NULL;
   }

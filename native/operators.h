@@ -27,16 +27,20 @@ static inline msp_operator_kind msp_operator_kind_of(const char *name) {
   return message ? MSP_OPERATOR_ELSEWHERE : MSP_OPERATOR_EXCHANGE;
 }
 
+static inline uint8_t msp_operator_category(msp_operator_kind kind) {
+  return kind == MSP_OPERATOR ? MSP_CATEGORY_OP : MSP_CATEGORY_COMMUNICATION;
+}
+
 static inline bool msp_operator_admits(const msp_writer *writer, msp_operator_kind kind) {
-  return msp_writer_admits(writer, kind == MSP_OPERATOR ? MSP_CATEGORY_OP : MSP_CATEGORY_COMMUNICATION);
+  return msp_writer_admits(writer, msp_operator_category(kind));
 }
 
 /* Record that an operator begins, which the writer admits; one that ends elsewhere is a moment and no span. */
 static inline void msp_operator_begin(msp_writer *writer, uint32_t text, msp_operator_kind kind, uint64_t arg) {
   if (kind == MSP_OPERATOR_ELSEWHERE) {
-    msp_instant(text, MSP_CATEGORY_COMMUNICATION, 0);
+    msp_instant(text, msp_operator_category(kind), 0);
   } else {
-    msp_writer_begin(writer, text, kind == MSP_OPERATOR ? MSP_CATEGORY_OP : MSP_CATEGORY_COMMUNICATION, arg, true);
+    msp_writer_begin(writer, text, msp_operator_category(kind), arg, true);
   }
 }
 

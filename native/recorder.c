@@ -9,6 +9,7 @@
 #include "control.h"
 #include "gate.h"
 #include "helper.h"
+#include "ranges.h"
 #include "store.h"
 #include "strings.h"
 #include "tsc.h"
@@ -18,21 +19,31 @@ static struct {
   pthread_mutex_t lock; /* open and close, one at a time */
   bool initialised;
   uint32_t session;
-  msp_stats last; /* of the session closed last; what is counted elsewhere left out */
+  uint64_t refused;   /* names, before this session */
+  bool left;          /* a session whose file system does not answer */
+  void (*also)(void); /* in a fork child */
+  msp_stats last;     /* of the session closed last; what is counted elsewhere left out */
 } recorder = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void after_fork(void) {
   pthread_mutex_init(&recorder.lock, NULL);
   recorder.session = 0;
+  recorder.left = false;
   recorder.last = (msp_stats){0};
   msp_gate_after_fork();
   msp_helper_after_fork();
   msp_control_after_fork();
+  msp_account_after_fork();
+  msp_ranges_after_fork();
   msp_store_after_fork();
   msp_strings_after_fork();
   msp_tsc_after_fork();
   msp_writer_after_fork();
+  void (*also)(void) = __atomic_load_n(&recorder.also, __ATOMIC_RELAXED);
+  if (also != NULL) also();
 }
+
+void msp_recorder_when_forked(void (*also)(void)) { __atomic_store_n(&recorder.also, also, __ATOMIC_RELAXED); }
 
 void msp_recorder_check_fork(void) {
   if (msp_gate_load(&msp_gate_page->alive) == 0) after_fork();
@@ -49,21 +60,22 @@ int msp_recorder_init(void) {
   return 0;
 }
 
-/* In the lock. */
+/* In the lock. What a thread still uses is left to it; then nothing is recorded any more. */
 static void close_session(void) {
   if (recorder.session == 0) return;
   recorder.session = 0;
   msp_writer_end_all();
   msp_control_anchor();
-  msp_gate_close();
-  msp_helper_stop();
+  recorder.left = !msp_gate_close() || !msp_helper_stop();
+  if (recorder.left) return;
   recorder.last.dropped_limit = msp_control_dropped_by_limit();
   recorder.last.dropped = msp_control_dropped();
   msp_control_close();
+  msp_writer_leave();
   recorder.last.dropped += msp_store_close();
   recorder.last.bytes = msp_store_bytes();
   recorder.last.failure = msp_store_failure();
-  msp_writer_leave();
+  msp_ranges_unguard();
 }
 
 /* In the lock. */
@@ -71,12 +83,20 @@ static int open_session(const msp_store_settings *settings) {
   struct stat info;
   if (stat(settings->folder, &info) != 0) return errno;
   if (!S_ISDIR(info.st_mode)) return ENOTDIR;
+  msp_ranges_guard();
   int error = msp_store_open(settings);
-  if (error != 0) return error;
+  if (error != 0) {
+    msp_ranges_unguard();
+    return error;
+  }
   uint32_t session = msp_gate_next();
   msp_writer_reset(session);
+  recorder.refused = msp_strings_refused();
   error = msp_control_open(session);
-  if (error != 0) return error;
+  if (error != 0) {
+    msp_ranges_unguard();
+    return error;
+  }
   msp_control_anchor();
   msp_helper_start();
   recorder.session = session;
@@ -84,29 +104,31 @@ static int open_session(const msp_store_settings *settings) {
   return 0;
 }
 
-int msp_open(const char *folder, uint32_t first_slots, uint64_t limit_fine, uint64_t limit_all, uint32_t flags) {
+int msp_open(const char *folder, uint32_t first_slots, const char *account, uint64_t limit, uint32_t flags) {
   msp_recorder_check_fork();
   char *path = realpath(folder, NULL); /* a job may change its directory, and may close descriptors it does not know */
   if (path == NULL) return errno;
   if (first_slots < MSP_SLOTS_LEAST) first_slots = MSP_SLOTS_LEAST;
   if (first_slots > MSP_SLOTS_MOST) first_slots = MSP_SLOTS_MOST;
-  const msp_store_settings settings = {path, first_slots, limit_fine, limit_all, (flags & MSP_OPEN_WRITTEN) == 0};
+  const msp_store_settings settings = {path, first_slots, account, limit, (flags & MSP_OPEN_WRITTEN) == 0};
   pthread_mutex_lock(&recorder.lock);
   int error = msp_recorder_init();
   if (error == 0) {
     close_session();
-    error = open_session(&settings);
+    error = recorder.left ? ETIMEDOUT : open_session(&settings);
   }
   pthread_mutex_unlock(&recorder.lock);
   free(path);
   return error;
 }
 
-void msp_close(void) {
+int msp_close(void) {
   msp_recorder_check_fork();
   pthread_mutex_lock(&recorder.lock);
   close_session();
+  int error = recorder.left ? ETIMEDOUT : 0;
   pthread_mutex_unlock(&recorder.lock);
+  return error;
 }
 
 void msp_get_stats(msp_stats *stats) {
@@ -121,7 +143,30 @@ void msp_get_stats(msp_stats *stats) {
     msp_gate_let_go();
   }
   stats->records = msp_writer_records();
+  stats->unnamed = msp_strings_refused() - recorder.refused;
   stats->threads = msp_writer_threads();
+}
+
+void msp_spend(int64_t bytes) {
+  msp_recorder_check_fork();
+  if (!msp_gate_hold(msp_gate_load(&msp_gate_page->session))) return;
+  msp_account_add(bytes);
+  msp_gate_let_go();
+}
+
+void msp_set_aside(int64_t bytes) {
+  msp_recorder_check_fork();
+  if (!msp_gate_hold(msp_gate_load(&msp_gate_page->session))) return;
+  msp_account_set_aside(bytes);
+  msp_gate_let_go();
+}
+
+uint64_t msp_room(void) {
+  msp_recorder_check_fork();
+  if (!msp_gate_hold(msp_gate_load(&msp_gate_page->session))) return 0;
+  uint64_t room = msp_account_left(MSP_WORTH_FINE);
+  msp_gate_let_go();
+  return room;
 }
 
 void msp_pause(bool paused) { msp_gate_set_refused(MSP_REFUSE_PAUSED, paused); }

@@ -16,14 +16,26 @@
 /* Start recording into the existing directory `folder`, closing what was open.
  *
  * first_slots: slots of a thread's first segment; later ones double.
- * limit_fine, limit_all: bytes on disk from which fine-grained events, and all events but steps, are refused; 0: none.
- * Returns 0, or the errno with which the first segment could not be made.
+ * account: the file in which all processes of a result count what they take of the disk; "": of this process alone.
+ * limit: bytes that they may take, if this process makes that file; UINT64_MAX: any number. Fine-grained events are
+ *   refused from half of it on, all but steps from seven eighths.
+ * Returns 0, or the errno with which the first segment could not be made: EDQUOT where the account has no room.
  */
-int msp_open(const char *folder, uint32_t first_slots, uint64_t limit_fine, uint64_t limit_all, uint32_t flags);
+int msp_open(const char *folder, uint32_t first_slots, const char *account, uint64_t limit, uint32_t flags);
 
 /* End the calling thread's open spans, write a last anchor, and record nothing from here on. Other threads let go of
- * their segments when they next pass by, or end. */
-void msp_close(void);
+ * their segments when they next pass by, or end.
+ * Returns 0, or ETIMEDOUT where a file system does not answer: then what uses it is left as it is. */
+int msp_close(void);
+
+/* Count bytes on disk that somebody else took, or gave back, below zero. */
+void msp_spend(int64_t bytes);
+
+/* Leave so many bytes of the limit to somebody else; below zero: take them back. */
+void msp_set_aside(int64_t bytes);
+
+/* Bytes that are left to fine-grained records; 0 while nothing is open. */
+uint64_t msp_room(void);
 
 /* cffi:end */
 
@@ -35,6 +47,7 @@ typedef struct {
   uint64_t dropped;       /* events and strings refused, all reasons */
   uint64_t dropped_limit; /* of these, refused by a budget */
   uint64_t bytes;         /* size on disk of all segments */
+  uint64_t unnamed;       /* times that a name was refused, because a process keeps no more of them */
   uint32_t threads;       /* that recorded */
   int failure;            /* errno of the last segment that could not be made or copied */
 } msp_stats;
@@ -45,6 +58,10 @@ void msp_get_stats(msp_stats *stats);
 /* Refuse spans, instants and counters that begin from here on; of fine-grained categories only. */
 void msp_pause(bool paused);
 void msp_fine(bool on);
+
+/* Have one more thing done in fork children, also in those of a bare system call, where nobody calls at-fork handlers:
+ * there it is done when any of our functions is called first. */
+void msp_recorder_when_forked(void (*also)(void));
 
 /* In a fork child, forget what was inherited; does nothing otherwise. */
 void msp_recorder_check_fork(void);

@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "file_limit.h"
 #include "gate.h"
+#include "ranges.h"
 #include "slot.h"
 
 enum { FILE_MODE = 0640, PATH_ROOM = PATH_MAX + 16, BOUNCE_SLOTS = 2048 };
@@ -65,14 +66,15 @@ static int write_zeros(int descriptor, uint64_t size) {
 
 /* Give the file its size and its blocks: a hole in a mapped file on a full disk is a SIGBUS later. */
 static int reserve(int descriptor, uint64_t size) {
-  struct rlimit limit;
-  /* growing a file past this limit raises SIGXFSZ, also from fallocate */
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur) return EFBIG;
+  int error = 0;
+  msp_file_limit limited = msp_file_limit_begin();
   for (int attempt = 0; attempt < 16; ++attempt) {
-    if (fallocate(descriptor, 0, 0, (off_t)size) == 0) return 0;
-    if (errno != EINTR) break;
+    error = fallocate(descriptor, 0, 0, (off_t)size) == 0 ? 0 : errno;
+    if (error != EINTR) break;
   }
-  return errno == EOPNOTSUPP || errno == ENOSYS ? write_zeros(descriptor, size) : errno;
+  if (error == EOPNOTSUPP || error == ENOSYS) error = write_zeros(descriptor, size);
+  msp_file_limit_end(limited);
+  return error;
 }
 
 /* Tell whether mmap's errno says that this file cannot be mapped shared, and not that memory is short. */
@@ -97,7 +99,13 @@ static int map(msp_segment *segment, int descriptor) {
   if (msp_gate_wiped_on_fork) madvise(memory, segment->size, MADV_DONTFORK);
   segment->header = memory;
   segment->slots = (msp_slot *)((char *)memory + MSP_HEADER_SIZE);
+  if (segment->mapped) msp_ranges_add(memory, segment->size, &segment->lost);
   return 0;
+}
+
+static void unmap(const msp_segment *segment) {
+  if (segment->mapped) msp_ranges_remove(segment->header);
+  munmap(segment->header, segment->size);
 }
 
 int msp_segment_make(const char *folder, uint32_t index, uint32_t capacity, uint32_t flags, bool mapped,
@@ -122,7 +130,7 @@ int msp_segment_make(const char *folder, uint32_t index, uint32_t capacity, uint
   if (close(descriptor) != 0 && errno != EINTR && error == 0) error = errno; /* network file systems report here */
   if (error != 0) {
     unlink(path);
-    if (segment->header != NULL) munmap(segment->header, segment->size);
+    if (segment->header != NULL) unmap(segment);
     free(segment);
     return error;
   }
@@ -148,7 +156,7 @@ void msp_segment_touch(msp_segment *segment) {
 
 void msp_segment_release(msp_segment *segment) {
   if (__atomic_sub_fetch(&segment->holders, 1, __ATOMIC_ACQ_REL) != 0) return;
-  munmap(segment->header, segment->size);
+  unmap(segment);
   free(segment->open);
   free(segment);
 }
@@ -157,6 +165,24 @@ void msp_segment_unlink(const char *folder, uint32_t index) {
   char path[PATH_ROOM];
   segment_path(path, folder, index);
   unlink(path);
+}
+
+uint64_t msp_segment_trim(const char *folder, const msp_segment *segment, uint32_t used) {
+  uint64_t size = msp_segment_size(used);
+  char path[PATH_ROOM];
+  segment_path(path, folder, segment->index);
+  /* one that has been truncated meanwhile must not grow, and a link is none of ours */
+  struct stat info;
+  if (used >= segment->capacity || lstat(path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
+  if ((uint64_t)info.st_size != segment->size || truncate(path, (off_t)size) != 0) return 0;
+  return segment->size - size;
+}
+
+uint32_t msp_segment_lost(const msp_segment *segment, uint32_t used) {
+  uint64_t lost = __atomic_load_n(&segment->lost, __ATOMIC_RELAXED);
+  if (lost == 0) return 0;
+  uint64_t kept = lost - 1 > MSP_HEADER_SIZE ? (lost - 1 - MSP_HEADER_SIZE) / MSP_SLOT_SIZE : 0;
+  return used > kept ? used - (uint32_t)kept : 0;
 }
 
 static uint32_t committed(msp_slot *slot) { return __atomic_load_n(msp_slot_last(slot), __ATOMIC_ACQUIRE); }
@@ -247,6 +273,7 @@ int msp_segment_flush(msp_segment *segment, const char *folder) {
   int descriptor = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) return errno;
   int error = 0;
+  msp_file_limit limited = msp_file_limit_begin();
   if (header) {
     msp_segment_header copy = {0};
     memcpy(&copy, segment->header, offsetof(msp_segment_header, dropped)); /* what follows changes while we read */
@@ -257,6 +284,7 @@ int msp_segment_flush(msp_segment *segment, const char *folder) {
   }
   if (error == 0) error = flush_ended(segment, descriptor);
   if (error == 0) error = flush_new(segment, descriptor);
+  msp_file_limit_end(limited);
   if (close(descriptor) != 0 && errno != EINTR && error == 0) error = errno;
   return error;
 }

@@ -19,6 +19,7 @@ typedef struct msp_segment {
   uint32_t index;                   /* number of the file */
   int32_t holders;                  /* the writer, and for written segments the list; the last one frees */
   bool mapped;                      /* the memory is the file; otherwise msp_segment_flush copies it */
+  uint64_t lost;                    /* mapped: 1 + the offset from which on the file was lost, see ranges.h */
   bool retired;                     /* written segments: no slot of it changes any more */
   bool complete;                    /* written segments: it was retired before `ready` was set */
   uint32_t flushed;                 /* written segments: slots in the file */
@@ -41,6 +42,12 @@ bool msp_segment_mappable(const char *folder);
  * or `mapped` is false. Returns 0 or an errno; nothing is left behind on failure. Raises no signal. */
 int msp_segment_make(const char *folder, uint32_t index, uint32_t capacity, uint32_t flags, bool mapped,
                      msp_segment **made);
+
+/* Cut the file behind its first `used` slots; returns the bytes that this gives back. Nobody may write behind them. */
+uint64_t msp_segment_trim(const char *folder, const msp_segment *segment, uint32_t used);
+
+/* Return how many of the first `used` slots are in no file, because it was truncated or its disk failed. */
+uint32_t msp_segment_lost(const msp_segment *segment, uint32_t used);
 
 /* Touch every page of a fresh segment, so that its first writer takes no page faults. */
 void msp_segment_touch(msp_segment *segment);

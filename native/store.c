@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "clock.h"
 #include "gate.h"
@@ -12,14 +13,18 @@
 #define RETRY_NS 1000000000u     /* a full disk is asked again once a second */
 #define RETIRED_MOST (32u << 20) /* bytes of written segments that wait to be copied */
 #define FULL_MOST 2              /* mapped segments that wait to be unmapped */
+#define PROCESS_BYTES 12288      /* a folder and the process's record */
+#define SHARE 16                 /* part of the account that one segment may take */
 
 static struct {
-  pthread_mutex_t lock;       /* for the lists and the budget; never held during a system call on a file */
+  pthread_mutex_t lock;       /* for the lists; never held during a system call on a file */
   pthread_mutex_t flush_lock; /* one thread copies at a time */
   char *folder;
   msp_store_settings settings;
+  uint32_t most_slots;
   uint32_t next_index;
   uint64_t bytes;
+  uint64_t lost; /* slots that are not in their files */
   int failure;
   uint64_t retry_ns;
   msp_segment *left_over;
@@ -38,8 +43,18 @@ int msp_store_open(const msp_store_settings *settings) {
   store.settings = *settings;
   store.settings.folder = store.folder;
   store.settings.mapped = settings->mapped && msp_segment_mappable(store.folder);
+  msp_account_open(settings->account, settings->limit);
+  uint64_t most = msp_account_limit() / SHARE / MSP_SLOT_SIZE;
+  store.most_slots = MSP_SLOTS_MOST;
+  while (store.most_slots > store.settings.first_slots && store.most_slots > most) store.most_slots /= 2;
+  if (store.most_slots < store.settings.first_slots) store.most_slots = store.settings.first_slots;
+  if (!msp_account_take(PROCESS_BYTES, MSP_WORTH_COARSE)) {
+    msp_account_refuse();
+    msp_account_close();
+    return EDQUOT;
+  }
   store.next_index = 0;
-  store.bytes = 0;
+  store.bytes = store.lost = 0;
   store.failure = 0;
   store.retry_ns = 0;
   store.left_over = store.spare = store.written = store.full = NULL;
@@ -93,6 +108,30 @@ static uint64_t flush_written(bool closing) {
   return flush_kind(false, closing);
 }
 
+static void count_bytes(int64_t bytes) { __atomic_add_fetch(&store.bytes, (uint64_t)bytes, __ATOMIC_RELAXED); }
+
+static void give_back(uint64_t bytes) {
+  msp_account_add(-(int64_t)bytes);
+  count_bytes(-(int64_t)bytes);
+}
+
+static void count_lost(const msp_segment *segment, uint32_t used) {
+  uint32_t lost = msp_segment_lost(segment, used);
+  if (lost == 0) return;
+  __atomic_add_fetch(&store.lost, lost, __ATOMIC_RELAXED);
+  __atomic_store_n(&store.failure, EIO, __ATOMIC_RELAXED);
+}
+
+void msp_store_end(msp_segment *segment, uint32_t used) {
+  count_lost(segment, used);
+  give_back(msp_segment_trim(store.folder, segment, used));
+  if (!segment->mapped) {
+    __atomic_add_fetch(&store.retired, segment->size, __ATOMIC_RELAXED);
+    __atomic_store_n(&segment->retired, true, __ATOMIC_RELEASE);
+  }
+  msp_segment_release(segment);
+}
+
 uint64_t msp_store_close(void) {
   if (store.spare != NULL) msp_store_discard(store.spare);
   store.spare = NULL;
@@ -103,11 +142,18 @@ uint64_t msp_store_close(void) {
     if (segment->used == 0) {
       msp_store_discard(segment);
     } else {
-      msp_segment_release(segment);
+      msp_store_end(segment, segment->used);
     }
   }
-  uint64_t lost = flush_written(true);
+  uint64_t lost = flush_written(true) + store.lost;
+  msp_account_close();
   return lost;
+}
+
+void msp_store_abandon(bool refused) {
+  if (refused) msp_account_refuse();
+  msp_account_add(-PROCESS_BYTES);
+  msp_account_close();
 }
 
 void msp_store_after_fork(void) {
@@ -117,37 +163,30 @@ void msp_store_after_fork(void) {
   store.spare_slots = 0;
   store.retired = 0;
   store.full_count = 0;
-  store.bytes = 0;
+  store.bytes = store.lost = 0;
   store.failure = 0;
 }
 
+void msp_store_ask(void) {
+  struct statvfs unused;
+  statvfs(store.folder, &unused);
+}
+
 uint32_t msp_store_first_slots(void) { return store.settings.first_slots; }
+uint32_t msp_store_most_slots(void) { return store.most_slots; }
 uint64_t msp_store_bytes(void) { return __atomic_load_n(&store.bytes, __ATOMIC_RELAXED); }
 int msp_store_failure(void) { return __atomic_load_n(&store.failure, __ATOMIC_RELAXED); }
 
-/* In lock. What is over a limit now is refused at once, also where a segment has room. */
-static void add_bytes(uint32_t slots) {
-  uint64_t bytes = store.bytes + msp_segment_size(slots);
-  __atomic_store_n(&store.bytes, bytes, __ATOMIC_RELAXED);
-  if (store.settings.limit_fine != 0 && bytes > store.settings.limit_fine) {
-    msp_gate_set_refused(MSP_REFUSE_FINE_LIMIT, true);
-  }
-  if (store.settings.limit_all != 0 && bytes > store.settings.limit_all) {
-    msp_gate_set_refused(MSP_REFUSE_ALL_LIMIT, true);
-  }
-}
-
-/* In lock. Return how many slots a new segment may have: as many halvings as a limit asks for, 0 when it allows none.
- */
-static uint32_t affordable(uint32_t slots, msp_worth worth) {
-  uint64_t limit = store.settings.limit_all;
-  if (worth == MSP_WORTH_FINE && store.settings.limit_fine != 0 && (limit == 0 || store.settings.limit_fine < limit)) {
-    limit = store.settings.limit_fine;
-  }
-  while (limit != 0 && store.bytes + msp_segment_size(slots) > limit) {
-    if (slots / 2 < store.settings.first_slots) return worth == MSP_WORTH_ALWAYS ? slots : 0;
+/* Put a segment on the account: one of `slots` slots, or of as many halvings as that asks for; 0 when it has no room.
+ * What is over a ceiling then is refused at once, also where a segment has room. */
+static uint32_t charge(uint32_t slots, uint32_t least, msp_worth worth) {
+  while (!msp_account_take(msp_segment_size(slots), worth)) {
+    if (slots / 2 < least) return 0;
     slots /= 2;
   }
+  count_bytes((int64_t)msp_segment_size(slots));
+  if (msp_account_left(MSP_WORTH_FINE) == 0) msp_gate_set_refused(MSP_REFUSE_FINE_LIMIT, true);
+  if (msp_account_left(MSP_WORTH_COARSE) == 0) msp_gate_set_refused(MSP_REFUSE_ALL_LIMIT, true);
   return slots;
 }
 
@@ -161,9 +200,9 @@ static msp_segment *make(uint32_t slots, uint32_t flags) {
   } else {
     error = msp_segment_make(store.folder, index, slots, flags, store.settings.mapped, &segment);
   }
+  if (error != 0) give_back(msp_segment_size(slots));
   pthread_mutex_lock(&store.lock);
   if (error != 0) {
-    __atomic_store_n(&store.bytes, store.bytes - msp_segment_size(slots), __ATOMIC_RELAXED);
     __atomic_store_n(&store.failure, error, __ATOMIC_RELAXED);
     store.retry_ns = msp_now() + RETRY_NS;
   } else if (!segment->mapped) {
@@ -192,22 +231,15 @@ static msp_segment *find(uint32_t slots, bool first) {
 }
 
 msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segment **taken) {
-  if (slots > MSP_SLOTS_MOST) slots = MSP_SLOTS_MOST;
-  uint32_t granted = 0;
+  if (slots > store.most_slots) slots = store.most_slots;
   pthread_mutex_lock(&store.lock);
   msp_segment *segment = find(slots, first);
-  if (segment == NULL) {
-    if (store.retry_ns != 0 && msp_now() < store.retry_ns) {
-      pthread_mutex_unlock(&store.lock);
-      return MSP_REFUSED_BY_DISK;
-    }
-    granted = affordable(slots, worth);
-    if (granted != 0) add_bytes(granted);
-  }
-  store.spare_slots = slots < MSP_SLOTS_MOST ? 2 * slots : MSP_SLOTS_MOST;
-  if (store.spare_slots > MSP_SLOTS_MOST) store.spare_slots = MSP_SLOTS_MOST;
+  bool wait = segment == NULL && store.retry_ns != 0 && msp_now() < store.retry_ns;
+  if (!wait) store.spare_slots = slots < store.most_slots / 2 ? 2 * slots : store.most_slots;
   pthread_mutex_unlock(&store.lock);
+  if (wait) return MSP_REFUSED_BY_DISK;
   if (segment == NULL) {
+    uint32_t granted = charge(slots, store.settings.first_slots, worth);
     if (granted == 0) {
       msp_gate_set_refused(worth == MSP_WORTH_FINE ? MSP_REFUSE_FINE_LIMIT : MSP_REFUSE_ALL_LIMIT, true);
       return MSP_REFUSED_BY_LIMIT;
@@ -220,12 +252,13 @@ msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segm
   return MSP_TAKEN;
 }
 
-msp_outcome msp_store_take_control(uint32_t slots, msp_segment **taken) {
+msp_outcome msp_store_take_control(uint32_t slots, uint32_t least, msp_segment **taken) {
   pthread_mutex_lock(&store.lock);
   bool wait = store.retry_ns != 0 && msp_now() < store.retry_ns;
-  if (!wait) add_bytes(slots);
   pthread_mutex_unlock(&store.lock);
   if (wait) return MSP_REFUSED_BY_DISK;
+  slots = charge(slots, least, MSP_WORTH_ALWAYS);
+  if (slots == 0) return MSP_REFUSED_BY_LIMIT;
   *taken = make(slots, MSP_SEGMENT_CONTROL);
   return *taken != NULL ? MSP_TAKEN : MSP_REFUSED_BY_DISK;
 }
@@ -239,6 +272,7 @@ void msp_store_leave_over(msp_segment *segment, uint32_t used) {
 }
 
 void msp_store_retire(msp_segment *segment) {
+  count_lost(segment, segment->capacity);
   if (!segment->mapped) {
     __atomic_add_fetch(&store.retired, segment->size, __ATOMIC_RELAXED);
     __atomic_store_n(&segment->retired, true, __ATOMIC_RELEASE);
@@ -278,9 +312,7 @@ void msp_store_unmap_full(void) {
 
 void msp_store_discard(msp_segment *segment) {
   msp_segment_unlink(store.folder, segment->index);
-  pthread_mutex_lock(&store.lock);
-  __atomic_store_n(&store.bytes, store.bytes - segment->size, __ATOMIC_RELAXED);
-  pthread_mutex_unlock(&store.lock);
+  give_back(segment->size);
   if (!segment->mapped) {
     segment->flushed = segment->ready = segment->capacity; /* nothing to copy */
     __atomic_add_fetch(&store.retired, segment->size, __ATOMIC_RELAXED);
@@ -298,14 +330,13 @@ void msp_store_prepare_spare(void) {
     store.spare = NULL;
   }
   bool needed = slots != 0 && store.spare == NULL && msp_now() >= store.retry_ns;
+  store.spare_slots = 0;
+  pthread_mutex_unlock(&store.lock);
   if (needed) {
     uint32_t refused = msp_gate_load(&msp_gate_page->refuse);
     msp_worth worth = refused & MSP_REFUSE_FINE_LIMIT ? MSP_WORTH_COARSE : MSP_WORTH_FINE;
-    needed = affordable(slots, worth) == slots; /* near to a limit, the writer decides */
-    if (needed) add_bytes(slots);
+    needed = charge(slots, slots, worth) != 0; /* near to a limit, the writer decides */
   }
-  store.spare_slots = 0;
-  pthread_mutex_unlock(&store.lock);
   if (unwanted != NULL) msp_store_leave_over(unwanted, 0);
   if (!needed) return;
   msp_segment *segment = make(slots, 0);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "account.h"
 #include "segment.h"
 
 enum {
@@ -17,34 +18,36 @@ enum {
   MSP_SLOTS_MOST = 131072, /* 4 MiB */
 };
 
-/* What an event is worth when disk is short. */
-typedef enum {
-  MSP_WORTH_FINE,   /* stops at limit_fine */
-  MSP_WORTH_COARSE, /* stops at limit_all */
-  MSP_WORTH_ALWAYS, /* steps, strings, anchors: as long as there is a disk */
-} msp_worth;
-
 typedef enum { MSP_TAKEN, MSP_REFUSED_BY_LIMIT, MSP_REFUSED_BY_DISK } msp_outcome;
 
 typedef struct {
   const char *folder;
   uint32_t first_slots; /* of a thread's first segment */
-  uint64_t limit_fine;  /* bytes on disk; 0 is no limit */
-  uint64_t limit_all;
-  bool mapped; /* false: write(2) even where shared mappings work */
+  const char *account;  /* the file that counts what all processes take; "": of this one alone */
+  uint64_t limit;       /* of the account if this process makes it, in bytes */
+  bool mapped;          /* false: write(2) even where shared mappings work */
 } msp_store_settings;
 
-/* Start with no segments. Returns 0 or an errno. */
+/* Start with no segments. Returns 0 or an errno, EDQUOT where the account has no room to begin. */
 int msp_store_open(const msp_store_settings *settings);
 
-/* Copy what is still to be copied, unmap everything that no thread holds, remove the spare. Returns the number of
- * slots that could not be copied to their files. */
+/* Copy what is still to be copied, unmap everything that no thread holds, remove the spare and what is unused of files.
+ * Returns the number of slots that are not in their files. */
 uint64_t msp_store_close(void);
+
+/* Go back behind `open`, which nothing was made after; `refused`: the account had no room. */
+void msp_store_abandon(bool refused);
 
 /* Forget everything inherited; in a fork child. */
 void msp_store_after_fork(void);
 
+/* Ask the file system of the store something that it must answer itself; returns when it has. */
+void msp_store_ask(void);
+
 uint32_t msp_store_first_slots(void);
+
+/* Slots of a segment at most: no more than a sixteenth of the account. */
+uint32_t msp_store_most_slots(void);
 
 /* Get a segment of `slots` slots, or fewer where a limit is near.
  *
@@ -53,11 +56,14 @@ uint32_t msp_store_first_slots(void);
  */
 msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segment **taken);
 
-/* Get a segment of the control stream. */
-msp_outcome msp_store_take_control(uint32_t slots, msp_segment **taken);
+/* Get a segment of the control stream, of at least so many slots. */
+msp_outcome msp_store_take_control(uint32_t slots, uint32_t least, msp_segment **taken);
 
 /* Hand over the unused rest of a segment to the next new thread. */
 void msp_store_leave_over(msp_segment *segment, uint32_t used);
+
+/* Give up a segment that nobody writes to any more, of which so many slots are used; while the session is closed. */
+void msp_store_end(msp_segment *segment, uint32_t used);
 
 /* Give up a segment whose slots will not change any more. Unmapping 4 MiB takes 0.3 ms, so the helper does it. */
 void msp_store_retire(msp_segment *segment);

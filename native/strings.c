@@ -7,9 +7,11 @@
 #include "control.h"
 #include "file_format.h"
 #include "gate.h"
+#include "recorder.h"
 
 /* A job that makes up a new name for every event must not fill its memory through us. */
-#define KEPT_BYTES_MOST (64u << 20)
+#define KEPT_BYTES_MOST (8u << 20)
+#define KEPT_MOST 65536u
 #define FIRST_CELLS 1024
 
 typedef struct msp_string {
@@ -34,7 +36,11 @@ static msp_table *table;
 static msp_string *oldest, *newest;
 static uint32_t count;
 static size_t kept_bytes;
-static bool torn; /* inherited over a fork, perhaps from the middle of a change */
+static uint32_t kept_slots; /* that all of them take in a store */
+static uint64_t refused;    /* times that there was no room for another */
+static bool torn;           /* inherited over a fork, perhaps from the middle of a change */
+
+static uint32_t slots_of(size_t length) { return 1 + (uint32_t)((length + MSP_SLOT_SIZE - 1) / MSP_SLOT_SIZE); }
 
 static uint64_t hash_of(const char *text, size_t length) {
   const uint64_t multiplier = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio */
@@ -80,9 +86,13 @@ static bool make_room(void) {
   return true;
 }
 
+static bool full(size_t length) {
+  return count >= KEPT_MOST || kept_bytes + sizeof(msp_string) + length + 1 > KEPT_BYTES_MOST;
+}
+
 static msp_string *add(uint64_t hash, const char *text, size_t length) {
   size_t size = sizeof(msp_string) + length + 1;
-  if (kept_bytes + size > KEPT_BYTES_MOST || !make_room()) return NULL;
+  if (!make_room()) return NULL;
   msp_string *string = malloc(size);
   if (string == NULL) return NULL;
   *string = (msp_string){.hash = hash, .id = count + 1, .length = (uint32_t)length};
@@ -96,6 +106,7 @@ static msp_string *add(uint64_t hash, const char *text, size_t length) {
   newest = string;
   ++count;
   kept_bytes += size;
+  kept_slots += slots_of(length);
   place(table, string);
   return string;
 }
@@ -106,11 +117,13 @@ static void mend(void) {
   torn = false;
   count = 0;
   kept_bytes = 0;
+  kept_slots = 0;
   newest = NULL;
   for (msp_string *string = oldest; string != NULL; string = string->next) {
     newest = string;
     ++count;
     kept_bytes += sizeof *string + string->length + 1;
+    kept_slots += slots_of(string->length);
     if (find(string->hash, string->text, string->length) == NULL) place(table, string);
   }
 }
@@ -123,29 +136,36 @@ static bool write_to(uint32_t session, msp_string *string) {
   return true;
 }
 
-/* Cut a text that is too long where a character starts. */
-static size_t cut(const char *text, size_t length) {
-  if (length <= MSP_STRING_MAX) return length;
-  length = MSP_STRING_MAX;
-  while (length > 0 && ((unsigned char)text[length] & 0xC0u) == 0x80u) --length;
-  return length;
+size_t msp_whole_characters(const char *text, size_t length) {
+  size_t start = length;
+  while (start > 0 && length - start < 4) {
+    unsigned char byte = (unsigned char)text[--start];
+    if ((byte & 0xC0u) == 0x80u) continue; /* not the first of its character */
+    size_t needs = byte < 0xC0u ? 1 : byte < 0xE0u ? 2 : byte < 0xF0u ? 3 : 4;
+    return length - start < needs ? start : length;
+  }
+  return length; /* no UTF-8 */
 }
 
 uint32_t msp_intern(const char *text, size_t length) {
   if (length == 0) return 0;
-  length = cut(text, length);
+  if (length > MSP_STRING_MAX) length = msp_whole_characters(text, MSP_STRING_MAX);
   uint64_t hash = hash_of(text, length);
   uint32_t session = msp_gate_load(&msp_gate_page->session);
   msp_string *string = find(hash, text, length);
   if (string != NULL && (session == 0 || __atomic_load_n(&string->session, __ATOMIC_ACQUIRE) == session)) {
     return string->id;
   }
+  msp_recorder_check_fork(); /* nobody else may have been asked yet, in a child that a bare system call made */
   uint32_t id = 0;
   session = msp_control_lock();
   mend();
   string = find(hash, text, length);
-  if (string == NULL) string = add(hash, text, length);
-  if (string != NULL && write_to(session, string)) {
+  bool no_room = string == NULL && full(length);
+  if (string == NULL && !no_room) string = add(hash, text, length);
+  if (no_room) {
+    __atomic_add_fetch(&refused, 1, __ATOMIC_RELAXED);
+  } else if (string != NULL && write_to(session, string)) {
     id = string->id;
   } else if (session != 0) {
     msp_control_count_drop(false);
@@ -165,6 +185,13 @@ uint32_t msp_intern_anew(msp_recent *recent, const char *text, uint32_t session)
   MSP_RECENT(recent, text)->id = string->id;
   MSP_RECENT(recent, text)->session = session;
   return string->id;
+}
+
+uint64_t msp_strings_refused(void) { return __atomic_load_n(&refused, __ATOMIC_RELAXED); }
+
+uint32_t msp_strings_slots(void) {
+  mend();
+  return kept_slots;
 }
 
 void msp_strings_write(uint32_t session) {

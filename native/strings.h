@@ -10,9 +10,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Return the id of `text`, 0 when it is empty, or cannot be kept or written. Cut to MSP_STRING_MAX bytes at a
- * character's start. */
+/* Return the id of `text`, 0 when it is empty, or cannot be kept or written: a process keeps 65536 texts and 8 MB. Cut
+ * to MSP_STRING_MAX bytes at a character's start. */
 uint32_t msp_intern(const char *text, size_t length);
+
+/* Return the length of a text that was cut anywhere, without the part of a character at its end. */
+size_t msp_whole_characters(const char *text, size_t length);
 
 /* Texts that were interned last by their addresses, which names of operators keep: without a hash and a table. */
 typedef struct {
@@ -36,6 +39,12 @@ static inline uint32_t msp_intern_recent(msp_recent *recent, const char *text, u
   }
   return msp_intern_anew(recent, text, session);
 }
+
+/* How often a text was refused because a process keeps no more of them; for its life. */
+uint64_t msp_strings_refused(void);
+
+/* Slots that all strings take in a store. In the control stream's lock. */
+uint32_t msp_strings_slots(void);
 
 /* Write to the store of `session` what is not in it yet. In the control stream's lock. */
 void msp_strings_write(uint32_t session);

@@ -3,9 +3,12 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "clock.h"
+
 bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, const char *name) {
   sigset_t all, before;
   sigfillset(&all);
+  sigdelset(&all, SIGBUS); /* a page of a lost file: ranges.h */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -18,11 +21,15 @@ bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, co
   return error == 0;
 }
 
+/* By trying: waiting with a limit by the monotonic clock needs glibc 2.30, and the clock of the day may be set. */
 bool msp_lock_soon(pthread_mutex_t *lock, unsigned seconds) {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += seconds;
-  return pthread_mutex_timedlock(lock, &until) == 0;
+  const struct timespec pause = {0, 1000000};
+  const uint64_t end = msp_clock_read(CLOCK_MONOTONIC) + seconds * 1000000000ull;
+  while (pthread_mutex_trylock(lock) != 0) {
+    if (msp_clock_read(CLOCK_MONOTONIC) >= end) return false;
+    nanosleep(&pause, NULL);
+  }
+  return true;
 }
 
 void msp_condition_init(pthread_cond_t *condition) {

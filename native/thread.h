@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Start a thread that blocks all signals. `stack` is in bytes; where the job's static TLS takes more it gets a usual
- * one. False: there is none to be had. */
+/* Start a thread that blocks all signals but SIGBUS. `stack` is in bytes; where the job's static TLS takes more it gets
+ * a usual one. False: there is none to be had. */
 bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, const char *name);
 
 /* Take a lock, but wait no longer than so many seconds. False: somebody else still has it. */

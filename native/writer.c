@@ -1,6 +1,7 @@
 #include "writer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +10,14 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "helper.h"
 #include "recorder.h"
 #include "strings.h"
 
 #define LABEL_MOST 255
-#define LEFT_OVER_LEAST 4   /* slots worth handing on: the next thread's name and a few events */
-#define SCRATCH_SLOTS 16384 /* 512 KiB: more than the first-level cache, as the store is */
+#define LEFT_OVER_LEAST 4        /* slots worth handing on: the next thread's name and a few events */
+#define WAITED_LEAST_NS 4000000u /* off its processor, for which a thread asks why: that takes 8 us */
+#define SCRATCH_SLOTS 16384      /* 512 KiB: more than the first-level cache, as the store is */
 
 __thread msp_writer *msp_writer_current;
 
@@ -41,6 +44,7 @@ static void clear(msp_writer *writer) {
   writer->next = writer->limit = NULL;
   writer->wanted = 0;
   writer->previous = writer->following = NULL;
+  writer->looks = (msp_looks){0};
   __atomic_store_n(&writer->records, 0, __ATOMIC_RELAXED);
 }
 
@@ -161,7 +165,7 @@ static uint32_t name_id(const msp_writer *writer) {
   if (writer->label != NULL) return msp_intern(writer->label, writer->label_length);
   char name[16] = "";
   if (pthread_getname_np(pthread_self(), name, sizeof name) != 0) return 0;
-  return msp_intern(name, strlen(name));
+  return msp_intern(name, msp_whole_characters(name, strlen(name))); /* it may have been cut anywhere */
 }
 
 static void write_thread(msp_writer *writer, uint32_t name) {
@@ -218,6 +222,52 @@ void msp_writer_drop(const msp_writer *writer) {
   msp_gate_let_go();
 }
 
+/* Return for how long the calling thread has waited for a processor so far, UINT64_MAX where the system does not tell:
+ * the second number of proc_pid_schedstat. The file is opened each time, for one that stays open is in the job's way.
+ */
+static uint64_t waited_so_far(void) {
+  char text[64];
+  int descriptor = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return UINT64_MAX;
+  ssize_t length = read(descriptor, text, sizeof text - 1);
+  close(descriptor);
+  if (length <= 0) return UINT64_MAX;
+  text[length] = 0;
+  char *second = strchr(text, ' ');
+  return second == NULL ? UINT64_MAX : strtoull(second, NULL, 10);
+}
+
+/* Return for how many microseconds the thread has waited since it was asked last, where it is worth asking. */
+static uint32_t waited(msp_looks *looks, uint64_t now, uint64_t ran) {
+  bool first = looks->since_ns == 0;
+  if (!first && now - looks->since_ns < ran - looks->since_ran_ns + WAITED_LEAST_NS) return MSP_NOT_READ;
+  uint64_t so_far = waited_so_far();
+  if (so_far == UINT64_MAX) {
+    looks->since_ns = UINT64_MAX / 2; /* never again */
+    return MSP_NOT_READ;
+  }
+  uint64_t since = (so_far - looks->waited_ns) / 1000;
+  looks->since_ns = now;
+  looks->since_ran_ns = ran;
+  looks->waited_ns = so_far;
+  return first || since >= MSP_NOT_READ ? MSP_NOT_READ : (uint32_t)since;
+}
+
+/* Write down how long the thread ran so far; `before` is the time of the event before this one. */
+void msp_writer_look(msp_writer *writer, uint64_t now, uint64_t before) {
+  msp_looks *looks = &writer->looks;
+  looks->due_ns = now + MSP_LOOK_NS;
+  if (writer->gate == &scratch_gate || msp_gate_load(&writer->gate->refuse) != 0) return;
+  int reason = errno;
+  uint64_t ran = msp_clock_read(CLOCK_THREAD_CPUTIME_ID);
+  uint32_t queued = waited(looks, now, ran);
+  errno = reason;
+  looks->looked_ns = now;
+  if (writer->next == writer->limit && !msp_writer_extend(writer, MSP_WORTH_COARSE)) return;
+  msp_slot_commit(writer->next++, now, before == 0 ? now : before, ran, queued,
+                  msp_slot_word(MSP_KIND_PROCESSOR, 0, 0, 0)); /* no record of the job's: it does not count */
+}
+
 bool msp_writer_refuses(uint32_t refuse, uint8_t category) {
   if (refuse & MSP_REFUSE_PAUSED) return true;
   bool fine = (category & MSP_CATEGORY_FINE) != 0;
@@ -241,6 +291,12 @@ bool msp_record(uint8_t kind, uint8_t category, uint8_t flags, uint32_t name, ui
   msp_slot *slot = msp_writer_slot(writer, worth);
   if (slot == NULL) return false;
   msp_slot_commit(slot, start_ns, end_ns, arg, name, msp_slot_word(kind, category, flags, 0));
+  if (kind == MSP_KIND_STEP) {
+    msp_helper_revive();
+    uint64_t now = msp_tsc_now(&writer->tsc), before = writer->looks.event_ns;
+    writer->looks.event_ns = now;
+    if (now - writer->looks.looked_ns >= MSP_QUIET_NS) msp_writer_look(writer, now, before);
+  }
   return true;
 }
 
@@ -249,8 +305,7 @@ void msp_writer_name(const char *text, size_t length) {
   msp_writer *writer = msp_writer_current != NULL ? msp_writer_get() : NULL;
   if (writer == NULL) writer = msp_writer_current != NULL ? msp_writer_current : make_writer();
   if (writer == NULL || writer->gate == &scratch_gate) return;
-  if (length > LABEL_MOST) length = LABEL_MOST;
-  while (length > 0 && length == LABEL_MOST && ((unsigned char)text[length] & 0xC0u) == 0x80u) --length;
+  if (length > LABEL_MOST) length = msp_whole_characters(text, LABEL_MOST);
   char *label = malloc(length + 1);
   if (label == NULL) return;
   memcpy(label, text, length);
@@ -273,7 +328,12 @@ void msp_writer_end_all(void) {
 
 void msp_writer_leave(void) {
   msp_writer *writer = msp_writer_current;
-  if (writer != NULL && writer->session != msp_gate_load(&writer->gate->session)) leave_closed(writer);
+  if (writer == NULL || writer->session == msp_gate_load(&writer->gate->session)) return;
+  if (writer->session == writers.session && writer->depth == 0 && !empty(writer)) {
+    msp_store_end(writer->segment, (uint32_t)(writer->next - writer->segment->slots));
+    writer->segment = NULL;
+  }
+  leave_closed(writer);
 }
 
 uint64_t msp_writer_records(void) {

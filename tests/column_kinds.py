@@ -1,10 +1,10 @@
 """Both kinds of columns, and slots to give them."""
 
 import polars as pl
-from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns.native import NativeColumns
 from ms_profiler.analysis.columns.plain import PlainColumns
 from ms_profiler.analysis.columns.slots import Wanted
+from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store import format as fmt
 
 BOTH = (NativeColumns(), PlainColumns())

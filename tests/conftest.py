@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -74,16 +75,20 @@ def launcher(folder):
         if profile and not isinstance(options, str):
             options = {"start": True, "output_path": str(output)} | (options or {})
         command = [program] if isinstance(program, Path) else ["-c", program]
-        finished = subprocess.run(
-            [python, *command, *args],
-            env=environment(options if profile else None, **(env or {})),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            cwd=folder,
-            check=False,
-        )
-        return Run(finished.returncode, finished.stdout, finished.stderr, output)
+        # a file, as a log is: to a pipe no line comes once the job is done
+        with tempfile.TemporaryFile("w+") as err:
+            finished = subprocess.run(
+                [python, *command, *args],
+                env=environment(options if profile else None, **(env or {})),
+                stdout=subprocess.PIPE,
+                stderr=err,
+                text=True,
+                timeout=timeout,
+                cwd=folder,
+                check=False,
+            )
+            err.seek(0)
+            return Run(finished.returncode, finished.stdout, err.read(), output)
 
     return run
 
@@ -98,6 +103,14 @@ def job(tmp_path):
 def launch(tmp_path_factory):
     """Return a function that runs a Python program for several tests of a module, each time in a new directory."""
     return lambda *args, **options: launcher(tmp_path_factory.mktemp("job"))(*args, **options)
+
+
+@pytest.fixture
+def guest(tmp_path):
+    """Return a job of this test's, see `guests.Guest`."""
+    from guests import Guest
+
+    return Guest(tmp_path)
 
 
 @pytest.fixture(params=["native", "plain"])

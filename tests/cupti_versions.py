@@ -40,7 +40,7 @@ HEADINGS = (
 )
 LINE = "kernels of the GPU are not recorded: "
 #: the first and the last line of a run
-USUAL = re.compile(r"^recording to | More: ms-profiler summary ")
+USUAL = re.compile(r"^recording to | (?:More|then): ms-profiler summary ")
 #: asks a library of its version, and prints the answer and the version
 ASK = """
 import ctypes, sys

@@ -1,5 +1,7 @@
 """Fixtures of the tests of the recorders."""
 
+import subprocess
+
 import pytest
 from recorders import KINDS, make
 
@@ -18,3 +20,21 @@ def folder(tmp_path):
     path = tmp_path / "store"
     path.mkdir()
     return path
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Return a function that mounts a file system for this test."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounts = []
+
+    def mount(*options):
+        if subprocess.run(["mount", *options, str(disk)], capture_output=True, check=False).returncode:
+            pytest.skip("needs the right to mount a file system")
+        mounts.append(disk)
+        return disk
+
+    yield mount
+    for mount_point in mounts:
+        subprocess.run(["umount", str(mount_point)], check=True)

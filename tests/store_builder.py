@@ -6,6 +6,7 @@ import struct
 from dataclasses import asdict
 from pathlib import Path
 
+from graph_builder import FLOAT32, kept, node, tensor
 from ms_profiler.store import format as fmt, layout, run_info
 from ms_profiler.store.device_format import Device, Source
 from ms_profiler.store.format import Category, Kind, StepSource
@@ -91,6 +92,7 @@ class ThreadBuilder:
         files = self.process.windows.setdefault(index, {})
         if lines:
             files["cpu_op_execute_timestamp_0.txt"] = "".join(f"{name};HostCpuOps;{lines[name]}\n" for name in lines)
+            files["cpu_op_detail_info_0.csv"] = "".join(f"Host,{name}\n" for name in ("full_op_name", *lines))
         if lines and shapes:
             files["cpu_framework_0.txt"] = "".join(noted)
         if end is not None:
@@ -129,6 +131,7 @@ class ProcessBuilder:
         self.pid = pid
         self.segments = []
         self.windows = {}
+        self.graphs = []
         self.strings = {}
         self.control = self.new_segment(control=True, capacity=1024)
         self.info = run_info.ProcessInfo(pid=pid, recorder="native", state="ended", end="exit")
@@ -203,6 +206,10 @@ class StoreBuilder:
                 window.mkdir(parents=True, exist_ok=True)
                 for name, content in files.items():
                     (window / name).write_text(content)
+            for index, content in enumerate(process.graphs):
+                path = Path(layout.graph_path(str(folder), index))
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(content)
         return self.path
 
     def segment_path(self, process, index):
@@ -241,8 +248,26 @@ def training(parent, steps=20, name="host_4242_20260101000000123_ascend_ms", ran
 
 
 FORWARD = "Default/network-Loss/_backbone-Net/fc-Dense/MatMul-op0"
-BACKWARD = "Gradients/Default/network-Loss/_backbone-Net/fc-Dense/Grad_MatMul/MatMul-op1"
+BACKWARD = "Gradients/Default/network-Loss/_backbone-Net/fc-Dense/Grad_MatMul/MatMul-op0"
 UPDATE = "Default/optimizer-Momentum/ApplyMomentum-op0"
+
+
+def layer(width=8):
+    """What the store keeps of the graph of these three: a dense layer, its gradient, its update."""
+    weight = tensor(FLOAT32, width, width)
+    return kept(
+        [
+            ("", "TrainOneStepCell", ["fc.weight"]),
+            ("network", "Loss", []),
+            ("network._backbone", "Net", []),
+            ("network._backbone.fc", "Dense", ["fc.weight"]),
+        ],
+        node("1", "Load", ["fc.weight"], weight, "Default/network-Loss/_backbone-Net/fc-Dense/Load-op0"),
+        node("2", "MatMul", ["x", "1"], tensor(FLOAT32, 4, width), FORWARD),
+        node("3", "MatMul", ["x", "1"], weight, BACKWARD),
+        node("4", "ApplyMomentum", ["fc.weight", "3"], weight, UPDATE),
+        parameters=[("x", tensor(FLOAT32, 4, width)), ("fc.weight", weight)],
+    )
 
 
 def compiled(parent, steps=20, windows=2, name="host_4242_20260101000000123_ascend_ms", rank=0, **info):
@@ -251,6 +276,7 @@ def compiled(parent, steps=20, windows=2, name="host_4242_20260101000000123_asce
     store = StoreBuilder(parent, name, rank=rank, **info)
     process = store.process()
     thread = process.thread()
+    process.graphs.append(layer())
     start, kernels, opened, index = 50 * MS, [], 49 * MS, 0
     for number in range(steps):
         thread.span("next", Category.DATA, start, start + MS)
@@ -258,7 +284,7 @@ def compiled(parent, steps=20, windows=2, name="host_4242_20260101000000123_asce
         kernels += [
             (FORWARD, start + 2 * MS, 2 * MS, "input_1:[4, 8];input_2:[8, 8];input_3:NoShape;"),
             (BACKWARD, start + 4 * MS, 3 * MS, "input_1:[4, 8];input_2:[8, 8];"),
-            (UPDATE, start + 8 * MS, MS // 2, "input_1:[8, 8];input_2:[];"),
+            (UPDATE, start + 8 * MS, MS // 2, "input_1:[8, 8];input_2:[8, 8];"),
         ]
         thread.step(number, start, start + 10 * MS)
         start += 10 * MS

@@ -10,6 +10,7 @@ SLOT = struct.Struct("=QQQIBBBB")
 MAGIC = int.from_bytes(b"MSPSTOR1", "little")
 OPEN, SPAN, INSTANT, COUNTER, STEP, STRING, ANCHOR, THREAD = range(1, 9)
 OPERANDS = 11
+PROCESSOR = 12
 RAISED, ABANDONED, UNRECORDED = 1, 2, 4
 
 
@@ -44,6 +45,7 @@ class Store:
     strings: dict[int, str] = field(default_factory=dict)
     anchors: list[tuple[int, int, int]] = field(default_factory=list)
     threads: dict[int, set[tuple[int, str]]] = field(default_factory=dict)  # number -> (tid, name)
+    looks: list[tuple[int, int, int, int]] = field(default_factory=list)  # time, event before, ran, waited
     capacities: list[int] = field(default_factory=list)  # of event segments, in order
     dropped: int = 0
     dropped_limit: int = 0
@@ -104,7 +106,7 @@ def _check_header(name, content, pid, store):
     )
     assert (magic, version, header_size, slot_size, rest) == (MAGIC, 1, 128, 32, bytes(64)), name
     assert flags in (0, 1), name
-    assert len(content) == 128 + capacity * 32, name
+    assert len(content) <= 128 + capacity * 32 and len(content) % 32 == 0, name  # a close cuts off what is unused
     assert writer == pid, name
     assert index == int(name[:6])
     assert created > 0
@@ -163,6 +165,10 @@ def _read_events(name, content, store, killed):
     runs = []
     thread, known, last_begin = 0, -1, 0
     for number, (start, end, arg, identity, kind, category, flags, extra) in _slots(name, content, store, killed):
+        if kind == PROCESSOR:
+            assert known >= 0 and 0 < end <= start and arg > 0 and (category, flags) == (0, 0), (name, number)
+            store.looks.append((start, end, arg, identity))
+            continue
         assert identity == 0 or identity in store.strings, f"{name} slot {number}: no string {identity}"
         assert extra == 0
         assert flags & ~(RAISED | ABANDONED | UNRECORDED) == 0

@@ -6,7 +6,6 @@ import pytest
 from ms_profiler.job.devices import aclprof, npu
 from ms_profiler.job.devices.aclprof import Aclprof
 from ms_profiler.job.devices.aclprof_plan import Data, Metrics
-from ms_profiler.job.frameworks.mindspore import takeover
 from ms_profiler.options import resolve
 
 
@@ -15,17 +14,19 @@ def session(tmp_path, monkeypatch):
     """A session with one recording, on a machine with an NPU; its main thread uses none."""
     (tmp_path / "davinci0").touch()
     monkeypatch.setattr(npu, "FOLDER", str(tmp_path))
-    monkeypatch.setattr(takeover, "kept", "")
     monkeypatch.setattr(aclprof, "device", lambda: None)
     recording = SimpleNamespace(options=resolve({"l2_cache": True})[0], result="/results/a_ascend_ms")
-    framework = SimpleNamespace(describe=lambda: {"device": "Ascend"})
+    aside = []
     made = SimpleNamespace(
         home=recording,
         recordings=[recording],
-        limits=(300_000_000, 600_000_000),
+        limit=600_000_000,
         identity=SimpleNamespace(device_id=3),
         steps=SimpleNamespace(count=0),
-        hooks=SimpleNamespace(plugins=[framework]),
+        targets={"Ascend"},
+        left_running="",
+        recorder=SimpleNamespace(set_aside=lambda size: aside.append(size)),
+        aside=aside,
         noted={},
     )
     made.not_collected = made.noted.__setitem__
@@ -37,6 +38,7 @@ def test_it_records_into_the_directory_of_the_first_recording(session):
     assert (order.folder, order.device) == ("/results/a_ascend_ms", 3)
     assert (order.plan.data, order.plan.metrics) == (Data.ACL_API | Data.TASK_TIME_L0 | Data.L2CACHE, Metrics.NONE)
     assert [request.value for request in order.plan.requests] == ["300MB"]
+    assert session.aside == [300_000_000]
 
 
 def test_begun_anew_it_has_the_rest_of_its_room(session, tmp_path):
@@ -46,6 +48,7 @@ def test_begun_anew_it_has_the_rest_of_its_room(session, tmp_path):
     with (data / "large").open("wb") as stream:
         stream.truncate(60_000_000)
     assert Aclprof().tracing(None, session)._plan().plan.requests[0].value == "240MB"
+    assert session.aside == [300_000_000], "what it wrote before is part of what others leave to it"
     with (data / "larger").open("wb") as stream:
         stream.truncate(50_000_000)
     assert Aclprof().left_to(session) == "max_disk leaves 190 MB to it, and it takes no limit below 200"
@@ -66,24 +69,24 @@ def test_a_framework_that_computes_on_it_uses_it_once_a_step_has_ended(session):
     assert not used()
     session.steps.count = 1
     assert used()
-    session.hooks.plugins[0].describe = lambda: {"device": "CPU"}
+    session.targets = {"CPU"}
     assert not used()
 
 
 def test_it_is_left_alone_where_it_has_no_room_on_the_disk(session):
     assert Aclprof().left_to(session) == ""
-    session.limits = (199_000_000, 400_000_000)
+    session.limit = 398_000_000
     assert Aclprof().left_to(session) == "max_disk leaves 199 MB to it, and it takes no limit below 200"
 
 
 def test_it_is_left_to_mindspores_own_profiler(session, monkeypatch):
-    monkeypatch.setattr(takeover, "kept", "takeover is false")
+    session.left_running = "takeover is false"
     assert Aclprof().left_to(session) == "MindSpore's own profiler has it: takeover is false"
 
 
 def test_without_an_npu_there_is_nothing_to_say(session, monkeypatch, tmp_path):
     monkeypatch.setattr(npu, "FOLDER", str(tmp_path / "none"))
-    monkeypatch.setattr(takeover, "kept", "takeover is false")
+    session.left_running = "takeover is false"
     assert Aclprof().left_to(session) == ""
 
 

@@ -59,7 +59,7 @@ def folders(result):
 
 
 CALLS = [
-    "aclprofSetConfig 1 500MB 0",
+    "aclprofSetConfig 1 375MB 0",
     "aclprofSetConfig 5 100 0",
     "aclprofSetConfig 8 cpu,mem 0",
     "aclprofCreateConfig 5 1 0x37 0",

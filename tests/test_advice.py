@@ -2,14 +2,15 @@
 
 import polars as pl
 import pytest
-from conftest import PROGRAMS
-from ms_profiler.analysis.diagnosis import Diagnosis, Launched
 from ms_profiler.analysis.metrics.advice import Facts, ranked
 from ms_profiler.analysis.metrics.bounds import PARTS
+from ms_profiler.analysis.metrics.diagnosis import Diagnosis, Launched
 from ms_profiler.analysis.metrics.growth import Growth
 from ms_profiler.analysis.metrics.links import Slow
+from ms_profiler.analysis.metrics.overheads import Casts, Late, Optimizing
 from ms_profiler.analysis.metrics.packets import Packets
 from ms_profiler.analysis.metrics.pauses import Pauses
+from ms_profiler.analysis.metrics.reads import READ
 
 MS = 1_000_000
 STEPS = 10
@@ -31,10 +32,18 @@ def reads(per_step, module="Net.head", name="Tensor.asnumpy"):
     return pl.DataFrame(rows, schema=READS, orient="row")
 
 
-def told(compiled=(), types=(), statistics=None, **known):
+def told(compiled=(), types=(), statistics=None, threads=2, **known):
     """Return the advice on a run of ten steps, numbered from 100, of which this is known."""
     found = {
         "parts": parts(),
+        "moments": pl.DataFrame(
+            schema={"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
+        ),
+        "queued": 0.0,
+        "reading": 0.0,
+        "optimizing": Optimizing(0.1, 0.0, None),
+        "casts": None,
+        "late": None,
         "seen": True,
         "accelerator": False,
         "path": pl.DataFrame(),
@@ -57,6 +66,8 @@ def told(compiled=(), types=(), statistics=None, **known):
         recorded=STEPS,
         recorded_ns=STEPS * 10 * MS,
         types=pl.DataFrame(types, schema=TYPES, orient="row"),
+        threads=threads,
+        processors=4,
     )
     return ranked(Diagnosis(**found | known), facts)
 
@@ -91,7 +102,34 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
         ({"parts": parts(launch=0.4, host=0.4), "launched": MANY}, "launch-bound", "launching them takes 40.0 %"),
         ({"parts": parts(host=0.7), "launched": Launched("kernels", 20, 9)}, "host-bound", "70.0 %"),
         ({"growth": Growth(1 << 20, 80 << 20, 200 << 20, 3, 9)}, "memory-growth", "1.0 MB more after each step"),
-        ({"pauses": Pauses(4, 20 * MS, 9 * MS, 0.2, 4)}, "gc-pauses", "4 collections by Python take 20.0 %"),
+        (
+            {"pauses": Pauses(4, 20 * MS, 9 * MS, 0.2, 4), "parts": parts(**{"garbage collection": 0.2})},
+            "gc-pauses",
+            "4 collections by Python take 20.0 %",
+        ),
+        ({"parts": parts(blocked=0.5)}, "host-waits", "in 50.0 % of the steady steps MainThread is asleep or blocked"),
+        ({"queued": 0.4, "threads": 8}, "oversubscribed", "waits for one in 40.0 % of the steady steps, also while it"),
+        (
+            {"reading": 0.9, "reads": reads(200, name=READ), "parts": parts(launch=0.8), "launched": MANY},
+            "sync-bound",
+            "200.0 of them a step fetch a value",
+        ),
+        (
+            {"optimizing": Optimizing(0.82, 0.1, 30)},
+            "optimizer-bound",
+            "takes 82.0 % of the steady steps, 30 operators",
+        ),
+        (
+            {"optimizing": Optimizing(0.7, 0.9, 900)},
+            "unfused-optimizer",
+            "900 operators a step; 90.0 % of its time goes",
+        ),
+        ({"casts": Casts("aten::_to_copy", 40, 0.3)}, "casting", "(aten::_to_copy, 40.0 a step) takes 30.0 %"),
+        (
+            {"parts": parts(communication=0.6), "late": Late(0.9, 20, 30 * MS, 4096)},
+            "late-rank",
+            "one of 4.0 KB takes 30.0 ms on average",
+        ),
         ({"types": [("Cast", "AI_CPU", 7, 0.3), ("MatMul", "AI_CORE", 9, 0.7)]}, "aicpu-fallback", "7 kernels (Cast)"),
         ({"links": [LINK]}, "slow-link", "AllReduce in slow reaches 95.4 MB/s, in fast 953.7 MB/s"),
         (
@@ -119,7 +157,12 @@ def test_a_cause_has_its_numbers_and_what_to_try(known, cause, evidence):
         {"parts": parts(host=0.9)},
         {"compiled": [0, 3], "compile_ns": {0: MS, 3: 90 * MS}, "recompiles": recompiles(3)},
         {"compiled": [0, 3, 5], "compile_ns": {0: 10 * MS, 3: MS, 5: MS}, "recompiles": recompiles(3, 5)},
-        {"pauses": Pauses(2, 30 * MS, 25 * MS, 0.3, 4)},
+        {"pauses": Pauses(2, 30 * MS, 25 * MS, 0.3, 4), "parts": parts(**{"garbage collection": 0.3})},
+        {"parts": parts(blocked=0.19)},
+        {"queued": 0.9},
+        {"optimizing": Optimizing(0.39, 0.9, 900)},
+        {"casts": Casts("aten::_to_copy", 40, 0.1)},
+        {"reading": 0.9, "reads": reads(200, name=READ), "parts": parts(launch=0.5), "launched": MANY},
         {"types": [("Cast", "AI_CPU", 7, 0.009), ("MatMul", "AI_CORE", 9, 0.991)]},
         {"packets": SMALL},
         {"statistics": {"count": 100, "median_ms": 10.0, "p95_ms": 90.0}},
@@ -154,6 +197,8 @@ def test_small_packets_are_part_of_what_communication_takes():
         ("communication-bound", pytest.approx(0.5)),
         ("small-packets", pytest.approx(0.3)),
     ]
+    waiting = told(parts=parts(communication=0.5), packets=SMALL, late=Late(0.9, 20, 30 * MS, 4096))
+    assert [item.cause for item in waiting] == ["late-rank"]
 
 
 @pytest.mark.parametrize(("part", "causes"), [("checkpoint", ["uneven-steps"]), ("computing", [])])
@@ -168,42 +213,3 @@ def test_uneven_steps_are_told_where_they_wait_for_something(part, causes):
     found = [item for item in told(parts=table, statistics=statistics) if item.cause != "checkpointing"]
     assert [item.cause for item in found] == causes
     assert all(item.step == 104 and "more on checkpoint" in item.evidence for item in found)
-
-
-PLANTED = {
-    "input": "input-bound",
-    "sync": "sync-bound",
-    "launch": "launch-bound",
-    "recompile": "recompiling",
-    "growth": "memory-growth",
-    "none": "",
-}
-
-
-def planted(job, program, kind):
-    """Return the causes that a planted job is told, the first first."""
-    # one thread for each operator: where threads share a processor they wait for each other longer than they compute
-    run = job(PROGRAMS / program, kind, env={"OMP_NUM_THREADS": "1"})
-    assert run.code == 0, run.err
-    return [item["cause"] for item in run.summary["advice"]]
-
-
-#: of these PyTorch starts more than itself: processes, a compiler
-HEAVY = ("recompile", "input-workers")
-
-
-@pytest.mark.parametrize(
-    ("kind", "cause"),
-    [
-        pytest.param(kind, cause, marks=[pytest.mark.slow] * (kind in HEAVY))
-        for kind, cause in [*PLANTED.items(), ("input-workers", "input-bound")]
-    ],
-)
-def test_the_cause_planted_in_a_job_of_pytorch_comes_first(job, kind, cause):
-    assert planted(job, "planted_torch.py", kind)[:1] == [cause] * bool(cause)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "cause"), PLANTED.items())
-def test_the_cause_planted_in_a_job_of_mindspore_comes_first(job, kind, cause):
-    assert planted(job, "planted_mindspore.py", kind)[:1] == [cause] * bool(cause)

@@ -7,6 +7,7 @@ import subprocess
 
 import ms_profiler
 import pytest
+from ms_profiler import log
 from ms_profiler.errors import MsProfilerError, UsageError
 from store_builder import write_training
 
@@ -68,7 +69,8 @@ def test_a_recording_is_analysed(tmp_path):
     assert json.loads((result / "summary.json").read_text())["steps"]["count"] == 20
 
 
-def test_nothing_to_analyse_is_an_error(tmp_path, capfd):
+def test_nothing_to_analyse_is_an_error(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(log, "_start", os.fstat(2))
     with pytest.raises(MsProfilerError, match="failed with exit code"):
         ms_profiler.analyse(tmp_path)
     assert capfd.readouterr().err.startswith("ms-profiler: ")

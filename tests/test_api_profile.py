@@ -1,11 +1,11 @@
 """The profiler that scripts call, under MindSpore's names and under ours, with the variable and without it."""
 
-import csv
 import json
 
 import jsonschema
 import pytest
 from conftest import PROGRAMS, ROOT
+from csv_rows import rows as table
 
 SCHEMA = json.loads((ROOT / "agent/ms_profiler/analysis/report/summary.schema.json").read_text())
 #: `python -c` this runs a script whose calls of MindSpore's profiler are ours, without the variable
@@ -41,8 +41,7 @@ def results(folder):
 
 
 def rows(result, name="step_trace_time.csv"):
-    with open(result / "ASCEND_PROFILER_OUTPUT" / name, newline="") as stream:
-        return list(csv.DictReader(stream))
+    return table(result, name)
 
 
 def numbers(result):

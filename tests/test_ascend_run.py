@@ -1,8 +1,8 @@
 import json
 
 import pytest
+from ms_profiler.analysis.model.tables import Form
 from ms_profiler.analysis.readers import ascend_run
-from ms_profiler.analysis.tables import Form
 from ms_profiler.store.reader import ReadCounts
 
 

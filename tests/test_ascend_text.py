@@ -2,8 +2,8 @@ import json
 
 import pytest
 from ascend_builder import TASKS, absolute, sample
+from ms_profiler.analysis.model.tables import Form
 from ms_profiler.analysis.readers import ascend_text, foreign
-from ms_profiler.analysis.tables import Form
 from ms_profiler.cli import main
 from ms_profiler.errors import StoreError
 

@@ -1,5 +1,5 @@
 import pytest
-from ms_profiler.analysis import measures
+from ms_profiler.analysis.metrics import measures
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.readers import store as readers_store
@@ -48,14 +48,15 @@ def run(tmp_path):
     return Run()
 
 
-def test_name_of_a_compiled_kernel_says_its_module(run):
+def test_name_of_a_compiled_kernel_says_its_part_and_not_its_module(run):
     run.span("graph Net", Category.GRAPH, 0, 1000)
     found = run.bind(
         (FORWARD, 100), (BACKWARD, 200), (UPDATE, 300), ("Expand/_Muls/Mul-op0", 400), ("Default/Add-op0", 500)
     )
     assert {name: what[:3] for (name, _), what in found.items()} == {
-        FORWARD: ("module", "network._backbone.fc", "forward"),
-        BACKWARD: ("module", "network._backbone.fc", "backward"),
+        # like cells have the name of the first of them
+        FORWARD: ("primitive", None, "forward"),
+        BACKWARD: ("primitive", None, "backward"),
         UPDATE: ("module", "optimizer", "optimizer"),
         "Expand/_Muls/Mul-op0": ("primitive", None, "unknown"),
         "Default/Add-op0": ("primitive", None, "unknown"),

@@ -72,7 +72,11 @@ def test_it_waits_with_one_finder_however_often_it_is_called(python):
 @pytest.mark.parametrize("options", [None, ""])
 def test_unset_it_does_nothing(python, options):
     extra = {} if options is None else {"MS_PROFILER_OPTIONS": ""}
-    done = python("print(type(sys.meta_path[0]).__name__, bootstrap.start_directory)", options=None, **extra)
+    done = python(
+        "from ms_profiler.job import origin; print(type(sys.meta_path[0]).__name__, origin.directory)",
+        options=None,
+        **extra,
+    )
     assert "Finder" not in done.stdout
     assert done.stderr == ""
 
@@ -94,7 +98,7 @@ def test_it_imports_nothing_that_costs(python):
 
 
 def test_where_it_started_is_remembered(python, tmp_path):
-    done = python("import os; os.chdir('/'); print(bootstrap.start_directory)")
+    done = python("import os; os.chdir('/'); from ms_profiler.job import origin; print(origin.directory)")
     assert done.stdout == f"{tmp_path}\n"
 
 
@@ -115,8 +119,8 @@ def test_an_error_of_ours_is_kept_in(python):
 
 
 TOLD = """
-from ms_profiler.job import session
-session.framework_imported = lambda name, module, start, end: print(name, module.__name__, 0 < start < end)
+from ms_profiler.job import collection
+collection.framework_imported = lambda name, module, start, end: print(name, module.__name__, 0 < start < end)
 import mindspore
 """
 
@@ -207,8 +211,8 @@ def test_a_framework_imported_before_is_reported_late(python):
         import os
         import mindspore
         os.environ["MS_PROFILER_OPTIONS"] = '{"start": true}'
-        from ms_profiler.job import session
-        session.framework_imported = lambda name, module, start, end: print(name, module is mindspore, start, end)
+        from ms_profiler.job import collection
+        collection.framework_imported = lambda name, module, start, end: print(name, module is mindspore, start, end)
         bootstrap.activate()
     """
     done = python(program, options=None)
@@ -218,13 +222,13 @@ def test_a_framework_imported_before_is_reported_late(python):
 #: Loaded into the fork server before anything else: says whom the session is told of.
 REPORTER = """
 import os
-from ms_profiler.job import session
+from ms_profiler.job import collection
 
 def report(name, module, start, end):
     with open(os.environ["NOTES"], "a") as stream:
         stream.write("%s %s %s\\n" % (os.getpid(), name, "late" if end == 0 else "seen"))
 
-session.framework_imported = report
+collection.framework_imported = report
 """
 FORK_SERVER = """
 import multiprocessing, os

@@ -1,14 +1,17 @@
 """What bounds a step: worked out by hand, in microseconds."""
 
 import pytest
-from microseconds import US, phases, shown, spans
-from ms_profiler.analysis.metrics import bounds
+from microseconds import US, phases, shown, spans, table
+from ms_profiler.analysis.metrics import bounds, intervals, scheduling
 
 
-def parts(cut, computing=(), communicating=(), drained=(), operators=()):
+def parts(cut, computing=(), communicating=(), drained=(), operators=(), collecting=(), cells=(), beside=False):
     ran = None if operators is None else spans(*operators)
-    table = bounds.parts(cut, spans(*computing), spans(*communicating), spans(*drained), ran)
-    return shown(table)
+    known = table(cells, **scheduling.CELLS)
+    found = bounds.parts(
+        cut, spans(*computing), spans(*communicating), spans(*drained), ran, spans(*collecting), known, beside
+    )
+    return shown(intervals.merge(found, "step", "part").select("step", "part", *intervals.BOUNDS))
 
 
 def test_each_moment_is_the_first_that_holds():
@@ -28,7 +31,7 @@ def test_a_long_gap_of_the_script_is_the_hosts_and_one_of_the_model_is_a_launch(
     cut = phases((3, "other", 0, 9000), (3, "backward", 9000, 18000))
     assert parts(cut, operators=[(0, 10), (2000, 2010), (8000, 9000)]) == [
         (3, "launch", 0, 2010),
-        (3, "host", 2010, 8000),
+        (3, "unknown", 2010, 8000),
         (3, "launch", 8000, 18000),
     ]
 
@@ -36,17 +39,66 @@ def test_a_long_gap_of_the_script_is_the_hosts_and_one_of_the_model_is_a_launch(
 def test_without_operators_nothing_is_known_of_launches():
     cut = phases((0, "other", 0, 10), (0, "forward", 10, 40), (1, "checkpoint", 40, 50), (1, "compile", 50, 60))
     assert parts(cut, computing=[(10, 40)], operators=None) == [
-        (0, "host", 0, 10),
+        (0, "unknown", 0, 10),
         (0, "computing", 10, 40),
         (1, "checkpoint", 40, 50),
         (1, "compile", 50, 60),
     ]
 
 
+def test_a_thread_off_its_processor_is_asleep_or_waits_for_one_and_launches_nothing():
+    cut = phases((0, "forward", 0, 40_000))
+    # between two operators 30 ms: 20 ms off the processor, of which 5 ms in the queue for one; then 2 ms of running
+    found = parts(
+        cut,
+        operators=[(0, 10), (30_010, 32_000), (34_000, 40_000)],
+        cells=[(0, 10, 0, 0), (10, 30_010, 20_000, 5000), (30_010, 34_000, 0, 0), (34_000, 40_000, 0, 0)],
+    )
+    assert found == [
+        (0, "launch", 0, 10),
+        (0, "blocked", 10, 15_010),
+        (0, "runnable", 15_010, 20_010),
+        (0, "host", 20_010, 30_010),
+        (0, "launch", 30_010, 32_000),
+        (0, "host", 32_000, 34_000),
+        (0, "launch", 34_000, 40_000),
+    ]
+
+
+def test_what_is_off_in_a_stretch_of_many_events_is_shared_out_among_them_and_jitter_is_nothing():
+    cut = phases((0, "other", 0, 1000))
+    found = parts(cut, operators=[(0, 100), (500, 600)], cells=[(0, 1000, 400, 0)])
+    assert sum(end - start for _, part, start, end in found if part == "blocked") == pytest.approx(400, abs=2)
+    assert parts(cut, operators=[(0, 100), (500, 600)], cells=[(0, 1000, 40, 0)]) == [(0, "launch", 0, 1000)]
+
+
+def test_nobody_knows_what_a_thread_waits_for_of_which_the_system_tells_nothing_else():
+    cut = phases((0, "other", 0, 20_000))
+    assert parts(cut, cells=[(0, 20_000, 15_000, None)]) == [(0, "unknown", 0, 15_000), (0, "host", 15_000, 20_000)]
+
+
+def test_the_framework_may_block_the_thread_whose_operators_run_beside_it():
+    cut = phases((0, "backward", 0, 20_000), (0, "forward", 20_000, 40_000))
+    cells = [(0, 20_000, 15_000, 0), (20_000, 40_000, 15_000, 0)]
+    found = parts(cut, operators=[(0, 1), (39_000, 40_000)], cells=cells, beside=True)
+    assert found[0] == (0, "launch", 0, 20_000)
+    assert ("blocked", 20_000) in [(part, start) for _, part, start, _ in found]
+
+
+def test_garbage_is_collected_whatever_the_script_was_at():
+    cut = phases((0, "data", 0, 100), (0, "other", 100, 200))
+    assert parts(cut, collecting=[(50, 150)], computing=[(140, 160)], operators=[(140, 160)]) == [
+        (0, "data", 0, 50),
+        (0, "garbage collection", 50, 140),
+        (0, "computing", 140, 160),
+        (0, "launch", 160, 200),
+    ]
+
+
 def test_parts_add_up_to_the_steps_and_shares_to_one():
     cut = phases((0, "data", 0, 60), (0, "forward", 60, 100), (1, "forward", 100, 140))
-    table = bounds.parts(cut, spans((60, 90), (100, 140)), spans(), spans(), spans((60, 90), (100, 140)))
-    times = bounds.by_step(table)
+    found = bounds.parts(cut, spans((60, 90), (100, 140)), spans(), spans(), spans((60, 90), (100, 140)))
+    times = bounds.by_step(found)
     assert times.rows() == [
         (0, "computing", 30 * US),
         (0, "data", 60 * US),

@@ -1,7 +1,8 @@
 import polars as pl
 import pytest
-from ms_profiler.analysis import catalogue, query
-from ms_profiler.analysis.engine import measured
+from ms_profiler.analysis import catalogue
+from ms_profiler.analysis.catalogue import query
+from ms_profiler.analysis.driver.engine import measured
 from ms_profiler.store.format import Category, Flag
 from store_builder import BACKWARD, FORWARD, MS, UPDATE, WALL_NS, StoreBuilder, compiled, training
 

@@ -15,7 +15,7 @@ def doctor(interface="CUPTI", **extra):
     done = subprocess.run(command, env=environment(**extra), capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    heads = [at for at, line in enumerate(lines) if not line.startswith(" ")]
+    heads = [at for at, line in enumerate(lines) if line.startswith(("CUPTI", "aclprof", "msPTI"))]
     assert [lines[at].split()[0] for at in heads] == ["CUPTI", "aclprof", "msPTI"]
     begin = next(at for at in heads if lines[at].startswith(interface))
     return lines[begin : min([at for at in heads if at > begin], default=len(lines))]

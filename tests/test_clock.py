@@ -2,7 +2,7 @@ import random
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.clock import Clock, WallStep
+from ms_profiler.analysis.model.clock import Clock, WallStep
 from ms_profiler.store.reader import Anchor
 
 RAW = 86_400_000_000_000

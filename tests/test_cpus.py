@@ -3,7 +3,7 @@ import subprocess
 import sys
 
 import pytest
-from ms_profiler.analysis import cpus
+from ms_profiler.analysis.driver import cpus
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_polars_keeps_to_the_limit_and_the_user_may_decide(given, most, expected
         environ["POLARS_MAX_THREADS"] = given
     code = f"""
 import sys
-from ms_profiler.analysis import cpus
+from ms_profiler.analysis.driver import cpus
 assert 'polars' not in sys.modules
 cpus.limit_threads({most})
 import polars

@@ -86,7 +86,7 @@ def test_a_file_that_is_missing_is_told(tmp_path):
         cupti_versions.only(tmp_path, "cuda.h")
 
 
-def test_the_table_of_the_readme_has_the_headings(tmp_path):
-    text = (ROOT / "README.md").read_text()
+def test_the_table_of_the_compatibility_page_has_the_headings(tmp_path):
+    text = (ROOT / "docs/compatibility.md").read_text()
     assert cupti_versions.table([]).splitlines()[0] in text
     assert f"| 13.2.86 | {'x | ' * 4}".rstrip() in cupti_versions.table([Seen("13.2.86", ("x",) * 4, True)])

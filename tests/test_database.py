@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 from ascend_builder import exchanging, sample
-from ms_profiler.analysis import engine
+from ms_profiler.analysis.driver import engine
 from ms_profiler.cli import main
 from ms_profiler.errors import MsProfilerError
 from ms_profiler.store import layout
@@ -73,7 +73,7 @@ def test_rows_of_our_own_run(run):
     assert [row[1:] for row in rows[:3]] == [
         ("MatMul", "HOST_CPU", '"4,8;8,8;"', 2 * MS, 4242),
         ("MatMul", "HOST_CPU", '"4,8;8,8"', 3 * MS, 4242),
-        ("ApplyMomentum", "HOST_CPU", '"8,8;"', MS // 2, 4242),
+        ("ApplyMomentum", "HOST_CPU", '"8,8;8,8"', MS // 2, 4242),
     ]
     exchanges = query(
         path,
@@ -218,3 +218,13 @@ def test_what_a_database_lacks_of_a_long_run_is_told(tmp_path, small, capsys):  
     assert held < 40 * 80
     assert main(["analyse", str(path)]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_form_that_cannot_be_made_of_a_result_is_told(tmp_path, capsys):
+    trace = tmp_path / "t.pt.trace.json"
+    trace.write_text(json.dumps([{"ph": "X", "name": "op", "cat": "cpu_op", "pid": 1, "tid": 1, "ts": 1, "dur": 5}]))
+    assert main(["analyse", str(trace), "--export", "db,kineto,parquet"]) == 0
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"ms-profiler: --export db makes no database of {trace}: ")
+    assert second.startswith(f"ms-profiler: --export kineto makes nothing of {trace}: ")
+    assert list((tmp_path / "t.pt.trace_analysis").rglob("*.parquet"))

@@ -4,7 +4,7 @@ import json
 
 import perfetto_reader
 import pytest
-from ms_profiler.analysis.engine import analyse
+from ms_profiler.analysis.driver.engine import analyse
 from ms_profiler.analysis.readers import store as reader
 from ms_profiler.store.device_format import Device, Source
 from ms_profiler.store.format import Category, Flag

@@ -4,7 +4,7 @@ import sqlite3
 import pytest
 from ascend_builder import exchanging, ns, sample
 from csv_rows import rows as table
-from ms_profiler.analysis import engine
+from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.readers import ascend_db
 from ms_profiler.store import layout
 

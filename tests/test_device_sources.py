@@ -6,10 +6,10 @@ import sqlite3
 import perfetto_reader
 import pytest
 from csv_rows import rows
-from ms_profiler.analysis import tables
-from ms_profiler.analysis.engine import analyse
-from ms_profiler.analysis.measures import measure
+from ms_profiler.analysis.driver.engine import analyse
 from ms_profiler.analysis.metrics.communication import operation
+from ms_profiler.analysis.metrics.measures import measure
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import store as reader
 from ms_profiler.analysis.readers.device_sources import SOURCES
 from ms_profiler.store.device_format import Device, Source

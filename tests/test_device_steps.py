@@ -4,7 +4,8 @@ import csv
 
 import pytest
 from ascend_builder import AscendBuilder
-from ms_profiler.analysis import engine
+from ms_profiler.analysis import catalogue
+from ms_profiler.analysis.driver import engine
 
 COLUMNS = ("Computing", "Communication", "Communication(Not Overlapped)", "Overlapped", "Free", "Stage", "Bubble")
 EXCLUSIVE = "Communication(Not Overlapped and Exclude Receive)"
@@ -105,6 +106,19 @@ def test_overlapping_streams_count_once(tmp_path, rows, suffix):
     assert values(row)[:5] == (60, 55, 20, 35, 0)
     # to the end of the exchange that starts last
     assert row["Stage"] == (80 if suffix == "_ascend_pt" else 55)
+
+
+def test_a_kernel_waits_in_its_own_stream(tmp_path):
+    """The vendor's table counts from the kernel before, whichever the stream; ours, as it says, in its stream."""
+    builder = AscendBuilder(tmp_path, "_ascend_pt")
+    builder.step(0, 0, 100)
+    builder.kernel("a", 10, 20, launch=1, stream=2)
+    builder.kernel("b", 30, 60, launch=2, stream=3)
+    builder.kernel("c", 65, 70, launch=3, stream=2)
+    measures = engine.measured(str(builder.text()))
+    assert measures.stream.table.sort("start_ns")["wait_ns"].to_list() == [0, 10_000, 5_000]
+    found = catalogue.named("kernels").of(measures).sort("start")
+    assert found.select("name", "wait").rows() == [("a", 0), ("b", 0), ("c", 45_000)]
 
 
 @pytest.mark.parametrize(("suffix", "stage"), [("_ascend_pt", 50), ("_ascend_ms", 0)])

@@ -11,8 +11,10 @@ import perfetto_reader
 import polars as pl
 import pytest
 from csv_rows import rows
-from ms_profiler.analysis import catalogue, query, thinning
-from ms_profiler.analysis.engine import analyse, measured
+from ms_profiler.analysis import catalogue
+from ms_profiler.analysis.catalogue import query
+from ms_profiler.analysis.driver import thinning
+from ms_profiler.analysis.driver.engine import analyse, measured
 from ms_profiler.analysis.readers import reservations
 from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Category

@@ -32,7 +32,7 @@ class Session(OneSource):
     def __init__(self, *asked, **answers):
         super().__init__(None, recordings=0)
         self.recordings = [Recording(resolve(options)[0]) for options in asked]
-        self.home, self.limits = self.recordings[0], (10**9, 10**9)
+        self.home, self.limit = self.recordings[0], 2 * 10**9
         self.identity = SimpleNamespace(rank=1)
         self.steps.recording = True
         self.calls = []

@@ -5,9 +5,9 @@ import random
 
 import polars as pl
 import pytest
-from ms_profiler.analysis import engine
-from ms_profiler.analysis.diagnosis import kernels_since
-from ms_profiler.analysis.tables import Window
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.metrics.diagnosis import kernels_since
+from ms_profiler.analysis.model.tables import Window
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, compiled, training
@@ -26,7 +26,7 @@ def test_a_graph_is_its_kernels_and_what_launches_them(tmp_path):
     assert found["bounds"]["launched"] == {"what": "kernels", "per_step": 3.0, "median_us": 2000.0}
     first = found["critical_path"]["steps"][0]
     assert {name: value for name, value in first.items() if name != "number"} == pytest.approx(
-        {"computing_ms": 5.5, "data_ms": 1.0, "sync_ms": 0.5, "launch_ms": 2.0, "host_ms": 1.0}, abs=1e-3
+        {"computing_ms": 5.5, "data_ms": 1.0, "sync_ms": 0.5, "launch_ms": 2.0, "unknown_ms": 1.0}, abs=1e-3
     )
     assert found["advice"] == []
 
@@ -72,7 +72,7 @@ def queueing(parent, each):
 def test_kernels_that_keep_up_with_a_host_that_never_waits_are_not_what_takes_the_time(tmp_path):
     found = summary(queueing(tmp_path / "close", 39_000))
     assert found["bounds"]["shares"]["computing"] == pytest.approx(0.9, abs=0.01)
-    assert found["critical_path"]["shares"]["host"] > 0.9
+    assert found["critical_path"]["shares"]["unknown"] > 0.9
     (advice,) = found["advice"]
     assert advice["cause"] == "launch-bound"
     assert "critical path" in advice["evidence"]
@@ -84,7 +84,7 @@ def test_without_kernels_phases_tell_what_computed(tmp_path):
     found = summary(training(tmp_path))
     # steady steps: 3 ms data, 6.5 ms in phases that compute, 0.5 ms of anything else
     assert found["bounds"]["computing_is"] == "phases"
-    assert found["bounds"]["shares"] == pytest.approx({"computing": 0.65, "data": 0.3, "host": 0.05})
+    assert found["bounds"]["shares"] == pytest.approx({"computing": 0.65, "data": 0.3, "unknown": 0.05})
     (advice,) = found["advice"]
     assert (advice["cause"], advice["lane"]) == ("input-bound", "MainThread")
     assert advice["step"] in range(1, 20)

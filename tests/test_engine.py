@@ -9,7 +9,7 @@ import jsonschema
 import ms_profiler.analysis.report
 import pytest
 from ascend_builder import sample
-from ms_profiler.analysis import engine
+from ms_profiler.analysis.driver import engine
 from ms_profiler.errors import DependencyError, StoreError, UsageError
 from ms_profiler.store import format as fmt, layout
 from ms_profiler.store.format import Category, Kind
@@ -118,7 +118,7 @@ def test_the_same_store_gives_the_same_bytes(tmp_path, state, build):
     engine.analyse([path])
     assert artefacts(path) == first
     # in another interpreter, with other hash seeds and threads
-    code = f"from ms_profiler.analysis.engine import analyse; analyse([{str(path)!r}], max_processes=1)"
+    code = f"from ms_profiler.analysis.driver.engine import analyse; analyse([{str(path)!r}], max_processes=1)"
     environ = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(engine.__file__).parents[2])}
     subprocess.run([sys.executable, "-c", code], env=environ, check=True)
     assert artefacts(path) == first
@@ -255,7 +255,7 @@ def test_a_million_records_stay_within_bounds(store):
         thread.step(number, number * 10**8, (number + 1) * 10**8)
     path = store.write()
     code = (
-        "import resource; from ms_profiler.analysis.engine import analyse\n"
+        "import resource; from ms_profiler.analysis.driver.engine import analyse\n"
         f"analyse([{str(path)!r}]); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     environ = {**os.environ, "PYTHONPATH": str(Path(engine.__file__).parents[2])}
@@ -265,3 +265,15 @@ def test_a_million_records_stay_within_bounds(store):
     print(f"maximum resident set: {kilobytes / 1024:.0f} MiB")
     assert kilobytes < 1_000_000
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >= kilobytes
+
+
+def test_halves_of_surrogate_pairs_in_the_records_of_a_run_and_in_a_trace_end_no_analysis(tmp_path):
+    store = training(tmp_path, metadata={"a\ud800": "\udc00"}, messages=["x\ud800"])
+    store.processes[0].info.name = "p\ud800"
+    path = store.write()
+    event = {"ph": "X", "name": "op\ud800", "cat": "cpu_op", "pid": 1, "tid": 1, "ts": 1, "dur": 5}
+    named = {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": "t\udfff"}}
+    (tmp_path / "t.json").write_text(json.dumps([event, named]))
+    engine.analyse([path, tmp_path / "t.json"])
+    assert json.loads((path / layout.SUMMARY).read_text())["run"]["processes"][0]["name"] == "p?"
+    assert "op?" in (tmp_path / "t_analysis" / layout.OUTPUT / layout.TRACE_VIEW).read_text()

@@ -10,7 +10,7 @@ import pytest
 from conftest import eventually
 from fakes_built import FAKES
 from ms_profiler import cann
-from ms_profiler.analysis import export
+from ms_profiler.analysis.driver import export
 
 US = 1000
 #: name, type, stream, launch, start, length, thread
@@ -123,7 +123,7 @@ def test_what_hangs_is_ended_with_all_that_it_started(result, monkeypatch, tmp_p
 def test_an_analysis_that_is_killed_takes_it_with_it(result, monkeypatch, tmp_path):
     """Its copy is removed by the next one."""
     monkeypatch.setenv("FAKE_MSPROF", "hangs")
-    program = "import sys; from ms_profiler.analysis import export; export.export(sys.argv[1])"
+    program = "import sys; from ms_profiler.analysis.driver import export; export.export(sys.argv[1])"
     log = tmp_path / "log"
     with subprocess.Popen([sys.executable, "-c", program, str(result)]) as analysis:
         eventually(lambda: log.exists() and "child" in log.read_text())

@@ -11,8 +11,8 @@ print(len(known))
 for _ in range(3):
     gc.collect()
 gc.collect(0)
-from ms_profiler.job import session
-for plugin in session.current().hooks.plugins:
+from ms_profiler.job import collection
+for plugin in collection.current().hooks.plugins:
     plugin.undo()
 gc.collect()
 print(len([callback for callback in gc.callbacks if getattr(callback, "__module__", "") == garbage.__name__]))

@@ -40,20 +40,33 @@ def by_stream(kernels):
     return sorted(found.values())
 
 
+def launched(trace):
+    """Return the kernels of a trace of PyTorch's own profiler."""
+    return [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"]
+
+
+def same(kernels, events):
+    """Check that ours are those of the trace, and took as long."""
+    assert Counter(row["Name"] for row in kernels) == Counter(event["name"] for event in events)
+    took = sum(float(row["Duration(us)"]) for row in kernels), sum(event["dur"] for event in events)
+    assert abs(took[0] / took[1] - 1) < NOISE
+
+
+def placed(kernels):
+    return [(float(row["Start Time(us)"]), row["Stream ID"], row["Name"]) for row in kernels]
+
+
 @pytest.mark.parametrize("mode", ["plain", "compile", "graph"])
 def test_kernels_are_those_of_pytorchs_own_profiler(tmp_path, mode):
     trace = tmp_path / "theirs.json"
     printed = run(tmp_path, mode, str(STEPS), str(trace))
     assert run(tmp_path, mode, str(STEPS)) == printed
-    events = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"]
+    events = launched(trace)
     theirs = [(event["ts"], event["args"]["stream"], event["name"]) for event in events]
     (result,) = (tmp_path / "own").glob("*_ascend_ms")
     kernels = rows(result, "kernel_details")
-    ours = [(float(row["Start Time(us)"]), row["Stream ID"], row["Name"]) for row in kernels]
-    assert Counter(name for _, _, name in ours) == Counter(name for _, _, name in theirs)
-    assert by_stream(ours) == by_stream(theirs)
-    took = sum(float(row["Duration(us)"]) for row in kernels), sum(event["dur"] for event in events)
-    assert abs(took[0] / took[1] - 1) < NOISE
+    same(kernels, events)
+    assert by_stream(placed(kernels)) == by_stream(theirs)
     assert Counter(row["Step ID"] for row in kernels).keys() == {str(number) for number in range(STEPS)}
 
 
@@ -77,8 +90,7 @@ def test_a_program_that_knows_only_the_driver_has_its_kernels_and_copies_recorde
     assert printed == run(tmp_path, str(STEPS), program="gpu_driver.py") == "3.75 3.75"
     (result,) = (tmp_path / "own").glob("*_ascend_ms")
     kernels = rows(result, "kernel_details")
-    order = by_stream((float(row["Start Time(us)"]), row["Stream ID"], row["Name"]) for row in kernels)
-    assert order == [["fill", "add"] * STEPS, ["fill"] * STEPS]
+    assert by_stream(placed(kernels)) == [["fill", "add"] * STEPS, ["fill"] * STEPS]
     assert Counter(row["Step ID"] for row in kernels) == {str(number): 3 for number in range(STEPS)}
     query = "select name, sets, bytes, count(*) as n from copies group by name, sets, bytes order by name"
     command = [sys.executable, "-m", "ms_profiler", "sql", "--format", "json", result, query]
@@ -88,7 +100,4 @@ def test_a_program_that_knows_only_the_driver_has_its_kernels_and_copies_recorde
         ("Memcpy HtoD", False, 1 << 24, STEPS),
         ("Memset", True, 1 << 24, STEPS),
     ]
-    events = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"]
-    assert Counter(event["name"] for event in events) == Counter(row["Name"] for row in kernels)
-    took = sum(float(row["Duration(us)"]) for row in kernels), sum(event["dur"] for event in events)
-    assert abs(took[0] / took[1] - 1) < NOISE
+    same(kernels, launched(trace))

@@ -2,9 +2,9 @@
 
 import polars as pl
 import pytest
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics.growth import growth
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import StepSource
 
 MB = 1 << 20

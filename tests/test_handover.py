@@ -1,82 +1,335 @@
-"""The wait for the analysis, with a stand-in for the interpreter that runs it."""
+"""The end of a job: its readers and its status are its own, and the analysis is nobody's child.
 
+The interpreter that runs the analysis is a shell script that a test chooses, where it does not matter what it finds.
+"""
+
+import os
+import re
 import signal
 import subprocess
 import sys
 
 import pytest
 from conftest import environment, eventually
+from guests import STAND_INS, Guest, lines_of
 
-STATES = {"native": "", "python": "import sys; sys.modules['ms_profiler._native'] = None\n"}
-#: where what tells is the same, and only what waits another
-mostly_native = pytest.mark.parametrize(
-    "program", ["native", pytest.param("python", marks=pytest.mark.slow)], indirect=True
-)
-
-
-@pytest.fixture(params=STATES)
-def program(request, tmp_path):
-    """Return a function that makes a job whose analysis is a shell script."""
-
-    def make(script):
-        interpreter = tmp_path / "interpreter"
-        interpreter.write_text(f"#!/bin/sh\n{script}\n")
-        interpreter.chmod(0o755)
-        return STATES[request.param] + f"import mindspore, sys\nsys.executable = {str(interpreter)!r}\nprint('trained')"
-
-    return make
+NATIVE, PYTHON = "", "import sys; sys.modules['ms_profiler._native'] = None\n"
+STATES = pytest.mark.parametrize("state", [NATIVE, PYTHON], ids=["native", "python"])
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
-def test_analysis_that_does_not_end_is_stopped(job, program):
-    run = job(program("exec sleep 100"), options={"exit_timeout": 0.3})
-    assert (run.code, run.out) == (0, "trained\n")
-    assert "exit_timeout" in run.lines[-1] and f"ms-profiler analyse {run.result}" in run.lines[-1]
+class Analysis:
+    """What stands in for the interpreter of the analysis."""
+
+    def __init__(self, folder):
+        self.path = folder / "interpreter"
+        self.started = folder / "started"
+
+    def __call__(self, script, *, imports="import mindspore, sys\n", then="print('trained')"):
+        """Return a job whose analysis is a shell script."""
+        self.path.write_text(
+            f"#!/bin/sh\necho $$ > {self.started}.new; mv {self.started}.new {self.started}\n{script}\n"
+        )
+        self.path.chmod(0o755)
+        return f"{imports}sys.executable = {str(self.path)!r}\n{then}\n"
+
+    def pid(self):
+        """Return its process id, once it runs."""
+        eventually(self.started.exists)
+        return int(self.started.read_text())
+
+    def lives(self):
+        """Return whether it runs."""
+        try:
+            with open(f"/proc/{self.pid()}/stat") as stream:
+                return stream.read().rpartition(")")[2].split()[0] not in "ZX"
+        except OSError:
+            return False
 
 
-def test_analysis_that_fails_is_told(job, program):
-    run = job(program("echo broken >&2; exit 3"))
-    assert (run.code, run.out) == (0, "trained\n")
-    assert "the analysis failed" in run.lines[-1]
-    assert (run.result / "logs" / "analysis.log").read_text() == "broken\n"
+@pytest.fixture
+def analysis(tmp_path):
+    """Return what stands in for the analysis; it ends with the test."""
+    made = Analysis(tmp_path)
+    yield made
+    if made.started.exists() and made.lives():
+        os.kill(made.pid(), signal.SIGKILL)
 
 
-@mostly_native
-def test_quiet_job_does_not_tell(job, program):
-    assert job(program("exit 3"), options={"quiet": True}).lines == []
+def finish(process):
+    """Return exit code, stdout and our lines on stderr."""
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, lines_of(err)
 
 
-def test_interrupt_ends_the_wait_and_not_the_job(program, tmp_path):
-    started = tmp_path / "started"
-    options = {"start": True, "output_path": str(tmp_path / "data")}
-    job = subprocess.Popen(
-        [sys.executable, "-c", program(f"trap '' INT; touch {started}; while :; do sleep 1; done")],
-        env=environment(options),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-    )
-    eventually(started.exists)
-    # until the wait itself begins, MindSpore's tear-down still runs, in which a Ctrl-C ends any job
-    eventually(lambda: sleeps(job.pid))
-    job.send_signal(signal.SIGINT)
-    out, err = job.communicate(timeout=60)
-    assert (job.returncode, out) == (0, "trained\n")
-    assert "ms-profiler analyse" in err.splitlines()[-1]
+def in_files(guest, program, folder, options=None):
+    """Run a job whose stderr is a log; return exit code and our lines."""
+    with (folder / "log").open("w+b") as log:
+        process = guest.start(program, options, stdout=subprocess.DEVNULL, stderr=log)
+        process.wait(timeout=60)
+        log.seek(0)
+        return process.returncode, lines_of(log.read())
 
 
-def sleeps(pid):
-    """Return whether the main thread of a process is in nanosleep (x86-64) or clock_nanosleep (x86-64, arm64)."""
+# -- what it says
+
+
+@STATES
+def test_an_analysis_that_does_not_end_is_stopped(guest, analysis, tmp_path, state):
+    code, lines = in_files(guest, state + analysis("exec sleep 100"), tmp_path, {"exit_timeout": 0.3})
+    assert code == 0
+    assert "exit_timeout" in lines[-1] and "ms-profiler analyse" in lines[-1]
+    eventually(lambda: not analysis.lives())
+
+
+@STATES
+def test_an_analysis_that_fails_is_told(guest, analysis, tmp_path, state):
+    code, lines = in_files(guest, state + analysis("echo broken >&2; exit 3"), tmp_path)
+    assert code == 0 and "the analysis failed" in lines[-1]
+    (log,) = guest.output.glob("*/logs/analysis.log")
+    assert log.read_text() == "broken\n"
+
+
+@STATES
+def test_a_log_gets_the_verdict(guest, analysis, tmp_path, state):
+    code, lines = in_files(guest, state + analysis("echo 'ms-profiler: the verdict'"), tmp_path)
+    assert (code, lines[-1]) == (0, "the verdict")
+
+
+@STATES
+def test_a_quiet_job_does_not_tell(guest, analysis, tmp_path, state):
+    for script in "exit 3", "echo 'ms-profiler: the verdict'":
+        assert "verdict" not in str(in_files(guest, state + analysis(script), tmp_path, {"quiet": True}))
+
+
+@STATES
+@pytest.mark.parametrize("script", ["exit 3", "echo 'ms-profiler: the verdict'", "exec sleep 100"])
+def test_descriptor_2_that_is_a_file_of_the_job(guest, analysis, tmp_path, state, script):
+    """`2>&-`: what the job opens first is descriptor 2, and the analysis spoke there."""
+    program = "import os\nassert os.open('own', os.O_RDWR | os.O_CREAT) == 2\n" + state + analysis(script)
+    process = guest.start(program, {"exit_timeout": 0.3}, stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, b"trained\n")
+    assert analysis.pid() and (tmp_path / "own").read_bytes() == b""
+
+
+# -- who reads what the job says
+
+
+LATE = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *work(void *x) { usleep(500000); abort(); return x; }
+void start(void) { pthread_t thread; pthread_create(&thread, NULL, work, NULL); }
+void print(void) { printf("said by C\\n"); }
+static int armed;
+void arm(void) { armed = 1; }
+__attribute__((destructor)) static void leave(void) {
+  printf("said by a destructor\\n");
+  if (armed) ualarm(100000, 10000);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory):
+    """Return a library that still does something when Python has ended."""
+    folder = tmp_path_factory.mktemp("late")
+    (folder / "late.c").write_text(LATE)
+    subprocess.run(["cc", "-shared", "-fPIC", "late.c", "-o", "late.so", "-pthread"], cwd=folder, check=True)
+    return f"import ctypes\nlate = ctypes.CDLL({str(folder / 'late.so')!r})\n"
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["loaded before us", "loaded after us"])
+def test_readers_are_let_go_when_the_job_is_done(guest, analysis, late, first):
+    """Both pipes end while the process still waits for its analysis, and nothing that was written to them is lost."""
+    program = analysis("exec sleep 100", then="import os\nos.dup(1), os.dup2(2, 77)\nlate.print()\nsys.exit(3)")
+    program = late + program if first else program.replace("import mindspore, sys", "import mindspore, sys\n" + late)
+    process = guest.start(program, **PIPES)
+    out, err = process.stdout.read(), process.stderr.read()
+    assert out == b"said by C\nsaid by a destructor\n"
+    assert re.fullmatch(r"recorded to (.*) ; being analysed, then: ms-profiler summary \1", lines_of(err)[-1])
+    assert process.poll() is None and analysis.lives()
+    process.terminate()
+    assert process.wait(timeout=60) == 3
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_a_job_that_is_killed_leaves_nobody_who_holds_its_pipes(guest, analysis):
+    """Nor any other that a child could inherit."""
+    reader, writer = os.pipe()
+    program = analysis("exec sleep 100", then="print('trained')")
+    process = guest.start(program, pass_fds=[writer], **PIPES)
+    os.close(writer)
+    analysis.pid()
+    process.kill()
+    assert process.communicate(timeout=60)[0] == b"trained\n"
+    assert os.read(reader, 1) == b""
+    os.close(reader)
+    assert analysis.lives()
+
+
+# -- signals
+
+
+ENDING = ["SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGXCPU", "SIGABRT", "SIGRTMIN"]
+#: a thread that the end of the interpreter leaves behind and that takes any signal
+THREAD = "import threading, time\nthreading.Thread(target=time.sleep, args=(100,), daemon=True).start()\nsys.exit(3)"
+
+
+@pytest.mark.parametrize("name", ENDING)
+def test_a_signal_ends_the_wait_and_not_the_job(guest, analysis, name):
+    process = guest.start(analysis("trap '' INT HUP; sleep 100", then=THREAD), **PIPES)
+    process.stdout.read()  # the job is done
+    assert analysis.pid() and process.poll() is None
+    process.send_signal(getattr(signal, name))
+    assert finish(process)[0] == 3
+    eventually(lambda: not analysis.lives())
+
+
+def test_a_timer_of_the_job_comes_too_late(guest, analysis, late):
+    """The job would have been gone before its timer went off."""
+    process = guest.start(late + analysis("sleep 0.6; echo 'ms-profiler: x'; touch done", then="late.arm()"), **PIPES)
+    assert finish(process)[0] == 0
+    assert (guest.folder / "done").exists()
+
+
+def test_a_signal_that_the_job_ignores_is_ignored(guest, analysis):
+    ignores = "import signal\nsignal.signal(signal.SIGUSR1, signal.SIG_IGN)"
+    process = guest.start(analysis("sleep 0.3; echo 'ms-profiler: x' && touch done", then=ignores), **PIPES)
+    process.stdout.read()
+    process.send_signal(signal.SIGUSR1)
+    assert finish(process)[0] == 0
+    assert (guest.folder / "done").exists()
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_the_same_without_the_extension(guest, analysis, name):
+    process = guest.start(PYTHON + analysis("exec sleep 100", then="sys.exit(3)"), **PIPES)
+    analysis.pid()
+    eventually(lambda: blocks(process.pid, getattr(signal, name)))
+    process.send_signal(getattr(signal, name))
+    assert finish(process)[0] == 3
+
+
+def blocks(pid, number):
+    """Return whether the main thread of a process keeps a signal back."""
+    with open(f"/proc/{pid}/status") as stream:
+        (mask,) = re.findall(r"SigBlk:\s+(\w+)", stream.read())
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+def test_a_crash_in_a_thread_that_is_left_behind_comes_too_late(guest, analysis, late):
+    """The end of the process would have stopped that thread long before."""
+    program = late + analysis("sleep 1; echo 'ms-profiler: x'", then="late.start()")
+    bare, profiled = guest.both(program, lambda: {"stderr": subprocess.DEVNULL}, {"exit_timeout": 9})
+    assert profiled == bare == (0, b"said by a destructor\n", None, None)
+
+
+# -- whose child it is
+
+
+CHILDREN = """
+import atexit, os, signal
+def look():
     try:
-        with open(f"/proc/{pid}/task/{pid}/syscall") as stream:
-            return stream.read().split()[0] in ("35", "230", "115")
-    except OSError:
-        return False
+        print("reaped", os.wait())
+    except ChildProcessError:
+        print("no child")
+    import psutil
+    print(len(psutil.Process().children()), "children")
+    print(signals, "signals", signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+signals = []
+{how}
+atexit.register(look)  # comes after ours, which the import registers
+"""
+HANDLED = """
+def reap(*_):
+    signals.append(1)
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+signal.signal(signal.SIGCHLD, reap)
+"""
+IGNORED = "signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
 
 
-@mostly_native
-def test_closed_stderr_stops_nothing(job, program, tmp_path):
-    marker = tmp_path / "analysed"
-    run = job("import os; os.close(2)\n" + program(f"touch {marker}"))
-    assert (run.code, run.out) == (0, "trained\n")
-    assert marker.exists()
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("how", ["", HANDLED, IGNORED], ids=["default", "handled", "ignored"])
+def test_the_analysis_is_no_child_of_the_job(guest, analysis, mode, how):
+    program = CHILDREN.format(how=how) + analysis("sleep 0.4; echo 'ms-profiler: x'")
+    bare, profiled = guest.both(program, lambda: {"stderr": subprocess.DEVNULL}, {"analyse": mode})
+    assert profiled == bare == (0, b"trained\nno child\n0 children\n[] signals set()\n", None, None)
+    eventually(lambda: not analysis.lives())
+
+
+@pytest.mark.parametrize("how", [HANDLED, IGNORED], ids=["handled", "ignored"])
+def test_the_extension_is_not_there_and_it_is_analysed(guest, analysis, tmp_path, how):
+    program = PYTHON + CHILDREN.format(how=how) + analysis("echo 'ms-profiler: the verdict'")
+    code, lines = in_files(guest, program, tmp_path)
+    assert (code, lines[-1]) == (0, "the verdict")
+
+
+@STATES
+def test_the_analysis_has_nothing_of_the_job(guest, analysis, tmp_path, state):
+    """A session of its own, no descriptor but the usual three, and no signal ignored or blocked."""
+    # without a command that the shell starts: for that it blocks signals
+    copy = f'while read -r line; do echo "$line"; done >> {tmp_path}/found'
+    look = f"echo /proc/$$/fd/* > {tmp_path}/found; {copy} < /proc/$$/status; {copy} < /proc/$$/stat"
+    job = (
+        "import os, signal\nos.set_inheritable(os.open('/dev/null', os.O_RDONLY), True)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+    )
+    process = guest.start(state + job + analysis(look + "; echo 'ms-profiler: x'"), **PIPES)
+    assert finish(process)[0] == 0
+    found = (tmp_path / "found").read_text()
+    descriptors = {int(path.rpartition("/")[2]) for path in found.splitlines()[0].split()}
+    assert descriptors == {0, 1, 2, 3, 10}, "the usual three; the shell reads that folder and its script"
+    if state == NATIVE:
+        masks = dict(re.findall(r"(Sig(?:Blk|Ign)):\s+(\w+)", found))
+        assert set(masks.values()) == {"0" * 16}
+        pid, session = re.findall(r"^(\d+) .*\) \w \d+ \d+ (\d+)", found, re.MULTILINE)[-1]
+        assert pid == session
+
+
+def test_an_interpreter_that_is_gone_costs_a_line(guest, analysis, tmp_path):
+    code, lines = in_files(guest, "import mindspore, sys\nsys.executable = '/no such'", tmp_path)
+    assert code == 0 and "the analysis failed" in lines[-1] and "No such file" in lines[-1]
+
+
+# -- with all that a user has
+
+
+def test_with_the_framework_itself(tmp_path):
+    """Both pipes end when the job is done; the process goes when the result is complete."""
+    guest = Guest(tmp_path, real=True)
+    process = guest.start("import mindspore\nprint('trained')\nimport sys\nsys.exit(3)", **PIPES)
+    code, out, lines = finish(process)
+    assert (code, out, len(lines)) == (3, b"trained\n", 2)
+    (result,) = guest.output.glob("*_ascend_ms")
+    assert (result / "summary.json").exists()
+
+
+def test_a_launcher_of_ranks_has_one_analysis(tmp_path):
+    """The ranks end at the same time, on a file system without locks as on any other."""
+    output = tmp_path / "data"
+    program = "import fcntl\ndel fcntl.flock\nimport mindspore\nprint('trained')"
+    variables = {"PYTHONPATH": STAND_INS, "WORLD_SIZE": "3", "MASTER_PORT": "1"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env=environment({"start": True, "output_path": str(output)}, RANK=str(rank), **variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for rank in range(3)
+    ]
+    assert [finish(rank)[0] for rank in ranks] == [0, 0, 0]
+    assert len(list(output.glob("*/FRAMEWORK/ended"))) == 3
+    assert len(list(output.glob("*/FRAMEWORK/analysed_3"))) == 1
+    assert len(list(output.glob("*/summary.json"))) == 3

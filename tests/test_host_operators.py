@@ -1,10 +1,10 @@
 """Operators that compute where they are called: which are innermost, in which module, and whose gradient they are."""
 
 import polars as pl
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import host_operators
 from ms_profiler.analysis.metrics.operators import self_times
-from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
 LINEAR, ADDMM, RELU, BACKWARD, MODULE, BLOCK = range(6)

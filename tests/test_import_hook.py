@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from ms_profiler import log as messages
 from ms_profiler.job.frameworks import import_hook
 
 AGENT = Path(__file__).parent.parent / "agent"
@@ -195,7 +196,8 @@ def test_a_module_that_does_not_exist(place, log):
     assert log == []
 
 
-def test_a_callback_that_raises_costs_a_line(place, log, capfd):
+def test_a_callback_that_raises_costs_a_line(place, log, capfd, monkeypatch):
+    monkeypatch.setattr(messages, "_start", os.fstat(2))
     (place / "watched.py").write_text("")
 
     def broken(*_):

@@ -1,7 +1,7 @@
 import pytest
 from ascend_builder import AscendBuilder
-from ms_profiler.analysis import inputs
-from ms_profiler.analysis.inputs import Kind
+from ms_profiler.analysis.driver import inputs
+from ms_profiler.analysis.driver.inputs import Kind
 from ms_profiler.errors import StoreError
 from store_builder import write_training
 

@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from ms_profiler.analysis import engine, kernels, measures
-from ms_profiler.analysis.metrics import overlap
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.metrics import measures, overlap
 from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.analysis.streams import kernel_stream as kernels
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import FORWARD, MS, RAW_NS, WALL_NS, StoreBuilder, compiled, folder_of, training
@@ -35,14 +36,14 @@ def test_compiled_training(tmp_path):
     assert found["bound"] == {"module": 60, "primitive": 0, "phase": 0, "nothing": 0}
     assert found["bound_share"] == found["module_share"] == 1.0
     assert [(row["name"], row["count"], row["total_ms"]) for row in found["by_module"]] == [
-        ("network._backbone.fc", 40, 100.0),
-        ("optimizer", 20, 10.0),
+        ("network._backbone.fc", 60, 110.0),
     ]
     assert found["by_part_ms"] == {"forward": 40.0, "backward": 60.0, "optimizer": 10.0}
     assert (found["steps"], found["windows"], found["lost_windows"]) == (20, 2, 0)
     top = summary["top_operators"][0]
     assert (top["name"], top["count"], top["self_ms"], top["average_ms"]) == ("MatMul", 40, 100.0, 2.5)
-    assert summary["verdict"] == "The steps are dominated by compute (graph) (80 %); 91 % of the kernel time is MatMul."
+    verdict = "The steps are dominated by compute (graph) (80 %); 91 % of the kernel time is MatMul; "
+    assert summary["verdict"].startswith(f"{verdict}network._backbone.fc takes 100 % of the kernel time, mostly MatMul")
     assert {summary["sources"][key] for key in ("top_operators", "kernel_details", "step_trace_time")} == {
         "kernel stream"
     }
@@ -87,6 +88,15 @@ def test_where_kernels_were_not_recorded_the_phases_decide(tmp_path):
     (window,) = summary["completeness"]["lost_windows"]
     assert window["what"] == "kernels of window 1, none of which could be read"
     assert (window["from_s"], window["to_s"]) == (0.150004, 0.251002)
+
+
+def test_call_that_runs_no_kernel_loses_no_window(tmp_path):
+    store = compiled(tmp_path, windows=2)
+    thread = store.processes[0].thread(2, "x", 4300)
+    thread.span("Net", Category.MODULE, 260 * MS, 270 * MS)
+    thread.window(2, 255 * MS, 280 * MS, [])
+    summary = summary_of(store)
+    assert summary["completeness"]["lost_windows"] == [] and summary["kernels"]["windows"] == 3
 
 
 def test_step_is_the_same_cut_by_windows_or_not(tmp_path, monkeypatch):
@@ -200,7 +210,7 @@ def test_kernels_of_another_process_are_no_part_of_the_steps(tmp_path):
     child.thread().window(0, 60 * MS, 300 * MS, [(FORWARD, 100 * MS, MS, "")])
     summary = summary_of(store)
     assert summary["kernels"]["count"] == 1 and summary["kernels"]["steps"] == 0
-    assert summary["kernels"]["bound"]["module"] == 1
+    assert summary["kernels"]["bound"]["nothing"] == 1
     assert summary["sources"]["step_trace_time"] == "phases of the stepping thread"
 
 
@@ -288,7 +298,7 @@ def test_a_million_kernels_stay_within_bounds(store):
     process.anchor(30_000 * MS)
     path = store.write()
     code = (
-        "import resource; from ms_profiler.analysis.engine import analyse\n"
+        "import resource; from ms_profiler.analysis.driver.engine import analyse\n"
         f"analyse([{str(path)!r}]); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     environ = {**os.environ, "PYTHONPATH": str(Path(engine.__file__).parents[2])}

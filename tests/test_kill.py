@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from conftest import PROGRAMS, environment
-from ms_profiler.analysis import engine
+from ms_profiler.analysis.driver import engine
 
 #: reports after which the job is killed, drawn once: early and late ones, of a recorder alone and of a framework
 KILLS = [("session", count) for count in random.Random(20).choices(range(1, 30_000), k=18)]

@@ -3,8 +3,8 @@ import json
 
 import pytest
 from csv_rows import rows as table
-from ms_profiler.analysis import engine
-from ms_profiler.analysis.inputs import Kind
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.driver.inputs import Kind
 from ms_profiler.analysis.readers import foreign
 from ms_profiler.errors import StoreError
 
@@ -23,7 +23,7 @@ def span(name, category, start, end, tid=11, **args):
 
 
 def on_gpu():
-    """Two steps of 100: computing 10-30 40-60 | 120-150, communication 50-70, a copy that counts for nothing."""
+    """Two steps of 100: computing 10-30 40-60 | 120-150, communication 50-70, a copy 70-95."""
     events = [span("ProfilerStep#4", "user_annotation", 0, 100), span("ProfilerStep#5", "user_annotation", 100, 200)]
     events += [span("aten::mm", "cpu_op", 4, 9), span("Optimizer.step#SGD.step", "user_annotation", 80, 90)]
     events += [span("python_function", "python_function", 0, 200)]
@@ -53,10 +53,11 @@ def test_steps_of_a_gpu(tmp_path, name):
     assert done.warning == "" and done.directory == str(path).removesuffix(".gz").removesuffix(".json") + "_analysis"
     result = tmp_path / done.directory
     first, second = table(result, "step_trace_time.csv")
-    # "add" is launched in the first step, which lasts until it ends: 10-150; free 30-40 and 70-120
+    # "add" is launched in the first step, which lasts until it ends: 0-150; free 0-10, 30-40 and 95-120; the second
+    # has what is left until it ends on the host: 150-200
     columns = ("Step", "Computing", "Communication", "Overlapped", "Free", "Stage", "Preparing")
-    assert [float(first[column]) for column in columns] == [4, 70, 20, 10, 60, 140, 10]
-    assert [float(second[column]) for column in columns] == [5, 0, 0, 0, 0, 0, 0]
+    assert [float(first[column]) for column in columns] == [4, 70, 20, 10, 45, 150, 10]
+    assert [float(second[column]) for column in columns] == [5, 0, 0, 0, 50, 50, 0]
     operators = {row["OP Type"]: row for row in table(result, "op_statistic.csv")}
     assert operators["gemm"]["Count"] == "2" and operators["gemm"]["Total Time(us)"] == "40.000"
     assert {row["Core Type"] for row in operators.values()} == {"GPU"} and len(operators) == 2
@@ -80,9 +81,9 @@ def test_operators_compute_where_nothing_ran_on_a_device(tmp_path, kind):
     path.write_text(json.dumps(events))
     engine.analyse([path])
     (row,) = table(tmp_path / "a_analysis", "step_trace_time.csv")
-    # 10-70 computing, 60-80 communication
+    # 10-70 computing, 60-80 communication, of 100
     columns = ("Computing", "Communication", "Overlapped", "Free")
-    assert [float(row[column]) for column in columns] == [60, 20, 10, 0]
+    assert [float(row[column]) for column in columns] == [60, 20, 10, 30]
     names = [row["Name"] for row in table(tmp_path / "a_analysis", "kernel_details.csv")]
     assert names == ["aten::linear", "aten::relu", "autograd::backward", "gloo:all_reduce"]
 
@@ -138,3 +139,26 @@ def test_a_long_name_is_cut_in_the_verdict_alone(tmp_path):
     (done,) = engine.analyse([path])
     assert done.verdict.endswith(f"100 % of the kernel time is {name[:77]}....")
     assert table(tmp_path / "a_analysis", "kernel_details.csv")[0]["Name"] == name
+
+
+def analysed(folder, content):
+    folder.mkdir()
+    (folder / "t.pt.trace.json").write_text(json.dumps(content))
+    (done,) = engine.analyse([folder / "t.pt.trace.json"])
+    with open(f"{done.directory}/summary.json") as stream:
+        return json.load(stream)
+
+
+def test_what_the_trace_does_not_end_is_a_span_and_no_step_and_no_kernel(tmp_path):
+    content = on_gpu()
+    whole = analysed(tmp_path / "whole", content)
+    open_ends = [
+        {"ph": "B", "cat": "cpu_op", "name": "aten::stuck", "pid": 4242, "tid": 11, "ts": 150},
+        {"ph": "B", "cat": "user_annotation", "name": "ProfilerStep#6", "pid": 4242, "tid": 11, "ts": 160},
+        {"ph": "B", "cat": "kernel", "name": "endless", "pid": 4242, "tid": 7, "ts": 165, "args": {"stream": 7}},
+    ]
+    content["traceEvents"] += open_ends
+    cut = analysed(tmp_path / "cut", content)
+    assert cut["steps"]["count"] == whole["steps"]["count"] == 2
+    assert cut["completeness"]["unfinished_spans"] == 2
+    assert cut["device"]["time"]["total"] == whole["device"]["time"]["total"]

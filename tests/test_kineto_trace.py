@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from conftest import PROGRAMS, environment
-from ms_profiler.analysis import engine
+from ms_profiler.analysis.driver import engine
 from ms_profiler.store.format import Category
 from store_builder import MS, WALL_NS, StoreBuilder, compiled, folder_of, training
 

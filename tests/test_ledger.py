@@ -2,8 +2,8 @@ import json
 
 import pytest
 from ascend_builder import AscendBuilder
-from ms_profiler.analysis import engine
-from ms_profiler.analysis.ledger import Ledger, read_summary
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.driver.ledger import Ledger, read_summary
 from ms_profiler.store import layout
 
 TABLE = f"{layout.OUTPUT}/{layout.STEP_TRACE_TIME}"

@@ -20,7 +20,7 @@ class Session:
     def __init__(self):
         self.said = []
         self.sources = types.SimpleNamespace(calls=[])
-        self.hooks = types.SimpleNamespace(devices=self)
+        self.devices = self
 
     def make_way(self):
         self.said.append("make way")

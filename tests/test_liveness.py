@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from ms_profiler.analysis import liveness
+from ms_profiler.analysis.driver import liveness
 from ms_profiler.store.run_info import ProcessInfo, RunInfo
 
 

@@ -3,8 +3,9 @@ import pathlib
 
 import polars as pl
 import pytest
-from ms_profiler.analysis import engine, tables
+from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.metrics import communication, steps as metrics_steps
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category

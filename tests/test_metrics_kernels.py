@@ -1,9 +1,9 @@
 import polars as pl
 import pytest
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import kernels
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.model import tables
 
 NAMES = pl.DataFrame(
     {
@@ -48,9 +48,13 @@ def test_sums_by_type_name_and_module():
     assert modules["ratio"].to_list() == pytest.approx([0.42, 0.05])
     assert kernels.by_part(sums()) == {"forward": 0.00042, "backward": 0.00005}
     assert kernels.bound(sums()) == {"module": 4, "primitive": 0, "phase": 1, "nothing": 0}
-    assert kernels.by_order(sums()) == 0
+    assert kernels.inferred(sums(), Bound.ORDER) == 0
+    assert kernels.module_time_share(sums()) == 0.47
+    assert kernels.queued(sums()) == {}
+    told = sums().filter(pl.col("part") != int(Part.UNKNOWN))
+    assert kernels.queued(told) == pytest.approx({"forward": 420 / 470, "backward": 50 / 470})
     inferred = sums().with_columns(bound=pl.lit(int(Bound.ORDER), pl.UInt8))
-    assert kernels.bound(inferred)["module"] == kernels.by_order(inferred) == 5
+    assert kernels.bound(inferred)["module"] == kernels.inferred(inferred, Bound.ORDER) == 5
     assert kernels.top(kernels.by_type(sums(), NAMES), 1) == [
         {
             "name": "Add",

@@ -49,11 +49,11 @@ def test_statistics_of_nothing_are_empty(tmp_path):
 
 def test_steps_count_whatever_their_source_and_the_best_is_named(store):
     thread = store.process().thread()
-    thread.step(0, 0, MS, source=StepSource.DATASET)
-    thread.step(1, MS, 2 * MS, source=StepSource.OPTIMIZER_CYCLE)
-    thread.step(2, 2 * MS, 3 * MS, source=StepSource.OPTIMIZER_CYCLE)
+    thread.step(0, 0, MS, source=StepSource.OPTIMIZER_CYCLE)
+    thread.step(1, MS, 2 * MS, source=StepSource.FRAMEWORK_LOOP)
+    thread.step(2, 2 * MS, 3 * MS, source=StepSource.FRAMEWORK_LOOP)
     used = choose(store)
-    assert used.source == StepSource.OPTIMIZER_CYCLE and used.table["number"].to_list() == [0, 1, 2]
+    assert used.source == StepSource.FRAMEWORK_LOOP and used.table["number"].to_list() == [0, 1, 2]
 
 
 def test_stepping_thread_is_the_one_with_most_steps_of_one_source(store):

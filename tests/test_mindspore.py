@@ -1,10 +1,10 @@
 """Real MindSpore jobs, profiled by the variable alone."""
 
-import csv
 import json
 
 import pytest
 from conftest import PROGRAMS
+from csv_rows import rows
 
 MODEL_LOOP = PROGRAMS / "model_loop.py"
 CUSTOM_LOOP = PROGRAMS / "custom_loop.py"
@@ -74,10 +74,9 @@ def test_steps_of_a_custom_loop(request, job, bare_loops, kind):
 
 
 def test_phases_add_up_to_the_steps(plain):
-    with (plain.result / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
-    assert [row["Step"] for row in rows] == [str(number) for number in range(6)]
-    stages = sum(float(row["Stage"]) for row in rows) / 1e3
+    steps = rows(plain.result, "step_trace_time")
+    assert [row["Step"] for row in steps] == [str(number) for number in range(6)]
+    stages = sum(float(row["Stage"]) for row in steps) / 1e3
     assert sum(phases(plain).values()) == pytest.approx(stages, rel=0.01)
 
 

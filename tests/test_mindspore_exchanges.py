@@ -6,45 +6,10 @@ import sys
 
 import pytest
 from conftest import PROGRAMS
+from graph_builder import FLOAT16, FLOAT32, field, model, node, tensor
 from launches import TOOLS, free_port, launched, printed
 from ms_profiler.job.frameworks.mindspore import exchanges
 from ms_profiler.job.frameworks.mindspore.exchanges import Exchange
-
-FLOAT16, FLOAT32 = 10, 11
-
-
-def varint(number):
-    number %= 1 << 64
-    parts = []
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
-
-
-def field(number, content):
-    if isinstance(content, int):
-        return varint(number << 3) + varint(content)
-    content = content.encode() if isinstance(content, str) else content
-    return varint(number << 3 | 2) + varint(len(content)) + content
-
-
-def tensor(element, *dimensions):
-    """A TypeProto."""
-    shape = b"".join(field(1, field(1, size)) for size in dimensions)
-    return field(1, 14) + field(2, field(1, element) + field(2, shape))
-
-
-def node(name, kind, inputs, output, full_name="", **attributes):
-    parts = [field(1, field(1, each) + field(2, 0)) for each in inputs]
-    parts += [field(2, name), field(3, kind), field(4, "Default")]
-    parts += [field(5, field(1, key) + field(2, field(1, 13) + field(7, value))) for key, value in attributes.items()]
-    return field(1, b"".join([*parts, field(6, output), field(8, full_name)]))
-
-
-def model(*nodes, parameters=()):
-    graph = b"".join([*nodes, *(field(3, field(1, name) + field(2, kind)) for name, kind in parameters)])
-    return field(1, 3) + field(2, "MindSpore") + field(4, graph)
 
 
 def test_collectives_of_a_graph():

@@ -1,10 +1,21 @@
 """What is compiled, and why again."""
 
+import collections
+import gc
+import sys
+import threading
+from types import SimpleNamespace
+
 import pytest
 from conftest import PROGRAMS
 from events import events, inside, of
+from ms_profiler.job.frameworks.mindspore.graph import Compilation
 from ms_profiler.job.frameworks.mindspore.recompile import History, differences, signature
+from ms_profiler.job.guard import Guard
 from ms_profiler.store.format import Category, Kind
+from recorders import finish, make
+
+pytest_plugins = ["recorder_fixtures"]
 
 WHY = {
     "recompile scale: argument 1 tensor: shape (2, 3) -> (4, 3)": 1,
@@ -76,23 +87,93 @@ def test_differences_are_told_and_values_are_not(before, after, why):
     assert differences(signature(before), signature(after)) == why
 
 
+class Net:
+    """Stands for a class that is compiled."""
+
+
+def test_classes_made_at_run_time_are_not_kept():
+    history = History()
+    for number in range(10):
+        history.compiled(type("Net", (), {}), 0, number, signature((number,)))
+    gc.collect()
+    assert not history._known.known
+
+
 def test_many_differences_are_cut_short():
     history = History()
-    history.compiled("f", 1, signature((1, 2, 3, 4, 5)))
-    why, count = history.compiled("f", 1, signature((2, 3, 4, 5, 6)))
+    history.compiled(Net, 0, 1, signature((1, 2, 3, 4, 5)))
+    why, count = history.compiled(Net, 0, 1, signature((2, 3, 4, 5, 6)))
     assert (why.count("changed"), why.endswith("; 2 more"), count) == (3, True, 2)
 
 
 def test_what_is_not_seen_is_said_so():
     history = History()
-    assert history.compiled("f", 1, signature((1,))) == ("", 1)
-    assert history.compiled("f", 1, signature((1,)))[0] == "parameters, hooks or settings, not the arguments"
-    assert history.compiled("f", 2, signature((1,)), replaces=False) == ("", 3)
-    assert history.compiled("f", 3, signature((1,))) == ("new object", 4)
+    assert history.compiled(Net, 0, 1, signature((1,))) == ("", 1)
+    assert history.compiled(Net, 0, 1, signature((1,)))[0] == "parameters, hooks or settings, not the arguments"
+    assert history.compiled(Net, 0, 2, signature((1,)), replaces=False) == ("", 3)
+    assert history.compiled(Net, 0, 3, signature((1,))) == ("new object", 4)
 
 
 def test_memory_of_objects_is_bounded():
     history = History()
     for number in range(1000):
-        history.compiled("f", number, signature((number,)))
-    assert len(history._known["f"].last) == 64
+        history.compiled(Net, 0, number, signature((number,)))
+    assert len(history._known.known[id(Net)][0].last) == 64
+
+
+def plus():
+    """Stand for a function that is compiled."""
+
+
+def square():
+    """Stand for another."""
+
+
+class Executor:
+    """Compiles a function as `_JitExecutor` does: what it calls finds it in the frame of its caller."""
+
+    def __init__(self, fn, checks):
+        self.fn, self.obj, self._create_time, self._graph_executor = fn, None, id(self), None
+        self._checks = checks
+
+    def compile(self, inner=None):
+        self._checks(None, (self,), {}, "name")
+        return "phase" if inner is None else inner()
+
+
+def test_threads_that_compile_at_the_same_time_end_their_own(folder):
+    threads, rounds = 20, 100
+    recorder, errors = make("native"), []
+    host = SimpleNamespace(
+        recorder=recorder, home=None, guard=lambda what: Guard(lambda *reason: errors.append(reason), what)
+    )
+    compilation = Compilation(host)
+    recorder.open(str(folder))
+    checks = compilation.checks(lambda *_: None)
+    compiled = compilation.function(Executor.compile)
+    together = threading.Barrier(threads)
+
+    def compiles():
+        outer, inner = (Executor(function, checks) for function in (plus, square))
+        together.wait(30)
+        try:
+            for _ in range(rounds):
+                assert compiled(outer, lambda: compiled(inner)) == "phase"
+        except Exception as reason:  # noqa: BLE001 - it would have been the job's
+            errors.append(reason)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        running = [threading.Thread(target=compiles) for _ in range(threads)]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join(60)
+    finally:
+        sys.setswitchinterval(interval)
+    store = finish(recorder, folder)
+    assert errors == []
+    found = collections.Counter((span.thread, span.name, span.flags) for span in store.spans())
+    assert len(found) == 2 * threads and set(found.values()) == {rounds}
+    assert {(name, flags) for _, name, flags in found} == {("compile plus", 0), ("compile square", 0)}

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 
 import pytest
 from conftest import PROGRAMS, ROOT, environment, eventually
+from csv_rows import rows
 
 NETWORKS = PROGRAMS / "networks.py"
 #: runs a program as if we were not installed, so that MindSpore's own collector finds the variable
@@ -81,8 +82,7 @@ def check_totals(result, folders):
                 total = float(row["total_compute_time"]) * 1e3
                 theirs[row["op_type"]] += total
                 precision[row["op_type"]] += total * 5e-6 + 5e-4  # six digits, and three decimals of ours
-    with (result / "ASCEND_PROFILER_OUTPUT" / "op_statistic.csv").open() as stream:
-        ours = {row["OP Type"]: float(row["Total Time(us)"]) for row in csv.DictReader(stream)}
+    ours = {row["OP Type"]: float(row["Total Time(us)"]) for row in rows(result, "op_statistic")}
     assert ours.keys() == theirs.keys()
     for kind, total in theirs.items():
         assert abs(ours[kind] - total) <= precision[kind], kind
@@ -113,10 +113,9 @@ def own_modules(rows):
 def test_backward_kernels_are_in_the_modules_that_their_shapes_tell(job):
     run = job(PROGRAMS / "backward.py", "6")
     assert run.code == 0, run.err
-    with (run.result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
+    details = rows(run.result, "kernel_details")
     known, exact = Counter(), Counter()
-    for row, true in zip(rows, own_modules(rows), strict=True):
+    for row, true in zip(details, own_modules(details), strict=True):
         if true is not None:
             known[row["Type"]] += 1
             exact[row["Type"]] += row["Module"] == true
@@ -124,9 +123,16 @@ def test_backward_kernels_are_in_the_modules_that_their_shapes_tell(job):
             assert row["Module Binding"] == ("N/A" if row["Module"] == "N/A" else "by order")
     assert known.keys() == {"ReluGrad", "TanhGrad", "SigmoidGrad", "LayerNormGrad", "BiasAddGrad", "MatMul"}
     assert all(exact[kind] >= 0.8 * count for kind, count in known.items()), (known, exact)
-    assert {row["Module"] for row in rows if row["Type"] == "ApplyMomentum"} == {"Momentum"}
+    updates = [row for row in details if row["Type"] == "ApplyMomentum"]
+    layers = {f"Net.dense{width}" for width in (11, 19, 23, 3, 5)} | {
+        "Net.left.dense13",
+        "Net.right.dense17",
+        "Net.norm",
+    }
+    assert {row["Module"] for row in updates} == layers
+    assert {row["Module Binding"] for row in updates} == {"by parameter"}
     found = run.summary["kernels"]
-    assert found["bound_by_order"] == sum(row["Module Binding"] == "by order" for row in rows)
+    assert found["bound_by_order"] == sum(row["Module Binding"] == "by order" for row in details)
     trace = json.loads((run.result / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
     events = [event["args"] for event in trace if event.get("args", {}).get("bound") == "by order"]
     assert len(events) == found["bound_by_order"] and all("module" in arguments for arguments in events)
@@ -165,8 +171,7 @@ def test_kill_loses_the_window_that_was_open_and_says_so(tmp_path):
     subprocess.run([sys.executable, "-m", "ms_profiler", "analyse", str(result)], env=environment(), check=True)
     summary = json.loads((result / "summary.json").read_text())
     assert len(summary["completeness"]["lost_windows"]) == 1
-    with (result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv").open() as stream:
-        steps = {row["Step ID"] for row in csv.DictReader(stream)} - {""}
+    steps = {row["Step ID"] for row in rows(result, "kernel_details")} - {""}
     assert len(steps) >= 0.9 * summary["steps"]["count"]
 
 
@@ -211,3 +216,31 @@ def test_the_recorder_is_emptied_before_it_holds_too_much(job):
     assert run.summary["kernels"]["windows"] >= 2
     assert run.summary["kernels"]["count"] == 960
     assert run.summary["kernels"]["lost_windows"] == 0
+
+
+SPENT = """
+import mindspore as ms, numpy as np
+from mindspore import nn
+ms.set_device("CPU")
+ms.set_context(mode=ms.PYNATIVE_MODE)
+ms.set_seed(1)
+net = nn.SequentialCell([nn.Dense(4, 4) for _ in range(12)])
+optimizer = nn.SGD(net.trainable_params(), 0.01)
+gradient = ms.value_and_grad(lambda x: net(x).sum(), None, optimizer.parameters)
+for _ in range(90):
+    loss, gradients = gradient(ms.Tensor(np.ones((2, 4), np.float32)))
+    optimizer(gradients)
+print(float(loss.asnumpy()).hex())
+"""
+
+
+@pytest.mark.slow
+def test_that_the_disk_has_had_its_share_is_said_once(job):
+    bare = job(SPENT, profile=False)
+    schedule = {"wait": 0, "active": 1, "repeat": 90}
+    run = job(SPENT, options={"max_disk": "1MB", "op_flush": 100, "overhead_budget": 0, "schedule": schedule})
+    assert (run.code, run.out) == (0, bare.out), run.err
+    told = [entry for entry in run.summary["not_collected"] if "max_disk" in entry["why"]]
+    (entry,) = (entry for entry in told if entry["what"].startswith("kernels from step"))
+    assert entry["why"] == "max_disk was reached"
+    assert sum(bool(os.listdir(folder)) for folder in windows(run.result)) < 90

@@ -9,6 +9,7 @@ import types
 import pytest
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.mindspore import pynative, recompute, sync
+from ms_profiler.job.recorder import python_wrapper
 from ms_profiler.job.sources import Sources
 
 
@@ -33,6 +34,9 @@ class Recorder:
     def now(self):
         return 0
 
+    def wrap(self, function, **settings):
+        return python_wrapper.wrap(self, function, **settings)
+
 
 class Guard:
     def __enter__(self):
@@ -47,7 +51,7 @@ class Session:
 
     def __init__(self):
         self.recorder = Recorder()
-        self.sources = Sources(self)
+        self.sources = Sources(self.guard)
         self.steps = types.SimpleNamespace(
             began=lambda at: None, call_began=lambda at: None, call_ended=lambda which, at: None
         )

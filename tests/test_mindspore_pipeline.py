@@ -158,6 +158,10 @@ class Recorder:
 
     def __init__(self):
         self.marks = []
+        self.spent = 0
+
+    def spend(self, size):
+        self.spent += size
 
     def now(self):
         return 0
@@ -199,7 +203,7 @@ class Stage:
             recordings=[recording],
             home=SimpleNamespace(folder=str(folder)),
             steps=SimpleNamespace(recording=True, due=99),
-            limits=(10**9, 10**9),
+            limit=2 * 10**9,
             recorder=Recorder(),
             owner=True,
             forked=False,
@@ -366,7 +370,7 @@ def test_the_end_saves_a_pipeline_that_goes_on(stage):
 
 
 def test_the_disk_sets_a_limit(stage):
-    stage.session.limits = (10, 10)
+    stage.session.limit = 20
     stage.close(stage.build())
     stage.build()
     assert stage.taken() == "init start stop save"

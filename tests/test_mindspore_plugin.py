@@ -14,6 +14,7 @@ from ms_profiler.job.frameworks.mindspore import plugin
 from ms_profiler.job.guard import Guard
 from ms_profiler.job.recorder.python import PythonRecorder
 from ms_profiler.job.sources import Sources
+from ms_profiler.job.steps import Steps
 from ms_profiler.store.format import Category, StepSource
 
 
@@ -21,15 +22,17 @@ class Session:
     """As much of a session as hooks need to be declared."""
 
     owner = False
-    hooks = types.SimpleNamespace(redirects=False, devices=None)
+    redirects = False
+    devices = None
 
     def wants(self, activity):
         return False
 
     def __init__(self):
         self.recorder = PythonRecorder()
+        self.steps = Steps(self.recorder)
         self.failures = []
-        self.sources = Sources(self)
+        self.sources = Sources(self.guard)
         self.at_start, self.at_step, self.at_end = (
             self.sources.start.append,
             self.sources.step.append,
@@ -40,7 +43,7 @@ class Session:
         self.failures.append((what, reason))
 
     def guard(self, what):
-        return Guard(self, what)
+        return Guard(self.failed, what)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import PROGRAMS, environment
 from launches import msrun
-from ms_profiler.analysis import engine
+from ms_profiler.analysis.driver import engine
 from ms_profiler.store.format import Category
 from store_builder import MS, ThreadBuilder, compiled, folder_of, write_training
 from timeline import bounds, lanes, nanoseconds

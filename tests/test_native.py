@@ -84,8 +84,8 @@ def test_the_helper_lives_as_long_as_the_session(recorder, tmp_path):
     (helper,) = helpers()
     status = Path(f"/proc/self/task/{helper}/status").read_text()
     (blocked,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
-    # all but KILL, STOP and the two that libc keeps to itself
-    assert bin(int(blocked, 16)).count("1") >= 60
+    # all but KILL, STOP, the two that libc keeps to itself, and that of a page of a lost file
+    assert bin(int(blocked, 16)).count("1") >= 59
     recorder.close()
     poll(lambda: helpers() == [])
 

@@ -1,7 +1,7 @@
 import random
 
 import polars as pl
-from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
 

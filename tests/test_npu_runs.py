@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from ms_profiler.analysis import engine
+from ms_profiler.analysis.driver import engine
 from ms_profiler.store import layout
 
 VARIABLE = "MS_PROFILER_TEST_DATA"

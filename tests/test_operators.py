@@ -1,7 +1,7 @@
 import polars as pl
 import pytest
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import dataset, operators
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.store.format import Category
 from store_builder import StoreBuilder
@@ -49,6 +49,39 @@ def test_span_that_leaves_its_parent_counts_only_inside_it(store):
     thread.span("a", Category.OP, 0, 50)
     thread.span("b", Category.OP, 30, 80)
     assert dict(sums(store, Category.OP).select("name", "self_ns").iter_rows()) == {"a": 30, "b": 50}
+
+
+def test_what_is_reported_inside_of_an_operator_is_taken_from_it(store):
+    """Regions, and calls of a device's runtime; nothing of them is taken from what they do not stand in."""
+    thread = store.process().thread()
+    thread.span("CubeBackward", Category.OP, 0, 100)
+    thread.span("own", Category.MARKER, 10, 60)
+    thread.span("aten::mul", Category.OP, 20, 50)
+    recording = readers_store.read(str(store.write()))
+    start = recording.spans["start_ns"].min()
+    calls = pl.DataFrame({"process": [recording.spans["process"][0]], "thread": [recording.spans["thread"][0]]})
+    calls = calls.with_columns(start_ns=pl.lit(start + 25), end_ns=pl.lit(start + 35))
+    found = operators.self_times(recording.spans, calls)
+    own = dict(zip(recording.names.gather(found["name"]), found["self_ns"], strict=True))
+    assert own == {"CubeBackward": 50, "aten::mul": 20, "own": 50}
+
+
+def test_an_operator_that_is_all_there_is_in_one_of_its_name_is_the_same_call(store):
+    thread = store.process().thread()
+    thread.span("div_", Category.OP, 0, 100)
+    thread.span("div_", Category.OP, 10, 90)
+    thread.span("div_", Category.OP, 20, 80)
+    thread.span("fill_", Category.OP, 30, 50)
+    thread.span("mul", Category.OP, 200, 300)
+    thread.span("mul", Category.OP, 210, 250)
+    thread.span("to", Category.OP, 250, 260)
+    rows = sums(store, Category.OP).select("name", "count", "total_ns", "self_ns", "max_ns").rows()
+    assert rows == [
+        ("mul", 2, 140, 90, 100),
+        ("div_", 1, 100, 80, 100),
+        ("fill_", 1, 20, 20, 20),
+        ("to", 1, 10, 10, 10),
+    ]
 
 
 def test_list_is_in_milliseconds_and_limited(store):

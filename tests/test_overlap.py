@@ -1,8 +1,7 @@
 import random
 
 import pytest
-from ms_profiler.analysis import measures
-from ms_profiler.analysis.metrics import overlap
+from ms_profiler.analysis.metrics import measures, overlap
 from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.store.format import Category
 from store_builder import StoreBuilder

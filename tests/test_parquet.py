@@ -1,7 +1,8 @@
 import polars as pl
 import pytest
 from ascend_builder import sample
-from ms_profiler.analysis import catalogue, engine
+from ms_profiler.analysis import catalogue
+from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.writers import parquet
 from ms_profiler.store import layout
 from store_builder import compiled, write_training

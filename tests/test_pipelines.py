@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
-from ms_profiler.analysis import engine
+from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.metrics import pipeline_hints
 from ms_profiler.analysis.metrics.pipelines import Pipeline, label
-from ms_profiler.analysis.readers.pipelines import Operator
+from ms_profiler.analysis.readers.pipeline_samples import Operator
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, folder_of

@@ -17,7 +17,7 @@ SHOW = "import json, os; print(json.dumps(os.environ.get('LD_PRELOAD', '')))"
 def started(folder, *words, **extra):
     """Return what a command that `ms-profiler run` starts has in LD_PRELOAD, and what was said."""
     variables = {"LD_LIBRARY_PATH": str(folder), "MS_PROFILER_LIBMSPTI": str(folder / "libmspti.so"), **extra}
-    done = ms_profiler("run", *words, "--", sys.executable, "-S", "-c", SHOW, **variables)
+    done = ms_profiler("run", "--option", "quiet=true", *words, "--", sys.executable, "-S", "-c", SHOW, **variables)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr.removeprefix("ms-profiler: ").strip()
 

@@ -1,6 +1,5 @@
 """What a process is in its job, read from the environment and /proc."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ms_profiler.job import bootstrap, process
+from ms_profiler.job import process
 
 AGENT = Path(__file__).parent.parent / "agent"
 
@@ -140,82 +139,6 @@ def test_a_process_is_known_by_its_start():
 
 def test_the_boot_has_a_name():
     assert process.boot_id() == process.boot_id() != ""
-
-
-def test_both_modules_mean_the_same_variable():
-    assert process.VARIABLE == bootstrap.VARIABLE == "MS_PROFILER_OPTIONS"
-
-
-PARENT = """
-import json, os, sys
-from ms_profiler.job import process
-
-def report():
-    found = process.parent(os.environ)
-    print(json.dumps(found and [found.directory, str(found.pid) == sys.argv[2]]), flush=True)
-
-if __name__ == "__main__":
-    import multiprocessing, subprocess
-    os.environ.update(json.loads(os.environ.pop("OWN", "{}")))
-    process.announce(os.environ, "/result", process.identity(os.environ))
-    os.environ.update(json.loads(os.environ.pop("CHILD", "{}")))
-    if sys.argv[1] == "subprocess":
-        code = "import os; from ms_profiler.job import process; print(process.parent(os.environ))"
-        subprocess.run([sys.executable, "-c", code], check=True)
-    else:
-        sys.argv.append(str(os.getpid()))
-        child = multiprocessing.get_context(sys.argv[1]).Process(target=report)
-        child.start()
-        child.join()
-        raise SystemExit(child.exitcode)
-"""
-
-
-def started(tmp_path, how, own=None, child=None):
-    """Return what a child of a profiled process takes for its parent."""
-    program = tmp_path / "parent.py"
-    program.write_text(PARENT)
-    variables = {key: value for key, value in os.environ.items() if not key.startswith("MS_PROFILER")}
-    variables |= {"PYTHONPATH": str(AGENT), "OWN": json.dumps(own or {}), "CHILD": json.dumps(child or {})}
-    done = subprocess.run([sys.executable, program, how], env=variables, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-@pytest.mark.parametrize("how", ["spawn", "forkserver"])
-def test_a_child_of_multiprocessing_belongs_to_its_parent(tmp_path, how):
-    assert started(tmp_path, how) == '["/result", true]'
-
-
-def test_another_program_is_a_job_of_its_own(tmp_path):
-    assert started(tmp_path, "subprocess") == "None"
-
-
-def test_a_child_with_the_rank_of_its_parent_belongs_to_it(tmp_path):
-    assert started(tmp_path, "spawn", own={"RANK_ID": "0"}) == '["/result", true]'
-
-
-def test_a_child_with_a_rank_of_its_own_is_a_job_of_its_own(tmp_path):
-    assert started(tmp_path, "spawn", child={"RANK_ID": "1"}) == "null"
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "x", "[]", "1", "null", "{}", '{"directory": "/x"}', "[" * 100_000, '{"directory":1,"pid":{},"rank":0}'],
-)
-def test_a_broken_announcement_is_none(text):
-    assert process.parent({process.PARENT_VARIABLE: text}) is None
-
-
-def test_the_parent_must_be_the_one_that_started_it(monkeypatch):
-    """The announcement is inherited by everything below; only what that very process started belongs to it."""
-    monkeypatch.setattr(sys, "orig_argv", [*sys.orig_argv, "--multiprocessing-fork"])
-    above = os.getppid()
-    good = {"directory": "/x", "pid": above, "process_start": process.process_start(above), "rank": 0}
-    good["job"] = "a"
-    assert process.parent({process.PARENT_VARIABLE: json.dumps(good)}) == process.Parent("/x", above, 0, "a")
-    for change in ({"pid": 1}, {"process_start": good["process_start"] + 1}):
-        assert process.parent({process.PARENT_VARIABLE: json.dumps(good | change)}) is None
 
 
 def test_output_is_made_where_it_was_asked_for(tmp_path, monkeypatch):

@@ -1,7 +1,9 @@
 import pytest
-from ms_profiler.analysis import kernels, query
+from ms_profiler.analysis.catalogue import query
+from ms_profiler.analysis.streams import kernel_stream
 from ms_profiler.errors import StoreError, UsageError
-from store_builder import MS, compiled, write_training
+from ms_profiler.store.format import Category
+from store_builder import MS, StoreBuilder, compiled, write_training
 
 
 def named(rank):
@@ -66,13 +68,24 @@ def test_an_empty_table_is_told(tmp_path):
     assert note.startswith(f"memory is empty in {path}")
 
 
+def test_operators_of_a_processor_are_no_kernels_and_the_note_says_where_they_are(tmp_path):
+    store = StoreBuilder(tmp_path, framework={"name": "torch", "device": "CPU"})
+    process = store.process()
+    thread = process.thread()
+    thread.span("aten::mm", Category.OP, MS, 2 * MS)
+    thread.step(0, 0, 3 * MS)
+    process.anchor(4 * MS)
+    (note,) = query.ask([str(store.write())], "select count(*) as n from kernels").notes
+    assert "rows of spans with category 'op', and of kernel_details.csv" in note
+
+
 def test_tables_can_be_listed(tmp_path):
     found = query.ask([str(write_training(tmp_path))], "show tables").table
     assert set(found.to_series()) == {table.name for table in query.catalogue.TABLES}
 
 
 def test_what_a_long_run_leaves_out_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(kernels, "MOST", 6)
+    monkeypatch.setattr(kernel_stream, "MOST", 6)
     path = str(compiled(tmp_path, steps=20).write())
     answer = query.ask([path], "select count(*) as n from kernels")
     ((kept,),) = answer.table.rows()

@@ -1,6 +1,5 @@
 """Ranks that a script starts itself have results of their own, as those of a launcher have."""
 
-import csv
 import json
 import re
 import subprocess
@@ -8,6 +7,7 @@ import sys
 from collections import Counter
 
 from conftest import PROGRAMS, environment
+from csv_rows import rows
 from launches import free_port
 
 PROGRAM = PROGRAMS / "spawned_ranks.py"
@@ -17,8 +17,7 @@ VARIABLES = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 def called(run, rank):
     """Return how often each operator of a rank was called."""
     (info,) = run.output.glob(f"*_ascend_ms/profiler_info_{rank}.json")
-    with (info.parent / "ASCEND_PROFILER_OUTPUT" / "api_statistic.csv").open(newline="") as stream:
-        return Counter({row["API Name"]: int(row["Count"]) for row in csv.DictReader(stream)})
+    return Counter({row["API Name"]: int(row["Count"]) for row in rows(info.parent, "api_statistic")})
 
 
 def test_each_rank_has_a_result_of_its_own(job):

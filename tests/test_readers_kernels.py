@@ -2,7 +2,7 @@ import random
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.readers import kernels, store as readers_store
+from ms_profiler.analysis.readers import kernel_windows, store as readers_store
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import BACKWARD, FORWARD, MS, UPDATE, WALL_NS, StoreBuilder, compiled
@@ -30,7 +30,7 @@ def read(store):
     """Return name, start since the begin of the run, duration and lane of every kernel of window 0, and the counts."""
     recording = readers_store.read(str(store.write()))
     names = {}
-    table = kernels.read(recording.windows[0], names, recording.clock, recording.counts)
+    table = kernel_windows.read(recording.windows[0], names, recording.clock, recording.counts)
     known = list(names)
     rows = [
         (known[kernel], start - WALL_NS, duration, lane)
@@ -43,8 +43,8 @@ def shapes(store):
     """Return the shapes of every kernel of window 0 by start, None where not known."""
     recording = readers_store.read(str(store.write()))
     names, texts = {}, {}
-    table = kernels.read(recording.windows[0], names, recording.clock, recording.counts)
-    found = kernels.shapes(recording.windows[0], table, list(names), texts)
+    table = kernel_windows.read(recording.windows[0], names, recording.clock, recording.counts)
+    found = kernel_windows.shapes(recording.windows[0], table, list(names), texts)
     return pl.Series(list(texts), dtype=pl.String).gather(found).to_list()
 
 
@@ -124,7 +124,7 @@ def test_bytes_that_are_no_text(store):
     path.write_bytes(content)
     recording = readers_store.read(str(store.path))
     names = {}
-    table = kernels.read(recording.windows[0], names, recording.clock, recording.counts)
+    table = kernel_windows.read(recording.windows[0], names, recording.clock, recording.counts)
     assert (table.height, recording.counts.damaged_kernels) == (2, 1)
     assert list(names) == [FORWARD.replace("MatMul", "Mat\ufffd\x00ul"), UPDATE]
 
@@ -154,7 +154,8 @@ def test_kernels_are_on_the_time_line_after_the_wall_clock_was_set(store, jump):
         process.anchor(second * 1000 * MS, offset=jump if second >= 11 else 0)
     recording = readers_store.read(str(store.write()))
     starts = [
-        kernels.read(window, {}, recording.clock, recording.counts)["start_ns"][0] for window in recording.windows
+        kernel_windows.read(window, {}, recording.clock, recording.counts)["start_ns"][0]
+        for window in recording.windows
     ]
     assert starts == [WALL_NS + 2000 * MS, WALL_NS + 15_000 * MS]
     assert recording.counts.damaged_kernels == 0
@@ -244,6 +245,8 @@ def test_run_without_a_stream_has_no_window(store):
 def test_names_of_a_training_run(tmp_path):
     recording = readers_store.read(str(compiled(tmp_path).write()))
     names = {}
-    heights = [kernels.read(window, names, recording.clock, recording.counts).height for window in recording.windows]
+    heights = [
+        kernel_windows.read(window, names, recording.clock, recording.counts).height for window in recording.windows
+    ]
     assert heights == [30, 30] and set(names) == {FORWARD, BACKWARD, UPDATE}
-    assert all(kernels.written(window) and kernels.size(window) > 0 for window in recording.windows)
+    assert all(kernel_windows.written(window) and kernel_windows.size(window) > 0 for window in recording.windows)

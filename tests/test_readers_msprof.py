@@ -7,8 +7,10 @@ import polars as pl
 import pytest
 from csv_rows import rows
 from fakes_built import FAKES
-from ms_profiler.analysis import export, query, tables
-from ms_profiler.analysis.engine import analyse
+from ms_profiler.analysis.catalogue import query
+from ms_profiler.analysis.driver import export
+from ms_profiler.analysis.driver.engine import analyse
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import msprof, store as reader
 from ms_profiler.store.format import Category
 from store_builder import MS, RAW_NS, WALL_NS, StoreBuilder

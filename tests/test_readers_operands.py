@@ -2,7 +2,7 @@
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.readers import operands
+from ms_profiler.analysis.readers import operand_windows
 from ms_profiler.store.format import Category
 
 OP, MARKER = int(Category.OP), int(Category.MARKER)
@@ -31,7 +31,7 @@ def matched(told, spans):
     """
     records = [(0, 71, name, category, time, 100 + row) for row, (name, category, time) in enumerate(told)]
     frame = pl.DataFrame([(1, name, OP, start) for name, start in spans], SPANS, orient="row")
-    found = operands.match(pl.DataFrame(records, TOLD, orient="row"), frame, THREADS)
+    found = operand_windows.match(pl.DataFrame(records, TOLD, orient="row"), frame, THREADS)
     by_span = {(name, start): known for _, start, name, known in found.rows()}
     return [by_span.get(span) for span in spans]
 
@@ -66,11 +66,13 @@ def test_threads_are_kept_apart():
         [(0, 71, 1, OP, 1000, 100), (0, 72, 1, OP, 1000, 200), (0, 99, 1, OP, 1000, 300)], TOLD, orient="row"
     )
     spans = pl.DataFrame([(1, 1, OP, 1000), (2, 1, OP, 1000)], SPANS, orient="row")
-    assert sorted(operands.match(told, spans, THREADS).rows()) == [(1, 1000, 1, 100), (2, 1000, 1, 200)]
+    assert sorted(operand_windows.match(told, spans, THREADS).rows()) == [(1, 1000, 1, 100), (2, 1000, 1, 200)]
 
 
 def test_operators_between_two_windows_are_in_neither():
     rows = [(0, 71, 1, OP, 1000, 100), (0, 71, 2, OP, 3000, 101), (1, 71, 1, OP, 9000, 102), (1, 71, 4, OP, 11000, 103)]
     spans = [(1, 1, OP, 1000), (1, 2, OP, 3000), (1, 3, OP, 5000), (1, 1, OP, 9000), (1, 4, OP, 11000)]
-    found = operands.match(pl.DataFrame(rows, TOLD, orient="row"), pl.DataFrame(spans, SPANS, orient="row"), THREADS)
+    found = operand_windows.match(
+        pl.DataFrame(rows, TOLD, orient="row"), pl.DataFrame(spans, SPANS, orient="row"), THREADS
+    )
     assert found["known"].to_list() == [100, 101, 102, 103]

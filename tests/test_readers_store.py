@@ -1,8 +1,8 @@
 import polars as pl
 import pytest
-from ms_profiler.analysis import tables
-from ms_profiler.analysis.progress import Progress
-from ms_profiler.analysis.readers import slots, store as readers_store
+from ms_profiler.analysis.driver.progress import Progress
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.readers import slot_table as slots, store as readers_store
 from ms_profiler.errors import StoreError
 from ms_profiler.store import format as fmt, layout
 from ms_profiler.store.format import Category, Flag, Kind, StepSource

@@ -3,9 +3,9 @@
 import polars as pl
 import pytest
 from microseconds import US, phases, shown
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import reads
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
 
 NAMES = pl.Series(["", reads.READ, "Tensor.asnumpy", "Net.head", "aten::item"])

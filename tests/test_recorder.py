@@ -307,3 +307,23 @@ class TestEvents:
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
         now = recorder.now()
         assert before <= now <= time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+
+
+def test_after_a_quiet_time_it_is_known_whether_the_thread_ran(recorder, folder):
+    recorder.open(str(folder))
+    name = recorder.intern("span")
+    token = recorder.begin(name, 1)
+    time.sleep(0.03)
+    recorder.end(token)
+    token = recorder.begin(name, 1)
+    busy = time.thread_time_ns() + 20_000_000
+    while time.thread_time_ns() < busy:
+        pass
+    recorder.end(token)
+    recorder.close()
+    store = read_store(folder)
+    first, slept, ran = store.looks
+    assert slept[0] - slept[1] >= 30_000_000
+    assert (slept[0] - first[0]) - (slept[2] - first[2]) >= 25_000_000
+    assert ran[2] - slept[2] >= 20_000_000
+    assert recorder.stats().records == 2

@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import subprocess
 import time
 
 import pytest
@@ -88,24 +87,6 @@ def test_what_is_not_mapped_is_copied_while_it_runs(kind, folder):
     process.wait()
     process.stdout.close()
     read_store(folder, process.pid, killed=True)
-
-
-@pytest.fixture
-def mounted(tmp_path):
-    """Return a function that mounts a file system for this test."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounts = []
-
-    def mount(*options):
-        if subprocess.run(["mount", *options, str(disk)], capture_output=True, check=False).returncode:
-            pytest.skip("needs the right to mount a file system")
-        mounts.append(disk)
-        return disk
-
-    yield mount
-    for mount_point in mounts:
-        subprocess.run(["umount", str(mount_point)], check=True)
 
 
 def check_full(kind, folder, filler):

@@ -5,6 +5,7 @@ import shutil
 import struct
 
 import pytest
+from ms_profiler.store import account
 from recorders import KINDS, descriptors, finish, poll, run_program
 from store_check import SPAN, STEP, read_store
 
@@ -51,24 +52,84 @@ class TestRefusal:
             recorder.fine(False)
 
     def test_limits(self, recorder, folder):
-        fine, everything = 200_000, 600_000
-        recorder.open(str(folder), first_slots=64, limit_fine=fine, limit_all=everything)
+        limit = 600_000
+        fine, coarse = limit // 2, limit - limit // 8
+        recorder.open(str(folder), first_slots=64, limit=limit)
         names = [recorder.intern(text) for text in ("fine", "coarse", "step")]
         for number in range(40_000):
             recorder.end(recorder.begin(names[0], 0x41, number))
             recorder.end(recorder.begin(names[1], 1, number))
-            if number % 10 == 0:
+            if number % 40 == 0:
                 assert recorder.record(STEP, 1, 0, names[2], 10 * number, 10 * number + 5, number)
+        assert recorder.room() == 0
         store = finish(recorder, folder)
         fine_bytes, coarse_bytes = len(store.spans("fine")) * 32, len(store.spans("coarse")) * 32
         assert fine / 16 < fine_bytes <= fine, "segments double, and the next is ready"
         assert fine_bytes < coarse_bytes
-        assert everything / 4 < fine_bytes + coarse_bytes <= everything
-        assert [record.arg for record in store.named("step")] == list(range(0, 40_000, 10)), "steps always go on"
-        assert store.bytes <= everything + 2 * (4000 * 32 + 128), "what exceeds the limit is steps"
+        assert coarse / 2 < fine_bytes + coarse_bytes <= coarse
+        assert [record.arg for record in store.named("step")] == list(range(0, 40_000, 40)), "they go on longest"
+        assert store.bytes <= limit
         assert store.dropped == store.dropped_limit == 80_000 - (fine_bytes + coarse_bytes) // 32
         # what is kept is the beginning
         assert [record.arg for record in store.spans("fine")] == list(range(fine_bytes // 32))
+
+    def test_nothing_goes_beyond_the_limit(self, recorder, folder):
+        most, count = 3_000_000, 120_000
+        recorder.open(str(folder), first_slots=64, limit=most)  # the strings of other tests take a megabyte of it
+        name = recorder.intern("step")
+        recorded = [recorder.record(STEP, 1, 0, name, number, number + 1, number) for number in range(count)]
+        kept = sum(recorded)
+        assert recorded == [True] * kept + [False] * (count - kept) and kept > 10_000
+        for number in range(3000):
+            recorder.intern(f"some text {number}")
+        assert finish(recorder, folder).bytes <= most
+
+    def test_a_limit_without_room_is_an_error_and_leaves_nothing(self, recorder, folder):
+        for limit in (0, 1, 12_000, 20_000):
+            with pytest.raises(OSError, match="quota"):
+                recorder.open(str(folder), first_slots=64, limit=limit)
+            assert not recorder.begin(1, 1) and not list(folder.iterdir())
+
+    def test_all_that_join_an_account_share_it(self, recorder, tmp_path):
+        """One after the other, as children of a job that come and go: a store that was closed still counts."""
+        path, limit = tmp_path / "account", 400_000
+        taken = []
+        for number in range(40):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            try:
+                # what a later one asks for counts nothing
+                recorder.open(str(folder), first_slots=64, account=str(path), limit=limit * (number + 1))
+            except OSError as error:
+                assert error.errno == errno.EDQUOT
+                taken.append(0)
+                continue
+            name = recorder.intern("x")
+            for turn in range(1000):
+                recorder.end(recorder.begin(name, 1, turn))
+            taken.append(finish(recorder, folder).bytes)
+        assert limit / 2 < sum(taken) <= limit
+        assert taken[0] > 32_000 and not taken[-1], "who comes first"
+        found = account.read(str(path))
+        assert found.limit == limit and found.refused == taken.count(0) > 10
+        assert sum(taken) + 12288 * (40 - found.refused) == found.taken
+
+    def test_others_take_of_the_same_account(self, recorder, folder):
+        recorder.spend(1000)  # nothing is open, nothing is counted
+        assert recorder.room() == 0
+        recorder.open(str(folder), first_slots=64, limit=10_000_000)
+        room = recorder.room()
+        assert 4_000_000 < room < 5_000_000
+        recorder.spend(100_000)
+        assert recorder.room() == room - 100_000
+        recorder.set_aside(200_000)
+        assert recorder.room() == room - 200_000
+        recorder.spend(-100_000)
+        recorder.set_aside(-200_000)
+        assert recorder.room() == room
+        recorder.spend(5_000_000)
+        name = recorder.intern("x")
+        assert recorder.begin(name, 0x41) == 0 and recorder.begin(name, 1) > 0
 
     def test_wrong_types_are_errors_of_the_caller(self, recorder, folder):
         recorder.open(str(folder))
@@ -184,7 +245,13 @@ class TestStrings:
             records = read_store(path).records
             assert [record.name for record in records] == ["before any store", "since the first store"]
 
+    @pytest.mark.parametrize("texts", ["many", "large"])
     @pytest.mark.parametrize("kind", KINDS)
-    def test_they_are_bounded(self, kind, folder):
-        """A job that makes up names for ever costs us 64 MiB, not its memory."""
-        assert run_program("recorder_strings.py", kind, folder).split() == ["ok"]
+    def test_they_are_bounded(self, kind, texts, tmp_path):
+        """Names that a job makes up for ever fill neither its memory nor the disk; those known by then stay in use."""
+        count = {"many": 70_000, "large": 2000}[texts]
+        for line in run_program("recorder_names.py", kind, tmp_path, texts).splitlines():
+            kept, unnamed, dropped, size = map(int, line.split())
+            assert 65533 < kept < 65536 if texts == "many" else 900 < kept < 1050
+            assert (unnamed, dropped) == (count - kept, 0)
+            assert size < 9 << 20

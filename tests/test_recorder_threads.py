@@ -51,6 +51,23 @@ class TestThreads:
         assert {name for _, name in names} == {system, "given later"}
         assert [record.name for record in store.records] == ["before", "after"]
 
+    def test_names_are_cut_between_characters(self, recorder, folder):
+        """A name of ours after 255 bytes; one that the system has cut after 15 may end inside of one."""
+        recorder.open(str(folder))
+
+        def work():
+            with open(f"/proc/self/task/{threading.get_native_id()}/comm", "wb") as stream:
+                stream.write("线程名字是这样".encode())
+            recorder.instant(recorder.intern("x"), 1)
+            recorder.thread_name("a" + "寿" * 100)
+            recorder.instant(recorder.intern("x"), 1)
+
+        run_thread(work)
+        (names,) = finish(recorder, folder).threads.values()
+        texts = {name for _, name in names}
+        assert "线程名字是" in texts
+        assert texts & {"a" + "寿" * 84, "a" + "寿" * 100} and not any("\ufffd" in name for name in texts)
+
     def test_an_ended_thread_leaves_its_segment_to_the_next(self, recorder, folder):
         recorder.open(str(folder))
         for number in range(100):

@@ -39,9 +39,10 @@ SHOW = "import json, os; print(json.dumps([os.environ['MS_PROFILER_OPTIONS'], os
 
 @pytest.mark.parametrize("separator", [[], ["--"]])
 def test_the_command_sees_the_variable_and_the_path(separator):
-    done = ms_profiler("run", "--output-path", "/data", *separator, sys.executable, "-c", SHOW)
+    words = ["--output-path", "/data", "--option", "quiet=true", *separator, sys.executable, "-c", SHOW]
+    done = ms_profiler("run", *words)
     options, path = json.loads(done.stdout)
-    assert json.loads(options) == {"start": True, "output_path": "/data"}
+    assert json.loads(options) == {"start": True, "output_path": "/data", "quiet": True}
     assert path == SITE
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -151,9 +152,3 @@ def test_the_path_holds_our_directory_once_and_first(present, expected):
     environ = {} if present is None else {"PYTHONPATH": present.replace(":", os.pathsep)}
     command.set_path(environ, "/s")
     assert environ["PYTHONPATH"] == os.pathsep.join(expected)
-
-
-def test_both_sides_mean_the_same_variable():
-    from ms_profiler.job import bootstrap
-
-    assert command.VARIABLE == bootstrap.VARIABLE

@@ -1,8 +1,8 @@
 import polars as pl
 import pytest
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import scopes
 from ms_profiler.analysis.metrics.scopes import Part, Scope
+from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 
 

@@ -7,9 +7,10 @@ import sys
 import polars as pl
 import pytest
 from conftest import environment
-from ms_profiler.analysis import engine, sections, thinning
-from ms_profiler.analysis.readers import slots, store as readers_store
-from ms_profiler.analysis.tables import EARLIEST, SAMPLED
+from ms_profiler.analysis.driver import engine, sections, thinning
+from ms_profiler.analysis.model.tables import EARLIEST, SAMPLED
+from ms_profiler.analysis.readers import slot_table, store as readers_store
+from ms_profiler.analysis.writers.lanes import OVERLAP
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, folder_of
@@ -20,7 +21,7 @@ from test_thinning import nested
 def small(monkeypatch):
     """Limits that a test can reach."""
     monkeypatch.setattr(readers_store, "MOST_SLOTS", 100)
-    monkeypatch.setattr(slots, "BATCH", 32 * 100)
+    monkeypatch.setattr(slot_table, "BATCH", 32 * 100)
     monkeypatch.setattr(thinning.kept_steps, "__defaults__", (600,))
     monkeypatch.setattr(sections, "MOST", 500)
 
@@ -54,9 +55,10 @@ def files_of(path, **options):
     return timelines, files
 
 
-def drawn(timeline):
-    """What is drawn, in the order of time; metadata left out."""
-    return sorted(json.dumps(event, sort_keys=True) for event in timeline if event["ph"] != "M")
+def drawn(timeline, overlap=True):
+    """What is drawn, in the order of time; metadata left out, and the lanes of the overlap analysis where asked."""
+    shown = [event for event in timeline if event["ph"] != "M" and (overlap or event["pid"] != OVERLAP)]
+    return sorted(json.dumps(event, sort_keys=True) for event in shown)
 
 
 @pytest.mark.parametrize("build", [nested, operators])
@@ -70,7 +72,10 @@ def test_the_files_of_a_long_timeline_hold_every_event_once(tmp_path, small, mon
     assert set(cut) == {layout.TRACE_VIEW, *(layout.trace_slice(number) for number in range(1, len(cut)))}
     assert len(cut) > 2
     assert json.loads((path / layout.SUMMARY).read_text())["coverage"]["timeline_files"] == 1
-    assert sorted(event for timeline in cut.values() for event in drawn(timeline)) == drawn(whole[layout.TRACE_VIEW])
+    # of operators those of some steps alone are held, so phases say when all steps of a long run computed
+    overlap = build is nested
+    events = sorted(event for timeline in cut.values() for event in drawn(timeline, overlap))
+    assert events == drawn(whole[layout.TRACE_VIEW], overlap)
 
 
 def test_each_file_can_be_opened_alone_and_is_some_time_of_the_run(tmp_path, small):
@@ -98,7 +103,22 @@ def test_tables_do_not_know_of_sections(tmp_path, small, monkeypatch):
 
     assert rows(cut) == rows(whole)
     assert cut[layout.OP_STATISTIC] == whole[layout.OP_STATISTIC]
-    assert cut[layout.STEP_TRACE_TIME] == whole[layout.STEP_TRACE_TIME]
+
+
+def test_all_steps_of_a_run_are_measured_in_one_way(tmp_path, small, monkeypatch):
+    """By operators, or by phases where operators of some steps alone are held; the summary says which."""
+    path = operators(tmp_path).write()
+
+    def computed():
+        _, files = files_of(path)
+        source = json.loads((path / layout.SUMMARY).read_text())["sources"]["step_trace_time"]
+        _, *lines = files[layout.STEP_TRACE_TIME].decode().splitlines()
+        return source, {line.split(",")[1] for line in lines}
+
+    assert computed() == ("phases of the stepping thread", {"500.000"})
+    monkeypatch.setattr(readers_store, "MOST_SLOTS", 10**9)
+    source, times = computed()
+    assert source == "PyTorch's operators" and "500.000" not in times
 
 
 def test_only_the_chosen_steps_are_written(tmp_path, small, monkeypatch):
@@ -180,9 +200,9 @@ def test_packed_timelines_are_the_same_and_take_the_place_of_the_others(tmp_path
 ANALYSIS = """
 import sys
 {}
-from ms_profiler.analysis import engine, sections, thinning
+from ms_profiler.analysis.driver import engine, sections, thinning
 from ms_profiler.analysis.columns import COLUMNS
-from ms_profiler.analysis.readers import slots
+from ms_profiler.analysis.readers import slot_table as slots
 from ms_profiler.analysis.readers import store
 store.MOST_SLOTS, slots.BATCH, thinning.kept_steps.__defaults__, sections.MOST = {}
 engine.analyse([sys.argv[1]], forms=["kineto", "parquet"])

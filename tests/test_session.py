@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from conftest import PROGRAMS, environment, eventually, launcher
-from ms_profiler.analysis import engine
+from ms_profiler.analysis.driver import engine
 
 IMPORT = "import mindspore\n"
 #: what no file may hold, given as an argument, in the environment and in a row
@@ -207,3 +207,34 @@ def test_ranks_of_one_launch_share_one_analysis(tmp_path):
     ranks[1].communicate("\n", timeout=60)
     assert sorted(json.loads(path.read_text())["rank"] for path in output.glob("*/summary.json")) == [0, 1]
     assert not list(output.glob(".ms_profiler*"))
+
+
+WORKERS = """
+import os, signal, sys, torch
+from torch.utils.data import DataLoader, Dataset
+class Numbers(Dataset):
+    def __len__(self): return 16
+    def __getitem__(self, number): return torch.nn.functional.relu(torch.ones(4) * number)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+loader = DataLoader(Numbers(), batch_size=4, num_workers=2, persistent_workers=True)
+for batch in loader:
+    optimizer.zero_grad(); model(batch).sum().backward(); optimizer.step()
+if sys.argv[1:]:
+    import multiprocessing
+    victim = min(multiprocessing.active_children(), key=lambda child: child.pid)
+    os.kill(victim.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, victim.pid, os.WEXITED | os.WNOWAIT)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+print("trained")
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_workers_that_live_when_the_job_ends_are_ended_by_it_and_others_are_killed(job, tmp_path, killed):
+    script = tmp_path / "workers.py"
+    script.write_text(WORKERS)
+    run = job(script, *["kill"] * killed)
+    engine.analyse([run.result])
+    states = [process["state"] for process in run.summary["run"]["processes"] if process["role"] == "fork"]
+    assert sorted(states) == ["ended by its parent", "killed or vanished" if killed else "ended by its parent"]

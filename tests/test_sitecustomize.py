@@ -109,6 +109,7 @@ def test_set_only_what_waits_is_imported(bare):
         "ms_profiler.job.frameworks",
         "ms_profiler.job.frameworks.import_hook",
         "ms_profiler.job.helper",
+        "ms_profiler.job.origin",
     }
     assert ours[1] == without[1]
     assert ours[3:7] == without[3:7]

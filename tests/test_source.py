@@ -63,6 +63,9 @@ class Recording:
     def say(self, line):
         self.said.append(line)
 
+    def note(self, message):
+        self.info.messages.append(message)
+
     def not_collected(self, what, why):
         self.noted[what] = why
 
@@ -70,7 +73,7 @@ class Recording:
 class Session:
     """What a source needs of a session."""
 
-    def __init__(self, tracing, schedule=None, recordings=1, interface=None, plugins=(), **options):
+    def __init__(self, tracing, schedule=None, recordings=1, interface=None, left_running="", **options):
         clock = SimpleNamespace(now=lambda: 0, intern=lambda text: 0, record=lambda *_: True)
         self.recorder = SimpleNamespace(tracing=lambda _: tracing, **vars(clock))
         self.process = SimpleNamespace(recorder_reason="no such file", pid=os.getpid())
@@ -85,9 +88,9 @@ class Session:
         settings = SimpleNamespace(**defaults | options)
         self.recordings = [Recording(settings) for _ in range(recordings)]
         self.home = self.recordings[0] if self.recordings else None
-        self.steps = SimpleNamespace(count=0, schedule=schedule)
+        self.steps = SimpleNamespace(count=0, number=0, schedule=schedule)
         self.noted = {}
-        self.hooks = SimpleNamespace(plugins=plugins)
+        self.left_running = left_running
         self.device = DeviceSource(self, interface or Cupti())
 
     def not_collected(self, what, why):
@@ -98,7 +101,7 @@ class Session:
 
     def at(self, count):
         """Come to a step, and return when the next look is due."""
-        self.steps.count = count
+        self.steps.count = self.steps.number = count
         self.steps.recording = self.steps.schedule is None or self.steps.schedule.records(count)
         return self.device.stepped(count)
 
@@ -304,7 +307,7 @@ def test_memory_is_asked_for_where_it_can_be_told(begin, monkeypatch):
 def test_frameworks_own_profiler_has_the_npu_for_itself(begin):
     tracing = Tracing()
     why = "MindSpore's own profiler keeps running: takeover is false"
-    session = begin(tracing, interface=Mspti(), plugins=[SimpleNamespace(yielded=""), SimpleNamespace(yielded=why)])
+    session = begin(tracing, interface=Mspti(), left_running=why)
     assert (tracing.asked, session.noted) == ([], {NPU: why})
 
 

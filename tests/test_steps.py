@@ -1,9 +1,10 @@
 import threading
 
 import pytest
-from ms_profiler.job.boundaries import PENDING, cycle_length
+from ms_profiler.job.boundaries import PENDING
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.steps import Steps
+from ms_profiler.job.turns import cycle_length
 from ms_profiler.store.format import Flag, Kind, StepSource
 
 
@@ -144,7 +145,7 @@ def test_train_cell_counts_when_no_optimizer_is_seen(notebook):
     steps = Steps(notebook)
     for at in (10, 20, 30):
         steps.began(at)
-        steps.ended(StepSource.TRAIN_CELL, at + 5)
+        steps.cell_ended("cell", at + 5)
     assert [step[3] for step in notebook.steps] == [StepSource.TRAIN_CELL] * 3
     assert intervals(notebook) == [(10, 15), (15, 25), (25, 35)]
 
@@ -221,3 +222,133 @@ def test_work_between_steps_turns_no_step_around(notebook):
     steps.close()
     assert len(notebook.steps) > 30
     assert all(start < end for start, end in intervals(notebook))
+
+
+def test_a_loop_that_runs_goes_on_when_another_recording_begins(notebook):
+    steps = Steps(notebook)
+    steps.loop_began()
+    steps.batch_began(10)
+    steps.ended(StepSource.FRAMEWORK_LOOP, 20)
+    steps.reset()
+    steps.batch_began(30)
+    for at in (35, 40):
+        steps.optimizer_ended("sgd", at)
+    steps.ended(StepSource.FRAMEWORK_LOOP, 45)
+    steps.loop_ended()
+    assert notebook.steps[1:] == [(0, 30, 45, StepSource.FRAMEWORK_LOOP, 0)]
+
+
+def test_a_fork_child_is_in_no_loop_of_its_parent(notebook):
+    steps = Steps(notebook)
+    steps.loop_began()
+    steps.suspend()
+    steps.forked()
+    for at in range(10, 50, 10):
+        steps.batch_began(at)
+        steps.optimizer_ended("sgd", at + 5)
+    steps.loop_ended()
+    steps.resume()
+    steps.batch_began(60)
+    steps.optimizer_ended("sgd", 65)
+    assert {source for _, _, _, source, _ in notebook.steps} == {StepSource.OPTIMIZER_CYCLE}
+    assert len(notebook.steps) == 5
+
+
+def of(notebook, source):
+    return [(number, start, end) for number, start, end, told, _ in notebook.steps if told == source]
+
+
+def test_optimizer_that_comes_late_is_numbered_from_its_own_first_step(notebook):
+    """Calls of a network that decided meanwhile were a rollout; the schedule begins again with what is trained."""
+    chosen = []
+    steps = Steps(notebook, Schedule(wait=1, active=1, repeat=1), decided=chosen.append)
+    for at in range(0, 2000, 10):
+        steps.call_began(at)
+        steps.call_ended("policy", at + 5)
+    assert len(of(notebook, StepSource.NETWORK_CALL)) == 200
+    assert notebook.paused
+    steps.optimizer_made()
+    states = []
+    for at in range(3000, 3300, 100):
+        steps.began(at)
+        steps.began(at + 10)
+        steps.optimizer_ended("sgd", at + 50)
+        states.append(notebook.paused)
+    assert chosen == [StepSource.NETWORK_CALL, StepSource.OPTIMIZER_CYCLE]
+    assert of(notebook, StepSource.OPTIMIZER_CYCLE) == [(0, 3000, 3050), (1, 3050, 3150), (2, 3150, 3250)]
+    assert states == [False, True, True]
+    assert (steps.number, steps.trains) == (3, True)
+
+
+@pytest.mark.parametrize("first", [StepSource.DATASET, StepSource.EVALUATION_LOOP])
+def test_what_trains_revokes_an_evaluation(notebook, first):
+    steps = Steps(notebook)
+    if first == StepSource.EVALUATION_LOOP:
+        steps.loop_began()
+    for at in range(0, 1000, 10):
+        steps.batch_began(at)
+        if first == StepSource.EVALUATION_LOOP:
+            steps.ended(first, at + 5)
+    if first == StepSource.EVALUATION_LOOP:
+        steps.loop_ended()
+    assert len(of(notebook, first)) >= 99
+    assert not steps.trains
+    steps.optimizer_made()
+    for at in range(2000, 2100, 10):
+        steps.began(at)
+        steps.optimizer_ended("sgd", at + 5)
+    assert [number for number, *_ in of(notebook, StepSource.OPTIMIZER_CYCLE)] == list(range(10))
+
+
+def test_step_of_the_script_keeps_what_was_before_it(notebook):
+    steps = Steps(notebook)
+    for at in range(0, 100, 10):
+        steps.call_began(at)
+        steps.call_ended("net", at + 5)
+    steps.script_began(100)
+    steps.ended(StepSource.SCRIPT, 110)
+    steps.script_ended()
+    steps.began(120)
+    steps.optimizer_made()
+    steps.optimizer_ended("sgd", 130)
+    assert [step[0] for step in notebook.steps] == list(range(12))
+
+
+@pytest.mark.parametrize(
+    ("calls", "count"),
+    [("dg", 1), ("dddddg", 1), ("dddddgdd", 1), ("dgdgdg", 3), ("dgd", 1), ("ddddgggg", 8), ("d", 1)],
+)
+def test_sequence_that_ends_before_it_repeats(notebook, calls, count):
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    steps.optimizer_made()
+    steps.began(0)
+    for at, which in enumerate(calls, 1):
+        steps.optimizer_ended(which, 10 * at)
+    steps.close()
+    assert len(notebook.steps) == count
+
+
+def test_cells_that_train_in_turn_are_one_step(notebook):
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    steps.optimizer_made()
+    steps.began(0)
+    for at in range(0, 60, 20):
+        steps.cell_ended("discriminator", at + 10)
+        steps.cell_ended("generator", at + 20)
+    assert intervals(notebook) == [(0, 20), (20, 40), (40, 60)]
+
+
+def test_an_optimizer_that_is_gone_is_not_waited_for(notebook):
+    class Optimizer:
+        pass
+
+    steps = Steps(notebook)
+    first, second = Optimizer(), Optimizer()
+    steps.optimizer_made(first)
+    steps.optimizer_made(second)
+    del first
+    steps.began(0)
+    steps.optimizer_ended("second", 10)
+    assert intervals(notebook) == [(0, 10)]

@@ -1,12 +1,12 @@
 """Real PyTorch jobs, profiled by the variable alone."""
 
-import csv
 import json
 import subprocess
 import sys
 
 import pytest
 from conftest import PROGRAMS, environment
+from csv_rows import rows
 from events import events, inside, named, of, steps
 from ms_profiler.store.format import Category, Kind, StepSource
 
@@ -59,21 +59,22 @@ def test_a_loop_with_workers_a_scheduler_and_an_evaluation(job, bare):
     assert len(run.lines) == len(run.err.splitlines()) == 2, run.err
     summary = run.summary
     assert (summary["steps"]["count"], summary["steps"]["source"]) == (12, "optimizer_cycle")
-    assert {**summary["framework"], "version": ""} == {
+    assert {**summary["framework"], "version": "", "threads": "", "processors": ""} == {
         "name": "torch",
         "version": "",
         "mode": "eager",
         "device": "CPU",
         "operators": "ITT",
+        "threads": "",
+        "processors": "",
     }
     assert summary["hooks"]["failed"] == summary["hooks"]["missing"] == {}
     phases = {name: phase["total_ms"] for name, phase in summary["phases"].items()}
     assert all(phases[name] > 0 for name in ("data", "forward", "backward", "optimizer"))
 
-    with (run.result / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
-    assert [row["Step"] for row in rows] == [str(number) for number in range(12)]
-    assert sum(phases.values()) == pytest.approx(sum(float(row["Stage"]) for row in rows) / 1e3, rel=0.01)
+    timed = rows(run.result, "step_trace_time")
+    assert [row["Step"] for row in timed] == [str(number) for number in range(12)]
+    assert sum(phases.values()) == pytest.approx(sum(float(row["Stage"]) for row in timed) / 1e3, rel=0.01)
     shown = json.loads((run.result / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
     assert "Net.second.1" in {event["name"] for event in shown if event["ph"] == "X"}
 
@@ -196,3 +197,38 @@ CHECKS = {
     "failing": failed,
     "recompute": computed_again,
 }
+
+
+EVER_NEW = """
+import gc
+import torch
+
+def resident():
+    gc.collect()
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1])
+
+def use(lot):
+    for net in range(200):
+        outer = torch.nn.Sequential()
+        for part in range(100):
+            outer.add_module(f"part_{lot}_{net}_{part}", torch.nn.Identity())
+        outer(torch.zeros(1))
+
+sizes = []
+for lot in range(8):
+    use(lot)
+    sizes.append(resident())
+print(*sizes)
+"""
+
+
+@pytest.mark.slow
+def test_names_that_a_job_makes_up_for_ever_are_left_out(job):
+    """A long run with ever new modules keeps 65536 names; of the later modules those of their types are known."""
+    run = job(EVER_NEW)
+    sizes = [int(word) for word in run.out.split()]
+    assert sizes[7] - sizes[3] < 8000, f"80,000 names more would take 16 MB: {sizes} kB"
+    assert [entry["what"] for entry in run.summary["not_collected"]] == [
+        "some names of modules, operators, shapes, regions and threads"
+    ]
+    assert run.summary["completeness"]["missing_strings"] == 0

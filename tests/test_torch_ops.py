@@ -10,6 +10,8 @@ import pytest
 from conftest import PROGRAMS
 from kineto_trees import ours, theirs, trees
 from ms_profiler import _native
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.metrics import operators
 from ms_profiler.analysis.readers import store
 from ms_profiler.job.frameworks.torch import itt
 from ms_profiler.job.recorder import collector
@@ -32,9 +34,43 @@ def run_both(job, folder, *names):
     }
 
 
+def averages(folder, name):
+    """Return calls, self and total nanoseconds of the operators of a work by `key_averages` of torch.profiler."""
+    rows = json.loads((folder / f"{name}.averages").read_text())
+    return {key: (count, round(own * 1e3), round(total * 1e3)) for key, count, own, total, region in rows if not region}
+
+
+def figures(operators):
+    """Return the same of ours."""
+    return {row[0]: row[1:] for row in operators.select("name", "count", "self_ns", "total_ns").iter_rows()}
+
+
+def counted(measures, name):
+    """Return the calls of each operator that we recorded while a work ran."""
+    spans, names = measures.spans, measures.recording.names
+    row = names.index_of(f"ours {name}")
+    start, end = spans.filter(spans["name"] == row).select("start_ns", "end_ns").row(0)
+    during = spans.filter(spans["start_ns"].is_between(start, end))
+    sums = operators.by_name(operators.sum_up(during), names, Category.OP)
+    return dict(sums.select("name", "count").iter_rows())
+
+
+def check_averages(run, folder, *names):
+    """Calls of our recording, and calls and times of a trace of the same run, are those of `key_averages`."""
+    measures = engine.measured(str(run.result))
+    for name in names:
+        truth = averages(folder, name)
+        assert figures(engine.measured(str(folder / f"{name}.json")).operators) == truth, name
+        assert counted(measures, name) == {key: calls for key, (calls, _, _) in truth.items()}, name
+
+
 def test_operators_are_those_of_kineto(job, tmp_path):
-    run, seen = run_both(job, tmp_path, "mlp", "threads", "custom", "loader")
-    for name in ("mlp", "threads", "custom"):
+    run, seen = run_both(job, tmp_path, "mlp", "threads", "custom", "loader", "nested", "lstm", "transformer")
+    check_averages(run, tmp_path, "mlp", "lstm", "transformer", "nested")
+    assert averages(tmp_path, "nested")["aten::mean"][0] == 21
+    _, alone, total = averages(tmp_path, "nested")["Cube"]
+    assert alone < total, "operators in it are none of its own time"
+    for name in ("mlp", "threads", "custom", "nested", "lstm", "transformer"):
         own, kineto = seen[name]
         assert own == kineto, name
     (thread,) = seen["mlp"][0]
@@ -46,15 +82,17 @@ def test_operators_are_those_of_kineto(job, tmp_path):
     workers = [counts for counts in own if counts != main]
     assert len(own) == 3
     assert [counts["aten::stack", None] for counts in workers] == [4, 4]
-    (entry,) = [entry for entry in run.summary["not_collected"] if entry["what"] == "shapes of operators"]
-    assert "names only" in entry["why"]
+    assert not [entry for entry in run.summary["not_collected"] if "shapes" in entry["what"]], "nobody asked for them"
     assert any(name.startswith("Thread-") for name in store.read(str(run.result)).threads["thread_name"])
     assert run.summary["sources"]["op_statistic"] == "PyTorch's operators"
 
 
 @pytest.mark.slow
 def test_operators_of_compiled_and_scripted_networks_are_those_of_kineto(job, tmp_path):
-    _, seen = run_both(job, tmp_path, "convolution", "compiled", "scripted", "collective")
+    run, seen = run_both(job, tmp_path, "convolution", "compiled", "scripted", "collective")
+    check_averages(run, tmp_path, "convolution", "compiled")
+    names = engine.measured(str(run.result)).operators["name"]
+    assert not names.str.contains(r"\(dynamo_timed\)").any() and "backend_compile" not in names
     for name, (own, kineto) in seen.items():
         assert own == kineto, name
         assert len(own) == 1
@@ -152,8 +190,6 @@ def test_without_itt_kineto_records_three_steps(job):
     assert names.count("aten::addmm") == 3
     (entry,) = [entry for entry in run.summary["not_collected"] if entry["what"].startswith("operators, except")]
     assert "names another collector" in entry["why"]
-    (shapes,) = [entry for entry in run.summary["not_collected"] if entry["what"] == "shapes of operators"]
-    assert "names, times" in shapes["why"]
     assert run.summary["framework"]["operators"] == "Kineto"
     ties = defaultdict(set)
     for name, arg in zip(names, spans["arg"], strict=True):

@@ -1,6 +1,5 @@
 """Shapes of PyTorch's operators are those of torch.profiler, and operators stay what they are without them."""
 
-import csv
 import importlib.util
 import json
 import re
@@ -9,8 +8,9 @@ from collections import Counter
 import polars as pl
 import pytest
 from conftest import PROGRAMS
-from ms_profiler.analysis import tables
+from csv_rows import rows
 from ms_profiler.analysis.metrics import operands
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import store
 from ms_profiler.job.frameworks.torch.operands import text_of
 from ms_profiler.store.format import Category
@@ -90,11 +90,11 @@ def test_every_table_has_the_shapes(runs):
     *_, shaped, without = runs
     for run in (shaped, without):
         output = run.result / "ASCEND_PROFILER_OUTPUT"
-        rows = list(csv.DictReader((output / "operator_details.csv").read_text().splitlines()))
-        assert list(rows[0])[:2] == ["Name", "Input Shapes"]
-        assert ("aten::addmm", "3;5,72;72,3;;;") not in {(row["Name"], row["Input Shapes"]) for row in rows}
-        assert ("aten::addmm", "3;6,72;72,3;;;") in {(row["Name"], row["Input Shapes"]) for row in rows}
-        kernels = list(csv.DictReader((output / "kernel_details.csv").read_text().splitlines()))
+        details = rows(run.result, "operator_details")
+        assert list(details[0])[:2] == ["Name", "Input Shapes"]
+        assert ("aten::addmm", "3;5,72;72,3;;;") not in {(row["Name"], row["Input Shapes"]) for row in details}
+        assert ("aten::addmm", "3;6,72;72,3;;;") in {(row["Name"], row["Input Shapes"]) for row in details}
+        kernels = rows(run.result, "kernel_details")
         assert any(row["Input Shapes"].startswith('"6,2') for row in kernels)
         events = json.loads((output / "trace_view.json").read_text())
         dims = {event["args"].get("Input Dims") for event in events if event["ph"] == "X"}

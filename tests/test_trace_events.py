@@ -64,6 +64,20 @@ def test_begins_and_ends_are_paired(tmp_path):
     assert counts.damaged_events == 1  # an end of nothing
 
 
+def test_what_begins_and_does_not_end_is_unfinished_and_ends_with_the_trace(tmp_path):
+    rows = [("B", "outer", 1), ("B", "inner", 2.5), ("E", "", 4), ("B", "last", 8), ("B", "never", "soon")]
+    content = [{"ph": kind, "name": name, "pid": 1, "tid": 1, "ts": time} for kind, name, time in rows]
+    content.append({"ph": "X", "name": "other", "pid": 1, "tid": 2, "ts": 5, "dur": 4})
+    events, counts = read(tmp_path, json.dumps(content))
+    assert events.spans.select("name", "start_ns", "end_ns", "unfinished").rows() == [
+        ("outer", 1000, 9000, True),
+        ("inner", 2500, 4000, False),
+        ("other", 5000, 9000, False),
+        ("last", 8000, 9000, True),
+    ]
+    assert counts.damaged_events == 1  # one that begins at no time
+
+
 def test_what_stands_whole_in_a_file_that_breaks_off_is_used(tmp_path):
     content = json.dumps(EVENTS)
     events, counts = read(tmp_path, content[: content.index('"b"')])

@@ -54,6 +54,16 @@ def test_what_stands_beside_the_events_of_a_file_that_breaks_off_is_known(tmp_pa
     assert counts.damaged_files == [("trace.json", "no whole JSON; 2 events could be read")]
 
 
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 1 << 20])
+def test_halves_of_surrogate_pairs_are_replaced_and_pairs_are_not(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(trace_text, "_PIECE", piece)
+    name = {"a\ud83d": ["\ud800 \U0001f600", 1]}
+    content = json.dumps({"own": name, "traceEvents": [{"ph": "X", "args": name}]}).encode()
+    whole = {"a?": ["? \U0001f600", 1]}
+    events, head, counts = read(tmp_path / "trace.json", content)
+    assert (events, head, counts.damaged_files) == ([{"ph": "X", "args": whole}], {"own": whole}, [])
+
+
 def test_text_behind_the_end_is_said(tmp_path):
     events, _, counts = read(tmp_path / "trace.json", json.dumps(EVENTS).encode() + b" x")
     assert events == READ

@@ -18,44 +18,94 @@ def shares(**steady):
     )
 
 
-def sentence(table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before_ns=0, run_ns=100 * SECOND):
-    return verdict.finding(table, source, steps, compile_ns, before_ns, run_ns).sentence
+def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before_ns=0, run_ns=100 * SECOND, **more):
+    more = {"within": {}, **more}
+    return verdict.finding(parts, more.pop("within"), table, source, steps, compile_ns, before_ns, run_ns, **more)
 
 
 @pytest.mark.parametrize(
-    ("table", "options", "expected"),
+    ("parts", "table", "options", "expected"),
     [
-        (shares(data=0.63, backward=0.3, other=0.07), {}, "63 % of the step waits for data."),
-        (shares(data=0.25, backward=0.7, other=0.05), {}, "25 % of the step waits for data."),
-        (shares(data=0.1, backward=0.48, forward=0.4), {}, "The steps are dominated by backward (48 %)."),
-        (shares(compute=0.9, other=0.1), {}, "The steps are dominated by compute (graph) (90 %)."),
-        (shares(communication=0.3, backward=0.7), {}, "30 % of the step is communication that nothing hides."),
-        (shares(checkpoint=0.5, backward=0.5), {}, "50 % of the step writes checkpoints."),
-        (shares(data=0.1, other=0.9), {}, "90 % of the step is in code that nothing here measures."),
-        (shares(other=1.0), {}, "Nothing inside the steps was recorded."),
-        (shares(), {"steps": 0}, "No step was recorded."),
-        (shares(other=1.0), {"source": StepSource.WHOLE_RUN, "steps": 1}, "No step was recorded."),
-        (shares(data=0.4, other=0.6), {"source": StepSource.WHOLE_RUN}, "40 % of the run waits for data."),
+        ({"data": 0.63, "computing": 0.37}, shares(data=0.63, backward=0.37), {}, "63 % of the step waits for data."),
+        ({"data": 0.25, "computing": 0.75}, shares(data=0.25, backward=0.75), {}, "25 % of the step waits for data."),
         (
+            {"data": 0.1, "computing": 0.9},
+            shares(data=0.1, backward=0.48, forward=0.42),
+            {},
+            "The steps are dominated by backward (48 %).",
+        ),
+        (
+            # the host stands in the optimizer while what it queued before is computed
+            {"computing": 0.9, "data": 0.1},
+            shares(optimizer=0.56, forward=0.3, data=0.1),
+            {"queued": {"forward": 0.24, "backward": 0.75, "optimizer": 0.01}},
+            "The steps are dominated by backward (75 % of the time of kernels).",
+        ),
+        (
+            # a compiled graph is what the kernels are of
+            {"computing": 0.9, "data": 0.1},
+            shares(compute=0.9, data=0.1),
+            {"queued": {"forward": 0.24, "backward": 0.75, "optimizer": 0.01}},
+            "The steps are dominated by compute (graph) (90 %).",
+        ),
+        (
+            {"computing": 0.9, "unknown": 0.1},
+            shares(compute=0.9, other=0.1),
+            {},
+            "The steps are dominated by compute (graph) (90 %).",
+        ),
+        (
+            {"communication": 0.3, "computing": 0.7},
+            shares(backward=1.0),
+            {"within": {"communication": "backward"}},
+            "30 % of the step is communication that nothing hides, most of it in backward.",
+        ),
+        ({"checkpoint": 0.5}, shares(checkpoint=0.5), {"within": {"checkpoint": "checkpoint"}}, "50 % of the step wri"),
+        ({"unknown": 0.9, "data": 0.1}, shares(data=0.1, other=0.9), {}, "90 % of the step is in code that nothing"),
+        ({"host": 0.9, "launch": 0.1}, shares(other=1.0), {}, "90 % of the step is other code of the script."),
+        ({"garbage collection": 0.92}, shares(other=1.0), {}, "92 % of the step is garbage collection by Python."),
+        (
+            {"blocked": 0.5},
+            shares(other=1.0),
+            {"within": {"blocked": "other"}},
+            "50 % of the step is spent asleep or b",
+        ),
+        ({"runnable": 0.5}, shares(forward=1.0), {}, "50 % of the step waits for a processor."),
+        ({"launch": 0.7, "computing": 0.3}, shares(forward=1.0), {}, "70 % of the step goes into launching operators."),
+        ({"computing": 0.8}, shares(other=0.9, forward=0.1), {}, "80 % of the step is computing outside of the model."),
+        ({"sync": 0.5}, shares(sync=0.5), {}, "50 % of the step waits for values of tensors."),
+        ({"sync": 0.5}, shares(sync=0.5), {"device": True}, "50 % of the step waits for the device."),
+        ({"unknown": 1.0}, shares(other=1.0), {}, "Nothing inside the steps was recorded."),
+        ({}, shares(), {"steps": 0}, "No step was recorded."),
+        ({"host": 1.0}, shares(other=1.0), {"source": StepSource.WHOLE_RUN, "steps": 1}, "No step was recorded."),
+        (
+            {"data": 0.4, "host": 0.6},
+            shares(data=0.4, other=0.6),
+            {"source": StepSource.WHOLE_RUN},
+            "40 % of the run waits for data.",
+        ),
+        (
+            {"data": 0.9},
             shares(data=0.9),
             {"compile_ns": 41 * SECOND // 10, "before_ns": 5 * SECOND, "run_ns": 6 * SECOND},
             "Compiling took 4.1 s of 5.0 s until the last step that compiled ended.",
         ),
         (
+            {"data": 0.9},
             shares(data=0.9),
             {"compile_ns": SECOND // 2, "run_ns": SECOND, "source": StepSource.WHOLE_RUN},
             "Compiling took 500 ms of the run of 1.0 s.",
         ),
-        (shares(data=0.9), {"compile_ns": 4 * SECOND}, "90 % of the step waits for data."),
+        ({"data": 0.9}, shares(data=0.9), {"compile_ns": 4 * SECOND}, "90 % of the step waits for data."),
     ],
 )
-def test_the_biggest_finding(table, options, expected):
-    assert sentence(table, **options) == expected
+def test_the_biggest_finding(parts, table, options, expected):
+    assert found(parts, table, **options).sentence.startswith(expected)
 
 
 def test_finding_is_readable_by_programs():
-    found = verdict.finding(shares(data=0.63, other=0.37), StepSource.SCRIPT, 5, 0, 0, SECOND)
-    assert (found.kind, found.share) == ("data", 0.63)
+    finding = found({"data": 0.63, "host": 0.37}, shares(data=0.63, other=0.37))
+    assert (finding.kind, finding.share) == ("data", 0.63)
 
 
 def kernels(*rows):
@@ -63,15 +113,19 @@ def kernels(*rows):
 
 
 @pytest.mark.parametrize(
-    ("table", "types", "expected"),
+    ("parts", "table", "types", "expected"),
     [
-        (shares(compute=0.9), [("Conv2D", 0.61), ("Add", 0.39)], "(90 %); 61 % of the kernel time is Conv2D."),
-        (shares(compute=0.9), [("Conv2D", 0.19)], "(90 %)."),
-        (shares(compute=0.9), [], "(90 %)."),
-        (shares(data=0.5, compute=0.5), [("Conv2D", 0.61)], "waits for data."),
-        (shares(other=0.9, compute=0.1), [("Conv2D", 0.61)], "measures."),
+        (
+            {"computing": 0.9},
+            shares(compute=0.9),
+            [("Conv2D", 0.61), ("Add", 0.39)],
+            "; 61 % of the kernel time is Conv2D.",
+        ),
+        ({"computing": 0.9}, shares(compute=0.9), [("Conv2D", 0.19)], "(90 %)."),
+        ({"computing": 0.9}, shares(compute=0.9), [], "(90 %)."),
+        ({"data": 0.5}, shares(data=0.5, compute=0.5), [("Conv2D", 0.61)], "waits for data."),
+        ({"unknown": 0.9}, shares(other=0.9, compute=0.1), [("Conv2D", 0.61)], "measures."),
     ],
 )
-def test_what_leads_among_the_kernels_is_named_where_the_model_is_computed(table, types, expected):
-    finding = verdict.finding(table, StepSource.SCRIPT, 20, 0, 0, 100 * SECOND, kernels(*types))
-    assert finding.sentence.endswith(expected)
+def test_what_leads_among_the_kernels_is_named_where_the_model_is_computed(parts, table, types, expected):
+    assert found(parts, table, kernels=kernels(*types)).sentence.endswith(expected)

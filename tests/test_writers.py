@@ -1,15 +1,19 @@
 import errno
 import json
 import os
+import shutil
 
 import pytest
 from csv_rows import rows as table
-from ms_profiler.analysis import engine
+from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.writers import core, trace_view
+from ms_profiler.cli import main
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import BACKWARD, FORWARD, MS, UPDATE, StoreBuilder, compiled, folder_of, training, write_training
+
+pytest_plugins = ["recorder_fixtures"]
 
 
 def test_step_trace_time_has_the_columns_of_the_documents(tmp_path):
@@ -72,13 +76,13 @@ def test_what_was_not_collected_gets_no_file_and_loses_an_old_one(tmp_path):
     assert not (folder_of(path) / layout.DATASET).exists()
 
 
-def test_kernel_details_has_the_columns_of_the_documents(tmp_path):
+def test_kernel_details_has_the_columns_of_the_documents_and_the_module_where_it_is_known(tmp_path):
     path = compiled(tmp_path).write()
     engine.analyse([path])
     lines = (folder_of(path) / layout.KERNEL_DETAILS).read_text().splitlines()
     assert lines[0] == (
         "Step ID,Model ID,Task ID,Stream ID,Name,Type,OP State,Accelerator Core,Start Time(us),Duration(us),"
-        "Wait Time(us),Block Num,Input Shapes"
+        "Wait Time(us),Block Num,Input Shapes,Module,Module Binding"
     )
     # a spreadsheet reads 19 digits as text only with a tab behind them
     assert ",1760000000175456.789\t," in lines[1]
@@ -98,6 +102,8 @@ def test_kernel_details_has_the_columns_of_the_documents(tmp_path):
         "Wait Time(us)": "0.000",
         "Block Num": "0",
         "Input Shapes": '"4,8;8,8"',
+        "Module": "network._backbone.fc",
+        "Module Binding": "exact",
     }
     assert [row["Wait Time(us)"] for row in rows[:4]] == ["0.000", "0.000", "1000.000", "3500.000"]
     # the first of the second window has none before it
@@ -183,7 +189,7 @@ def test_operator_details_only_when_shapes_were_asked_for(tmp_path, asked):
         == [
             {"Name": FORWARD, "Input Shapes": "4,8;8,8;"},
             {"Name": BACKWARD, "Input Shapes": "4,8;8,8"},
-            {"Name": UPDATE, "Input Shapes": "8,8;"},
+            {"Name": UPDATE, "Input Shapes": "8,8;8,8"},
         ]
         * 2
     )
@@ -303,6 +309,37 @@ def test_link_in_the_place_of_the_folder_is_refused(tmp_path):
     with pytest.raises(StoreError, match="symbolic link"):
         engine.analyse([path])
     assert os.listdir(tmp_path / "elsewhere") == []
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+def test_result_that_is_a_link_is_refused_before_anything_is_made(tmp_path, end):
+    path = write_training(tmp_path / "elsewhere")
+    link = tmp_path / path.name
+    link.symlink_to(path)
+    before = sorted(path.iterdir())
+    with pytest.raises(StoreError, match=f"symbolic link; .* Name what it leads to: {path}"):
+        engine.analyse([f"{link}{end}"])
+    assert sorted(path.iterdir()) == before
+
+
+@pytest.mark.parametrize("size", ["210k", "340k"])
+def test_disk_that_is_full_is_one_line_and_leaves_no_half_of_a_file(tmp_path, mounted, capfd, size):
+    disk = mounted("-t", "tmpfs", "-o", f"size={size}", "tmpfs")
+    path = shutil.copytree(write_training(tmp_path), disk / "a_1_20260101000000123_ascend_ms")
+    assert main(["analyse", str(path), "--export", "db,parquet"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"ms-profiler: Cannot write {path}/") and "--output DIR" in line
+    assert [file.name for file in path.rglob("*") if ".tmp" in file.name] == []
+    for trace in path.rglob("*.json"):
+        json.loads(trace.read_text())
+
+
+def test_tables_that_find_a_full_disk_are_one_line(tmp_path, mounted, capfd):
+    disk = mounted("-t", "tmpfs", "-o", "size=8k", "tmpfs")
+    (tmp_path / "t.json").write_text(json.dumps([{"ph": "X", "name": "op", "pid": 1, "tid": 1, "ts": 1, "dur": 5}] * 9))
+    assert main(["analyse", str(tmp_path / "t.json"), "--output", str(disk), "--export", "parquet"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"ms-profiler: Cannot write {disk}/t_analysis/")
 
 
 def test_steps_not_recorded_are_in_no_table(tmp_path):

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 from conftest import environment
 from fakes_built import ascend_fakes, fakes  # noqa: F401
-from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.columns.slots import Wanted
-from ms_profiler.analysis.readers import slots
+from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.analysis.readers import slot_table
 from ms_profiler.store import reader
 from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Kind
@@ -123,7 +123,7 @@ def records(store):
     counts = reader.ReadCounts()
     process = reader.read_process(str(store), counts)
     rows = []
-    for batch in slots.batches(process, counts):
+    for batch in slot_table.batches(process, counts):
         for row in COLUMNS.coarse([segment.piece for segment in batch], ANY, 1).table.iter_rows(named=True):
             if row["kind"] in (Kind.DEVICE, Kind.DEVICE_PLACE):
                 text = process.strings.get(row["id"], "")

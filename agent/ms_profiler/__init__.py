@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ms_profiler.api.schedule import ProfilerAction, schedule
     from ms_profiler.api.trace_handler import tensorboard_trace_handler
 
-__version__ = "0.1.0"
+    __version__: str
+
 __all__ = [
     "AicoreMetrics",
     "DynamicProfilerMonitor",
@@ -38,7 +39,7 @@ __all__ = [
     "tensorboard_trace_handler",
 ]
 
-#: public name -> the module of `ms_profiler.api` that defines it
+#: public name -> the module of `ms_profiler.api` that defines it; the version has a module of its own
 _MODULES = {
     "AicoreMetrics": "choices",
     "DynamicProfilerMonitor": "dynamic_profiler_monitor",
@@ -63,6 +64,10 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from ms_profiler.version import VERSION
+
+        return VERSION
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

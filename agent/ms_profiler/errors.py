@@ -32,7 +32,7 @@ class MsProfilerError(Exception):
 class OptionError(MsProfilerError):
     """An option has a value that cannot be used."""
 
-    remedy = "The README lists every option with its values."
+    remedy = "Run `ms-profiler options` for every option with its values."
 
 
 class UsageError(MsProfilerError):

@@ -1,24 +1,127 @@
-"""The one way we speak inside a job: single lines on stderr, never on stdout, never raising."""
+"""The one way we speak inside a job: single lines on stderr, never on stdout, never raising, never waiting.
+
+A line goes to descriptor 2, past the buffer of `sys.stderr`: what cannot be written from there fails when the
+interpreter ends, which makes exit code 120 of 0. It is written while descriptor 2 is the file that it was at the start;
+any other is a file of the job's. It goes out whole or not at all, and no signal that comes of it reaches the job.
+"""
 
 import os
+import stat
 import sys
 
 PREFIX = "ms-profiler: "
 
+#: bytes that a pipe takes whole or not at all: PIPE_BUF of pipe(7)
+_MOST = 4096
+#: RWF_NOWAIT of preadv2(2), for which Python has no name where it writes
+_NO_WAIT = 8
+#: modules of what shows stderr to people who do not see descriptor 2: Jupyter's kernel
+_SCREENS = ("ipykernel",)
+
+_start: "os.stat_result | None" = None
+
+
+def keep_to(start: "os.stat_result | None") -> None:
+    """Write to descriptor 2 only while it is the file that it was.
+
+    Args:
+        start: that file; None where it was closed.
+    """
+    global _start
+    _start = start
+
+
+def _look() -> "os.stat_result | None":
+    try:
+        return os.fstat(2)
+    except OSError:
+        return None
+
+
+keep_to(_look() if sys.__stderr__ is not None else None)  # of a script that calls us; the variable's is older
+
 
 def line(message: str) -> None:
-    """Write one line to stderr; newlines inside `message` become spaces.
+    """Write one line to stderr, or drop it where that cannot be done at once; newlines inside become spaces."""
+    write(PREFIX + " ".join(message.split("\n")) + "\n")
 
-    Written with one `write` on the descriptor so that the lines of several ranks do not mix. A closed or
-    broken stderr is the job's affair: nothing is raised.
+
+def write(text: str) -> None:
+    """Write a whole line, as `line` does.
+
+    Args:
+        text: begins with our name and ends with a newline.
     """
-    text = PREFIX + " ".join(message.split("\n")) + "\n"
     try:
-        stream = sys.stderr
-        stream.flush()
-        os.write(stream.fileno(), text.encode("utf-8", "backslashreplace"))
-    except Exception:  # noqa: BLE001 - any object may stand in for stderr
-        try:
+        if type(sys.stderr).__module__.partition(".")[0] in _SCREENS:
             sys.stderr.write(text)
-        except Exception:  # noqa: BLE001
-            pass
+        else:
+            _write(text.encode("utf-8", "backslashreplace"))
+    except Exception:  # noqa: BLE001 - any object may stand in for stderr
+        pass
+
+
+def is_open() -> bool:
+    """Return whether descriptor 2 is open and the file that it was at the start."""
+    now = _look()
+    return now is not None and _start is not None and os.path.samestat(now, _start)
+
+
+def has_reader() -> bool:
+    """Return whether stderr is a pipe or a socket: who reads it may wait for its end."""
+    if not is_open():
+        return False
+    mode = os.fstat(2).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _write(data: bytes) -> None:
+    import signal  # every framework imports it
+
+    if not is_open():
+        return
+    if len(data) > _MOST:
+        data = data[: _MOST - 4].decode("utf-8", "ignore").encode() + b"...\n"
+    # of a reader that is gone, of a file that has reached its limit, of a terminal that belongs to another job now
+    kinds = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())  # by itself: a signal's handler of the job may raise here
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, kinds)
+        pending = signal.sigpending()
+        try:
+            _write_now(data)
+        finally:
+            for kind in (kinds - pending) & signal.sigpending():
+                signal.sigtimedwait((kind,), 0)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _write_now(data: bytes) -> None:
+    """Write all of it, or nothing where it would have to wait.
+
+    A pipe takes a line whole; asked first, it may be full when it is written to, so where the kernel can say that it
+    would wait, that is asked for. A file of a full disk would take a part.
+    """
+    mode = os.fstat(2).st_mode
+    if stat.S_ISREG(mode):
+        space = os.fstatvfs(2)
+        if space.f_bavail * space.f_frsize >= len(data):
+            os.write(2, data)
+        return
+    try:
+        os.pwritev(2, (data,), -1, _NO_WAIT)
+        return
+    except BlockingIOError:
+        return
+    except OSError as error:
+        import errno
+
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.ESPIPE):
+            raise
+    import select
+
+    poll = select.poll()
+    poll.register(2, select.POLLOUT)
+    if any(events & select.POLLOUT for _, events in poll.poll(0)):
+        os.write(2, data)

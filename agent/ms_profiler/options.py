@@ -186,7 +186,7 @@ class Options:
         True, Bool(), "Keep MindSpore's own profiler from starting too; with false it is left alone."
     )
     max_disk: int = _option(
-        5 * 10**9, Size(10**6), "Most that a job writes, and never more than a tenth of the free space."
+        5 * 10**9, Size(10**6), "Most that a result and its analysis take; never more than a tenth of the free space."
     )
     max_memory: int = _option(
         256 * 10**6,

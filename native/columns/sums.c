@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file_format.h"
+
 /* Sums by key: `places` is open addressing, with the number of a sum and one, or 0. */
 typedef struct {
   msp_sums *sums;
@@ -72,28 +74,42 @@ static void mark_open(int64_t count, const msp_spans *of, const uint32_t *order,
   }
 }
 
+/* An operator that is all there is in one of the same name counts with that one. */
+static bool is_repeated(int64_t place, const uint32_t *order, const uint32_t *parent, const uint32_t *children,
+                        const uint64_t *key) {
+  if (parent[place] == UINT32_MAX || children[parent[place]] != 1) return false;
+  uint64_t own = key[order[place]];
+  return (uint8_t)own == MSP_CATEGORY_OP && own == key[order[parent[place]]];
+}
+
 bool msp_sum_up(int64_t count, const msp_spans *of, const uint64_t *key, const uint8_t *counted, uint8_t *open,
                 msp_sums *to) {
   size_t rows = (size_t)count + 1;
   uint32_t *order = malloc(rows * sizeof *order), *parent = malloc(rows * sizeof *parent);
   uint16_t *depth = malloc(rows * sizeof *depth);
+  uint32_t *children = calloc(rows, sizeof *children);
   int64_t *inside = calloc(rows, sizeof *inside);
   sum_table table = {.sums = to};
   *to = (msp_sums){0};
-  bool done = order != NULL && parent != NULL && depth != NULL && inside != NULL && grow(&table) &&
+  bool done = order != NULL && parent != NULL && depth != NULL && children != NULL && inside != NULL && grow(&table) &&
               msp_nest(count, of, order, depth, parent);
   for (int64_t place = 0; done && place < count; ++place) {
     uint32_t row = order[place];
-    if (parent[place] == UINT32_MAX || counted[row]) continue;
+    if (parent[place] == UINT32_MAX) continue;
+    ++children[parent[place]];
+    if (counted[row]) continue;
     int64_t end = of->end_ns[row], outer = of->end_ns[order[parent[place]]];
     inside[order[parent[place]]] += (end < outer ? end : outer) - of->start_ns[row];
   }
-  for (int64_t row = 0; done && row < count; ++row) {
+  for (int64_t place = 0; done && place < count; ++place) {
+    uint32_t row = order[place];
     msp_sum *sum = sum_of(&table, key[row]);
     done = sum != NULL;
     if (!done) break;
     if (counted[row]) {
       sum->self_ns -= inside[row];
+    } else if (is_repeated(place, order, parent, children, key)) {
+      sum->self_ns += of->end_ns[row] - of->start_ns[row] - inside[row];
     } else {
       add(sum, of->end_ns[row] - of->start_ns[row], inside[row]);
     }
@@ -102,6 +118,7 @@ bool msp_sum_up(int64_t count, const msp_spans *of, const uint64_t *key, const u
   free(order);
   free(parent);
   free(depth);
+  free(children);
   free(inside);
   free(table.places);
   return done;

@@ -18,7 +18,8 @@ typedef struct {
   size_t count;
 } msp_sums;
 
-/* Sum up spans by `key`, a name and a category.
+/* Sum up spans by `key`: a name times 256, and a category. An operator that is all there is in one of the same name
+ * adds to the self time alone: both are one call.
  *
  * A span that is `counted` has been summed up before: only what is inside it and is not counted itself is taken from
  * its self time. Self times are what `msp_inside` leaves. Without any span that is not counted, `min_ns` is INT64_MAX

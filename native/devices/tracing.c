@@ -8,14 +8,14 @@
 #include "buffers.h"
 #include "device_format.h"
 #include "drain.h"
+#include "recorder.h"
 
 #define SETTLE_PAUSE_NS 5000000
 #define SETTLE_ROUNDS 100 /* half a second: what an end may be late by */
 
 static struct {
   pthread_mutex_t lock; /* one call at a time */
-  bool watches_forks;
-  bool forked; /* a child of a process that had attached: nothing of the vendor's works there */
+  bool forked;          /* a child of a process that had attached: nothing of the vendor's works there */
   bool hangs;
   bool attached;
   const msp_backend *backend; /* what was attached last */
@@ -41,6 +41,11 @@ static void after_fork(void) {
   if (tracing.backend != NULL && tracing.backend->after_fork != NULL) tracing.backend->after_fork();
 }
 
+static void lock(void) {
+  msp_recorder_check_fork();
+  pthread_mutex_lock(&tracing.lock);
+}
+
 static void tell(const msp_reason *reason, char *why, uint32_t room) {
   if (room == 0) return;
   size_t length = strnlen(reason->text, room - 1);
@@ -50,6 +55,7 @@ static void tell(const msp_reason *reason, char *why, uint32_t room) {
 
 bool msp_trace_ready(uint32_t source) {
   const msp_backend *backend = backend_of(source);
+  msp_recorder_check_fork();
   if (__atomic_load_n(&tracing.forked, __ATOMIC_RELAXED) || __atomic_load_n(&tracing.hangs, __ATOMIC_RELAXED)) {
     return false;
   }
@@ -70,10 +76,7 @@ static int attach(const msp_backend *backend, const char *library, msp_reason *r
     strcpy(reason->text, "a device of another vendor is traced in this process");
     return MSP_TRACE_FAILED;
   }
-  if (!tracing.watches_forks) {
-    if (pthread_atfork(NULL, NULL, after_fork) != 0) return MSP_TRACE_FAILED;
-    tracing.watches_forks = true;
-  }
+  msp_recorder_when_forked(after_fork);
   tracing.backend = backend; /* before: a fork may come in between */
   int outcome = backend->attach(library, reason);
   if (outcome != MSP_TRACE_DONE) return outcome;
@@ -88,7 +91,7 @@ static int attach(const msp_backend *backend, const char *library, msp_reason *r
 
 int msp_trace_attach(uint32_t source, const char *library, char *why, uint32_t room) {
   msp_reason reason = {""};
-  pthread_mutex_lock(&tracing.lock);
+  lock();
   int outcome = attach(backend_of(source), library, &reason);
   pthread_mutex_unlock(&tracing.lock);
   tell(&reason, why, room);
@@ -98,7 +101,7 @@ int msp_trace_attach(uint32_t source, const char *library, char *why, uint32_t r
 int msp_trace_record(uint32_t kinds, char *why, uint32_t room) {
   msp_reason reason = {""};
   int outcome = MSP_TRACE_IDLE;
-  pthread_mutex_lock(&tracing.lock);
+  lock();
   if (tracing.hangs) {
     outcome = MSP_TRACE_HANGS;
   } else if (tracing.attached) {
@@ -118,7 +121,7 @@ static int flush(bool everything) {
 }
 
 int msp_trace_flush(void) {
-  pthread_mutex_lock(&tracing.lock);
+  lock();
   int outcome = flush(false);
   pthread_mutex_unlock(&tracing.lock);
   return outcome;
@@ -137,7 +140,7 @@ static int settle(void) {
 }
 
 int msp_trace_detach(void) {
-  pthread_mutex_lock(&tracing.lock);
+  lock();
   int outcome = settle();
   if (outcome == MSP_TRACE_DONE) {
     msp_reason unused;

@@ -97,5 +97,5 @@ for thing in (
     ms.set_context,
     ms.profiler.mstx.mark,
 ):
-    print(pickle.loads(pickle.dumps(thing)) is thing, type(thing).__name__, thing.__module__, thing.__qualname__)
+    print(pickle.loads(pickle.dumps(thing)) is thing, thing.__class__.__name__, thing.__module__, thing.__qualname__)
     print(inspect.signature(thing), len(inspect.getsource(thing)))

@@ -88,9 +88,9 @@ def step():
 
 
 def record():
-    session = sys.modules["ms_profiler.job.session"].current()
+    session = sys.modules["ms_profiler.job.collection"].current()
     session.reopen()
-    session.hooks.devices.look()
+    session.devices.look("NPU")
     session._stepped(1)
 
 

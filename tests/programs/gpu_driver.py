@@ -9,61 +9,47 @@ copy to the device, `fill` on both streams, `add` on the first one when both hav
 import ctypes
 import sys
 
-STEPS, COUNT = int(sys.argv[1]), 1 << 22
-PTX = b"""
-.version 7.0
-.target sm_70
-.address_size 64
+from gpu_profiled import profiled
 
-.visible .entry fill(.param .u64 into, .param .u32 count, .param .f32 value) {
-  .reg .pred %p;
-  .reg .b32 %r<5>;
-  .reg .b64 %rd<3>;
-  .reg .f32 %f<2>;
-  mov.u32 %r0, %ctaid.x;
-  mov.u32 %r1, %ntid.x;
-  mov.u32 %r2, %tid.x;
-  mad.lo.u32 %r0, %r0, %r1, %r2;
-  ld.param.u32 %r3, [count];
-  setp.ge.u32 %p, %r0, %r3;
-  @%p ret;
-  ld.param.u64 %rd0, [into];
-  cvta.to.global.u64 %rd0, %rd0;
-  mul.wide.u32 %rd1, %r0, 4;
-  add.u64 %rd0, %rd0, %rd1;
-  ld.param.f32 %f0, [value];
-  st.global.f32 [%rd0], %f0;
-  ret;
-}
-
-.visible .entry add(.param .u64 into, .param .u64 from, .param .u32 count) {
-  .reg .pred %p;
-  .reg .b32 %r<5>;
-  .reg .b64 %rd<4>;
-  .reg .f32 %f<3>;
-  mov.u32 %r0, %ctaid.x;
-  mov.u32 %r1, %ntid.x;
-  mov.u32 %r2, %tid.x;
-  mad.lo.u32 %r0, %r0, %r1, %r2;
-  ld.param.u32 %r3, [count];
-  setp.ge.u32 %p, %r0, %r3;
-  @%p ret;
-  ld.param.u64 %rd0, [into];
-  ld.param.u64 %rd1, [from];
-  cvta.to.global.u64 %rd0, %rd0;
-  cvta.to.global.u64 %rd1, %rd1;
-  mul.wide.u32 %rd2, %r0, 4;
-  add.u64 %rd0, %rd0, %rd2;
-  add.u64 %rd1, %rd1, %rd2;
-  ld.global.f32 %f0, [%rd0];
-  ld.global.f32 %f1, [%rd1];
-  add.f32 %f0, %f0, %f1;
-  st.global.f32 [%rd0], %f0;
+STEPS, TRACE = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
+COUNT = 1 << 22
+#: each thread has the address of its number in %rd1, or has returned where there is none
+KERNEL = """
+.visible .entry %(name)s(.param .u64 into, .param .u32 count, .param %(given)s) {
+  .reg .pred %%p;
+  .reg .b32 %%r<4>;
+  .reg .b64 %%rd<3>;
+  .reg .f32 %%f<2>;
+  mov.u32 %%r0, %%ctaid.x;
+  mov.u32 %%r1, %%ntid.x;
+  mov.u32 %%r2, %%tid.x;
+  mad.lo.u32 %%r0, %%r0, %%r1, %%r2;
+  ld.param.u32 %%r3, [count];
+  setp.ge.u32 %%p, %%r0, %%r3;
+  @%%p ret;
+  mul.wide.u32 %%rd0, %%r0, 4;
+  ld.param.u64 %%rd1, [into];
+  cvta.to.global.u64 %%rd1, %%rd1;
+  add.u64 %%rd1, %%rd1, %%rd0;
+  %(body)s
+  st.global.f32 [%%rd1], %%f0;
   ret;
 }
 """
+FILL = "ld.param.f32 %f0, [value];"
+ADD = """ld.param.u64 %rd2, [from];
+  cvta.to.global.u64 %rd2, %rd2;
+  add.u64 %rd2, %rd2, %rd0;
+  ld.global.f32 %f0, [%rd1];
+  ld.global.f32 %f1, [%rd2];
+  add.f32 %f0, %f0, %f1;"""
+PTX = (
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    + KERNEL % {"name": "fill", "given": ".f32 value", "body": FILL}
+    + KERNEL % {"name": "add", "given": ".u64 from", "body": ADD}
+).encode()
 
-if len(sys.argv) > 2:
+if TRACE:
     import torch
 
     torch.cuda.init()  # its profiler records the contexts that it knows of
@@ -111,7 +97,7 @@ def step():
     launch(fill, first, here, u32(COUNT), ctypes.c_float(1.5))
     launch(fill, second, there, u32(COUNT), ctypes.c_float(2.25))
     call("cuStreamSynchronize", second)
-    launch(add, first, here, there, u32(COUNT))
+    launch(add, first, here, u32(COUNT), there)
     call("cuMemcpyDtoHAsync_v2", host, here, size, first)
     call("cuStreamSynchronize", first)
 
@@ -123,13 +109,4 @@ def loop(after):
     print(host[0], host[COUNT - 1])
 
 
-if len(sys.argv) > 2:
-    with torch.profiler.profile() as profiler:
-        loop(lambda: None)
-    profiler.export_chrome_trace(sys.argv[2])
-else:
-    import ms_profiler
-
-    steps = ms_profiler.schedule(wait=0, active=STEPS, repeat=1)
-    with ms_profiler.profile(schedule=steps, on_trace_ready=ms_profiler.tensorboard_trace_handler("own")) as profiler:
-        loop(profiler.step)
+profiled(loop, STEPS, TRACE)

@@ -6,6 +6,7 @@ usage: gpu_job.py MODE STEPS [TRACE]
 import sys
 
 import torch
+from gpu_profiled import profiled
 
 MODE, STEPS = sys.argv[1], int(sys.argv[2])
 
@@ -49,14 +50,5 @@ def loop(after):
     print(f"{last.item():.9f}")
 
 
-if len(sys.argv) > 3:
-    with torch.profiler.profile() as profiler:
-        loop(lambda: None)
-    profiler.export_chrome_trace(sys.argv[3])
-else:
-    import ms_profiler
-
-    # this and not the optimizer says where steps end: in a graph nobody calls one
-    steps = ms_profiler.schedule(wait=0, active=STEPS, repeat=1)
-    with ms_profiler.profile(schedule=steps, on_trace_ready=ms_profiler.tensorboard_trace_handler("own")) as profiler:
-        loop(profiler.step)
+# this and not the optimizer says where steps end: in a graph nobody calls one
+profiled(loop, STEPS, *sys.argv[3:])

@@ -34,10 +34,10 @@ before = attributes()
 options = {"start": True, "quiet": True, "analyse": "off", "output_path": sys.argv[1]}
 os.environ["MS_PROFILER_OPTIONS"] = json.dumps(options)
 
-from ms_profiler.job import bootstrap, session  # noqa: E402
+from ms_profiler.job import bootstrap, collection  # noqa: E402
 
 bootstrap.activate()
-(plugin,) = session.current().hooks.plugins
+(plugin,) = collection.current().hooks.plugins
 print(len(differences(before, attributes())))
 plugin.undo()
 print(differences(before, attributes()))

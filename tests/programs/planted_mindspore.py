@@ -1,6 +1,14 @@
-"""Train with MindSpore with one thing wrong. usage: planted_mindspore.py input|sync|launch|recompile|growth|none"""
+"""Train with MindSpore with one thing wrong, or nothing.
 
+usage: planted_mindspore.py input|sync|launch|recompile|growth|sleep|sleep-cell|python|garbage|checkpoint|optimizer|
+       none|pynative|convolution
+       msrun planted_mindspore.py late|ranks
+"""
+
+import gc
+import os
 import sys
+import tempfile
 import time
 
 import mindspore as ms
@@ -13,6 +21,34 @@ kind = sys.argv[1]
 ms.set_seed(7)
 ms.set_context(mode=ms.GRAPH_MODE if kind == "none" else ms.PYNATIVE_MODE)
 ms.set_device("CPU")
+parallel = "MS_ROLE" in os.environ
+if parallel:
+    from mindspore.communication import get_group_size, get_rank, init
+
+    init()
+
+
+class Slow(nn.Cell):
+    """A cell that sleeps."""
+
+    def construct(self, x):
+        time.sleep(0.2)
+        return x
+
+
+class Node:
+    """Refers to itself, so that only the collector frees it."""
+
+    def __init__(self):
+        self.own, self.rest = self, [[number] for number in range(20)]
+
+
+def busy(seconds):
+    """Run Python for a while."""
+    total, end = 0, time.thread_time() + seconds
+    while time.thread_time() < end:
+        total += sum(range(100))
+    return total
 
 
 def samples(count, seconds):
@@ -28,24 +64,37 @@ def batch(size):
     return ms.Tensor(x), ms.Tensor(np.random.randint(0, CLASSES, size).astype(np.int32))
 
 
-def network(width):
-    """Return a network of three layers."""
+def network(width, *more):
+    """Return a network of three layers, and more at its end."""
     return nn.SequentialCell(
-        nn.Dense(FEATURES, width), nn.ReLU(), nn.Dense(width, width), nn.ReLU(), nn.Dense(width, CLASSES)
+        nn.Dense(FEATURES, width), nn.ReLU(), nn.Dense(width, width), nn.ReLU(), nn.Dense(width, CLASSES), *more
     )
 
 
-model = network(1024 if kind == "none" else 32)
+WIDE = ("none", "pynative", "late", "ranks")
+model = network(1024 if kind in WIDE else 32, *[Slow()] * (kind == "sleep-cell"))
+if kind == "convolution":
+    model = nn.SequentialCell(
+        nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.Flatten(), nn.Dense(32 * 32 * 32, CLASSES)
+    )
 loss_of = nn.CrossEntropyLoss()
 optimizer = nn.SGD(model.trainable_params(), 0.01)
+if kind == "optimizer":
+    model = nn.SequentialCell(nn.Embedding(1_000_000, 32), nn.Flatten(), nn.Dense(4 * 32, CLASSES))
+    optimizer = nn.Adam(model.trainable_params(), 0.001)
 gradient = ms.value_and_grad(lambda x, y: loss_of(model(x), y), None, optimizer.parameters)
 
 
 def train(x, y):
     """Train one step and return its loss."""
     loss, gradients = gradient(x, y)
+    if parallel:
+        gradients = tuple(exchange(value) for value in gradients)
     optimizer(gradients)
     return loss
+
+
+exchange = ops.AllReduce() if parallel else None
 
 
 @ms.jit
@@ -80,6 +129,38 @@ elif kind == "growth":
     for _ in range(60):
         train(x, y)
         kept.append(ops.ones((2048, 1024), ms.float32) + 1)
+elif kind in ("sleep", "python", "garbage", "sleep-cell"):
+    x, y = batch(8 if kind != "sleep-cell" else 256)
+    if kind == "garbage":
+        kept = [Node() for _ in range(20_000)]
+    for _ in range(15):
+        if kind == "sleep":
+            time.sleep(0.2)
+        elif kind == "python":
+            busy(0.3)
+        elif kind == "garbage":
+            gc.collect()
+        train(x, y)
+elif kind == "checkpoint":
+    x, y = batch(8)
+    more = ms.Parameter(ops.ones((4 << 20,), ms.float32), name="more")
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(15):
+            train(x, y)
+            ms.save_checkpoint([{"name": "more", "data": more}], os.path.join(folder, "last.ckpt"))
+elif kind == "optimizer":
+    for _ in range(12):
+        train(ms.Tensor(np.random.randint(0, 1_000_000, (32, 4)).astype(np.int32)), batch(32)[1])
+elif kind == "convolution":
+    x, y = ms.Tensor(np.random.randn(16, 3, 32, 32).astype(np.float32)), batch(16)[1]
+    for _ in range(15):
+        train(x, y)
+elif kind in ("pynative", "late", "ranks"):
+    x, y = batch(256)
+    for _ in range(20):
+        if kind == "late" and get_rank() == get_group_size() - 1:
+            time.sleep(0.4)
+        train(x, y)
 else:
     inputs, labels = (value.asnumpy() for value in batch(20 * 256))
     data = dataset.NumpySlicesDataset((inputs, labels), shuffle=False).batch(256)

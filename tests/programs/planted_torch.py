@@ -1,9 +1,14 @@
-"""Train with PyTorch with one thing wrong.
+"""Train with PyTorch with one thing wrong, or nothing.
 
-usage: planted_torch.py input|input-workers|sync|launch|recompile|growth|none
+usage: planted_torch.py input|input-workers|sync|launch|recompile|growth|environment|sleep|sleep-module|python|garbage|
+       checkpoint|optimizer|unfused|threads|casts|none|convolution|attention|workers
+       torchrun planted_torch.py late|late-python|ranks
 """
 
+import gc
+import os
 import sys
+import tempfile
 import time
 
 import torch
@@ -23,12 +28,40 @@ class Samples(Dataset):
         return self.count
 
     def __getitem__(self, index):
-        time.sleep(self.seconds)
+        if self.seconds:
+            time.sleep(self.seconds)
         return torch.full((FEATURES,), index / self.count), index % CLASSES
 
 
-def network(width):
-    """Return a network of four layers."""
+class Slow(nn.Module):
+    """A module that sleeps."""
+
+    def forward(self, x):
+        time.sleep(0.03)
+        return x
+
+
+class Attention(nn.Module):
+    """A layer of a transformer and a head."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
+        self.head = nn.Linear(128, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.layer(x).mean(1))
+
+
+class Node:
+    """Refers to itself, so that only the collector frees it."""
+
+    def __init__(self):
+        self.own, self.rest = self, [[number] for number in range(20)]
+
+
+def network(width, *more):
+    """Return a network of four layers, and more at its end."""
     return nn.Sequential(
         nn.Linear(FEATURES, width),
         nn.ReLU(),
@@ -37,6 +70,7 @@ def network(width):
         nn.Linear(width, width),
         nn.ReLU(),
         nn.Linear(width, CLASSES),
+        *more,
     )
 
 
@@ -54,25 +88,47 @@ def train(model, optimizer, x, y):
     return loss
 
 
-def main(kind):
-    """Run the job."""
-    torch.manual_seed(0)
-    model = network(512 if kind == "none" else 32)
+def busy(seconds):
+    """Run Python for a while."""
+    total, end = 0, time.thread_time() + seconds
+    while time.thread_time() < end:
+        total += sum(range(100))
+    return total
+
+
+def ranks(kind):
+    """Train on several ranks, of which the last may be late."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.distributed.init_process_group("gloo")
+    late = torch.distributed.get_rank() == torch.distributed.get_world_size() - 1
+    model = DistributedDataParallel(network(256))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(20):
+        x, y = batch(1024)
+        if late and kind == "late":
+            time.sleep(0.1)
+        elif late and kind == "late-python":
+            busy(0.2)
+        train(model, optimizer, x, y)
+    torch.distributed.destroy_process_group()
+
+
+def wrong(kind, model, optimizer):
+    """Train with what is wrong around the steps, not in the model."""
+    x, y = batch(8)
     kept, total = [], 0.0
     if kind.startswith("input"):
         workers = 2 if kind == "input-workers" else 0
         for x, y in DataLoader(Samples(120, 0.01), batch_size=6, num_workers=workers):
             train(model, optimizer, x, y)
     elif kind == "sync":
-        x, y = batch(8)
         for _ in range(20):
-            for _ in range(200):
+            for _ in range(500):
                 x = x * 1.0001
                 total += x.sum().item()
             train(model, optimizer, x, y)
     elif kind == "launch":
-        x, y = batch(8)
         for _ in range(20):
             for _ in range(1500):
                 x = x + 0.001
@@ -83,14 +139,96 @@ def main(kind):
             for _ in range(2):
                 train(compiled, optimizer, *batch(size))
     elif kind == "growth":
-        x, y = batch(8)
         for _ in range(80):
             kept.append(train(model, optimizer, x, y) + torch.ones(256, 1024))
+    elif kind == "environment":
+        for _ in range(20):
+            for _ in range(32):
+                time.sleep(0.001)
+                with torch.no_grad():
+                    model(x[:1])
+            train(model, optimizer, x, y)
+    elif kind in ("sleep", "python"):
+        for _ in range(20):
+            (time.sleep if kind == "sleep" else busy)(0.05)
+            train(model, optimizer, x, y)
+    elif kind == "garbage":
+        kept = [Node() for _ in range(20_000)]
+        for _ in range(15):
+            train(model, optimizer, x, y)
+            gc.collect()
+    elif kind == "checkpoint":
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(20):
+                train(model, optimizer, x, y)
+                torch.save({"model": model.state_dict(), "more": torch.ones(4 << 20)}, os.path.join(folder, "last.pt"))
+
+
+def around(kind):
+    """Train a model, or with an optimizer, that is what is wrong; or with nothing wrong."""
+    size, steps, width = 256, 20, 512
+    if kind == "optimizer":
+        model = nn.Sequential(nn.EmbeddingBag(200_000, 32), nn.Linear(32, CLASSES))
+        optimizer = torch.optim.Adam(model.parameters())
+        for _ in range(12):
+            train(model, optimizer, torch.randint(200_000, (32, 4)), torch.randint(CLASSES, (32,)))
+        return
+    if kind == "unfused":
+        model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(60)), nn.Linear(8, CLASSES))
+        optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+        for _ in range(20):
+            train(model, optimizer, torch.randn(4, 8), torch.randint(CLASSES, (4,)))
+        return
+    if kind == "convolution":
+        model = nn.Sequential(
+            nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.Flatten(), nn.LazyLinear(CLASSES)
+        )
+        x, y = torch.randn(16, 3, 32, 32), torch.randint(CLASSES, (16,))
+        model(x)
+    elif kind == "attention":
+        model, x, y = Attention(), torch.randn(16, 64, 128), torch.randint(CLASSES, (16,))
     else:
-        for step in range(25):
-            loss = train(model, optimizer, *batch(256))
-            if step % 5 == 0:
-                print(loss.item())
+        model = network(width, *[Slow()] * (kind == "sleep-module"))
+        x, y = batch(size)
+    if kind == "threads":
+        torch.set_num_threads(8 * len(os.sched_getaffinity(0)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    if kind == "workers":
+        for x, y in DataLoader(Samples(30 * size, 0), batch_size=size, num_workers=1):
+            train(model, optimizer, x, y)
+        return
+    if kind == "casts":
+        large = torch.randn(3000, 3000)
+        for _ in range(20):
+            x = (x + large.bfloat16().float()[0, 0]).detach()
+            train(model, optimizer, x, y)
+        return
+    for step in range(steps):
+        loss = train(model, optimizer, x, y)
+        if step % 5 == 0:
+            print(loss.item())
+
+
+def main(kind):
+    """Run the job."""
+    torch.manual_seed(0)
+    if "RANK" in os.environ:
+        ranks(kind)
+    elif kind in (
+        "sleep-module",
+        "optimizer",
+        "unfused",
+        "threads",
+        "casts",
+        "none",
+        "convolution",
+        "attention",
+        "workers",
+    ):
+        around(kind)
+    else:
+        model = network(32)
+        wrong(kind, model, torch.optim.SGD(model.parameters(), lr=0.01))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ print(bool(torch.ones(1)), int(torch.ones(1)), [0, 1][torch.ones(1, dtype=torch.
 print(torch.distributed.all_reduce in functional.traceable_collective_remaps)
 profiler.stop()
 print(json.dumps([*losses, dict(counters["stats"]), sum(counters["graph_break"].values())]))
-(plugin,) = (each for each in ms_profiler.job.session.current().hooks.plugins if each.framework == "torch")
+(plugin,) = (each for each in ms_profiler.job.collection.current().hooks.plugins if each.framework == "torch")
 before = {name: vars(torch.nn.Module).get(name) for name in ("__call__", "_wrapped_call_impl")}
 plugin.undo()
 print({name: before[name] is not vars(torch.nn.Module).get(name) for name in before}, "item" in vars(torch.Tensor))

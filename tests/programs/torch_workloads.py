@@ -1,8 +1,10 @@
 """Run works of PyTorch twice, in regions "ours WORK" and "theirs WORK", the second time under torch.profiler.
 
-usage: torch_workloads.py FOLDER WORK ...; its traces go to FOLDER/WORK.json
+usage: torch_workloads.py FOLDER WORK ...; its traces go to FOLDER/WORK.json, its `key_averages` to
+FOLDER/WORK.averages: name, calls, self and total microseconds, whether it is a region.
 """
 
+import json
 import os
 import sys
 import threading
@@ -21,6 +23,64 @@ def mlp():
         optimizer.zero_grad()
         model(x).sum().backward()
         optimizer.step()
+
+    return run
+
+
+def transformer():
+    """Two layers of a transformer, trained by an optimizer with a state."""
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 2)
+    optimizer = torch.optim.AdamW(model.parameters())
+    x = torch.randn(2, 8, 32)
+
+    def run():
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    return run
+
+
+def lstm():
+    """A recurrent network whose gradients are clipped."""
+    model, head = nn.LSTM(16, 32, 2, batch_first=True), nn.Linear(32, 4)
+    optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], lr=0.1, momentum=0.9)
+    x = torch.randn(4, 6, 16)
+
+    def run():
+        optimizer.zero_grad()
+        head(model(x)[0][:, -1]).mean().backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    return run
+
+
+def nested():
+    """Operators that call those of their own name, alone or among others, and regions inside of operators."""
+
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            with torch.profiler.record_function("own forward"):
+                return x * x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            with torch.profiler.record_function("own backward"):
+                return 3 * x * x * grad
+
+    x = torch.randn(8, 8, requires_grad=True)
+
+    def run():
+        y = Cube.apply(x)
+        means = [y.mean() for _ in range(20)]
+        scaled = x.detach().clone()
+        for _ in range(100):
+            scaled.div_(2.0)
+        (means[0] + y.to(torch.float64).mean()).backward()
 
     return run
 
@@ -171,6 +231,12 @@ def main():
         with kept, torch.profiler.record_function(f"theirs {name}"):
             run()
         kept.export_chrome_trace(os.path.join(folder, f"{name}.json"))
+        averages = [
+            (item.key, item.count, item.self_cpu_time_total, item.cpu_time_total, item.is_user_annotation)
+            for item in kept.key_averages()
+        ]
+        with open(os.path.join(folder, f"{name}.averages"), "w", encoding="utf-8") as file:
+            json.dump(averages, file)
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 
+from ms_profiler import log
 from ms_profiler.errors import MsProfilerError, UsageError
 from ms_profiler.job import analyser
 
@@ -58,26 +59,19 @@ def run(
     # stdout is the script's: what reads it must not find our lines there
     if not wait:
         with open(os.devnull, "wb") as nowhere:
-            analyser.detach(words, nowhere.fileno(), nowhere.fileno())
+            analyser.detach(words, nowhere.fileno())
         return
+    shown = 2 if log.is_open() else subprocess.DEVNULL  # descriptor 2 may be a file of the script's
     done = subprocess.run(
         analyser.command(*words),
         env=analyser.environment(),
         stdin=subprocess.DEVNULL,
-        stdout=_stderr(),
+        stdout=shown,
+        stderr=shown,
         check=False,
     )
     if done.returncode != 0:
         raise MsProfilerError(f"The analysis of {profiler_path} failed with exit code {done.returncode}.")
-
-
-def _stderr() -> int:
-    """Return where the lines of the analysis go: to stderr, unless the script has closed that."""
-    try:
-        os.fstat(2)
-    except OSError:
-        return subprocess.DEVNULL
-    return 2
 
 
 def _consecutive(steps: Sequence[int]) -> list[int]:

@@ -16,7 +16,7 @@ from ms_profiler.api.schedule import ProfilerAction
 from ms_profiler.api.trace_handler import TraceHandler
 from ms_profiler.api.transitions import DEEDS, WARNINGS
 from ms_profiler.errors import MsProfilerError, StateError
-from ms_profiler.job import session as sessions
+from ms_profiler.job import collection
 from ms_profiler.job.recording import Recording
 from ms_profiler.store.format import StepSource
 
@@ -55,7 +55,7 @@ class Capture:
         self.options, self._messages = options.resolve(values)
         for message in self._messages:
             warnings.warn(message, stacklevel=4)
-        self._session = sessions.for_script()
+        self._session = collection.for_script()
         self._recording: Recording | None = None
         self._running = False  # the recording records
         self._metadata: dict[str, Any] = {}
@@ -81,11 +81,8 @@ class Capture:
             return
         self.started = True
         atexit.register(_stop_at_exit, weakref.ref(self))
-        steps, recorder = self._session.steps, self._session.recorder
-        steps.script_began(recorder.now(), decides=self._schedule is not None)
+        self._session.steps.script_began(self._session.recorder.now(), decides=self._schedule is not None)
         self._pass(ProfilerAction.NONE, self.action)
-        # a step that began before its recording did is none of that recording's
-        steps.script_began(recorder.now(), again=True)
 
     def stop(self) -> None:
         """End, and hand over what was recorded."""
@@ -104,10 +101,7 @@ class Capture:
         self._session.steps.ended(StepSource.SCRIPT, self._session.recorder.now())
         self.step += 1
         before, self.action = self.action, self._action_of(self.step)
-        if (before, self.action) in DEEDS:
-            self._pass(before, self.action)
-            # no step is to pay for what was just done
-            self._session.steps.script_began(self._session.recorder.now(), again=True)
+        self._pass(before, self.action)
 
     def refuse(self, message: str, remedy: str) -> None:
         """Raise, or warn where the script did not fail before.
@@ -169,8 +163,12 @@ class Capture:
         warning = WARNINGS.get((before, after)) if self._schedule is not None else None
         if warning:
             warnings.warn(warning, stacklevel=5)
-        for deed in DEEDS.get((before, after), ()):
+        deeds = DEEDS.get((before, after), ())
+        for deed in deeds:
             getattr(self, f"_{deed}")()
+        if deeds and after is not None:
+            # no step is to pay for what was just done, and one that began before its recording would be cut away
+            self._session.steps.script_began(self._session.recorder.now(), again=True)
 
     def _make(self) -> None:
         """Make the directory of the next result."""

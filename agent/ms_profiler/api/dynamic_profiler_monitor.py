@@ -8,7 +8,7 @@ from typing import Any
 
 from ms_profiler import log
 from ms_profiler.errors import UsageError
-from ms_profiler.job import session as sessions
+from ms_profiler.job import collection
 from ms_profiler.job.control.dynamic import Dynamic
 from ms_profiler.job.control.dynamic_file import NAME, DynamicFile
 from ms_profiler.store.format import StepSource
@@ -62,7 +62,7 @@ class DynamicProfilerMonitor:
         if isinstance(poll_interval, bool) or not isinstance(poll_interval, int) or poll_interval < 1:
             warnings.warn(f"poll_interval is {poll_interval!r}, but must be 1 or more; using 2", stacklevel=2)
             poll_interval = 2
-        self._session = sessions.for_script()
+        self._session = collection.for_script()
         file = DynamicFile(os.path.abspath(os.path.join(cfg_path, NAME)), {}, poll_interval)
         if self._session.identity.rank == 0:
             try:

@@ -1,6 +1,6 @@
 """`install`: what the variable does for a script's own calls of MindSpore's profiler, without the variable."""
 
-from ms_profiler.job import session
+from ms_profiler.job import collection
 
 
 def install() -> None:
@@ -9,4 +9,4 @@ def install() -> None:
     May be called before or after MindSpore is imported, and more than once; names that a script imported from it
     earlier stay what they are.
     """
-    session.for_script().hooks.redirect()
+    collection.for_script().hooks.redirect()

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from ms_profiler.job import session
+from ms_profiler.job import collection
 from ms_profiler.store.format import Category, Kind
 
 DEFAULT_DOMAIN = "default"
@@ -23,7 +23,7 @@ class mstx:  # noqa: N801 - the documents' name
             stream: of a device, taken for the interface's sake.
             domain: what it belongs to.
         """
-        current = session.current()
+        current = collection.current()
         if current is not None and current.recordings:
             current.recorder.instant(current.recorder.intern(_text(message, domain)), Category.MARKER)
 
@@ -36,7 +36,7 @@ class mstx:  # noqa: N801 - the documents' name
             stream: of a device, taken for the interface's sake.
             domain: what it belongs to.
         """
-        current = session.current()
+        current = collection.current()
         if current is None or not current.recordings:
             return 0
         cls._next += 1
@@ -52,7 +52,7 @@ class mstx:  # noqa: N801 - the documents' name
             range_id: what `range_start` returned.
             domain: what it belongs to.
         """
-        current, found = session.current(), cls._ranges.pop(range_id, None)
+        current, found = collection.current(), cls._ranges.pop(range_id, None)
         if current is None or found is None:
             return
         recorder = current.recorder

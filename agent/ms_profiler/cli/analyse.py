@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 
-from ms_profiler.analysis import engine, export
+from ms_profiler.analysis.driver import engine, export
 from ms_profiler.cli import workload
 from ms_profiler.errors import StoreError
 from ms_profiler.log import PREFIX
@@ -77,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
             continue
         if result.warning:
             print(f"ms-profiler: not all of {result.directory} could be read: {result.warning}", file=sys.stderr)
-        if result.note:
-            print(f"ms-profiler: {result.note}", file=sys.stderr)
+        for note in result.notes:
+            print(f"ms-profiler: {note}", file=sys.stderr)
         if not args.announce:
             print(f"{result.verdict} {result.directory}")
         elif index == 0:

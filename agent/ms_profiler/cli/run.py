@@ -1,4 +1,4 @@
-"""`ms-profiler run`: set the environment and become the command."""
+"""`ms-profiler run`: set the environment and become the command; say at its end when nothing was recorded, and why."""
 
 import argparse
 import json
@@ -7,12 +7,13 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 from ms_profiler import log, options
+from ms_profiler.cli import watcher
 from ms_profiler.errors import UsageError
+from ms_profiler.job.origin import VARIABLE
 
 NAME = "run"
 HELP = "run a command with profiling on"
 
-VARIABLE = "MS_PROFILER_OPTIONS"
 NOT_FOUND = 127  #: what a shell exits with when there is no such command
 NOT_EXECUTABLE = 126  #: and when it may not be executed
 
@@ -42,9 +43,12 @@ def run(args: argparse.Namespace) -> int:
     set_options(os.environ, options_of(args))
     set_path(os.environ, site_directory())
     preload_tracing(os.environ)
+    failed = watcher.stay(command, dict(os.environ))
     try:
         os.execvp(command[0], command)
     except OSError as reason:
+        if failed >= 0:
+            os.write(failed, b"x")
         missing = isinstance(reason, (FileNotFoundError, NotADirectoryError))
         error = UsageError(f"Cannot run {command[0]}: {reason.strerror}.", "Is its name right, and is it on PATH?")
         error.exit_code = NOT_FOUND if missing else NOT_EXECUTABLE

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         import rich  # noqa: F401
 
-        from ms_profiler.analysis import query
+        from ms_profiler.analysis.catalogue import query
     except ModuleNotFoundError as error:
         raise DependencyError(f"Queries need Polars and Rich ({error}).") from error
     answer = query.ask(args.directories, args.query)

@@ -3,9 +3,12 @@
 import argparse
 import json
 import os
+import sys
+import tempfile
 from typing import Any
 
-from ms_profiler.analysis import engine, inputs
+from ms_profiler.analysis.driver import engine, inputs
+from ms_profiler.analysis.metrics.utilization import Workload
 from ms_profiler.cli import workload
 from ms_profiler.errors import DependencyError, StoreError
 from ms_profiler.store import layout
@@ -25,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the summary of each result directory."""
     try:
-        from ms_profiler.analysis.ledger import read_summary
+        from ms_profiler.analysis.driver.ledger import read_summary
         from ms_profiler.analysis.report import terminal
     except ModuleNotFoundError as error:
         raise DependencyError(f"Showing a summary needs Rich ({error}).") from error
@@ -33,12 +36,31 @@ def run(args: argparse.Namespace) -> int:
     for path in engine.find(args.directories):
         directory = inputs.result(path)
         if known.given or _outdated(path):
+            if not _writable(directory):
+                _show_elsewhere(path, known)
+                continue
             engine.analyse([path], workload=known)
         if read_summary(directory) is None:
             remedy = f"Write somewhere else: `ms-profiler analyse {path} --output DIR`."
             raise StoreError(f"{directory} holds a {layout.SUMMARY} of another tool.", remedy)
         terminal.show(_load(directory), directory)
     return 0
+
+
+def _writable(directory: str) -> bool:
+    """Tell whether a result can be written: there, or, where it is not there yet, beside what it is of."""
+    there = directory if os.path.exists(directory) else os.path.dirname(os.path.abspath(directory))
+    return os.access(there, os.W_OK | os.X_OK)
+
+
+def _show_elsewhere(path: str, known: Workload) -> None:
+    """Show a summary of what lies where nothing can be written."""
+    from ms_profiler.analysis.report import terminal
+
+    with tempfile.TemporaryDirectory(prefix="ms_profiler_") as folder:
+        (done,) = engine.analyse([path], workload=known, output=folder)
+        terminal.show(_load(done.directory), inputs.result(path))
+    print(f"ms-profiler: {inputs.result(path)} cannot be written: nothing of this is kept there.", file=sys.stderr)
 
 
 def _outdated(path: str) -> bool:

@@ -1,16 +1,13 @@
-"""The analysis, started in an interpreter of its own.
-
-posix_spawn, because it stands in nobody's way: multiprocessing children would import the job's main module.
-"""
+"""The analysis, started in an interpreter of its own: multiprocessing children would import the job's main module."""
 
 import os
 import sys
 
+from ms_profiler.job import apart
+from ms_profiler.job.detached import Detached
+
 #: The first directory of the path must not provide modules: a job with a file named polars.py beside it is not rare.
 _PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from ms_profiler.cli import main; sys.exit(main())"
-#: Runs a command that is nobody's child: a job that waits for any child of its own must not be told of ours.
-_DETACH = 'exec "$@" &'
-SHELL = "/bin/sh"
 
 
 def command(*words: str) -> list[str]:
@@ -23,30 +20,24 @@ def environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith("MS_PROFILER_")}
 
 
-def spawn(words: list[str], output: int, errors: int) -> int:
-    """Start `ms-profiler` with these words; return its process id.
+def start(words: list[str], log: int) -> Detached:
+    """Start `ms-profiler` with these words; it writes one line into a pipe when it has succeeded.
 
     Args:
         words: its arguments.
-        output: descriptor that its lines go to.
-        errors: descriptor that its tracebacks go to.
+        log: descriptor that its messages go to.
     """
-    return os.posix_spawn(sys.executable, command(*words), environment(), file_actions=_descriptors(output, errors))
+    return apart.start_with_pipe(command(*words), environment(), log)
 
 
-def detach(words: list[str], output: int, errors: int) -> None:
-    """Start `ms-profiler` with these words as a process that outlives this one and is not its child."""
-    line = [SHELL, "-c", _DETACH, SHELL, *command(*words)]
-    shell = os.posix_spawn(SHELL, line, environment(), file_actions=_descriptors(output, errors), setsid=True)
-    os.waitpid(shell, 0)  # 1 ms: it starts the command and is gone
+def detach(words: list[str], output: int) -> None:
+    """Start `ms-profiler` with these words as a process that outlives this one.
 
-
-def _descriptors(output: int, errors: int) -> list[tuple[int, ...]]:
-    return [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),  # type: ignore[list-item]
-        (os.POSIX_SPAWN_DUP2, output, 1),
-        (os.POSIX_SPAWN_DUP2, errors, 2),
-    ]
+    Args:
+        words: its arguments.
+        output: descriptor that all it says goes to.
+    """
+    apart.start(command(*words), environment(), output, output)
 
 
 def _root() -> str:

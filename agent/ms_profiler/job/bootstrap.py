@@ -8,28 +8,23 @@ needs no import itself: 2 ms in a process that never imports a framework.
 import os
 import sys
 
-from ms_profiler.job import helper
+from ms_profiler.job import helper, origin
 from ms_profiler.job.frameworks import PLUGINS, import_hook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-#: What users set.
-VARIABLE = "MS_PROFILER_OPTIONS"
-
-#: Where the interpreter was started: a relative `output_path` means from here, wherever the script went since.
-start_directory = ""
-
 _active = False
 _companion = ""
 _pid = 0
+_stderr: "os.stat_result | None" = None  # what descriptor 2 was
 
 
 def activate() -> None:
     """Wait for a framework if the variable is set and this process is not a helper; never raise."""
     global _active
-    if _active or not os.environ.get(VARIABLE):
+    if _active or not os.environ.get(origin.VARIABLE):
         return
     _active = True
     try:
@@ -41,15 +36,20 @@ def activate() -> None:
 
 
 def _activate() -> None:
-    global start_directory, _companion, _pid
+    global _companion, _pid, _stderr
     if helper.is_tool(sys.orig_argv):
         return
     _companion = helper.is_companion(sys.orig_argv, os.environ)
     _pid = os.getpid()
     try:
-        start_directory = os.getcwd()
+        origin.directory = os.getcwd()
     except OSError:
-        start_directory = ""  # it is gone; a relative output_path then falls back
+        origin.directory = ""  # it is gone; a relative output_path then falls back
+    try:
+        # Python has found out whether it is open; since then a file may have got that number, as the one that calls us
+        _stderr = os.fstat(2) if sys.stderr is not None else None
+    except OSError:
+        pass
     for name in PLUGINS:
         import_hook.watch(name, before=_begins, after=_imported, failed=_ends)
     if _companion == helper.FORK_SERVER:
@@ -62,6 +62,9 @@ def counts() -> bool:
 
 
 def _begins(name: str) -> None:
+    from ms_profiler import log
+
+    log.keep_to(_stderr)
     if name == "mindspore":
         from ms_profiler.job.frameworks.mindspore import takeover
 
@@ -75,9 +78,9 @@ def _begins(name: str) -> None:
 def _imported(name: str, module: "ModuleType", start_ns: int, end_ns: int) -> None:
     try:
         if counts():
-            from ms_profiler.job import session
+            from ms_profiler.job import collection
 
-            session.framework_imported(name, module, start_ns, end_ns)
+            collection.framework_imported(name, module, start_ns, end_ns)
     finally:
         _ends(name)
 

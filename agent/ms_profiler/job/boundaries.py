@@ -1,28 +1,9 @@
 """Boundaries between steps as one source reports them, before it is known which source is believed."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
 #: Boundaries kept while undecided. A cycle of optimizers or accumulated batches longer than this is not recognised.
 PENDING = 64
-
-
-def cycle_length(calls: Sequence[Hashable], known: int) -> int:
-    """Return the period of a sequence of optimizer calls, 0 when it cannot be told yet.
-
-    Args:
-        calls: which optimizer each call was of, in order.
-        known: how many optimizers the job made; with one there is nothing to wait for.
-
-    A period counts once it was seen twice and every known optimizer has been called.
-    """
-    if known <= 1 and calls:
-        return 1
-    if len(set(calls)) < known:
-        return 0
-    for period in range(known, len(calls) // 2 + 1):
-        if all(calls[index] == calls[index - period] for index in range(period, len(calls))):
-            return period
-    return 0
 
 
 class Track:

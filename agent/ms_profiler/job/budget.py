@@ -8,7 +8,7 @@ from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 #: Steps between the first two looks at what recording costs.
 INTERVAL = 16
@@ -20,11 +20,11 @@ class Budget:
     """Stop fine-grained records when they take more than their share of the time.
 
     Args:
-        session: that records.
+        host: that records.
     """
 
-    def __init__(self, session: "Session") -> None:
-        self._session = session
+    def __init__(self, host: "Host") -> None:
+        self._host = host
         self._share = 0.0
         self._records = 0  # at the last look
         self._pace = Pace(PAUSE, INTERVAL)
@@ -42,7 +42,7 @@ class Budget:
         """
         self._share, self._on = share, share > 0
         self._records, self._pace = 0, Pace(PAUSE, INTERVAL)
-        self.due = self._session.steps.count + INTERVAL
+        self.due = self._host.steps.count + INTERVAL
         self._measure()
 
     def _measure(self) -> None:
@@ -54,8 +54,8 @@ class Budget:
         def nothing() -> None:
             pass
 
-        recorder, steps = self._session.recorder, self._session.steps
-        hooked = base.wrap(nothing, base.span(self._session, "", Category.PROFILER))
+        recorder, steps = self._host.recorder, self._host.steps
+        hooked = base.recorded(self._host, "", Category.PROFILER)(nothing)
         now = recorder.now
         recorder.pause(True)
         times = []
@@ -83,16 +83,16 @@ class Budget:
         return self.due if self._on else NEVER
 
     def _check(self, count: int) -> None:
-        session = self._session
-        now, records = session.recorder.now(), session.recorder.stats().records
+        host = self._host
+        now, records = host.recorder.now(), host.recorder.stats().records
         then, before = self._pace.last, self._records
         self._pace.looked(now)
         self._records = records
         if then and (records - before) * self.cost["span_ns"] > self._share * (now - then):
-            session.recorder.fine(False)
+            host.recorder.fine(False)
             self._on = False
-            session.not_collected(
+            host.not_collected(
                 f"module and operator spans from step {count} on",
                 f"recording them took more than overhead_budget, {self._share:.0%} of the time; 0 turns this limit off",
             )
-            session.save()
+            host.save()

@@ -4,15 +4,16 @@ Several ranks of one launch on one host share one analysis, started by the last 
 eight ranks does not run eight analyses beside each other.
 """
 
-import fcntl
 import importlib.util
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ms_profiler.job import analyser, process
-from ms_profiler.job.recorder.base import Recorder
+from ms_profiler import log
+from ms_profiler.job import analyser, apart, process
+from ms_profiler.job.detached import Detached
+from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.recording import Recording
 from ms_profiler.log import PREFIX
 from ms_profiler.store import layout, run_info
@@ -30,7 +31,12 @@ def finish(recording: Recording, recorder: Recorder) -> None:
     Args:
         recording: the one that has just ended.
         recorder: keeps the process until the analysis has ended.
+
+    Raises:
+        OSError: the analysis cannot be started.
     """
+    if not recording.reachable:
+        return
     result = recording.result
     later, look = f"ms-profiler analyse {result}", f"ms-profiler summary {result}"
     mode = recording.options.analyse
@@ -43,23 +49,23 @@ def finish(recording: Recording, recorder: Recorder) -> None:
     if not sys.executable:
         recording.say(f"recorded to {result} ; this interpreter does not know its own path, to analyse: {later}")
         return
-    with _last_of_launch(recording) as results:
-        if not results:
-            recording.say(
-                f"recorded to {result} ; analysed when the last rank ends, then: ms-profiler summary {result}"
-            )
-        elif mode == "async":
-            _start(recording, results, detach=True)
-            recording.say(f"recorded to {result} ; analysed in the background, then: {look}")
-        else:
-            late = f"the analysis did not end within exit_timeout, {recording.options.exit_timeout:g} s; run: {later}"
-            failed = f"the analysis failed, see {_log_path(result)} ; to try again: {later}"
-            recorder.exit_wait(
-                _start(recording, results),
-                recording.options.exit_timeout,
-                _line(recording, late),
-                _line(recording, failed),
-            )
+    results = _last_of_launch(recording)
+    if not results:
+        recording.say(f"recorded to {result} ; analysed when the last rank ends, then: {look}")
+    elif mode == "async":
+        _leave(recording, results)
+        recording.say(f"recorded to {result} ; analysed in the background, then: {look}")
+    else:
+        if recording.speaks and log.has_reader():
+            # who reads it is let go when the job is done, and sees no more than this
+            recording.say(f"recorded to {result} ; being analysed, then: {look}")
+        recorder.exit_wait(
+            _start(recording, results),
+            recording.options.exit_timeout,
+            recording.speaks and log.is_open(),
+            f"{PREFIX}{_late(recording, later)}\n",
+            f"{PREFIX}{_failed(result, later)}\n",
+        )
 
 
 def during(recording: Recording) -> None:
@@ -68,84 +74,94 @@ def during(recording: Recording) -> None:
     Args:
         recording: the one that has just ended.
     """
+    if not recording.reachable:
+        return
     result, mode = recording.result, recording.options.analyse
     later, look = f"ms-profiler analyse {result}", f"ms-profiler summary {result}"
     if mode == "off" or not sys.executable or importlib.util.find_spec(NEEDED) is None:
         recording.say(f"recorded to {result} ; to analyse: {later}")
     elif mode == "async":
-        _start(recording, [result], detach=True)
+        _leave(recording, [result])
         recording.say(f"recorded to {result} ; analysed in the background, then: {look}")
     else:
-        _, status = os.waitpid(_start(recording, [result]), 0)
-        if status:
-            recording.say(f"the analysis failed, see {_log_path(result)} ; to try again: {later}")
+        line = _start(recording, [result]).wait(recording.options.exit_timeout)
+        if line is None:
+            recording.say(_late(recording, later))
+        elif not line:
+            recording.say(_failed(result, later))
+        elif recording.speaks:
+            log.write(line)
 
 
-def _start(recording: Recording, results: list[str], detach: bool = False) -> int:
-    """Start the analysis of `results`, this recording's own first; return its process id, 0 when detached.
+def _late(recording: Recording, later: str) -> str:
+    return f"the analysis was given up before its end (exit_timeout is {recording.options.exit_timeout:g} s): {later}"
 
-    Its one line goes where ours go, unless nobody is to see it.
+
+def _failed(result: str, later: str) -> str:
+    return f"the analysis failed, see {_log_path(result)} ; to try again: {later}"
+
+
+def _start(recording: Recording, results: list[str]) -> Detached:
+    """Start the analysis of `results`, this recording's own first, to be waited for.
+
+    What is killed at its end has nothing to show: what comes after msprof is done in the rest of the time.
     """
+    share = recording.options.exit_timeout * MSPROF_SHARE / len(results)
+    with _log(recording.result) as messages:
+        return analyser.start([*_words(recording, results), "--msprof-timeout", f"{share:g}"], messages)
+
+
+def _leave(recording: Recording, results: list[str]) -> None:
+    """Start the analysis of `results` as `_start` does, and leave it to itself."""
+    with _log(recording.result) as messages:
+        analyser.detach(_words(recording, results), messages)
+
+
+def _words(recording: Recording, results: list[str]) -> list[str]:
     own = recording.result
-    log = _log(own)
-    speaks = recording.speaks and not detach and _is_open(2)
-    words = ["analyse", "--announce", own, *(result for result in results if result != own)]
-    if not detach:
-        # what is killed at its end has nothing to show; what comes after msprof is done in the rest of the time
-        words += ["--msprof-timeout", f"{recording.options.exit_timeout * MSPROF_SHARE / len(results):g}"]
-    try:
-        if not detach:
-            return analyser.spawn(words, 2 if speaks else log, log)
-        analyser.detach(words, log, log)
-        return 0
-    finally:
-        os.close(log)
-
-
-def _is_open(descriptor: int) -> bool:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
-
-
-def _line(recording: Recording, message: str) -> str:
-    return f"{PREFIX}{message}\n" if recording.speaks else ""
+    return ["analyse", "--announce", own, *(result for result in results if result != own)]
 
 
 def _log_path(result: str) -> str:
     return os.path.join(result, layout.LOGS, "analysis.log")
 
 
-def _log(result: str) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(_log_path(result), flags, layout.FILE_MODE)
-
-
 @contextmanager
-def _last_of_launch(recording: Recording) -> Iterator[list[str]]:
-    """Yield the results to analyse: all of this launch on this host if this process ends last, else none.
+def _log(result: str) -> Iterator[int]:
+    """Yield a descriptor of the file that the analysis writes its messages to."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = apart.above(os.open(_log_path(result), flags, layout.FILE_MODE))
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
-    A job that no launcher started may have become one: its children may be ranks with results of their own.
+
+def _last_of_launch(recording: Recording) -> list[str]:
+    """Return the results to analyse: all of this launch on this host if this process ends last, else none.
+
+    A job that no launcher started may have become one: its children may be ranks with results of their own. Each rank
+    says that it has ended before it looks at the others, so the last to look finds that all have. If several find that,
+    the one that makes a file analyses: O_EXCL holds on every file system, flock does not.
     """
     alone = recording.identity.world_size <= 1 and len(layout.process_dirs(recording.result)) <= 1
     if alone or not recording.info.job:
-        yield [recording.result]
-        return
-    parent = os.path.dirname(recording.result)
-    lock = os.path.join(parent, f".ms_profiler_{recording.info.job}.lock")
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, layout.FILE_MODE)
+        return [recording.result]
+    _touch(recording.result, "ended")
+    results, running = _siblings(recording, os.path.dirname(recording.result))
+    if running or not results:
+        return []
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        done = os.path.join(recording.result, layout.FRAMEWORK, "ended")
-        os.close(os.open(done, os.O_WRONLY | os.O_CREAT, layout.FILE_MODE))
-        results, running = _siblings(recording, parent)
-        if not running:
-            os.unlink(lock)
-    finally:
-        os.close(descriptor)
-    yield [] if running else results
+        # after a restart by the launcher there are more of them
+        _touch(results[0], f"analysed_{len(results)}", os.O_EXCL)
+    except FileExistsError:
+        return []
+    return results
+
+
+def _touch(result: str, name: str, flags: int = 0) -> None:
+    path = os.path.join(result, layout.FRAMEWORK, name)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, layout.FILE_MODE))
 
 
 def _siblings(recording: Recording, parent: str) -> tuple[list[str], bool]:

@@ -55,23 +55,38 @@ def program(command: "Sequence[str]") -> tuple[str, str]:
         command: the command line with the interpreter first, as `sys.orig_argv` has it. The path is "" for an
             interactive interpreter and "-" for one that reads its standard input.
     """
+    index = arguments(command)
+    if index == len(command):
+        return "", ""
+    word = command[index]
+    if not word.startswith("-") or word == "-":
+        return "", word
+    position = min(at for at, flag in enumerate(word) if flag in "cm")
+    return f"-{word[position]}", word[position + 1 :] or (command[index + 1] if index + 1 < len(command) else "")
+
+
+def arguments(command: "Sequence[str]") -> int:
+    """Return where the interpreter's own options end: the index of the path, or of the word with -c or -m.
+
+    Args:
+        command: the command line with the interpreter first.
+    """
     index = 1
     while index < len(command):
         word = command[index]
         if not word.startswith("-") or word == "-":
-            return "", word
+            return index
         if word.startswith("--"):
             index += 2 if word == "--check-hash-based-pycs" else 1
             continue
         for position, flag in enumerate(word[1:], 2):
-            if flag in "cm" or flag in _FLAGS_WITH_VALUE:
-                value = word[position:] or (command[index + 1] if index + 1 < len(command) else "")
-                if flag in "cm":
-                    return f"-{flag}", value
+            if flag in "cm":
+                return index
+            if flag in _FLAGS_WITH_VALUE:
                 index += 0 if word[position:] else 1
                 break
         index += 1
-    return "", ""
+    return len(command)
 
 
 def is_tool(command: "Sequence[str]") -> str:

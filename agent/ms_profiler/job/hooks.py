@@ -1,29 +1,30 @@
 """Which frameworks are hooked in this process."""
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ms_profiler.job import samplers
-from ms_profiler.job.devices.devices import Devices
 from ms_profiler.job.frameworks import PLUGINS, base, import_hook
 from ms_profiler.job.steps import WHY
 from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
     from ms_profiler.job.recording import Recording
-    from ms_profiler.job.session import Session
 
 
 class Hooks:
     """Hook frameworks, each once, and say what became of that.
 
     Args:
-        session: that what is hooked records into.
+        host: the collection that hooks record into.
+        devices: declares the sources of devices.
     """
 
-    def __init__(self, session: "Session") -> None:
-        self._session = session
-        self.devices = Devices(session)
+    def __init__(self, host: "Host", devices: "Callable[[Host], list[base.Target]]") -> None:
+        self._host = host
+        self._devices = devices
         self.plugins: list[base.Plugin] = []
         self._awaited: set[str] = set()
         #: what scripts call on a framework's own profiler is for this session
@@ -39,33 +40,37 @@ class Hooks:
         """
         if any(plugin.framework == name for plugin in self.plugins):
             return False
-        recorder = self._session.recorder
+        recorder = self._host.recorder
         if start_ns:
             label = recorder.intern(f"import {name}")
             recorder.record(Kind.SPAN, Category.IMPORT, 0, label, start_ns, end_ns, 0)
         plugin = PLUGINS[name]()
-        plugin.apply(self._session)
+        plugin.apply(self._host)
         self.plugins.append(plugin)
         if len(self.plugins) == 1:
-            plugin.add(self._session, samplers.targets)
-            plugin.add(self._session, self.devices.targets)
+            plugin.add(self._host, samplers.targets)
+            plugin.add(self._host, self._devices)
         return True
 
-    def add_all(self) -> None:
-        """Hook every framework that is imported, and the others when they will be."""
+    def add_all(self, imported: "Callable[[str, object, int, int], None]") -> None:
+        """Hook every framework that is imported, and the others when they will be.
+
+        Args:
+            imported: hooks a framework whose import has just ended.
+        """
         for name in PLUGINS:
             if name in sys.modules:
                 self.add(name)
             elif name not in self._awaited:
                 self._awaited.add(name)
-                import_hook.watch(name, after=self._session.add_framework)
+                import_hook.watch(name, after=imported)
 
     def redirect(self) -> None:
         """Let ours stand in for the frameworks' own profilers from here on."""
         if not self.redirects:
             self.redirects = True
             for plugin in self.plugins:
-                plugin.redirect(self._session)
+                plugin.redirect(self._host)
 
     def describe(self, recording: "Recording", ended: bool = False) -> None:
         """Write into its record which frameworks there are and what of them is hooked.
@@ -84,6 +89,6 @@ class Hooks:
             recording.collected(plugin.handed)
             if plugin.yielded:
                 recording.not_collected("device records", f"{plugin.yielded}; its result is beside this one")
-        source = self._session.steps.source
+        source = self._host.steps.source
         if source is not None:
             info.steps = {"source": source.name.lower(), "why": WHY[source]}

@@ -3,20 +3,15 @@
 Everything is read from the environment and /proc; no framework is asked.
 """
 
-import json
 import os
 import sys
 import time
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ms_profiler import __version__
-from ms_profiler.job.bootstrap import VARIABLE as VARIABLE
 from ms_profiler.option_types import rank_ranges
 from ms_profiler.store import layout
-
-#: What a profiled job tells the processes that it starts.
-PARENT_VARIABLE = "MS_PROFILER_PARENT"
+from ms_profiler.version import VERSION
 
 #: rank, world size, local rank: the variables of each launcher, the framework's own first. MindSpore's own profiler
 #: takes its rank from RANK_ID.
@@ -69,15 +64,6 @@ class Identity(NamedTuple):
     def selected(self, spec: str) -> bool:
         """Return whether the resolved option `ranks` selects this process; it does where the rank is not known."""
         return not self.known or selected(spec, self.rank, self.world_size)
-
-
-class Parent(NamedTuple):
-    """The profiled process that started this one through multiprocessing."""
-
-    directory: str
-    pid: int
-    rank: int
-    job: str
 
 
 def identity(environ: Mapping[str, str]) -> Identity:
@@ -155,57 +141,6 @@ def selected(spec: str, rank: int, world_size: int) -> bool:
     return any(low <= rank <= high for low, high in rank_ranges(spec))
 
 
-def announce(environ: MutableMapping[str, str], directory: str, own: Identity) -> None:
-    """Tell the processes that this one will start which result directory is theirs too.
-
-    Args:
-        environ: that they inherit.
-        directory: the result directory; empty where there is none at times.
-        own: of this process.
-    """
-    pid = os.getpid()
-    content = {
-        "directory": directory,
-        "pid": pid,
-        "process_start": process_start(pid),
-        "rank": own.rank,
-        "job": own.job,
-    }
-    environ[PARENT_VARIABLE] = json.dumps(content)
-
-
-def parent(environ: Mapping[str, str]) -> Parent | None:
-    """Return the profiled process whose result this one belongs to; None when it is a job of its own.
-
-    It belongs to it when that process lives, started this one through multiprocessing (directly or by its fork
-    server), and no launcher gave this one another rank. Any other program that a job starts is a job of its own.
-    """
-    try:
-        content = json.loads(environ.get(PARENT_VARIABLE, "null"))
-        found = Parent(str(content["directory"]), int(content["pid"]), int(content["rank"]), str(content["job"]))
-        started = int(content["process_start"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    own = identity(environ)
-    if own.ranked and own.rank != found.rank:
-        return None
-    if "--multiprocessing-fork" in sys.orig_argv:
-        ancestor = os.getppid()
-    elif os.getpid() != found.pid and _is_fork_server(os.getppid()):
-        ancestor = _stat(os.getppid()).parent
-    else:
-        return None
-    return found if ancestor == found.pid and is_alive(found.pid, started) else None
-
-
-def _is_fork_server(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as stream:
-            return b".forkserver import main" in stream.read()
-    except OSError:
-        return False
-
-
 class _Stat(NamedTuple):
     state: str
     parent: int
@@ -232,6 +167,15 @@ def process_start(pid: int | None = None) -> int:
     return _stat(os.getpid() if pid is None else pid).start
 
 
+def parent_of(pid: int) -> int:
+    """Return the parent of a process, 0 when there is no such process.
+
+    Args:
+        pid: the process.
+    """
+    return _stat(pid).parent
+
+
 def is_alive(pid: int, started: int) -> bool:
     """Return whether the process with that id and start time runs; a zombie does not."""
     found = _stat(pid)
@@ -249,7 +193,7 @@ def boot_id() -> str:
 
 def product_version() -> str:
     """Return the version of this product."""
-    return __version__
+    return VERSION
 
 
 def wall_time() -> float:
@@ -262,6 +206,15 @@ def name() -> str:
     multiprocessing = sys.modules.get("multiprocessing.process")
     known = str(multiprocessing.current_process().name) if multiprocessing is not None else "MainProcess"
     return "fork" if known == "MainProcess" else known
+
+
+def daemons() -> list[int]:
+    """Return the living children that multiprocessing ends when this process exits, by pid; waits for none."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    # `active_children` would take the exit codes of others, which the job may want
+    children = [*getattr(multiprocessing, "_children", ())]
+    pids = [child.pid for child in children if child.daemon and child.pid]
+    return sorted(pid for pid in pids if _stat(pid).parent == os.getpid() and _stat(pid).state not in "ZX")
 
 
 def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:

@@ -6,16 +6,42 @@ parent's rank goes on as one: the parent's result holds that rank whole.
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from ms_profiler.job import process
+from ms_profiler.job import kinship, process
 from ms_profiler.job.recording import Recording
 
-if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+
+class Child(Protocol):
+    """The collection in a child process.
+
+    Attributes:
+        main: the recording of the variable.
+        parent: the profiled process whose result this one adds to; None where it has a result of its own.
+        identity: rank and device of this process.
+        owner: this process owns the result directory.
+        forked: this is a fork child.
+        recordings: the result directories that are recorded for now.
+    """
+
+    main: Recording | None
+    parent: kinship.Parent | None
+    identity: process.Identity
+    owner: bool
+    forked: bool
+    recordings: list[Recording]
+
+    def stop(self, recording: Recording, end: str) -> None:
+        """Record no longer for this result directory."""
+
+    def take(self, recording: Recording) -> None:
+        """Make this the recording of the variable."""
+
+    def start(self, recording: Recording) -> bool:
+        """Record for one more result directory; return whether that is possible."""
 
 
-def settle(session: "Session", rank: int, world_size: int) -> None:
+def settle(session: Child, rank: int, world_size: int) -> None:
     """Go on in a result directory of this process's own, if it is a child with another rank than its parent.
 
     Args:
@@ -41,4 +67,4 @@ def settle(session: "Session", rank: int, world_size: int) -> None:
         session.identity, session.owner = own, True
         session.take(recording)
         if session.start(recording):
-            process.announce(os.environ, recording.result, own)
+            kinship.announce(recording.result)

@@ -4,6 +4,7 @@ The variable asks for one that lasts as long as the process. A script that calls
 its starts, which may lie inside the variable's: then both share one store, and each is analysed for its own window.
 """
 
+import contextlib
 import os
 import socket
 import sys
@@ -14,13 +15,22 @@ from ms_profiler import log, options
 from ms_profiler.job import process
 from ms_profiler.options import OPTIONS
 from ms_profiler.store import layout, run_info
-from ms_profiler.store.format import StepSource
+from ms_profiler.store.format import SLOT_SIZE, StepSource
 
 if TYPE_CHECKING:
+    from ms_profiler.job.recorder import Recorder
     from ms_profiler.job.steps import Steps
 
 #: Part of the free space that a run may take, whatever `max_disk` says.
 FREE_SHARE = 10
+#: Seconds that the end of a recording waits for a file system.
+PATIENCE = 10.0
+#: Bytes that recording begins with at least.
+LEAST = 256_000
+#: Slots of the first segment of a thread, in the job's own process and in a fork child: there may be many of these.
+FIRST_SLOTS, CHILD_SLOTS = 2048, 256
+#: It takes no more than this part of the limit, unless it had fewer slots than that.
+FIRST_SHARE, SLOTS_LEAST = 64, 64
 
 
 def new_process(role: str, name: str, recorder: str, reason: str) -> run_info.ProcessInfo:
@@ -56,6 +66,8 @@ class Recording:
         self.options = settings
         self.identity = identity
         self.result = ""
+        #: the file system has answered so far
+        self.reachable = True
         #: what a script gave it to carry, key to text or JSON value
         self.metadata: dict[str, object] = {}
         self.info = run_info.RunInfo(
@@ -117,19 +129,65 @@ class Recording:
         begun, source = steps.running, steps.source
         # what a script calls a step has ended when it says so
         if begun is not None and source not in (None, StepSource.SCRIPT):
-            window |= {"step": steps.count, "step_ns": begun, "source": int(source)}
+            window |= {"step": steps.number, "step_ns": begun, "source": int(source)}
         self.info.window = window
+
+    def is_reachable(self, recorder: "Recorder") -> bool:
+        """Return whether the file system answers; once it does not, this is the end of it, after a line.
+
+        What was recorded stays as a kill would leave it.
+
+        Args:
+            recorder: that records there.
+        """
+        if self.reachable and not recorder.answers(PATIENCE):
+            self.reachable = False
+            log.line(f"the file system of {self.result} has not answered for {PATIENCE:g} s: nothing more goes there")
+        return self.reachable
 
     @property
     def folder(self) -> str:
         """Return what this process records into, where the store is this recording's own."""
         return layout.process_dir(self.result, os.getpid())
 
-    def limits(self) -> tuple[int, int]:
-        """Return the bytes from which fine-grained records, and from which all but steps, are refused."""
+    def limit(self) -> int:
+        """Return the bytes that all processes of this result may take for what they record."""
         free = os.statvfs(self.result)
-        most = min(self.options.max_disk, free.f_bavail * free.f_frsize // FREE_SHARE)
-        return most // 2, most
+        return layout.recorded_share(min(self.options.max_disk, free.f_bavail * free.f_frsize // FREE_SHARE))
+
+    def fill(self, recorder: "Recorder", limit: int, first_slots: int = FIRST_SLOTS) -> None:
+        """Have this process record into a folder of its own.
+
+        Args:
+            recorder: of this process.
+            limit: of bytes for all processes.
+            first_slots: of the first segment of a thread, where the limit allows it.
+
+        Raises:
+            OSError: there is no place; no empty folder is left behind.
+        """
+        try:
+            if limit < LEAST:
+                left = f"max_disk and a tenth of the free space leave {limit // 1000} kB"
+                raise OSError(f"{left}, {LEAST // 1000} are needed")
+            self._fill(recorder, limit, first_slots)
+        except OSError:
+            self._remove_empty()
+            raise
+
+    def _remove_empty(self) -> None:
+        with contextlib.suppress(OSError):
+            os.rmdir(self.folder)
+        with contextlib.suppress(OSError):  # the first one ends it that anybody records into
+            for name in (layout.FRAMEWORK, layout.LOGS, ""):
+                os.rmdir(os.path.join(self.result, name))
+
+    def _fill(self, recorder: "Recorder", limit: int, first_slots: int) -> None:
+        while first_slots > SLOTS_LEAST and first_slots * SLOT_SIZE * FIRST_SHARE > limit:
+            first_slots //= 2
+        folder = self.folder
+        os.makedirs(folder, layout.DIRECTORY_MODE, exist_ok=True)
+        recorder.open(folder, first_slots=first_slots, account=layout.account_path(self.result), limit=limit)
 
     @property
     def speaks(self) -> bool:
@@ -141,13 +199,16 @@ class Recording:
         if self.speaks:
             log.line(message)
         elif self.options.quiet:
-            self.info.messages.append(message)
+            self.note(message)
 
     def not_collected(self, what: str, why: str) -> None:
         """Note something that the result will not hold, and why."""
-        entry = {"what": what, "why": why}
-        if entry not in self.info.not_collected:
-            self.info.not_collected.append(entry)
+        more = {"what": "more of this list", "why": f"only {run_info.NOTES} are kept"}
+        run_info.note(self.info.not_collected, {"what": what, "why": why}, more)
+
+    def note(self, message: str) -> bool:
+        """Keep a line in the run's record, once; return whether it is new there."""
+        return run_info.note(self.info.messages, message, f"only {run_info.NOTES} messages are kept")
 
     def collected(self, options: Iterable[str]) -> None:
         """Take back that some options are without effect here.

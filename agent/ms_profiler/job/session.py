@@ -1,27 +1,27 @@
 """The collection in this process: what is hooked, where it is recorded, and who asked for it.
 
-There is one session. Whoever wants a result, the variable or a call of a script, has a `Recording`; the session records
-while there is any, once, into the store of the first of them. The variable's is opened when a framework has been
-imported and closed by atexit. A process that is killed needs neither: what was recorded is in the store, and the run's
-record says how far it came.
+The variable has a `Recording`, and so has each call of a script that asks for a result. The session records while there
+is one, once, into the store of the first. The recording of the variable is opened when a framework has been imported
+and closed by atexit. A process that is killed needs neither: what was recorded is in the store, and the run's record
+says how far it came.
 """
 
 import atexit
 import os
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from ms_profiler import log, options
-from ms_profiler.job import bootstrap, handover, process, recorder
+from ms_profiler.job import handover, kinship, origin, process, rank, recorder
 from ms_profiler.job.budget import Budget
 from ms_profiler.job.control import dynamic
+from ms_profiler.job.devices.devices import Devices
 from ms_profiler.job.frameworks import base
-from ms_profiler.job.guard import Guard
+from ms_profiler.job.guard import Guard, words
 from ms_profiler.job.hooks import Hooks
-from ms_profiler.job.recorder.base import RecorderStats
-from ms_profiler.job.recording import Recording, new_process
+from ms_profiler.job.recorder.contract import RecorderStats
+from ms_profiler.job.recording import CHILD_SLOTS, Recording, new_process
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.sources import NEVER, Sources
 from ms_profiler.job.steps import WHY, Steps
@@ -30,66 +30,6 @@ from ms_profiler.store.format import StepSource
 
 #: Set to 1, an error of ours ends the job with a traceback: for tests only.
 RAISE = "MS_PROFILER_RAISE"
-
-_lock = threading.Lock()
-_current: "Session | None" = None
-_asked = False
-
-
-def current() -> "Session | None":
-    """Return the session of this process, if there is one."""
-    return _current
-
-
-def framework_imported(name: str, module: Any, start_ns: int, end_ns: int) -> None:
-    """Open the variable's recording if this process is to be profiled, and hook the framework.
-
-    Args:
-        name: the framework's top-level module.
-        module: that module.
-        start_ns: when its import began, CLOCK_MONOTONIC_RAW.
-        end_ns: when its import ended.
-    """
-    global _current, _asked
-    with _lock:
-        first, _asked = not _asked, True
-        if first:
-            _open(end_ns)
-        if _current is not None:
-            _current.add_framework(name, module, start_ns, end_ns)
-
-
-def _open(since_ns: int) -> None:
-    global _current
-    parsed = options.parse(os.environ.get(process.VARIABLE))
-    identity = process.identity(os.environ)
-    parent = process.parent(os.environ)
-    if parent is None and identity.rank == 0:
-        for message in parsed.messages:
-            log.line(message)
-    if parsed.options is None or not identity.selected(parsed.options.ranks):
-        return
-    if parent is not None and not parent.directory:
-        return  # it records now and then, and without this one
-    if _current is None:
-        _current = Session(identity)
-    if parsed.options.dynamic is not None:
-        _current.watch(parsed.options)
-        return
-    recording = Recording(parsed.options, list(parsed.messages), identity)
-    if not _current.open(recording, parent, since_ns) and not _current.hooks.plugins:
-        _current = None
-
-
-def for_script() -> "Session":
-    """Return the session of this process, made if need be, with every framework hooked that is or will be imported."""
-    global _current
-    with _lock:
-        if _current is None:
-            _current = Session(process.identity(os.environ))
-        session = _current
-    session.hooks.add_all()
-    return session
 
 
 def _count(record: run_info.ProcessInfo, stats: RecorderStats) -> None:
@@ -115,18 +55,20 @@ class Session:
         self.steps = Steps(self.recorder, None, self._steps_decided, self._stepped)
         self.owner = True  # of the result directory; a child process only adds its own folder
         self.forked = False
-        self.hooks = Hooks(self)
-        #: bytes on disk from which fine-grained records, and from which all but steps, are refused
-        self.limits = (0, 0)
+        self.sources = Sources(self.guard)
+        self.devices = Devices(self)
+        self.hooks = Hooks(self, self.devices.targets)
+        #: bytes on disk that all processes may take for what is recorded
+        self.limit = 0
+        self._failures: set[str] = set()
         self._budget = Budget(self)
-        self.sources = Sources(self)
         self.main: Recording | None = None  # the variable's
-        self.parent: process.Parent | None = None  # whose result directory it is, where this is a child
+        self.parent: kinship.Parent | None = None  # whose result directory it is, where this is a child
         self._dynamic: dynamic.Dynamic | None = None  # the variable's
 
     # -- beginning
 
-    def open(self, recording: Recording, parent: "process.Parent | None", since_ns: int) -> bool:
+    def open(self, recording: Recording, parent: "kinship.Parent | None", since_ns: int) -> bool:
         """Begin the variable's recording and say so; return whether it came to that.
 
         Args:
@@ -136,7 +78,7 @@ class Session:
         """
         if parent is not None:
             recording.result, self.owner, self.parent = parent.directory, False, parent
-        elif not recording.make(bootstrap.start_directory):
+        elif not recording.make(origin.directory):
             return False
         self.take(recording)
         self.hooks.redirects = True
@@ -144,7 +86,7 @@ class Session:
             return False
         recording.info.cost["start_ns"] = self.recorder.now() - since_ns
         self.save()
-        process.announce(os.environ, recording.result, self.identity)
+        kinship.announce(recording.result)
         if self.owner:
             result = recording.result
             recording.say(f"recording to {result} ; should the job be killed: ms-profiler analyse {result}")
@@ -153,14 +95,13 @@ class Session:
     def take(self, recording: Recording) -> None:
         """Let a recording be the variable's, with its schedule."""
         self.main = recording
-        schedule = Schedule.from_option(recording.options.schedule)
-        self.steps = Steps(self.recorder, schedule, self._steps_decided, self._stepped)
+        self.steps.reset(Schedule.from_option(recording.options.schedule))
 
     def watch(self, settings: options.Options) -> None:
         """Record when the file of the option `dynamic` says so, and then only."""
         self.hooks.redirects = True
-        process.announce(os.environ, "", self.identity)
-        self._dynamic = dynamic.watch(self, settings, bootstrap.start_directory)
+        kinship.announce("")
+        self._dynamic = dynamic.watch(self, settings, origin.directory)
         if self._dynamic:
             self._dynamic.begins(1)
 
@@ -175,12 +116,12 @@ class Session:
             if not self._open_store(recording):
                 return False
         else:
-            self.sources.ended()  # what ran before is not this one's
+            self._end_sources()  # what ran before is not this one's
         info = recording.info
         recording.begin(self.recorder.now())
         info.cost.update(self._budget.cost)
         if self.recordings or number is not None or self.steps.count:
-            shift = 0 if number is None else number - self.steps.count
+            shift = 0 if number is None else number - self.steps.number
             info.window = {"start_ns": info.started_ns, "end_ns": 0, "shift": shift}
         self.recordings.append(recording)
         self._settle_pause()
@@ -191,13 +132,13 @@ class Session:
         return True
 
     def _open_store(self, recording: Recording) -> bool:
-        """Let the recorder write into the folder of this recording."""
+        """Let the recorder write into the folder of this recording; where it cannot, one line says why."""
         try:
-            os.makedirs(recording.folder, layout.DIRECTORY_MODE, exist_ok=True)
-            self.limits = fine, everything = recording.limits()
-            self.recorder.open(recording.folder, limit_fine=fine, limit_all=everything)
-        except OSError as reason:
-            log.line(f"cannot record into {recording.folder}: {reason}. This run is not profiled.")
+            self.limit = recording.limit()
+            recording.fill(self.recorder, self.limit)
+        except OSError as error:
+            if self.owner:  # of a child of the job the account tells it
+                log.line(f"cannot record into {recording.folder}: {error}. This run is not profiled.")
             return False
         if self.home is None:
             atexit.register(self._at_exit)
@@ -220,6 +161,27 @@ class Session:
             recording.info.cost["start_ns"] = recording.info.cost.get("start_ns", 0) + self.recorder.now() - begun
         self.save()
 
+    # -- what hooks ask, see `host.Host`
+
+    @property
+    def redirects(self) -> bool:
+        """Return whether our profiler stands in for the frameworks' own."""
+        return self.hooks.redirects
+
+    @property
+    def left_running(self) -> str:
+        """Return why a framework's own profiler keeps running; empty when none does."""
+        return next((plugin.yielded for plugin in self.hooks.plugins if plugin.yielded), "")
+
+    @property
+    def targets(self) -> set[str]:
+        """Return the devices that the frameworks say they use."""
+        return {plugin.describe().get("device", "") for plugin in self.hooks.plugins}
+
+    def become(self, number: int, world_size: int) -> None:
+        """Go on as this rank of the job, which the framework tells."""
+        rank.settle(self, number, world_size)
+
     # -- while it runs
 
     def wants(self, activity: str) -> bool:
@@ -241,17 +203,16 @@ class Session:
         """Note an error of ours: one line, our own data, never the job."""
         if os.environ.get(RAISE) == "1":
             raise reason
-        message = f"{what} failed ({type(reason).__name__}: {reason}); the job goes on without it"
-        known = [recording.info.messages for recording in self.recordings]
-        if not known or any(message not in messages for messages in known):
+        message = f"{what} failed ({words(reason)}); the job goes on without it"
+        if what not in self._failures:  # what fails at every step says so once, however its reasons differ
+            self._failures.add(what)
             log.line(message)
-        for messages in known:
-            if message not in messages:
-                messages.append(message)
+        for recording in self.recordings:
+            recording.note(message)
 
     def guard(self, what: str) -> "Guard":
         """Return a context that lets no error of ours out of the block."""
-        return Guard(self, what)
+        return Guard(self.failed, what)
 
     def at_step(self, call: Callable[[int], tuple[int, bool]]) -> None:
         """Have a source called between steps, on the stepping thread, with the number of steps so far.
@@ -271,6 +232,11 @@ class Session:
         """Have a source called before recording ends, or is cut between two results."""
         self.sources.end.append(call)
 
+    def _end_sources(self) -> None:
+        """End all sources; in a fork child none has begun."""
+        if not self.forked:
+            self.sources.ended()
+
     def _settle_pause(self) -> None:
         """Keep the schedule of the variable from pausing what a recording of the script wants."""
         self.steps.keep_recording(any(recording is not self.main for recording in self.recordings))
@@ -283,7 +249,7 @@ class Session:
     def _stepped(self, count: int) -> bool:
         due, took_time = NEVER, False
         if self._dynamic:
-            due, took_time = count + 1, self._dynamic.between(count)
+            due, took_time = count + 1, self._dynamic.between(self.steps.number)
         if self.recordings:
             wanted, took = self.sources.stepped(count)
             due, took_time = min(due, wanted, self._budget.look(count)), took_time or took
@@ -304,6 +270,7 @@ class Session:
     def _after_fork(self) -> None:
         """Forget the parent's recording; this child opens its own when it first has something to record."""
         self.forked = True
+        self.steps.forked()
         base.forked.append(self)
 
     def reopen(self) -> None:
@@ -313,10 +280,10 @@ class Session:
         if home is None or not self.recordings:
             return
         with self.guard("recording in a fork child"):
-            os.makedirs(home.folder, layout.DIRECTORY_MODE, exist_ok=True)
-            fine, everything = home.limits()
-            self.recorder.open(home.folder, limit_fine=fine, limit_all=everything)
-            self.steps = Steps(self.recorder)
+            try:
+                home.fill(self.recorder, self.limit, CHILD_SLOTS)
+            except OSError:
+                return  # the account counts it; one line for each child would be too many
             self.process = self._new_process("fork", process.name())
             self.save()
             multiprocessing = sys.modules.get("multiprocessing.util")
@@ -335,23 +302,22 @@ class Session:
         """
         if recording not in self.recordings:
             return
-        self.sources.ended()
+        others = [other for other in self.recordings if other is not recording]
+        if not recording.is_reachable(self.recorder):
+            self.recordings = others
+            return
+        self._end_sources()
         with self.guard("closing a recording"):
-            if not self.steps.source:
-                self.steps.close()
+            self.steps.close()
             if recording is not self.main:
                 recording.cut(self.recorder.now(), self.steps)
             self.hooks.describe(recording, ended=True)
         home = self.home
-        others = [other for other in self.recordings if other is not recording]
         if not others:
             self._close_store(end)
         if home is not recording:
             with self.guard("sharing a store"):
                 self._share(recording, end)
-        if self.owner and not self.forked:
-            with self.guard("writing the run's record"):
-                recording.save()
         self.save()
         self.recordings = others
         self._settle_pause()
@@ -376,6 +342,9 @@ class Session:
             self.recorder.close()
             self.process.bytes = stats.bytes
             _count(self.process, stats)
+            if stats.unnamed:
+                why = f"a process keeps 65536 names and 8 MB of them; {stats.unnamed} times there was no room"
+                self.not_collected("some names of modules, operators, shapes, regions and threads", why)
             if stats.failure:
                 self.not_collected("the end of the run", f"the disk refused more records: {os.strerror(stats.failure)}")
         self.process.state, self.process.end, self.process.ended_ns = "ended", end, self.recorder.now()
@@ -394,6 +363,8 @@ class Session:
     def _end(self) -> None:
         """End what still records, and say how this process ended."""
         last = getattr(sys, "last_type", None)
+        with self.guard("looking for workers"):
+            self.process.daemons = process.daemons()
         # the first last: its store is the others'
         for recording in reversed(self.recordings):
             self.stop(recording, f"exception: {last.__name__}" if last else "exit")

@@ -1,10 +1,9 @@
 """What records beside the hooks, between steps: kernels, the data pipeline, who the ranks are."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+from ms_profiler.job.guard import Guard
 
 #: A number of steps that no job reaches.
 NEVER = 1 << 62
@@ -14,11 +13,11 @@ class Sources:
     """Call sources when recording begins, between steps and when it ends; an error of one is not the others'.
 
     Args:
-        session: that they record for.
+        guard: returns a context that lets no error out of its block.
     """
 
-    def __init__(self, session: "Session") -> None:
-        self._session = session
+    def __init__(self, guard: Callable[[str], Guard]) -> None:
+        self._guard = guard
         #: called with the number of steps so far; each returns the number of steps from which on it is to be called
         #: again (it may be called before), and whether it did something that took time: no step is to pay for that
         self.step: list[Callable[[int], tuple[int, bool]]] = []
@@ -39,7 +38,7 @@ class Sources:
             calls: theirs.
         """
         for call in [call for call in self.end if call in calls]:
-            with self._session.guard("ending a source"):
+            with self._guard("ending a source"):
                 call()
         self.step = [call for call in self.step if call not in calls]
         self.start = [call for call in self.start if call not in calls]
@@ -48,7 +47,7 @@ class Sources:
     def started(self) -> None:
         """Start all of them."""
         for call in self.start:
-            with self._session.guard("starting a source"):
+            with self._guard("starting a source"):
                 call()
 
     def stepped(self, count: int) -> tuple[int, bool]:
@@ -59,14 +58,14 @@ class Sources:
         """
         due, took_time = NEVER, False
         for call in self.step:
-            with self._session.guard("a step boundary"):
+            with self._guard("a step boundary"):
                 wanted, took = call(count)
                 due = min(due, wanted)
                 took_time |= took
         return due, took_time
 
     def ended(self) -> None:
-        """End all of them; in a fork child there is nothing to end."""
-        for call in self.end if not self._session.forked else ():
-            with self._session.guard("ending a source"):
+        """End all of them."""
+        for call in self.end:
+            with self._guard("ending a source"):
                 call()

@@ -1,8 +1,12 @@
 """Where one training step ends and the next begins, for a job that does not say so itself.
 
-Several sources report boundaries. The best one that speaks wins, once: a framework's own loop at its first step; a
-repeating cycle of optimizer calls; a cell that trains; a dataset's batches; calls of a network. Until the winner is
-known, boundaries are kept, not written, so that no step is lost or counted twice.
+Several sources report boundaries. The best one that speaks wins: a framework's own loop at its first step; a repeating
+cycle of optimizer calls, or of cells that train; the batches of an evaluation; a dataset's batches; calls of a network.
+Until the winner is known, boundaries are kept, not written, so that no step is lost or counted twice.
+
+The last three win in a job that trains nothing. When something is trained after all, what they told of was an
+evaluation, a rollout or a warm-up: these steps are revoked. Nothing is written for that; whoever reads steps of what
+trains leaves out those guesses before them (`store.format.GUESSES`), so that a process may be killed at any time.
 
 A step begins where the one before it ended, so that nothing between two steps is lost, unless an epoch ended or a
 nested evaluation ran in between: then it begins with the wait for its first batch.
@@ -10,21 +14,24 @@ nested evaluation ran in between: then it begins with the wait for its first bat
 
 import threading
 from collections.abc import Callable, Hashable
+from typing import Any
 
-from ms_profiler.job.boundaries import PENDING, Leader, Track, cycle_length
-from ms_profiler.job.recorder.base import Recorder
+from ms_profiler.job.boundaries import PENDING, Leader, Track
+from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.schedule import Schedule
-from ms_profiler.store.format import Flag, Kind, StepSource
+from ms_profiler.job.turns import Population, Turns, unrepeated
+from ms_profiler.store.format import GUESSES, TRAINING, Flag, Kind, StepSource
 
 #: Members of enumerations that are needed at every step: to look one up takes 2 us where caches are cold.
 STEP, FRAMEWORK_LOOP, DATASET = int(Kind.STEP), StepSource.FRAMEWORK_LOOP, StepSource.DATASET
-NETWORK_CALL = StepSource.NETWORK_CALL
+NETWORK_CALL, EVALUATION_LOOP = StepSource.NETWORK_CALL, StepSource.EVALUATION_LOOP
 
 WHY = {
     StepSource.SCRIPT: "the script calls step()",
     StepSource.FRAMEWORK_LOOP: "the framework's own loop reports each step",
     StepSource.OPTIMIZER_CYCLE: "each full cycle of optimizer calls ends a step",
-    StepSource.TRAIN_CELL: "each call of the cell that trains is a step",
+    StepSource.TRAIN_CELL: "each call of the cell that trains, or each full cycle of several, is a step",
+    StepSource.EVALUATION_LOOP: "each batch of the framework's own evaluation is a step: nothing is trained",
     StepSource.DATASET: "each batch taken from the dataset begins a step",
     StepSource.NETWORK_CALL: "each outermost call of the network is a step: no optimizer and no dataset told better",
     StepSource.WHOLE_RUN: "nothing in the job told one step from the next",
@@ -56,36 +63,68 @@ class Steps:
         stepped: Callable[[int], bool] = lambda count: False,
     ) -> None:
         self.recorder = recorder
-        self.schedule = schedule
         self._record = recorder.record
-        self.count = 0
-        #: the number of steps from which on `stepped` is called
-        self.due = 0
-        #: called for each boundary that is kept, while nothing is decided
-        self.kept: Callable[[], None] = _nothing
-        self.source: StepSource | None = None
+        self._begin(decided, stepped)
+        self.reset(schedule)
+
+    def _begin(self, decided: Callable[[StepSource], None], stepped: Callable[[int], bool]) -> None:
         self._decided = decided
         self._stepped = stepped
+        #: called for each boundary that is kept, while nothing is decided
+        self.kept: Callable[[], None] = _nothing
+        self._kept = False  # somebody wants what the schedule leaves out
+        self._thread: int | None = None
+        self._loops = 0  # framework loops that are running: while one is, only it counts
+        self._suspended = 0
+        self._optimizers = Population()
+
+    def forked(self) -> None:
+        """Begin anew in a fork child: its parent's loops, evaluations, optimizers and sources are not its own."""
+        self._begin(lambda source: None, lambda count: False)
+        self.reset()
+
+    def reset(self, schedule: Schedule | None = None) -> None:
+        """Count from the first step again, as another recording begins; the loop that runs goes on.
+
+        Hooks keep this object, so it is reset and never replaced.
+
+        Args:
+            schedule: which steps are recorded; None records all.
+        """
+        self.schedule = schedule
+        #: boundaries so far, which never become fewer
+        self.count = 0
+        #: of these, that were none: see `number`
+        self._revoked = 0
+        self._guessed = 0  # steps that may be revoked yet
+        self._guesses = False  # whether the source that decides is one of a job that trains nothing
+        #: the number of boundaries from which on `stepped` is called
+        self.due = 0
+        self.source: StepSource | None = None
         self._tracks = {source: Track() for source in StepSource}
         self._chosen: Track = Track()  # that of the source that decides
         self._quick: StepSource | None = None  # that source, while what it reports is a step and nothing else
         self._name = 0  # id of its name
-        self._thread: int | None = None
-        self._loops = 0  # framework loops that are running: while one is, only it counts
-        self._suspended = 0
-        self._kept = False  # somebody wants what the schedule leaves out
-        self._optimizers = 0
-        self._calls: list[Hashable] = []
-        self._cycle = 0
+        self._turns = {source: Turns() for source in (StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)}
         self._depth = 0  # calls of networks that have not returned
         self._leader = Leader()
         if schedule is not None:
-            recorder.pause(not self.recording)
+            self.recorder.pause(not self.recording)
 
     @property
     def recording(self) -> bool:
         """Return whether what happens now is recorded: the schedule says so, or somebody needs it all the same."""
-        return self._kept or self.schedule is None or self.schedule.records(self.count)
+        return self._kept or self.schedule is None or self.schedule.records(self.number)
+
+    @property
+    def number(self) -> int:
+        """Return the number of the step that runs now: how many there were before it."""
+        return self.count - self._revoked
+
+    @property
+    def trains(self) -> bool:
+        """Return whether it is known that the job trains something, or its script says what a step is."""
+        return self.source is not None and not self._guesses
 
     def keep_recording(self, kept: bool) -> None:
         """Record what the schedule leaves out as well, or no longer."""
@@ -100,7 +139,7 @@ class Steps:
 
     def began(self, at_ns: int) -> None:
         """Note that work on a step begins, where no earlier boundary says so."""
-        if self._chosen.start is not None:
+        if self._chosen.start is not None and not self._guesses:
             return  # the usual case, and a hot path
         if self._listens():
             self._open(at_ns)
@@ -124,11 +163,10 @@ class Steps:
     def script_ended(self) -> None:
         """Note that the script says no more about steps: whoever speaks next is believed."""
         if self.source == StepSource.SCRIPT:
-            self.source = None
+            self.source, self._guesses = None, False
             self._chosen = Track()
             self._settle()
-            self._calls.clear()
-            self._cycle = 0
+            self._turns = {source: Turns() for source in self._turns}
             for track in self._tracks.values():
                 track.pending.clear()
             self._forget()
@@ -136,7 +174,7 @@ class Steps:
 
     def batch_began(self, at_ns: int) -> None:
         """Note that the wait for a batch begins."""
-        if self._chosen.start is not None and self.source is not DATASET:
+        if self._chosen.start is not None and not self._guesses:
             return
         if self._listens():
             track = self._tracks[DATASET]
@@ -159,7 +197,7 @@ class Steps:
 
     def loop_ended(self) -> None:
         """Note that the framework's loop is over."""
-        self._loops -= 1
+        self._loops = max(self._loops - 1, 0)  # it may have begun in the parent of this fork child
         self._settle()
         self._forget()
 
@@ -170,34 +208,38 @@ class Steps:
 
     def resume(self) -> None:
         """Listen again; the next step begins with its batch."""
-        self._suspended -= 1
+        self._suspended = max(self._suspended - 1, 0)
         self._settle()
         self._forget()
 
-    def optimizer_made(self) -> None:
-        """Note that the job has one more optimizer."""
-        self._optimizers += 1
+    def optimizer_made(self, optimizer: Any = None) -> None:
+        """Note that the job has one more optimizer; once it is gone it is not waited for."""
+        self._optimizers.made(optimizer)
 
     def optimizer_absorbed(self) -> None:
         """Note that one of the job's optimizers is part of another, whose calls alone count."""
-        self._optimizers -= 1
+        self._optimizers.absorbed()
 
     def optimizer_ended(self, optimizer: Hashable, at_ns: int) -> None:
         """Note that a call of an optimizer ended; `optimizer` tells it from others."""
-        if not self._listens() or self._loops or self._outranked(StepSource.OPTIMIZER_CYCLE):
+        self._turn_ended(StepSource.OPTIMIZER_CYCLE, optimizer, at_ns)
+
+    def cell_ended(self, cell: Hashable, at_ns: int) -> None:
+        """Note that a call of a cell that trains ended; `cell` tells it from others."""
+        self._turn_ended(StepSource.TRAIN_CELL, cell, at_ns)
+
+    def _turn_ended(self, source: StepSource, which: Hashable, at_ns: int) -> None:
+        if not self._listens() or self._loops or self._outranked(source):
             return
-        self._calls.append(optimizer)
-        if self._cycle:
-            if len(self._calls) == self._cycle:
-                self._calls.clear()
-                self._boundary(StepSource.OPTIMIZER_CYCLE, at_ns)
+        turns = self._turns[source]
+        if turns.length:
+            turns.calls.append(which)
+            if len(turns.calls) == turns.length:
+                turns.calls.clear()
+                self._boundary(source, at_ns)
             return
-        # Where steps end is not known before the cycle is: keep the end of every call.
-        track = self._tracks[StepSource.OPTIMIZER_CYCLE]
-        track.pending.append(track.end(at_ns) or (at_ns, at_ns))
-        # Past half of what is kept, an optimizer that was never called is not waited for any longer.
-        self._settle_cycle(self._optimizers if len(self._calls) <= PENDING // 2 else len(set(self._calls)))
-        del self._calls[:-PENDING], track.pending[:-PENDING]
+        # where steps end is not known before that is
+        self._settle_turns(source, turns.keep(which, at_ns, self._tracks[source], self._optimizers.count))
 
     def call_began(self, at_ns: int) -> None:
         """Note that a call of a network, a gradient or a compiled function begins; calls may nest."""
@@ -230,17 +272,18 @@ class Steps:
         start, track.start = track.start, at_ns
         if start is not None:
             count = self.count
-            self._record(STEP, source, 0, self._name, start, at_ns, count)
+            self._record(STEP, source, 0, self._name, start, at_ns, count - self._revoked)
             self.count = count = count + 1
             if count >= self.due and self._stepped(count):
                 track.start = self.recorder.now()
 
     def close(self) -> None:
         """Decide with what is known, at the end of the run, and write what was kept."""
-        if self.source is None and self._calls:
-            self._settle_cycle(len(set(self._calls)))
+        for source, turns in self._turns.items():
+            if turns.calls and not turns.length and not self._outranked(source):
+                self._settle_turns(source, unrepeated(turns.calls))
         if self.source is None:
-            for source in (StepSource.TRAIN_CELL, DATASET, NETWORK_CALL):
+            for source in GUESSES:
                 if self._tracks[source].pending:
                     self._decide(source)
                     return
@@ -260,7 +303,7 @@ class Steps:
         """Tell whether what the source that decides reports is a step without further thought."""
         source = self.source
         asked = self.schedule is not None or self._suspended
-        if source is None or source == NETWORK_CALL or asked or (self._loops and source > FRAMEWORK_LOOP):
+        if source is None or self._guesses or asked or (self._loops and source > FRAMEWORK_LOOP):
             self._quick = None
         else:
             self._quick = source
@@ -274,22 +317,13 @@ class Steps:
             if track.start is None and source not in (StepSource.SCRIPT, DATASET, NETWORK_CALL):
                 track.start = at_ns
 
-    def _settle_cycle(self, known: int) -> None:
-        """Fold the calls kept so far into whole cycles, if there is a cycle."""
-        self._cycle = cycle = cycle_length(self._calls, known)
-        if not cycle:
-            return
-        track = self._tracks[StepSource.OPTIMIZER_CYCLE]
-        calls = track.pending
-        whole = len(calls) - len(calls) % cycle
-        track.pending = [(calls[index][0], calls[index + cycle - 1][1]) for index in range(0, whole, cycle)]
-        if whole < len(calls):
-            track.start = calls[whole][0]
-        del self._calls[:whole]
-        self._decide(StepSource.OPTIMIZER_CYCLE)
+    def _settle_turns(self, source: StepSource, length: int) -> None:
+        if length:
+            self._turns[source].settle(length, self._tracks[source])
+            self._decide(source)
 
     def _boundary(self, source: StepSource, at_ns: int) -> None:
-        if self._outranked(source) or (self._loops and source > FRAMEWORK_LOOP):
+        if self._outranked(source) or (self._loops and source > FRAMEWORK_LOOP and source != EVALUATION_LOOP):
             return
         track = self._tracks[source]
         if self.source == source:
@@ -300,24 +334,29 @@ class Steps:
             return
         track.pending.append(step)
         self.kept()
-        best = source <= FRAMEWORK_LOOP or (self.source is not None and source < self.source)
-        if best or (len(track.pending) >= self._enough(source) and not self._calls):
+        if source <= FRAMEWORK_LOOP:
+            self._decide(source)
+        elif any(turns.calls for turns in self._turns.values()):
+            pass  # something is trained: what a step is will be known
+        elif self.source is not None or len(track.pending) >= self._enough(source):
             self._decide(source)
         elif source == NETWORK_CALL:
             del track.pending[:-PENDING]
 
     def _enough(self, source: StepSource) -> int:
         """Return how many steps a source has to report before it is believed."""
-        if source == StepSource.TRAIN_CELL:
-            return 2
-        if source == NETWORK_CALL:
-            batches = self._tracks[DATASET]
-            if batches.pending or batches.start is not None:
-                return PENDING + 1  # never: batches are better
-            return 2 if not self._optimizers else PENDING
-        return PENDING
+        if source == EVALUATION_LOOP:
+            return 1
+        batches = self._tracks[DATASET]
+        if source == NETWORK_CALL and (batches.pending or batches.start is not None):
+            return PENDING + 1  # never: batches are better
+        return 2 if source == NETWORK_CALL and not self._optimizers.count else PENDING
 
     def _decide(self, source: StepSource) -> None:
+        self._guesses = source in GUESSES
+        if not self._guesses:
+            self._revoked += self._guessed if source in TRAINING else 0
+            self._guessed = 0
         self.source = source
         self._chosen = track = self._tracks[source]
         self._settle()
@@ -325,6 +364,11 @@ class Steps:
         pending, track.pending = track.pending, []
         for other in self._tracks.values():
             other.pending.clear()
+        for other_source, turns in self._turns.items():
+            if other_source != source:
+                turns.calls.clear()
+        if self.schedule is not None:
+            self.recorder.pause(not self.recording)
         self._decided(source)
         for start, end in pending:
             self._write(start, end)
@@ -345,9 +389,11 @@ class Steps:
 
     def _write(self, start_ns: int, end_ns: int) -> None:
         source = self.source or StepSource.WHOLE_RUN
-        recorded = self.schedule is None or self.schedule.records(self.count)
+        number = self.number
+        recorded = self.schedule is None or self.schedule.records(number)
         flags = 0 if recorded else int(Flag.UNRECORDED)
-        self._record(STEP, source, flags, self._name, start_ns, end_ns, self.count)
+        self._record(STEP, source, flags, self._name, start_ns, end_ns, number)
         self.count += 1
+        self._guessed += self._guesses
         if self.schedule is not None:
             self.recorder.pause(not self.recording)

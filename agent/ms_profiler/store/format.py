@@ -24,6 +24,10 @@ CATEGORY_FINE = 0x40
 OP_TIE_BITS = 40
 
 
+#: In the name of a `Kind.PROCESSOR` slot that does not tell how long the thread waited for a processor.
+NOT_READ = 2**32 - 1
+
+
 class Kind(IntEnum):
     """What a slot holds; 0 is a slot that was never committed."""
 
@@ -38,6 +42,7 @@ class Kind(IntEnum):
     DEVICE = 9  # see `store.device_format`
     DEVICE_PLACE = 10
     OPERANDS = 11
+    PROCESSOR = 12
 
 
 class Flag(IntFlag):
@@ -46,6 +51,7 @@ class Flag(IntFlag):
     RAISED = 1
     ABANDONED = 2
     UNRECORDED = 4
+    NO_GRADIENTS = 8  # a call of a network outside of everything that makes gradients
 
 
 class Category(IntEnum):
@@ -73,6 +79,8 @@ class Category(IntEnum):
     SYNC = 12
     MARKER = 13
     PROFILER = 14
+    EVALUATION = 15  # a framework's own loop
+    ROLLOUT = 16  # the same
     MODULE = 0x40
     OP = 0x41
 
@@ -93,6 +101,14 @@ class StepSource(IntEnum):
     FRAMEWORK_LOOP = 2
     OPTIMIZER_CYCLE = 3
     TRAIN_CELL = 4
-    DATASET = 5
-    WHOLE_RUN = 6
+    EVALUATION_LOOP = 5
+    DATASET = 6
     NETWORK_CALL = 7
+    WHOLE_RUN = 8
+
+
+#: Sources that see something being trained.
+TRAINING = (StepSource.FRAMEWORK_LOOP, StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)
+#: Sources of a job that trains nothing: their steps are none once one of `TRAINING` tells of steps on the same thread,
+#: which are numbered as if there had been none before. A step of `SCRIPT` between the two keeps those before it.
+GUESSES = (StepSource.EVALUATION_LOOP, StepSource.DATASET, StepSource.NETWORK_CALL)

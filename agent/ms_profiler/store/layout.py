@@ -7,11 +7,13 @@
         TABLES/                    tables as Parquet, where they were asked for
         FRAMEWORK/                 the store: raw data, kept
             run_info.json          options, rank, hooks, reasons, state of the run
+            account                what all processes have taken of the disk, see native/account.h
             process_{pid}/         one per process that recorded: the job and its fork children
                 process_info.json
                 000000.seg ...     segments, see native/file_format.h
                 kernels/000000/    one per window of the kernel stream, as the framework wrote it
                 pipelines/000000/  one per window of a dataset pipeline, likewise
+                graphs/000000.graph    one per compiled graph: a line of JSON, then what the framework tells of it
         logs/
 
 Directories are 0750, files 0640, as MindSpore's own profiler makes them.
@@ -36,6 +38,9 @@ LOGS: Final = "logs"
 
 RUN_INFO: Final = "run_info.json"
 PROCESS_INFO: Final = "process_info.json"
+#: mapped by the process whose folder it is in, so that its children find that
+ANNOUNCED: Final = "announced"
+ACCOUNT: Final = "account"
 SUMMARY: Final = "summary.json"
 METADATA: Final = "profiler_metadata.json"
 TRACE_VIEW: Final = "trace_view.json"
@@ -59,9 +64,14 @@ KERNELS: Final = "kernels"
 #: begin of the name of MindSpore's file of what its allocator held; the rank follows
 MEMORY_PREFIX: Final = "cpu_ms_memory_record_"
 PIPELINES: Final = "pipelines"
+GRAPHS: Final = "graphs"
+
+#: part of `max_disk` that is for what the analysis writes; the rest is for what is recorded
+ANALYSIS_SHARE: Final = 4
 
 _SEGMENT = re.compile(r"^\d{6,}\.seg$")
 _WINDOW = re.compile(r"^\d{6,}$")
+_GRAPH = re.compile(r"^\d{6,}\.graph$")
 _PROCESS = re.compile(r"^process_\d+$")
 
 
@@ -122,6 +132,16 @@ def run_info_path(result: str) -> str:
     return os.path.join(result, FRAMEWORK, RUN_INFO)
 
 
+def recorded_share(most: int) -> int:
+    """Return the bytes that what is recorded may take of a limit for everything."""
+    return most - most // ANALYSIS_SHARE
+
+
+def account_path(result: str) -> str:
+    """Return the path of the account of what is taken of the disk."""
+    return os.path.join(result, FRAMEWORK, ACCOUNT)
+
+
 def process_dir(result: str, pid: int) -> str:
     """Return the folder one process of the run records into."""
     return os.path.join(result, FRAMEWORK, f"process_{pid}")
@@ -170,3 +190,17 @@ def windows(folder: str) -> list[tuple[int, str]]:
     except OSError:
         return []
     return [(index, window_dir(folder, index)) for index in sorted(int(name) for name in names if _WINDOW.match(name))]
+
+
+def graph_path(folder: str, index: int) -> str:
+    """Return the path of what is kept of a compiled graph of a process, counted from 0."""
+    return os.path.join(folder, GRAPHS, f"{index:06d}.graph")
+
+
+def graphs(folder: str) -> list[str]:
+    """Return the paths of what is kept of the compiled graphs of a process, oldest first."""
+    try:
+        names = os.listdir(os.path.join(folder, GRAPHS))
+    except OSError:
+        return []
+    return [os.path.join(folder, GRAPHS, name) for name in sorted(filter(_GRAPH.match, names))]

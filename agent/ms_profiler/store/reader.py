@@ -130,6 +130,17 @@ class ProcessStore:
     dropped_limit: int = 0
     files: list[str] = field(default_factory=list)
 
+    @property
+    def most_slots(self) -> int:
+        """Return how many slots the process may have written, from the sizes of its files."""
+        size = 0
+        for path in self.files:
+            try:
+                size += os.path.getsize(path)
+            except OSError:
+                pass  # reading it will say why
+        return size // fmt.SLOT_SIZE
+
     def segments(self, counts: ReadCounts, files: Sequence[str] | None = None) -> Iterator[tuple[str, Segment]]:
         """Read event segments one by one.
 

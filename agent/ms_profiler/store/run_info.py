@@ -10,9 +10,12 @@ import os
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
-from ms_profiler.store import layout
+from ms_profiler.store import layout, unicode
+from ms_profiler.store.file_limit import limited
 
 RECORD_VERSION = 1
+#: Entries of a list of a record: what is noted again and again, each time in other words, must not make a job slower.
+NOTES = 200
 
 
 @dataclass
@@ -89,14 +92,31 @@ class ProcessInfo:
     dropped_limit: int = 0
     bytes: int = 0
     threads: int = 0
+    #: pids of the children that lived when it exited, which multiprocessing then ends
+    daemons: list[int] = field(default_factory=list)
     #: what it did not record, `what` and `why`, where another process writes the run's record
     missing: list[dict[str, str]] = field(default_factory=list)
 
     def not_collected(self, what: str, why: str) -> None:
         """Note something that the result will not hold of this process, and why."""
-        entry = {"what": what, "why": why}
-        if entry not in self.missing:
-            self.missing.append(entry)
+        note(self.missing, {"what": what, "why": why}, {"what": "more of this list", "why": f"only {NOTES} are kept"})
+
+
+_Note = TypeVar("_Note")
+
+
+def note(notes: list[_Note], entry: _Note, more: _Note) -> bool:
+    """Add a note to a list of a record, once; return whether it is new and there was room for it.
+
+    Args:
+        notes: of the record.
+        entry: to add.
+        more: takes the place of all that come after `NOTES` others.
+    """
+    if len(notes) > NOTES or entry in notes:
+        return False
+    notes.append(entry if len(notes) < NOTES else more)
+    return len(notes) <= NOTES
 
 
 _Record = TypeVar("_Record", RunInfo, ProcessInfo)
@@ -106,9 +126,13 @@ def write(path: str, record: RunInfo | ProcessInfo) -> None:
     """Replace the file at `path` by `record`, never leaving half of it."""
     temporary = f"{path}.{os.getpid()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, layout.FILE_MODE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        json.dump(asdict(record), stream, indent=1)
-    os.replace(temporary, path)
+    try:
+        with limited(), os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            json.dump(asdict(record), stream, indent=1)
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise
 
 
 def read_run(path: str) -> RunInfo:
@@ -128,7 +152,7 @@ def read_process(path: str) -> ProcessInfo:
 
 def _read(path: str, kind: type[_Record]) -> _Record:
     with open(path, encoding="utf-8") as stream:
-        content = json.load(stream)
+        content = unicode.whole(json.load(stream))
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds {type(content).__name__}, not an object")
     known = {item.name for item in fields(kind)}

@@ -8,8 +8,8 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.catalogue import frames
-from ms_profiler.analysis.catalogue.base import Column, Table
+from ms_profiler.analysis.catalogue import device_frames, frames, owner_tables
+from ms_profiler.analysis.catalogue.table import Column, Table
 
 _START: Final = Column("start", pl.Int64, "when it began, ns since the epoch")
 _STOP: Final = Column("stop", pl.Int64, "when it ended, ns since the epoch")
@@ -31,7 +31,17 @@ _PART: Final = Column(
     "part", pl.String, "of a training step: forward, backward, recompute, optimizer; null where not known"
 )
 
+_OWNED: Final = (
+    Column("module", pl.String, "path from the outermost module on, with dots; an optimizer by its class"),
+    Column("forward", pl.Int64, "forward passes of it and of all in it, ns"),
+    Column("backward", pl.Int64, "backward passes, and what they compute again, ns"),
+    Column("optimizer", pl.Int64, "steps of an optimizer, ns"),
+    Column("total", pl.Int64, "all of these, ns"),
+    Column("self", pl.Int64, "of it alone, without what is in it, ns"),
+)
+
 _LAUNCH: Final = Column("launch", pl.Int64, "when the host asked for it, ns since the epoch, null where not known")
+_STREAM: Final = Column("stream", pl.UInt32, "of several devices the number of the device is in the upper half")
 
 #: every table there is
 TABLES: Final = (
@@ -84,8 +94,28 @@ TABLES: Final = (
         frames.kernels,
     ),
     Table(
+        "modules",
+        "A module, or an optimizer, with its time in all steady steps: that of kernels where their modules are known, "
+        "otherwise that of the stepping thread.",
+        (
+            *_OWNED,
+            Column("inferred", pl.Int64, "of the total, what the order of a backward pass or parameters say, ns"),
+            Column("share", pl.Float64, "of the time of these steps, or of all kernels"),
+            Column("calls", pl.UInt64, "in these steps; null where it is not called itself, or that is not known"),
+            Column("depth", pl.UInt16, "modules around it"),
+            Column("leaf", pl.Boolean, "nothing in it has any time"),
+        ),
+        owner_tables.modules,
+    ),
+    Table(
+        "module_steps",
+        "The time of a module, or an optimizer, in one step; of a long run, in the steps whose inside is held.",
+        (_STEP, *_OWNED),
+        owner_tables.module_steps,
+    ),
+    Table(
         "copies",
-        "A copy to, from or inside the memory of a GPU, or the setting of some, as our own tracing recorded it.",
+        "A copy to, from or inside the memory of a device, or the setting of some.",
         (
             Column("name", pl.String, "what it did, and from where to where: HtoD is from the host to the device"),
             Column("sets", pl.Boolean, "it set memory, and copied nothing"),
@@ -100,7 +130,7 @@ TABLES: Final = (
     ),
     Table(
         "waits",
-        "A wait of the host for a GPU, or of a stream for another one, as our own tracing recorded it.",
+        "A wait of the host for a device, or of a stream for another one, as the interface of the device told it.",
         (
             Column("name", pl.String, "how: stream, context or event synchronize, stream waits for event"),
             Column("stream", pl.UInt32, "that was waited for, null where it is no single one"),
@@ -109,6 +139,79 @@ TABLES: Final = (
             _STEP,
         ),
         frames.waits,
+    ),
+    Table(
+        "copy_sums",
+        "All copies of one kind.",
+        (
+            Column("name", pl.String, "what they did, and from where to where"),
+            _COUNT,
+            Column("bytes", pl.Int64, "copied or set by all of them"),
+            _TOTAL,
+            _MIN,
+            _MAX,
+            Column("bandwidth", pl.Float64, "`bytes` / `total`: bytes a nanosecond, which are GB a second"),
+        ),
+        device_frames.copy_sums,
+    ),
+    Table(
+        "launches",
+        "Something that a device did, and the call of the host that launched it, where that is known.",
+        (
+            Column("name", pl.String, "what ran"),
+            Column("kind", pl.String, "computation, communication or memory"),
+            _STREAM,
+            *_TIMES,
+            Column("call", pl.String, "of the device's runtime, null where not recorded"),
+            Column("launch", pl.Int64, "when the call began, ns since the epoch"),
+            Column("called", pl.Int64, "how long the call took, ns"),
+            Column("delay", pl.Int64, "from the end of the call to the begin, 0 where it began before that, ns"),
+            _STEP,
+        ),
+        device_frames.launches,
+    ),
+    Table(
+        "idle",
+        "A pause of a stream between two things that ran on it, by its cause as Holistic Trace Analysis tells it.",
+        (
+            _STREAM,
+            Column(
+                "cause",
+                pl.String,
+                "host wait (what ran next was launched after the pause had begun), kernel wait (it was queued, and "
+                "began within 30 us), other (it was queued and waited longer, or its launch is not known)",
+            ),
+            *_TIMES,
+        ),
+        device_frames.idle,
+    ),
+    Table(
+        "queue",
+        "How much was launched on a stream and had not begun, each time that this changed.",
+        (
+            _STREAM,
+            _TIME,
+            Column("length", pl.Int64, "kernels, copies and sets in the queue; at 1,024 launching blocks on a GPU"),
+        ),
+        device_frames.queue,
+    ),
+    Table(
+        "device_kinds",
+        "How long a device did which kinds of work at once.",
+        (Column("kinds", pl.String, "computation, communication, memory, or several of them"), _TOTAL),
+        device_frames.kinds,
+    ),
+    Table(
+        "sequences",
+        "The kernels that an operator launches one after the other, of the kernels that are held.",
+        (
+            Column("operator", pl.String, "the innermost one that launched them"),
+            Column("kernels", pl.String, "their names in order of start, one a line"),
+            Column("length", pl.Int64, "how many kernels"),
+            Column("count", pl.UInt64, "how often"),
+            _TOTAL,
+        ),
+        device_frames.sequences,
     ),
     Table(
         "reservations",
@@ -138,6 +241,22 @@ TABLES: Final = (
         frames.steps,
     ),
     Table(
+        "stretches",
+        "Some time of a process that has steps, of one part and phase: all of the whole run for the first of them.",
+        (
+            _PROCESS,
+            Column(
+                "part",
+                pl.String,
+                "import, set-up, steps, evaluation, rollout, profiling, compile, checkpoint, network calls (outside of "
+                "steps), between steps, after the last step, other, not recorded, other processes",
+            ),
+            Column("phase", pl.String, "of the moment, as in `phases`; not recorded where the schedule left it out"),
+            *_TIMES,
+        ),
+        frames.stretches,
+    ),
+    Table(
         "phases",
         "A piece of a recorded step in which the stepping thread was in one phase; the pieces of a step add up to it.",
         (_STEP, Column("phase", pl.String, "what it was spent on"), *_TIMES),
@@ -150,6 +269,7 @@ TABLES: Final = (
             _STEP,
             Column("computing", pl.Boolean, "something was computed"),
             Column("communicating", pl.Boolean, "data was exchanged with other ranks"),
+            Column("copying", pl.Boolean, "a GPU's memory was copied or set; null where that is not told"),
             *_TIMES,
         ),
         frames.states,

@@ -5,12 +5,13 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.catalogue import parts
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, operands
 from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.streams.device_time import LAUNCHED
 from ms_profiler.store.format import Flag, StepSource, category_name
 
 #: stands for all streams of a context
@@ -61,7 +62,7 @@ def kernels(measures: Measures) -> pl.DataFrame:
         pl.col("start_ns").alias("start"),
         (pl.col("start_ns") + pl.col("duration_ns")).alias("stop"),
         pl.col("duration_ns").alias("dur"),
-        pl.col("wait_ns").alias("wait"),
+        _wait(measures),
         measures.steps.table["number"].gather(kernels["step"]).alias("step"),
         _span_of(measures, kernels["launch"]),
     )
@@ -79,6 +80,11 @@ def steps(measures: Measures) -> pl.DataFrame:
     )
 
 
+def stretches(measures: Measures) -> pl.DataFrame:
+    """Return what the whole run was spent on."""
+    return measures.stretches.with_columns(*_times())
+
+
 def phases(measures: Measures) -> pl.DataFrame:
     """Return the recorded steps cut by phase."""
     return measures.pieces.with_columns(*_times(), _step_of(measures, measures.pieces["step"]))
@@ -86,7 +92,19 @@ def phases(measures: Measures) -> pl.DataFrame:
 
 def states(measures: Measures) -> pl.DataFrame:
     """Return the recorded steps cut by state."""
-    return measures.states.with_columns(*_times(), _step_of(measures, measures.states["step"]))
+    states = measures.states
+    copying = [] if "copying" in states.columns else [pl.lit(None, pl.Boolean).alias("copying")]
+    return states.with_columns(*_times(), _step_of(measures, states["step"]), *copying)
+
+
+def _wait(measures: Measures) -> pl.Expr:
+    """Return how long each kernel waited since the one before it in its stream: Ascend's tools count across streams."""
+    device = measures.recording.device
+    if device is None or device.form in LAUNCHED:
+        return pl.col("wait_ns").alias("wait")
+    ends = pl.col("start_ns") + pl.col("duration_ns")
+    gap = pl.col("start_ns") - ends.cum_max().shift(1).over("process", "lane")
+    return gap.clip(lower_bound=0).fill_null(0).alias("wait")
 
 
 def communication(measures: Measures) -> pl.DataFrame:

@@ -9,12 +9,11 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis import tables
-from ms_profiler.analysis.columns import COLUMNS
-from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import steps
-from ms_profiler.analysis.nesting import in_order, nest
-from ms_profiler.analysis.sections import bounds
+from ms_profiler.analysis.driver.sections import bounds
+from ms_profiler.analysis.metrics import operators, steps
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.streams.nesting import in_order, nest
 from ms_profiler.store.format import CATEGORY_FINE
 
 _COLUMNS: Final = tables.UNNESTED.names()
@@ -57,7 +56,7 @@ def _placed(table: pl.DataFrame) -> pl.DataFrame:
     """Say of the new spans what they stand in, and take from that what they took."""
     nested = nest(table)
     new = nested["own_depth"].is_null()
-    inside = COLUMNS.inside(nested["parent"], nested["start_ns"], nested["end_ns"], new)
+    inside, _ = operators.inside(nested, new)
     return nested.select(
         *_COLUMNS,
         "id",

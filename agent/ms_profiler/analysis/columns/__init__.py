@@ -3,7 +3,8 @@
 The extension takes a sixth to a third of the time. Both do the same, and one test holds them to it.
 """
 
-from ms_profiler.analysis.columns.base import CHUNK, Choice, Columns, Integer, Microseconds, Part, Texts, distinct
+from ms_profiler.analysis.columns.protocol import CHUNK, Columns
+from ms_profiler.analysis.columns.row_parts import Choice, Integer, Microseconds, Part, Texts, distinct
 
 
 def _best() -> Columns:

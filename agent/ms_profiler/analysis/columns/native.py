@@ -7,7 +7,8 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 
 from ms_profiler import _columns
-from ms_profiler.analysis.columns.base import SUMS, Choice, Integer, Part
+from ms_profiler.analysis.columns.protocol import SUMS
+from ms_profiler.analysis.columns.row_parts import Choice, Integer, Part
 from ms_profiler.analysis.columns.slots import Coarse, Traced, Wanted
 from ms_profiler.analysis.columns.track_events import Argument, Place, TrackEvents
 

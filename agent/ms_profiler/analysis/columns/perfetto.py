@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ms_profiler.analysis.columns.base import Choice, Integer
+from ms_profiler.analysis.columns.row_parts import Choice, Integer
 from ms_profiler.analysis.columns.track_events import Argument, EventKind, Place, Track, TrackEvents
 from ms_profiler.analysis.columns.wire import double, fixed64, integer, message
 

@@ -6,7 +6,8 @@ from typing import BinaryIO, Final
 import polars as pl
 
 from ms_profiler.analysis.columns import calls, devices, perfetto
-from ms_profiler.analysis.columns.base import SUMS, Choice, Integer, Part
+from ms_profiler.analysis.columns.protocol import SUMS
+from ms_profiler.analysis.columns.row_parts import Choice, Integer, Part
 from ms_profiler.analysis.columns.slots import (
     FINE,
     FORWARDS,
@@ -20,7 +21,7 @@ from ms_profiler.analysis.columns.slots import (
     names_of,
 )
 from ms_profiler.analysis.columns.track_events import Place, TrackEvents
-from ms_profiler.store.format import CATEGORY_FINE, SLOT_SIZE, Kind
+from ms_profiler.store.format import CATEGORY_FINE, SLOT_SIZE, Category, Kind
 
 #: what fits into the column
 _DEEPEST: Final = 2**16 - 1
@@ -104,14 +105,16 @@ class PlainColumns:
         still = spans.select(pl.col("end") > pl.col("start").max().over("lane")).to_series().alias("open")
         spans = spans[order]
         inside = self.inside(parent, spans["start"], spans["end"], ~spans["counted"])
-        length, new = pl.col("end") - pl.col("start"), ~pl.col("counted")
+        only = pl.lit(parent).is_not_null() & (pl.len().over(parent.alias("parent")) == 1)
+        same = only & (spans["key"] == spans["key"].gather(parent)) & (spans["key"] % 256 == Category.OP)
+        length, new = pl.col("end") - pl.col("start"), ~pl.col("counted") & ~pl.col("repeated")
         table = (
-            spans.with_columns(inside.alias("inside_ns"))
+            spans.with_columns(inside.alias("inside_ns"), same.fill_null(False).alias("repeated"))
             .group_by("key")
             .agg(
                 new.sum().cast(pl.UInt64).alias("count"),
                 length.filter(new).sum().alias("total_ns"),
-                (length.filter(new).sum() - pl.col("inside_ns").sum()).alias("self_ns"),
+                (length.filter(~pl.col("counted")).sum() - pl.col("inside_ns").sum()).alias("self_ns"),
                 length.filter(new).min().alias("min_ns"),
                 length.filter(new).max().alias("max_ns"),
                 length.filter(new).cast(pl.Int128).pow(2).sum().alias("squares"),

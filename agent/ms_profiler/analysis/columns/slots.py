@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ms_profiler.analysis.clock import Clock
+from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import CATEGORY_FINE, Kind
 
@@ -22,7 +22,7 @@ SLOTS = pl.Schema(
     }
 )
 
-#: what of `analysis.tables.UNNESTED` a slot tells; times are nanoseconds since the epoch
+#: what of `model.tables.UNNESTED` a slot tells; times are nanoseconds since the epoch
 DECODED = pl.Schema(
     {
         "thread": pl.UInt32,

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from ms_profiler.analysis.columns.base import Choice, Integer
+from ms_profiler.analysis.columns.row_parts import Choice, Integer
 
 #: ends of flows; `event` is the place of the event, in the order in which the flows are
 FLOWS = pl.Schema({"event": pl.UInt32, "id": pl.Int64, "ends": pl.Boolean})

@@ -1,96 +1,204 @@
-"""Which module an operator belongs to that computes a gradient: that of the operator whose gradient it is.
+"""Which module a node of a backward pass belongs to: that of the operator whose gradient it computes.
 
-Where autograd's numbers were recorded they tell. Where they were not, the order does: autograd runs what is needed of a
-graph in the reverse order of its making, since whatever uses a result is made after what made it (`ReadyQueue` of
-github.com/pytorch/pytorch, torch/csrc/autograd/engine.cpp). So the first `AddmmBackward0` of a backward pass is of the
-last `addmm` before it. That holds as far as each had a gradient: where a pass has more of one name than of the other,
-nothing is said of that name.
+Where autograd's numbers were recorded they tell. Where they were not, the order does, see `metrics.alignment`: the
+gradients of a pass are of the operators between the pass before it and itself. Where they are not, as those of a second
+loss, operators from before that pass are taken in that none of the passes between needed. Of a pass that shares its
+operators with the next one any of them may be meant. A gradient that is added to a parameter's belongs to what computed
+it; of any other node of which nothing is known the nodes before and behind it tell, if both are of one module.
 """
 
+from bisect import bisect_left
 from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import host_operators, intervals
+from ms_profiler.analysis.metrics import gradient_nodes, host_operators
+from ms_profiler.analysis.metrics.alignment import OUTSIDE, UNKNOWN, Alignment, Paths, align, owners, window
 from ms_profiler.analysis.metrics.binding import Bound
-from ms_profiler.store.format import Category
 
-#: what computes a gradient: `AddmmBackward0`, and what a script's own function has, without a number
-_BACKWARD: Final = r"^(\w+?)Backward\d*$"
-#: an operator: `aten::addmm_`, or a script's own function
-_FORWARD: Final = r"^(?:\w+::)*(\w+)$"
-#: of one pass and name
-_GROUP: Final = ["pass", "key"]
+#: passes before a pass whose operators it may be of
+BEFORE: Final = 3
 
-#: backward operators whose module is known
-MODULES: Final = pl.Schema(
+#: nodes of backward passes
+NODES: Final = pl.Schema(
     {
         "process": pl.UInt32,
         "thread": pl.UInt32,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "category": pl.UInt8,
-        "module": pl.UInt32,  # row of the names
-        "bound": pl.UInt8,  # metrics.binding.Bound: by its number, or by order
+        "module": pl.String,  # its path; null where it is in none, or that is not known
+        "bound": pl.UInt8,  # metrics.binding.Bound: by its number, by order, or not
     }
 )
 
 
-def modules(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return the backward operators whose module is known, as `MODULES`, by thread and start.
+def nodes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+    """Return the nodes of backward passes, as `NODES`, by thread and start.
 
     Args:
         spans: `tables.SPANS` of one process, with `row`, which `parent` means.
         names: of the recording.
     """
+    if not gradient_nodes.known(names):
+        return pl.DataFrame(schema=NODES)
     operators = host_operators.calls(spans)
-    pairs = host_operators.ties(operators.drop("row"))
-    told = operators[pairs["backward"]].with_columns(
-        operators["module"].gather(pairs["forward"]), bound=pl.lit(int(Bound.MODULE))
+    passed = gradient_nodes.passes(spans, names)
+    found, made = gradient_nodes.split(operators, spans, names, passed)
+    if found.is_empty():
+        return pl.DataFrame(schema=NODES)
+    paths = Paths(names.to_list())
+    exact, told = _by_number(operators, found), _by_order(found, made, passed, paths)
+    known = _between(found.with_columns(exact.alias("exact"), pl.coalesce(exact, told).alias("known")))
+    path = pl.Series("path", paths.texts, dtype=pl.String)
+    number = pl.select(pl.when(known >= 0).then(known).cast(pl.UInt32)).to_series()
+    how = (
+        pl.when(pl.lit(known) == UNKNOWN)
+        .then(int(Bound.NOTHING))
+        .when(pl.lit(exact).is_not_null())
+        .then(int(Bound.MODULE))
+        .otherwise(int(Bound.ORDER))
     )
-    columns = list(MODULES)
-    by_order = _by_order(operators.filter(pl.col("arg") == 0), spans, names)
-    found = pl.concat([part.select(columns).cast(MODULES) for part in (told, by_order)])
-    return found.drop_nulls("module").sort("thread", "start_ns")
-
-
-def _by_order(operators: pl.DataFrame, spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return the backward operators of all passes with the modules of what they are the gradients of."""
-    passes = intervals.union(spans.filter(pl.col("category") == int(Category.BACKWARD)))
-    keyed = operators.join(_keys(operators["name"], names), on="name", how="left")
-    during = intervals.locate(keyed["start_ns"], passes)
-    backward = (
-        keyed.with_columns(during.alias("pass"))
-        .filter(during.is_not_null(), "backward")
-        .select(*operators.columns, *_GROUP)
-    )
-    optimizing = intervals.union(spans.filter(pl.col("category") == int(Category.OPTIMIZER)))
-    outside = during.is_null() & intervals.locate(keyed["start_ns"], optimizing).is_null()
-    # of convolution, which calls _convolution, the outer one has the gradient
-    around = keyed.select(pl.col("row").alias("parent"), pl.col("key").alias("outer"))
-    forward = (
-        keyed.with_columns(passes["start_ns"].search_sorted(keyed["start_ns"], side="right").alias("pass"))
-        .filter(outside, ~pl.col("backward"))
-        .join(around, on="parent", how="left")
-        .filter(pl.col("key").ne_missing(pl.col("outer")))
-        .select("pass", "key", "module", "start_ns")
-    )
-    places = [
-        part.sort("start_ns", descending=latest_first, maintain_order=True).with_columns(
-            pl.len().over(_GROUP).alias("count"), pl.int_range(pl.len()).over(_GROUP).alias("place")
+    process = spans["process"][0]
+    return (
+        found.with_columns(
+            pl.lit(process, pl.UInt32).alias("process"),
+            pl.lit(0, pl.UInt8).alias("category"),
+            path.gather(number).alias("module"),
+            how.cast(pl.UInt8).alias("bound"),
         )
-        for part, latest_first in ((backward.drop("module"), False), (forward, True))
-    ]
-    on = [*_GROUP, "count", "place"]
-    paired = places[0].join(places[1].cast({"pass": pl.UInt32}).select(*on, "module"), on=on)
-    return paired.with_columns(bound=pl.lit(int(Bound.ORDER)))
+        .select(NODES.names())
+        .sort("thread", "start_ns")
+    )
 
 
-def _keys(used: pl.Series, names: pl.Series) -> pl.DataFrame:
-    """Return `name` (row of the names), `key`, which an operator and its gradient have in common, and `backward`."""
-    rows = used.unique().sort()
-    text = names.gather(rows)
-    gradient = text.str.extract(_BACKWARD)
-    shared = pl.coalesce(gradient.alias("gradient"), text.str.extract(_FORWARD).alias("own"))
-    key = pl.select(shared).to_series().str.replace_all("_", "").str.to_lowercase()
-    return pl.DataFrame({"name": rows, "key": key, "backward": gradient.is_not_null()}).drop_nulls("key")
+def _by_number(operators: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
+    """Return the module of each node that autograd's number tells, `OUTSIDE`, or null without."""
+    pairs = host_operators.ties(operators.drop("row"))
+    module = operators["module"].gather(pairs["forward"]).cast(pl.Int64).fill_null(OUTSIDE)
+    told = pl.DataFrame({"row": operators["row"].gather(pairs["backward"]), "told": module})
+    return found.join(told, on="row", how="left", maintain_order="left")["told"]
+
+
+class _Pass:
+    """A backward pass: its gradients, the last one first, and the operators that came before it."""
+
+    def __init__(self, rows: list[int], gradients: list[int], operators: list[int], modules: list[int]) -> None:
+        self.rows, self.gradients, self.operators, self.modules = rows, gradients, operators, modules
+        self.used: list[tuple[int, int]] = []  # pass, operator
+
+
+def _by_order(found: pl.DataFrame, made: pl.DataFrame, passed: pl.DataFrame, paths: Paths) -> pl.Series:
+    """Return the module of each node that the order tells, `OUTSIDE` or `UNKNOWN` in place of one."""
+    keys = found["key"].drop_nulls().unique().sort()
+    numbers = pl.DataFrame({"key": keys}).with_row_index("number")
+    named = found.select("key", "around").with_row_index("place").drop_nulls()
+    numbered = named.join(numbers, on="key", maintain_order="left")
+    ran = {
+        around: (places[::-1], gradients[::-1])
+        for around, places, gradients in numbered.group_by("around").agg("place", "number").iter_rows()
+    }
+    operators = made.join(numbers, on="key", maintain_order="left").with_columns(
+        pl.col("module").cast(pl.Int64).fill_null(OUTSIDE)
+    )
+    grouped = operators.group_by("around", "thread").agg("start_ns", "number", "module")
+    inside = {(around, thread): rest for around, thread, *rest in grouped.iter_rows()}
+    siblings: dict[tuple[int | None, int], list[tuple[int, int]]] = {}
+    for row, thread, start, again, around in passed.select("row", "thread", "start_ns", "again", "around").iter_rows():
+        if not again:
+            siblings.setdefault((around, thread), []).append((row, start))
+    told, solved = [UNKNOWN] * found.height, dict[object, list[int]]()
+    for key, members in siblings.items():
+        starts, names, modules = inside.get(key, ([], [], []))
+        since, chain = 0, list[_Pass]()
+        for row, start in members:
+            until = bisect_left(starts, start, since)
+            places, gradients = ran.get(row, ([], []))
+            chain.append(_Pass(places, gradients, names[since:until], modules[since:until]))
+            since = until
+        _solve(chain, told, paths, solved)
+    return pl.Series("told", told, dtype=pl.Int64)
+
+
+def _solve(chain: list[_Pass], told: list[int], paths: Paths, solved: dict[object, list[int]]) -> None:
+    """Tell the modules of the nodes of passes, one after the other."""
+    known: dict[object, bool] = {}
+    fits = []
+    for each in chain:
+        names = (tuple(each.gradients), tuple(each.operators))
+        if names not in known:
+            known[names] = _fits(each)
+        fits.append(known[names])
+    used: dict[int, set[int]] = {}
+    for number, each in enumerate(chain):
+        if not each.gradients:
+            continue
+        shared = number + 1 < len(chain) and bool(chain[number + 1].gradients) and not fits[number + 1]
+        if fits[number]:
+            pattern = (tuple(each.gradients), tuple(each.operators), tuple(each.modules), shared)
+            answer = solved.get(pattern)
+            if answer is None:
+                alignment = align(each.gradients, each.operators)
+                assert alignment is not None
+                answer = solved[pattern] = _answer(each, alignment, paths, not shared)
+            if shared:
+                alignment = align(each.gradients, each.operators)
+                assert alignment is not None
+                sure = {a for a, b in zip(alignment.first, alignment.last, strict=True) if a == b}
+                used[number] = sure
+        else:
+            answer = _earlier(chain, number, used, paths)
+        for row, module in zip(each.rows, answer, strict=True):
+            told[row] = module
+
+
+def _fits(each: _Pass) -> bool:
+    rest = iter(each.operators)
+    return all(name in rest for name in each.gradients)
+
+
+def _answer(each: _Pass, alignment: Alignment, paths: Paths, alone: bool) -> list[int]:
+    operators, modules = each.operators, each.modules
+    since = window(each.gradients, operators, alignment) if alone else 0
+    if since:
+        operators, modules = operators[since:], modules[since:]
+        shifted = align(each.gradients, operators)
+        assert shifted is not None
+        alignment = shifted
+    return owners(each.gradients, operators, modules, alignment, paths)
+
+
+def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: Paths) -> list[int]:
+    """Return the modules of a pass that needs operators from before the pass before it."""
+    each = chain[number]
+    operators, modules = list(each.operators), list(each.modules)
+    for before in range(number - 1, max(number - 1 - BEFORE, -1), -1):
+        left = [place for place in range(len(chain[before].operators)) if place not in used.get(before, ())]
+        operators = [chain[before].operators[place] for place in left] + operators
+        modules = [chain[before].modules[place] for place in left] + modules
+        alignment = align(each.gradients, operators)
+        if alignment is not None:
+            return owners(each.gradients, operators, modules, alignment, paths)
+    return [UNKNOWN] * len(each.gradients)
+
+
+def _between(nodes: pl.DataFrame) -> pl.Series:
+    """Return the modules of all nodes: where no operator is known to make one, the nodes of its pass beside it tell.
+
+    Args:
+        nodes: of `gradient_nodes.split`, with `known`, and `exact`, which is not null where it is sure.
+    """
+    beside = ["thread", "around"]
+    nameless = pl.col("key").is_null() & (pl.col("known") == UNKNOWN)
+    accumulates = pl.col("accumulates") & pl.col("exact").is_null()
+    sure = pl.when(~nameless & ~accumulates).then("known")
+    between = nodes.with_columns(
+        sure.forward_fill().over(beside).alias("before"), sure.backward_fill().over(beside).alias("behind")
+    ).with_columns(
+        pl.when(nameless & ~accumulates)
+        .then(pl.when(pl.col("before") == pl.col("behind")).then("before").otherwise(UNKNOWN))
+        .when(~accumulates)
+        .then("known")
+        .alias("known")
+    )
+    return between.select(pl.col("known").forward_fill().over(beside).fill_null(UNKNOWN)).to_series()

@@ -1,6 +1,6 @@
 """What a kernel belongs to: a module of the model, or at least a primitive, and a part of a training step.
 
-In a compiled graph the name of a kernel says it, see `metrics.scopes`. Elsewhere the host queues operators, and a
+In a compiled graph its parameters say it, see `metrics.graph_owners`. Elsewhere the host queues operators, and a
 worker runs them later: the span that contains the start of a kernel says only where the host had come to by then. But
 the queue is first in, first out. So a kernel was queued no earlier than any before it in its lane, and no later than
 any behind it; what is known of some bounds the others. It belongs to the innermost module around all of that time.
@@ -22,7 +22,7 @@ from ms_profiler.analysis.metrics.passes import RECOMPUTE, Passes
 from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.scopes import Part, Scope
 from ms_profiler.analysis.metrics.steps import Steps
-from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
 
@@ -34,7 +34,11 @@ class Bound(IntEnum):
     PRIMITIVE = 2
     MODULE = 3
     ORDER = 4  # a module, by the order of the backward pass
+    PARAMETER = 5  # a module, by the parameters that the compiled graph uses there
 
+
+#: bound to a module by an inference, and what that is called
+INFERRED: Final = {Bound.ORDER: "by order", Bound.PARAMETER: "by parameter"}
 
 _PARTS: Final = {
     Category.FORWARD: Part.FORWARD,
@@ -92,8 +96,16 @@ class Hosts:
         own = kernels["process"] == self.steps.process
         times = kernels["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))
         step = intervals.locate(times, self.steps.table).alias("step")
-        launch = self._launch(kernels, step, scopes)
-        after, before = self._queued(kernels.with_columns(times), launch, scopes)
+        only = pl.Series(map(self._only_in, scopes), dtype=pl.UInt8).gather(kernels["kernel"])
+        unknown = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
+        called = self._keys.get(_key(SEED)) in self._called
+        seeds = self._seeds(kernels, self._launch(kernels, step, scopes, only) if called else unknown, only, scopes)
+        # a pass begins with its seed: what computes a loss may run again before any kernel that gradients alone have
+        begins = only.zip_with(
+            seeds.is_null(), pl.repeat(int(Category.BACKWARD), len(only), dtype=pl.UInt8, eager=True)
+        )
+        launch = self._launch(kernels, step, scopes, begins)
+        after, before = self._queued(kernels.with_columns(times), launch, only, seeds)
         module, phase = self._modules.around(after, before), self._phases.around(after, before)
         ordered = self._ordered(kernels.with_columns(phase=phase, after=after, before=before), launch, scopes)
         named = pl.DataFrame(
@@ -101,6 +113,7 @@ class Hosts:
                 pl.Series("scope", [None if item.module is None else texts[item.module] for item in scopes], pl.UInt32),
                 pl.Series("expanded", [item.expanded for item in scopes], pl.Boolean),
                 pl.Series("named", [int(item.part) for item in scopes], pl.UInt8),
+                pl.Series("inferred", [not item.named for item in scopes], pl.Boolean),
             ]
         )
         known = pl.concat([kernels, named.select(pl.all().gather(kernels["kernel"]))], how="horizontal").with_columns(
@@ -121,7 +134,9 @@ class Hosts:
             "host",
             "launch",
             pl.coalesce("scope", pl.when(~pl.col("expanded")).then("around"), "order").alias("module"),
-            pl.when(pl.col("scope").is_not_null() | (pl.col("around").is_not_null() & ~pl.col("expanded")))
+            pl.when(pl.col("scope").is_not_null() & pl.col("inferred"))
+            .then(int(Bound.PARAMETER))
+            .when(pl.col("scope").is_not_null() | (pl.col("around").is_not_null() & ~pl.col("expanded")))
             .then(int(Bound.MODULE))
             .when(pl.col("order").is_not_null())
             .then(int(Bound.ORDER))
@@ -145,13 +160,19 @@ class Hosts:
             .alias("part"),
         )
 
-    def _launch(self, kernels: pl.DataFrame, step: pl.Series, scopes: list[Scope]) -> pl.Series:
-        """Return the row of the span that queued each kernel, null where not known."""
+    def _launch(self, kernels: pl.DataFrame, step: pl.Series, scopes: list[Scope], only: pl.Series) -> pl.Series:
+        """Return the row of the span that queued each kernel, null where not known.
+
+        Args:
+            kernels: see `bind`.
+            step: of each kernel.
+            scopes: by row of the kernel names.
+            only: phase of which alone each kernel can be, null where there is no such.
+        """
         keys = [self._keys.get(_key(COLLECTIVES.get(scope.type, scope.type))) for scope in scopes]
-        only = pl.Series([self._only_in(scope) == Category.BACKWARD for scope in scopes], dtype=pl.Boolean)
         # a backward pass has come in the queue when a kernel has that can only be of it
         begun = self._begun(kernels["start_ns"]).zip_with(
-            only.gather(kernels["kernel"]), self._begun(kernels["window_ns"])
+            (only == int(Category.BACKWARD)).fill_null(False), self._begun(kernels["window_ns"])
         )
         order = kernels["start_ns"].arg_sort()
         queue = kernels.select(
@@ -175,12 +196,14 @@ class Hosts:
     def _seeds(self, kernels: pl.DataFrame, launch: pl.Series, phases: pl.Series, scopes: list[Scope]) -> pl.Series:
         """Return when the backward pass began that each kernel is the first one of, null for the others.
 
-        It is the last one of its kind before the first kernel that can only be of that pass: what the forward pass left
-        in the queue may come before it.
+        Where a step has as many of its kind as passes, they come in the order of these, however late. Else it is the
+        last one of its kind before the first kernel that can only be of that pass: what the forward pass left in the
+        queue may come before it.
         """
         spans = self._by_phase[Category.BACKWARD]
         seed = pl.Series([scope.type == SEED for scope in scopes], dtype=pl.Boolean).gather(kernels["kernel"])
         place = intervals.locate(kernels["start_ns"], spans)
+        late = self._late(kernels.select("start_ns", seed=seed & launch.is_null()).with_row_index("row"))
         found = kernels.select(
             pl.int_range(pl.len()).alias("row"),
             place.alias("pass"),
@@ -188,9 +211,29 @@ class Hosts:
             sure=(phases == int(Category.BACKWARD)).fill_null(False),
         )
         early = pl.col("sure").cum_sum().over("pass") == 0
-        seeds = found.filter("seed", early, pl.col("pass").is_not_null()).group_by("pass").agg(pl.col("row").last())
+        known = late["pass"].implode()
+        rest = found.filter("seed", early, pl.col("pass").is_not_null(), ~pl.col("pass").is_in(known))
+        seeds = pl.concat([rest.group_by("pass").agg(pl.col("row").last()).cast(late.schema), late])
         began = pl.repeat(None, kernels.height, dtype=pl.Int64, eager=True)
         return began.scatter(seeds["row"], spans["start_ns"].gather(seeds["pass"])).alias("seeds")
+
+    def _late(self, kernels: pl.DataFrame) -> pl.DataFrame:
+        """Return `pass` and `row` of the seeds of steps that have as many of them as passes."""
+        spans = self._by_phase[Category.BACKWARD].with_row_index("pass")
+        begun = spans.select("pass", "start_ns", step=intervals.locate(spans["start_ns"], self.steps.table))
+        seeds = kernels.filter("seed").with_columns(
+            step=intervals.locate(kernels.filter("seed")["start_ns"], self.steps.table)
+        )
+        number = pl.int_range(pl.len()).over("step").alias("number")
+        count = pl.len().over("step").alias("count")
+        pairs = (
+            seeds.drop_nulls("step")
+            .sort("start_ns")
+            .with_columns(number, count)
+            .join(begun.drop_nulls("step").with_columns(number, count), on=["step", "number", "count"])
+        )
+        sound = (pl.col("start_ns") >= pl.col("start_ns_right")).all().over("step")
+        return pairs.filter(sound).select(pl.col("pass").cast(pl.UInt32), pl.col("row").cast(pl.UInt32))
 
     def _ordered(self, kernels: pl.DataFrame, launch: pl.Series, scopes: list[Scope]) -> pl.Series:
         """Return the row of the module to which the order of its backward pass binds each kernel, null for the others.
@@ -207,7 +250,9 @@ class Hosts:
         ordered = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
         return ordered.scatter(times["place"], self._modules.around(times["after"], times["before"]))
 
-    def _queued(self, kernels: pl.DataFrame, launch: pl.Series, scopes: list[Scope]) -> tuple[pl.Series, pl.Series]:
+    def _queued(
+        self, kernels: pl.DataFrame, launch: pl.Series, phases: pl.Series, seeds: pl.Series
+    ) -> tuple[pl.Series, pl.Series]:
         """Return the earliest and the latest time at which each kernel can have been queued.
 
         earliest(i) = the latest of what is known of the kernels up to i: the begin of their window, which finds the
@@ -215,8 +260,6 @@ class Hosts:
         latest(i) = the earliest of what is known of the kernels from i on, their own starts included.
         """
         queued = self._spans["start_ns"].gather(launch)
-        phases = pl.Series(map(self._only_in, scopes), dtype=pl.UInt8).gather(kernels["kernel"])
-        seeds = self._seeds(kernels, launch, phases, scopes)
         # a pass begins with its seed: what is queued before that was queued before the pass
         after: list[pl.Expr | pl.Series] = [pl.col("window_ns"), queued, seeds]
         before = [

@@ -1,30 +1,46 @@
-"""What bounds each step: computing, or which wait; the parts of a step add up to it exactly."""
+"""What each moment of a step is: computing, or what kept it from that; the parts of a step add up to it exactly."""
 
 from typing import Final
 
 import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
-from ms_profiler.analysis.metrics.phases import ALL, COMPUTING as COMPUTING_PHASES, NAMES
+from ms_profiler.analysis.metrics.phases import ALL, COMPUTING as COMPUTING_PHASES, FORWARD, NAMES
+from ms_profiler.analysis.metrics.scheduling import CELLS
 from ms_profiler.store.format import Category
 
 COMPUTING: Final = "computing"
 COMMUNICATION: Final = NAMES[Category.COMMUNICATION]
+GARBAGE: Final = "garbage collection"
 DATA: Final = NAMES[Category.DATA]
 COMPILE: Final = NAMES[Category.COMPILE]
 CHECKPOINT: Final = NAMES[Category.CHECKPOINT]
 SYNC: Final = NAMES[Category.SYNC]
 LAUNCH: Final = "launch"
 HOST: Final = "host"
-PARTS: Final = (COMPUTING, COMMUNICATION, DATA, COMPILE, CHECKPOINT, SYNC, LAUNCH, HOST)
+BLOCKED: Final = "blocked"
+RUNNABLE: Final = "runnable"
+UNKNOWN: Final = "unknown"
+PARTS: Final = (
+    *(COMPUTING, COMMUNICATION, GARBAGE, DATA, COMPILE, CHECKPOINT, SYNC),
+    *(LAUNCH, HOST, BLOCKED, RUNNABLE, UNKNOWN),
+)
 #: phases in which the host is known to do something else than queueing work
-_WAITS: Final = (DATA, COMPILE, CHECKPOINT)
+WAITS: Final = (DATA, COMPILE, CHECKPOINT)
 #: ns between two operators of the script that are launching the second one: Python, the framework's dispatch and its
 #: queue take up to hundreds of microseconds, or a few milliseconds where threads have to share a processor; in anything
 #: longer the host did something else
 GAP: Final = 5_000_000
+#: as much where it is known for how long of it the thread ran, and operators run on that thread
+GAP_RUN: Final = 1_000_000
 #: ns up to which an operator on a processor is its own launch: its dispatch takes as long as its work
 SHORT: Final = 20_000
+#: off its processor for less than this part of a stretch is what any thread is
+JITTER: Final = 0.05
+#: phases in which the framework itself runs the model: its threads do, where operators run beside the stepping thread
+_ELSEWHERE: Final = [name for name in COMPUTING_PHASES if name != FORWARD]
+#: the moments that are shared out at last
+_IDLE: Final = "idle"
 
 
 def parts(
@@ -33,13 +49,16 @@ def parts(
     communicating: pl.DataFrame,
     drained: pl.DataFrame,
     operators: pl.DataFrame | None,
+    collecting: pl.DataFrame | None = None,
+    cells: pl.DataFrame | None = None,
+    beside: bool = False,
 ) -> pl.DataFrame:
     """Cut steps into pieces of one part each.
 
-    At every moment of a step the first of these that holds: something computes; data is exchanged; the host waits for
-    data, compiles or writes a checkpoint; it reads a value, or cannot queue anything because of reads; an operator is
-    launched (a short one runs, or the host is in the model or its optimizer, or the script's next one starts within
-    `GAP` of the one before); the host does something else.
+    At every moment of a step the first of these that holds: something computes; data is exchanged; Python collects
+    garbage; the host waits for data, compiles or writes a checkpoint; it reads a value, or can queue nothing because of
+    reads; the stepping thread was asleep or blocked, or waited for a processor; an operator is launched (a short one
+    runs, or the script's next one starts soon after the one before); the host runs other code; nothing is known of it.
 
     Args:
         cut: of `phases.pieces`, of the steps that are asked for.
@@ -48,37 +67,93 @@ def parts(
         drained: of `reads.drained`.
         operators: when operators or kernels ran, however short; None where they were not recorded, and then nothing is
             known of launches.
+        collecting: when Python collected garbage.
+        cells: of `scheduling.cells`, of the stepping thread.
+        beside: operators run beside the stepping thread, which may wait for what launches them.
 
     Returns:
-        `step`, `part`, `start_ns`, `end_ns`, by time.
+        `step`, `part`, `phase`, `start_ns`, `end_ns`, by time.
     """
     codes = {phase: code for code, phase in enumerate(ALL, 1)}
     phases = cut.with_columns(code=pl.col("phase").replace_strict(codes, return_dtype=pl.Int64))
-    ran = cut.head(0) if operators is None else operators
-    sets = {"phase": phases, COMPUTING: computing, COMMUNICATION: communicating, "drained": drained, "ran": ran}
-    line = intervals.timeline(sets, {"phase": "code"}).filter(pl.col("phase") > 0)
+    known = (pl.DataFrame(schema=CELLS) if cells is None else cells).with_row_index("cell", 1)
+    sets = {
+        "phase": phases,
+        COMPUTING: computing,
+        COMMUNICATION: communicating,
+        GARBAGE: cut.head(0) if collecting is None else collecting,
+        "drained": drained,
+        "ran": cut.head(0) if operators is None else operators,
+        "cell": known,
+    }
+    line = intervals.timeline(sets, {"phase": "code", "cell": "cell"}).filter(pl.col("phase") > 0)
     phase = pl.col("phase").replace_strict({code: name for name, code in codes.items()}, return_dtype=pl.String)
     part = (
         pl.when(pl.col(COMPUTING) > 0)
         .then(pl.lit(COMPUTING))
         .when((pl.col(COMMUNICATION) > 0) | (phase == COMMUNICATION))
         .then(pl.lit(COMMUNICATION))
-        .when(phase.is_in(_WAITS))
+        .when(pl.col(GARBAGE) > 0)
+        .then(pl.lit(GARBAGE))
+        .when(phase.is_in(WAITS))
         .then(phase)
         .when((pl.col("drained") > 0) | (phase == SYNC))
         .then(pl.lit(SYNC))
-        .when((pl.col("ran") > 0) | (phase.is_in(COMPUTING_PHASES) & (operators is not None)))
-        .then(pl.lit(LAUNCH))
-        .otherwise(pl.lit(HOST))
-        .alias("part")
+        .otherwise(pl.lit(_IDLE))
     )
     placed = line.join_asof(cut.select("step", "start_ns").sort("start_ns"), on="start_ns")
-    pieces = intervals.merge(placed.select("step", part, *intervals.BOUNDS), "step", "part")
-    if operators is None:
-        return pieces.select("step", "part", *intervals.BOUNDS)
-    brief = (pl.col("part") == HOST) & (pl.col("end_ns") - pl.col("start_ns") <= GAP)
-    settled = pieces.with_columns(pl.when(brief).then(pl.lit(LAUNCH)).otherwise("part").alias("part"))
-    return intervals.merge(settled, "step", "part").select("step", "part", *intervals.BOUNDS)
+    pieces = placed.select("step", part.alias("part"), phase.alias("phase"), "ran", "cell", *intervals.BOUNDS)
+    idle = _shared_out(pieces, known, operators is not None, beside)
+    settled = pl.concat([pieces.filter(pl.col("part") != _IDLE).select(idle.columns), idle]).sort("start_ns")
+    return intervals.merge(settled, "step", "part", "phase").select("step", "part", "phase", *intervals.BOUNDS)
+
+
+def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, beside: bool) -> pl.DataFrame:
+    """Return the idle pieces with the part that each is; where the thread was off its processor, cut by that."""
+    length = pl.col("end_ns") - pl.col("start_ns")
+    # one gap goes from operator to operator, whatever phases or looks there are in it
+    apart = (pl.col("part") != _IDLE) | (pl.col("ran") > 0)
+    fresh = apart | apart.shift(1) | (pl.col("step") != pl.col("step").shift(1))
+    idle = (
+        pieces.with_columns(gap=fresh.fill_null(True).cum_sum(), ran=pl.col("ran") > 0)
+        .filter(pl.col("part") == _IDLE)
+        .with_columns(length=length)
+        .with_columns(long=pl.col("length").sum().over("gap") > GAP)
+        # what queues or runs operators in threads of its own may block the host
+        .with_columns(
+            elsewhere=pl.lit(beside)
+            & (pl.col("phase").is_in(_ELSEWHERE) | (pl.col("phase").is_in(COMPUTING_PHASES) & ~pl.col("long")))
+        )
+        .join(cells.select(pl.col("cell").cast(pl.Int64), "off_ns", "queued_ns"), on="cell", how="left")
+        .with_columns(room=pl.col("length").filter(~pl.col("elsewhere")).sum().over("cell"))
+    )
+    off = (pl.col("off_ns") / pl.col("room").clip(lower_bound=1)).clip(0.0, 1.0)
+    off = pl.when(pl.col("elsewhere") | (off < JITTER)).then(0.0).otherwise(off).fill_null(0.0)
+    queued = (pl.col("queued_ns") / pl.col("off_ns").clip(lower_bound=1)).fill_null(0.0)
+    told = pl.col("queued_ns").is_not_null()
+    idle = (
+        idle.with_columns(away=(pl.col("length") * off).cast(pl.Int64), queued=queued, told=told)
+        .with_columns(waiting=(pl.col("away") * pl.col("queued")).cast(pl.Int64))
+        .with_columns(ran_ns=(pl.col("length") - pl.col("away")).sum().over("gap"), seen=pl.col("off_ns").is_not_null())
+    )
+    model = pl.col("phase").is_in(COMPUTING_PHASES)
+    short = pl.when(pl.col("seen") & ~pl.lit(beside)).then(GAP_RUN).otherwise(GAP)
+    launches = pl.col("ran") | pl.col("elsewhere") | (pl.col("ran_ns") <= short) | (~pl.col("seen") & model)
+    rest = (
+        pl.when(pl.lit(operators) & launches)
+        .then(pl.lit(LAUNCH))
+        .when("seen")
+        .then(pl.lit(HOST))
+        .otherwise(pl.lit(UNKNOWN))
+    )
+    asleep, ready = pl.col("start_ns") + pl.col("away") - pl.col("waiting"), pl.col("start_ns") + pl.col("away")
+    away = pl.when("told").then(pl.lit(BLOCKED)).otherwise(pl.lit(UNKNOWN))
+    found = [
+        idle.select("step", away.alias("part"), "phase", "start_ns", asleep.alias("end_ns")),
+        idle.select("step", pl.lit(RUNNABLE).alias("part"), "phase", asleep.alias("start_ns"), ready.alias("end_ns")),
+        idle.select("step", rest.alias("part"), "phase", ready.alias("start_ns"), "end_ns"),
+    ]
+    return pl.concat(found).filter(pl.col("end_ns") > pl.col("start_ns"))
 
 
 def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
@@ -95,7 +170,7 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def shares(times: pl.DataFrame) -> dict[str, float]:
-    """Return what part of the time of all these steps each is, all of `PARTS`.
+    """Return what part of the time of all these steps each is, all of `PARTS`, and what else occurs.
 
     share = sum over the steps of the part / sum over the steps of all parts.
 
@@ -104,4 +179,4 @@ def shares(times: pl.DataFrame) -> dict[str, float]:
     """
     total = max(int(times["duration_ns"].sum()), 1)
     sums = dict(times.group_by("part").agg(pl.col("duration_ns").sum()).iter_rows())
-    return {part: sums.get(part, 0) / total for part in PARTS}
+    return {part: sums.get(part, 0) / total for part in dict.fromkeys([*PARTS, *sorted(sums)])}

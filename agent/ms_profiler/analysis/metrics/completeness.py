@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from ms_profiler.analysis import tables
+from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import CATEGORY_FINE
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import polars as pl
 
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import milliseconds
+from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import KERNEL_DRAIN
 

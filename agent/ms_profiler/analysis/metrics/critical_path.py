@@ -7,7 +7,7 @@ shorter. Pieces of the path follow each other without gaps and add up to the ste
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import polars as pl
@@ -20,7 +20,11 @@ BACK_TO_BACK: Final = 20_000
 MOST: Final = 100_000
 #: what the walk finds itself; the host's part is told by phases afterwards
 _HOST: Final = bounds.HOST
-KINDS: Final = bounds.PARTS
+#: a device copies or sets memory
+COPY: Final = "copy"
+#: nothing runs on a device, though the next kernel is queued there
+GAP: Final = "kernel gap"
+KINDS: Final = (*bounds.PARTS[:2], COPY, GAP, *bounds.PARTS[2:])
 _SEGMENTS: Final = pl.Schema({"step": pl.UInt32, "kind": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
 
 
@@ -112,6 +116,16 @@ def segments(during: pl.DataFrame, kernels: pl.DataFrame, waits: pl.DataFrame, h
         for kind, start, end in walk.back(begin, finish)
         if end > start
     ]
+    return told(found, host)
+
+
+def told(found: Sequence[tuple[int, str, int, int]], host: pl.DataFrame) -> pl.DataFrame:
+    """Return a path as `segments` does, in which what the host did is told.
+
+    Args:
+        found: step, kind, start and end of each piece.
+        host: as of `segments`.
+    """
     path = pl.DataFrame(found, schema=_SEGMENTS, orient="row").sort("start_ns")
     own = path.filter(pl.col("kind") == _HOST)
     codes = {kind: code for code, kind in enumerate(KINDS, 1)}

@@ -12,7 +12,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals, overlap
 from ms_profiler.analysis.metrics.steps import Steps
-from ms_profiler.analysis.tables import Form
+from ms_profiler.analysis.model.tables import Form
 from ms_profiler.store.format import StepSource
 
 #: collectives that are told by their call, for NCCL's kernel has the same name when it exchanges all to all

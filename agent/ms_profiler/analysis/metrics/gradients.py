@@ -13,8 +13,9 @@ kernel j of n, counted from 0, has
     an owner not before the last c_i with m_i + m_i+1 + ... >= n - j.
 
 Where every candidate has launched all it can, that is one operator; where some were not differentiated it is a range.
-Operators of unknown types are candidates for everything, as often as need be. A pass that contradicts itself is given
-up. Which operator launches what was measured, operator by operator, with the kernels of MindSpore 2.10 for CPU.
+Operators of unknown types are candidates for everything, as often as need be, but not for what is named after another
+operator that ran, unless they may consist of such. A pass that contradicts itself is given up. Which operator launches
+what was measured, operator by operator, with the kernels of MindSpore 2.10 for CPU.
 """
 
 import re
@@ -54,10 +55,14 @@ _VARIANT: Final = re.compile(r"(?:v\d+|ext|with(?:argmax|indices|mask))$")
 _MATMUL: Final = "matmul"
 _ELEMENTWISE: Final = "elementwise"
 _PRODUCTS: Final = frozenset({"matmul", "batchmatmul"})
+#: operators of unknown types that may consist of others, with their gradients
+_INSIDE: Final = re.compile(r"attention|conv|dense|fused|gru|linear|lstm|matmul|norm|rnn")
 #: how many kernels of a family one operator launches at most, where not one
 _SEVERAL: Final = {"SmoothL1LossGrad": 2, "Expand/_SoftmaxBackward/Mul": 2}
 #: gradients that are expanded to several kernels, of which it is known how many
 _COUNTED: Final = frozenset({"softmax"})
+#: losses whose kernel computes the gradient in the backward pass
+_BOTH: Final = frozenset({"sparsesoftmaxcrossentropywithlogits"})
 #: operators that are computed with the kernel of another's gradient
 _ALIASES: Final = {"conv2dbackpropinput": "conv2d", "conv3dbackpropinput": "conv3d"}
 
@@ -79,6 +84,13 @@ _COMPOSED: Final = _keys(
     "Abs Add Cast Concat Cos Div Erf Erfinv Exp Gather GeLU Lerp Log MaskedFill MaxDim Maximum MinDim Minimum Mul Neg",
     "Pow RealDiv Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReverseV2 Select Sign Sin Slice",
     "Softplus Square Stack Sub Tile Transpose Unstack",
+    "Acos Acosh Asin Asinh Atan Atan2 Atanh BroadcastTo CeLU Clamp ClampScalar Clip Cosh CumSum Erfc Expm1 ExpandDims",
+    "Flatten HardShrink HardTanh Identity IndexSelect L2Normalize LeakyReLU Log1p LogSigmoid LogSumExp MaskedSelect",
+    "Mean MeanExt Mish Muls Divs Adds Subs Pad PadV3 ProdExt ReflectionPad1D ReflectionPad2D Reshape RmsNorm Roll SeLU",
+    "SiLU Sinh SoftShrink Softsign Sort Split SplitTensor Squeeze StridedSlice Sum SumExt Tan TopK Tril Triu Xlogy",
+    "UpsampleBilinear2D UpsampleNearest1D UpsampleNearest2D",
+    "BCEWithLogitsLoss BinaryCrossEntropy KLDivLoss L1Loss MSELoss NLLLoss SoftMarginLoss",
+    "SigmoidCrossEntropyWithLogits SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits",
 )
 #: kernels that gradients are composed of, and that what only looks at a tensor in another way has none of
 _ELEMENTS: Final = _keys(
@@ -117,6 +129,8 @@ class Roles:
             return cls(None, None, key)  # of a compiled function, which runs in any order
         if key in _PRODUCTS:
             return cls(_MATMUL, None, key)
+        if key in _BOTH:
+            return cls(scope.type, key, key)
         if matched := _GRADIENT.fullmatch(scope.type):
             return cls(scope.type, _key(matched[1]), key)
         return cls(_ELEMENTWISE if key in _ELEMENTS else None, None, key)
@@ -136,6 +150,13 @@ class Roles:
         if other.expanded and other.stem not in _COUNTED:
             return _UNLIMITED
         return _SEVERAL.get(other.family, 1)
+
+    def named_after(self, other: "Roles") -> bool:
+        """Tell whether kernels of this family are of the other one's operator by their name, or may be inside it."""
+        if self.stem is None:
+            return False
+        known = other.key in _OWN_KERNELS or other.key in _COMPOSED
+        return self.stem == other.key or (not known and _INSIDE.search(other.key) is not None)
 
 
 def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
@@ -200,18 +221,20 @@ class _Candidates:
         self, rows: pl.DataFrame, regions: pl.DataFrame, roles: dict[int, Roles], families: dict[str, Roles]
     ) -> None:
         links = [
-            (name, number, most)
+            (name, number, most, other.named_after(role))
             for name, role in roles.items()
             for number, other in enumerate(families.values())
             if (most := role.launches(other))
         ]
-        schema = {"kernel": pl.UInt32, "family": pl.Int64, "most": pl.Int64}
+        schema = {"kernel": pl.UInt32, "family": pl.Int64, "most": pl.Int64, "own": pl.Boolean}
         region = regions["begin"].search_sorted(rows["row"], side="right").cast(pl.Int64) - 1
         found = (
             rows.with_columns(region)
             .filter((region >= 0) & (rows["row"] < regions["end"].gather(region.clip(lower_bound=0))))
             .join(pl.DataFrame(links, schema=schema, orient="row"), on="kernel", maintain_order="left")
-            .select("row", "most", group=pl.col("begin") * len(families) + pl.col("family"))
+            .select("row", "most", "own", group=pl.col("begin") * len(families) + pl.col("family"))
+            # a kernel that is named after an operator is of that, not of one that is not known, where it ran
+            .filter(pl.col("own") | ~pl.col("own").any().over("group"))
             .sort("group", "row")
             .with_columns(since=pl.col("most").cum_sum().over("group"), total=pl.col("most").sum().over("group"))
         )

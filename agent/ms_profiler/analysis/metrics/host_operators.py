@@ -8,13 +8,18 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.columns import COLUMNS
+from ms_profiler.analysis.driver.sections import Section
+from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.operands import TIE
-from ms_profiler.analysis.nesting import threads
-from ms_profiler.analysis.sections import Section
+from ms_profiler.analysis.metrics.phases import COMPUTING
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.streams.nesting import threads
 from ms_profiler.store.format import Category
 
+#: part of an operator's calls that are long from which it is the operator that takes so long
+OFTEN: Final = 0.02
 #: what is asked of the operators of a section, and where their modules come from
 _COLUMNS: Final = ("process", "thread", "name", "category", "start_ns", "end_ns", "arg")
 _IS_OPERATOR: Final = pl.col("category") == Category.OP
@@ -83,3 +88,41 @@ def ties(operators: pl.DataFrame) -> pl.DataFrame:
         .sort("forward")
         .select("forward", "backward")
     )
+
+
+def known(operators: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return the recorded steps in which the stepping process ran any operator that is known: `Steps.table`, `step`.
+
+    Args:
+        operators: of `calls`.
+        steps: the steps in use.
+    """
+    table = steps.table.with_row_index("step").filter("recorded")
+    own = operators.filter(pl.col("process") == steps.process)
+    return table[intervals.locate(own["start_ns"], table).unique().drop_nulls().sort()]
+
+
+def computing(operators: pl.DataFrame, spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return when the stepping process computed, apart from each other and by time.
+
+    That is when operators ran that do more than their own dispatch, and compiled graphs, which have none; but not what
+    the stepping thread computes while it makes data, compiles or writes a checkpoint. An operator that mostly calls
+    others is what these are. One that is long where hardly any of its name is had its processor taken away by the
+    system. In a step without an operator it is the phases that compute.
+
+    Args:
+        operators: of `calls`.
+        spans: `tables.SPANS`.
+        cut: of `phases.pieces`.
+        steps: the steps in use.
+    """
+    own = operators.filter(pl.col("process") == steps.process)
+    graphs = spans.filter(pl.col("process") == steps.process, pl.col("category") == int(Category.GRAPH))
+    alone = pl.col("self_ns")
+    long = alone > bounds.SHORT
+    worked = own.filter(long, long.mean().over("name") >= OFTEN, 2 * alone >= pl.col("duration_ns"))
+    told = intervals.union(pl.concat([worked.select(intervals.BOUNDS), graphs.select(intervals.BOUNDS)]))
+    rows = known(operators, steps)["step"].implode()
+    others = cut.filter(~pl.col("step").is_in(rows), pl.col("phase").is_in(COMPUTING))
+    waits = cut.filter(pl.col("phase").is_in(bounds.WAITS))
+    return intervals.union(pl.concat([intervals.subtract(told, waits), others.select(intervals.BOUNDS)]))

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.binding import INFERRED, Bound
 from ms_profiler.analysis.metrics.operators import TOP
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import milliseconds
@@ -44,6 +44,21 @@ def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataF
     return tasks.sort("start_ns", "end_ns", maintain_order=True).with_columns(
         wait_ns=gap.clip(lower_bound=0).fill_null(0)
     )
+
+
+def waits_in_stream(tasks: pl.DataFrame, last_ns: dict[int, int]) -> pl.DataFrame:
+    """Sort tasks by start, and add `wait_ns`: since the end of the one before it in its stream.
+
+    wait(i) = start(i) - latest end before it in its stream, 0 for the first there and where the two overlap.
+
+    Args:
+        tasks: `stream`, `start_ns`, `end_ns`.
+        last_ns: the latest end of those before all of them, by stream.
+    """
+    ordered = tasks.sort("start_ns", "end_ns", maintain_order=True)
+    before = pl.col("stream").replace_strict(last_ns, default=None, return_dtype=pl.Int64)
+    highest = pl.max_horizontal(pl.col("end_ns").cum_max().shift(1).over("stream"), before)
+    return ordered.with_columns(wait_ns=(pl.col("start_ns") - highest).clip(lower_bound=0).fill_null(0))
 
 
 def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
@@ -103,16 +118,32 @@ def by_part(sums: pl.DataFrame) -> dict[str, float]:
     return {part.name.lower(): milliseconds(totals[part]) for part in Part if part and part in totals}
 
 
+def queued(sums: pl.DataFrame) -> dict[str, float]:
+    """Return the share of each part of a training step in the time of kernels; empty where most of that has no part."""
+    totals = dict(sums.group_by("part").agg(pl.col("total_ns").sum()).iter_rows())
+    whole = sum(totals.values())
+    if 2 * totals.get(int(Part.UNKNOWN), 0) >= whole:
+        return {}
+    return {part.name.lower(): totals[part] / whole for part in Part if part and part in totals}
+
+
 def bound(sums: pl.DataFrame) -> dict[str, int]:
     """Return how many kernels were bound to a module, to a primitive, to a phase only, and to nothing."""
-    to = pl.col("bound").replace({int(Bound.ORDER): int(Bound.MODULE)})
+    to = pl.col("bound").replace(dict.fromkeys(map(int, INFERRED), int(Bound.MODULE)))
     counts = dict(sums.group_by(to).agg(pl.col("count").sum()).iter_rows())
-    return {kind.name.lower(): int(counts.get(kind, 0)) for kind in sorted(Bound, reverse=True) if kind != Bound.ORDER}
+    kinds = [kind for kind in sorted(Bound, reverse=True) if kind not in INFERRED]
+    return {kind.name.lower(): int(counts.get(kind, 0)) for kind in kinds}
 
 
-def by_order(sums: pl.DataFrame) -> int:
-    """Return how many kernels were bound to a module by the order of a backward pass."""
-    return int(sums.filter(pl.col("bound") == int(Bound.ORDER))["count"].sum())
+def module_time_share(sums: pl.DataFrame) -> float | None:
+    """Return the share of the kernels' time that is bound to a module, None where there is no time."""
+    total, bound = (int(part["total_ns"].sum()) for part in (sums, sums.filter(pl.col("module").is_not_null())))
+    return round(bound / total, 6) if total else None
+
+
+def inferred(sums: pl.DataFrame, how: Bound) -> int:
+    """Return how many kernels were bound to a module in a way."""
+    return int(sums.filter(pl.col("bound") == int(how))["count"].sum())
 
 
 def top(table: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:

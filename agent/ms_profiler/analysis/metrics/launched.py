@@ -2,11 +2,11 @@
 
 import polars as pl
 
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import backward_operators, intervals
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 
 #: what a launch is bound to, as columns of `tables.KERNELS`
@@ -31,7 +31,8 @@ class Launches:
 
     def __init__(self, recording: tables.Recording, process: int) -> None:
         self._spans = recording.spans.with_row_index("row").filter(pl.col("process") == process)
-        self._gradients = backward_operators.modules(self._spans, recording.names)
+        nodes = backward_operators.nodes(self._spans, recording.names)
+        self._gradients = nodes.with_columns(_rows(nodes["module"], recording.names)).drop_nulls("module")
         self._threads: dict[int, _Thread] = {}
 
     def bind(self, launched: pl.DataFrame) -> pl.DataFrame:
@@ -88,6 +89,17 @@ class _Thread:
             values = pieces.drop(intervals.BOUNDS).to_series()
             found.append(values.gather(intervals.locate(times, pieces)).cast(pl.UInt32).alias(name))
         return found
+
+
+def _rows(paths: pl.Series, names: pl.Series) -> pl.Series:
+    """Return the row of the names of each module, or of the innermost one around it that has one; null without."""
+    known, rows = {name: row for row, name in enumerate(names)}, dict[str, int | None]()
+    for path in paths.drop_nulls().unique():
+        around = path
+        while around and around not in known:
+            around = around.rpartition(".")[0]
+        rows[path] = known.get(around) if around else None
+    return pl.Series("module", [None if path is None else rows[path] for path in paths], dtype=pl.UInt32)
 
 
 _PLACES = ("operator", "exchanged", "module", "gradient", "how")

@@ -1,35 +1,105 @@
 """Where the time went by name: operators and modules."""
 
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.metrics.steps import milliseconds
-from ms_profiler.analysis.nesting import lanes
+from ms_profiler.analysis.streams.nesting import lanes, threads
 from ms_profiler.store.format import Category
 
 #: names listed
 TOP = 20
 
+_OPERATOR: Final = pl.col("category") == Category.OP
+#: what the framework's C++ reports of a thread beside operators
+_OTHERS: Final = pl.col("category").is_in([int(Category.MARKER), int(Category.OTHER), int(Category.COMMUNICATION)])
+#: stands for the key of what is not summed up
+_APART: Final = 2**64 - 1
 
-def self_times(spans: pl.DataFrame, taken: pl.Expr | None = None) -> pl.DataFrame:
-    """Add `duration_ns` and `self_ns`: a span's duration, and what of it no span directly inside it covers.
 
-    self(i) = duration(i) - sum of duration(j) over all j with parent(j) = i, where only the part inside i counts.
+def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Add `duration_ns`, `self_ns` (what nothing inside covers), and `repeated` (it counts with the one around it).
+
+    self(i) = duration(i) - sum of duration(j) over all j with parent(j) = i, where only the part inside i counts. An
+    operator stands in operators alone; what else was reported from inside of it (regions that the script marks, calls
+    of a device's runtime, C++ exchanges) is taken from it as well. An operator is `repeated` that is all there is in
+    one of the same name, as `aten::div_` in `aten::div_`: both are one call. So are the figures of `key_averages` of
+    torch.profiler (`EventList._remove_dup_nodes` and `FunctionEvent.self_cpu_time_total` of
+    torch/autograd/profiler_util.py): its total sums up calls of one name even where one of them stands in another, as
+    long as there is something else in that.
 
     Args:
-        spans: `parent`, which numbers their rows, `start_ns`, `end_ns`, and whatever else is to be kept.
-        taken: which spans are taken from those they stand in; all by default.
+        spans: `tables.SPANS`, and whatever else is to be kept.
+        calls: of a device's runtime, `process`, `thread`, `start_ns`, `end_ns`, where they are not among the spans.
     """
-    counted = pl.select(pl.repeat(True, spans.height)).to_series() if taken is None else spans.select(taken).to_series()
-    inside = COLUMNS.inside(spans["parent"], spans["start_ns"], spans["end_ns"], counted)
     duration = spans["end_ns"] - spans["start_ns"]
-    return spans.with_columns(duration.alias("duration_ns"), (duration - inside).alias("self_ns"))
+    covered, tree = inside(spans, pl.repeat(True, spans.height, eager=True), calls)
+    row = pl.int_range(spans.height, dtype=pl.UInt32, eager=True)
+    return spans.with_columns(
+        duration.alias("duration_ns"),
+        (duration - covered).alias("self_ns"),
+        row.is_in(_repeated(tree).implode()).alias("repeated"),
+    )
+
+
+def inside(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None = None) -> tuple[pl.Series, pl.DataFrame]:
+    """Return for each span the time in it that others cover, and what stands in what among operators.
+
+    Args:
+        spans: `tables.SPANS` at least.
+        taken: Boolean, which spans count as others.
+        calls: as of `self_times`.
+
+    Returns:
+        nanoseconds, and a table with `row` in the spans, `name`, `category` and `parent`, a row of the table.
+    """
+    found = COLUMNS.inside(spans["parent"], spans["start_ns"], spans["end_ns"], taken)
+    tree = _with_others(spans, taken, calls)
+    if tree is None:
+        row = pl.int_range(spans.height, dtype=pl.UInt32, eager=True)
+        return found, spans.select("name", "category", "parent", row=row)
+    own = tree.select("row", COLUMNS.inside(tree["parent"], tree["start_ns"], tree["end_ns"], tree["taken"]))
+    own = own.filter(tree["category"] == Category.OP)
+    return found.scatter(own["row"], own.to_series(1)), tree
+
+
+def _with_others(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None) -> pl.DataFrame | None:
+    """Return the operators nested together with what else was reported from inside of them; None without such.
+
+    Returns:
+        `row` in the spans, `name`, `category`, `start_ns`, `end_ns`, `parent` (a row of this table), `taken`.
+    """
+    kept = ["process", "thread", "start_ns", "end_ns", "name", "category", "row", "taken"]
+    numbered = spans.with_row_index("row").with_columns(taken.alias("taken"))
+    others = numbered.filter(_OTHERS).select(kept)
+    if calls is not None:
+        others = pl.concat([others, calls.with_columns(taken=pl.lit(True))], how="diagonal_relaxed")
+    if others.is_empty():
+        return None
+    both = pl.concat([numbered.filter(_OPERATOR).select(kept), others], how="vertical_relaxed")
+    nested = COLUMNS.nest(threads(both), both["start_ns"], both["end_ns"])
+    return both[nested["row"]].with_columns(nested["parent"])
+
+
+def _repeated(tree: pl.DataFrame) -> pl.Series:
+    """Return the `row` of each operator that is all there is in one of the same name.
+
+    Args:
+        tree: `row`, `name`, `category`, and `parent`, a row of this table.
+    """
+    around = tree["parent"]
+    same = (tree["name"] == tree["name"].gather(around)) & (tree["category"] == Category.OP)
+    alike = tree.filter(same.fill_null(False)).select("row", "parent")
+    if alike.is_empty():
+        return alike["row"]
+    children = around.to_frame().join(alike.select("parent").unique(), on="parent", how="semi").group_by("parent").len()
+    return alike.join(children.filter(pl.col("len") == 1), on="parent", how="semi")["row"]
 
 
 def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
-    """Sum up spans of the same name and category.
+    """Sum up spans of the same name and category; one that is `repeated` counts with the one around it.
 
     Args:
         spans: of `self_times`.
@@ -40,8 +110,10 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
     """
     length = pl.col("duration_ns")
     # one number as the key takes a third of the time of two columns
-    key = pl.col("name").cast(pl.UInt64) * 256 + pl.col("category")
-    sums = spans.group_by(key.alias("key")).agg(
+    key = (pl.col("name").cast(pl.UInt64) * 256 + pl.col("category")).alias("key")
+    again = spans.filter("repeated").group_by(key).agg(pl.col("self_ns").sum().alias("again_ns"))
+    counted = spans if again.is_empty() else spans.filter(~pl.col("repeated"))
+    sums = counted.group_by(key).agg(
         pl.len().cast(pl.UInt64).alias("count"),
         length.sum().alias("total_ns"),
         pl.col("self_ns").sum(),
@@ -49,10 +121,17 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
         length.max().alias("max_ns"),
         length.cast(pl.Int128).pow(2).sum().alias("squares"),
     )
+    if not again.is_empty():
+        sums = sums.join(again, on="key", how="left").with_columns(pl.col("self_ns") + pl.col("again_ns").fill_null(0))
     return sums.select(
         (pl.col("key") // 256).cast(pl.UInt32).alias("name"),
         (pl.col("key") % 256).cast(pl.UInt8).alias("category"),
-        pl.exclude("key"),
+        "count",
+        "total_ns",
+        "self_ns",
+        "min_ns",
+        "max_ns",
+        "squares",
     )
 
 
@@ -62,8 +141,14 @@ def sums_of(spans: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     Args:
         spans: `tables.UNNESTED`, and `counted`.
     """
-    key = spans.select(pl.col("name").cast(pl.UInt64) * 256 + pl.col("category")).to_series()
-    sums, still = COLUMNS.sums(lanes(spans), spans["start_ns"], spans["end_ns"], key, spans["counted"])
+    # what may stand in operators, too, is put among them once more, to be taken from their time
+    others = spans.filter(_OTHERS)
+    both = pl.concat([spans, others])
+    key = (pl.col("name").cast(pl.UInt64) * 256 + pl.col("category")).alias("key")
+    keys = pl.concat([spans.select(key).to_series(), pl.repeat(_APART, others.height, dtype=pl.UInt64, eager=True)])
+    lane = pl.concat([lanes(spans), threads(others) * 2 + 1])
+    sums, still = COLUMNS.sums(lane, both["start_ns"], both["end_ns"], keys, both["counted"])
+    sums, still = sums.filter(pl.col("key") != _APART), still.head(spans.height)
     named = sums.select(
         (pl.col("key") // 256).cast(pl.UInt32).alias("name"),
         (pl.col("key") % 256).cast(pl.UInt8).alias("category"),

@@ -121,14 +121,19 @@ def add_up(parts: list[pl.DataFrame]) -> pl.DataFrame:
 def lanes(pieces: pl.DataFrame) -> pl.DataFrame:
     """Return the intervals of the four lanes: `lane`, `start_ns`, `end_ns`, by lane and time.
 
+    A device that copies is not free.
+
     Args:
         pieces: of `states`.
     """
+    busy = pl.col("computing") | pl.col("communicating")
+    if "copying" in pieces.columns:
+        busy = busy | pl.col("copying").fill_null(False)
     conditions = {
         LANE_COMPUTING: pl.col("computing"),
         LANE_COMMUNICATION: pl.col("communicating"),
         LANE_NOT_OVERLAPPED: pl.col("communicating") & ~pl.col("computing"),
-        LANE_FREE: ~pl.col("computing") & ~pl.col("communicating"),
+        LANE_FREE: ~busy,
     }
     return pl.concat(
         [

@@ -1,12 +1,14 @@
 """What each step was spent on."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.intervals import BOUNDS
 from ms_profiler.analysis.metrics.steps import Steps
-from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
 OTHER: Final = "other"
@@ -49,27 +51,34 @@ def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """
     own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
     known = steps.table.with_row_index("step").filter("recorded")
-    line = intervals.timeline(
-        {
-            "steps": known,
-            "code": innermost(_phased(own)),
-            "modules": intervals.union(own.filter(pl.col("category") == Category.MODULE)),
-        },
-        {"code": "category"},
+    return (
+        line(own, {"steps": known})
+        .filter(pl.col("steps") > 0)
+        .join_asof(known.select("step", "start_ns"), on="start_ns")
+        .select("step", "phase", "start_ns", "end_ns")
     )
+
+
+def line(own: pl.DataFrame, sets: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Cut time where the phase changes, or where something of other sets begins or ends.
+
+    Args:
+        own: `tables.SPANS` of one thread.
+        sets: intervals by label.
+
+    Returns:
+        `start_ns`, `end_ns`, `phase` and a column a label, which tells how many of it are open.
+    """
+    layers = {
+        "code": innermost(_phased(own)),
+        "modules": intervals.union(own.filter(pl.col("category") == Category.MODULE)),
+    }
     phase = pl.col("code").replace_strict(
         {int(category): name for category, name in NAMES.items()}, default=None, return_dtype=pl.String
     )
-    return (
-        line.filter(pl.col("steps") > 0)
-        .join_asof(known.select("step", "start_ns"), on="start_ns")
-        .select(
-            "step",
-            pl.coalesce(phase, pl.when(pl.col("modules") > 0).then(pl.lit(FORWARD)), pl.lit(OTHER)).alias("phase"),
-            "start_ns",
-            "end_ns",
-        )
-    )
+    module = pl.when(pl.col("modules") > 0).then(pl.lit(FORWARD))
+    cuts = intervals.timeline({**sets, **layers}, {"code": "category"})
+    return cuts.select(*BOUNDS, pl.coalesce(phase, module, pl.lit(OTHER)).alias("phase"), *sets)
 
 
 def _phased(spans: pl.DataFrame) -> pl.DataFrame:

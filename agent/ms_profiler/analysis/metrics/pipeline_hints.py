@@ -3,7 +3,7 @@
 from typing import Final
 
 from ms_profiler.analysis.metrics.pipelines import BUSY, HALF, LAZY, Pipeline, empty, label, name, per_worker, share
-from ms_profiler.analysis.readers.pipelines import Operator
+from ms_profiler.analysis.readers.pipeline_samples import Operator
 
 #: operators that run in their consumer's thread, or in one of their own: no workers to choose
 _SINGLE: Final = ("Barrier", "Concat", "EpochCtrl", "Rename", "Repeat", "Shuffle", "Skip", "Take", "Zip")

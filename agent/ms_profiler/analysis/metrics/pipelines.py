@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ms_profiler.analysis.readers.pipelines import Operator, Window
+from ms_profiler.analysis.readers.pipeline_samples import Operator, Window
 
 #: percent of a queue from which it counts as full, and up to which as empty
 HALF: Final = 50.0

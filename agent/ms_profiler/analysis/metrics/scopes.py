@@ -56,6 +56,7 @@ class Scope:
         part: of a training step.
         expanded: it stands for a primitive, in no module.
         phase: category of the one phase in which its primitive occurs; None where there is no such phase.
+        named: the module is what the name says; otherwise it follows from the compiled graph.
     """
 
     type: str
@@ -65,6 +66,7 @@ class Scope:
     part: Part
     expanded: bool
     phase: int | None
+    named: bool = True
 
     @classmethod
     def of(cls, full_name: str) -> "Scope":

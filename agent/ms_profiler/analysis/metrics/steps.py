@@ -1,15 +1,18 @@
 """Which steps a run has, and how long they took."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
-from ms_profiler.analysis import tables
-from ms_profiler.store.format import StepSource
+from ms_profiler.analysis.metrics import leading
+from ms_profiler.analysis.model import tables
+from ms_profiler.store.format import TRAINING, StepSource
 
 #: slowest steps that are named
 SLOWEST = 5
+#: the first step is no steady one where there are more than so many
+WARMED = 2
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,42 @@ class Steps:
 
 
 def choose(recording: tables.Recording) -> Steps:
-    """Return the steps of a run.
+    """Return the steps of a run, without what they begin with that is none of their work (see `leading`).
+
+    Args:
+        recording: the run.
+    """
+    used = marked(recording)
+    if used.source not in TRAINING:
+        return used
+    spans = recording.spans.filter(pl.col("process") == used.process, pl.col("thread") == used.thread)
+    table = leading.cut(used.table, spans).with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    return replace(used, table=table)
+
+
+def every(recording: tables.Recording) -> list[Steps]:
+    """Return the steps of each process that has any, those of `choose` first.
+
+    Args:
+        recording: the run.
+    """
+    first = choose(recording)
+    others = recording.steps["process"].unique().sort()
+    parts = (
+        replace(recording, steps=recording.steps.filter(pl.col("process") == process))
+        for process in others
+        if process != first.process
+    )
+    return [first, *(choose(part) for part in parts if part.steps["number"].count())]
+
+
+def marked(recording: tables.Recording) -> Steps:
+    """Return the steps of a run as they were marked.
 
     The job decided which source counts, and numbered on when a better one came later: the steps of all sources count,
-    on the thread with the best source and, of several, the most steps; a process that evaluates what others train may
-    well have more. That source is named. A step ends where the next one starts at the latest. Without a mark, the whole
-    run is step 0.
+    except those that turned out to be none (`readers.guesses`), on the thread with the best source and, of several, the
+    most steps; a process that evaluates what others train may well have more. That source is named. A step ends where
+    the next one starts at the latest. Without a mark, the whole run is step 0.
 
     Args:
         recording: the run.
@@ -62,6 +95,20 @@ def choose(recording: tables.Recording) -> Steps:
 def restrict(steps: Steps, numbers: list[int]) -> Steps:
     """Return the steps that have one of `numbers`."""
     return Steps(steps.process, steps.thread, steps.source, steps.table.filter(pl.col("number").is_in(numbers)))
+
+
+def settled(known: pl.DataFrame, compiled: list[int]) -> list[int]:
+    """Return the rows of steps that show what a step takes: those that compiled nothing, and not the first of them.
+
+    The first step fills caches, queues and pools. Where these are all there is, they count.
+
+    Args:
+        known: steps, `row`.
+        compiled: rows of those that compiled something.
+    """
+    steady = [row for row in known["row"].to_list() if row not in set(compiled)]
+    rows: list[int] = steady or known["row"].to_list()
+    return rows[1:] if len(rows) > WARMED else rows
 
 
 def touches(steps: Steps) -> pl.Expr:

@@ -1,9 +1,11 @@
-"""The biggest finding of a run, in one sentence."""
+"""The biggest finding of a run, in one sentence; its figures are those of the parts of a step, see `metrics.bounds`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import bounds
 from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
 from ms_profiler.store.format import Category, StepSource
 
@@ -13,24 +15,40 @@ COMPILE_SHARE = 0.5
 WAIT_SHARE = 0.2
 #: a primitive that takes this part of the kernel time is named
 KERNEL_SHARE = 0.2
+#: part of a part's time from which the phase that it lies in is named
+WITHIN_SHARE = 0.5
 #: characters of a name in a sentence: those of C++ templates go on for thousands
 NAME_MOST = 80
-#: time outside every phase that hides what a step is spent on
-OUTSIDE_SHARE = 0.5
 
-_DATA = NAMES[Category.DATA]
 _WAITS = {
-    _DATA: "waits for data",
-    NAMES[Category.COMMUNICATION]: "is communication that nothing hides",
-    NAMES[Category.SYNC]: "waits for the device",
-    NAMES[Category.CHECKPOINT]: "writes checkpoints",
+    bounds.DATA: "waits for data",
+    bounds.COMMUNICATION: "is communication that nothing hides",
+    bounds.SYNC: "waits for the device",
+    bounds.CHECKPOINT: "writes checkpoints",
+    bounds.GARBAGE: "is garbage collection by Python",
+    bounds.BLOCKED: "is spent asleep or blocked",
+    bounds.RUNNABLE: "waits for a processor",
 }
+#: what else may be the largest part
+_REST = {
+    bounds.COMPILE: "compiles",
+    bounds.LAUNCH: "goes into launching operators",
+    bounds.HOST: "is other code of the script",
+    bounds.UNKNOWN: "is in code that nothing here measures",
+}
+#: where no device is, a read waits for threads that compute
+_READS_OF_HOST = "waits for values of tensors"
 #: states of a device: what they are called as a phase, and in the sentence
 _STATES = {
     "computing": ("computing", "is spent computing"),
     "not_overlapped": (NAMES[Category.COMMUNICATION], _WAITS[NAMES[Category.COMMUNICATION]]),
-    "free": ("free", "is free: it waits for the host"),
+    "copying": ("copy", "is copies of memory"),
+    "idle": ("free", "is idle"),
 }
+
+
+#: phases of the host in which it queues kernels
+_QUEUED = {NAMES[category] for category in (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)}
 
 
 @dataclass(frozen=True)
@@ -48,6 +66,8 @@ class Finding:
 
 
 def finding(
+    parts: Mapping[str, float],
+    within: Mapping[str, str],
     shares: pl.DataFrame,
     source: StepSource,
     steps: int,
@@ -55,10 +75,14 @@ def finding(
     before_ns: int,
     run_ns: int,
     kernels: pl.DataFrame | None = None,
+    device: bool = False,
+    queued: Mapping[str, float] | None = None,
 ) -> Finding:
-    """Choose the biggest finding: compiling, then waiting, then the largest phase.
+    """Choose the biggest finding: compiling, then the largest wait, then the largest part.
 
     Args:
+        parts: of `bounds.shares`.
+        within: of `within`.
         shares: of `phases.shares`.
         source: who said where a step ends.
         steps: recorded steps.
@@ -66,45 +90,71 @@ def finding(
         before_ns: from the start of the run to the end of the last step that compiled; 0 when none did.
         run_ns: duration of the run.
         kernels: of `kernels.by_type`, where there are any.
+        device: the job computes on a device.
+        queued: of `kernels.queued`, where the host goes on while what it queued is computed.
     """
     whole = source == StepSource.WHOLE_RUN
     unit = "run" if whole else "step"
     if compile_ns and run_ns > 0 and compile_ns / run_ns >= COMPILE_SHARE:
         total = f"{_seconds(before_ns)} until the last step that compiled ended" if before_ns and not whole else ""
         return Finding(
-            NAMES[Category.COMPILE],
+            bounds.COMPILE,
             compile_ns / run_ns,
             f"Compiling took {_seconds(compile_ns)} of {total or 'the run of ' + _seconds(run_ns)}.",
         )
-    ranked = [(phase, share) for phase, share in shares.select("phase", "steady_share").iter_rows() if phase != OTHER]
-    ranked.sort(key=lambda item: -item[1])
-    waits = [(phase, share) for phase, share in ranked if phase in _WAITS and share >= WAIT_SHARE]
-    if waits:
-        phase, share = waits[0]
-        return Finding(phase, share, f"{_percent(share)} of the {unit} {_WAITS[phase]}.")
-    if not steps or not ranked or ranked[0][1] <= 0:
-        what = "No step was recorded." if whole or not steps else "Nothing inside the steps was recorded."
-        return Finding("nothing", 0.0, what)
-    phase, share = ranked[0]
-    outside = dict(shares.select("phase", "steady_share").iter_rows()).get(OTHER, 0.0)
-    if outside >= OUTSIDE_SHARE:
-        return Finding(OTHER, outside, f"{_percent(outside)} of the {unit} is in code that nothing here measures.")
+    ranked = sorted(((part, share) for part, share in parts.items() if share > 0), key=lambda item: -item[1])
+    phases = dict(shares.select("phase", "steady_share").iter_rows())
+    inside = {phase: share for phase, share in phases.items() if phase != OTHER and share > 0}
+    known = inside or any(parts.get(part, 0.0) for part in (bounds.COMPUTING, bounds.LAUNCH))
+    if not steps or not ranked or (whole and not known):
+        return Finding("nothing", 0.0, "No step was recorded.")
+    if not known and ranked[0][0] == bounds.UNKNOWN:
+        return Finding("nothing", 0.0, "Nothing inside the steps was recorded.")
+    # of a busy machine the rest is looked at
+    least = WAIT_SHARE * (1 - parts.get(bounds.RUNNABLE, 0.0))
+    waits = [(part, share) for part, share in ranked if part in _WAITS and share >= least]
+    part, share = (waits or ranked)[0]
+    texts = _WAITS | _REST | ({} if device else {bounds.SYNC: _READS_OF_HOST})
+    if part in texts:
+        where = f", most of it in {within[part]}" if within.get(part, OTHER) not in (OTHER, part) else ""
+        return Finding(part, share, f"{_percent(share)} of the {unit} {texts[part]}{where}.")
+    phase = max(inside, key=lambda name: inside[name]) if inside else OTHER
+    if phases.get(OTHER, 0.0) > inside.get(phase, 0.0):
+        sentence = f"{_percent(share)} of the {unit} is computing outside of the model{_leading(kernels)}."
+        return Finding(part, share, sentence)
     subject = "The run is" if whole else "The steps are"
-    return Finding(phase, share, f"{subject} dominated by {phase} ({_percent(share)}){_leading(phase, kernels)}.")
+    if queued and phase in _QUEUED:
+        phase = max(queued, key=lambda name: queued[name])
+        much = f"{_percent(queued[phase])} of the time of kernels"
+        return Finding(phase, queued[phase], f"{subject} dominated by {phase} ({much}){_leading(kernels)}.")
+    leading = _leading(kernels) if phase in COMPUTING else ""
+    return Finding(phase, inside[phase], f"{subject} dominated by {phase} ({_percent(inside[phase])}){leading}.")
 
 
-def of_device(times: pl.DataFrame, kernels: pl.DataFrame) -> Finding:
-    """Choose the largest part of the time that a device was watched: computing, communication alone, or neither.
-
-    share = sum over the steps of one of these / of all three.
+def within(moments: pl.DataFrame) -> dict[str, str]:
+    """Return the phase in which most of a part lies, where it is more than half of it.
 
     Args:
-        times: of `overlap.by_step`.
+        moments: of `bounds.parts`.
+    """
+    length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("length")
+    sums = moments.group_by("part", "phase").agg(length).with_columns(whole=pl.col("length").sum().over("part"))
+    most = sums.filter(pl.col("length") > WITHIN_SHARE * pl.col("whole"))
+    return dict(most.select("part", "phase").iter_rows())
+
+
+def of_device(moments: pl.DataFrame, kernels: pl.DataFrame) -> Finding:
+    """Choose the largest part of the steps on a device: computing, communication alone, copies alone, or nothing.
+
+    share = sum over the steps of one of these / length of the steps there.
+
+    Args:
+        moments: of `launched_steps.moments`.
         kernels: of `kernels.by_type`.
     """
-    sums = {name: int(times[name].sum()) for name in _STATES}
+    sums = {name: int(moments[name].sum()) for name in _STATES}
     total = sum(sums.values())
-    if total <= 0:
+    if total <= sums["idle"]:
         return Finding("nothing", 0.0, "Nothing ran on the device in the steps.")
     kind = max(sums, key=lambda name: sums[name])
     share = sums[kind] / total
@@ -114,9 +164,9 @@ def of_device(times: pl.DataFrame, kernels: pl.DataFrame) -> Finding:
     return Finding(_STATES[kind][0], share, f"{_percent(share)} of the device's time {_STATES[kind][1]}{leading}.")
 
 
-def _leading(phase: str, kernels: pl.DataFrame | None) -> str:
-    """Return which kernels take most time where the finding is that the model is computed."""
-    if phase not in COMPUTING or kernels is None or kernels.is_empty() or kernels["ratio"][0] < KERNEL_SHARE:
+def _leading(kernels: pl.DataFrame | None) -> str:
+    """Return which kernels take most time."""
+    if kernels is None or kernels.is_empty() or kernels["ratio"][0] < KERNEL_SHARE:
         return ""
     return _most(kernels)
 

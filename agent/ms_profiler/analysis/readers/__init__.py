@@ -1,1 +1,1 @@
-"""One module per source of data; each fills the tables of `analysis.tables`."""
+"""One module per source of data; each fills the tables of `analysis.model.tables`."""

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import polars as pl
 
-from ms_profiler.analysis import tables
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import ascend_run, assembly, cells, device_memory
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
@@ -28,7 +28,9 @@ _STACKS: Final = "trace"
 _NOTHING: Final = "N/A"
 #: in place of the size of a part of an exchange, of which nothing was recorded
 _NO_SIZE: Final = -1
-_CALLS: Final = pl.Schema({name: kind for name, kind in assembly.HOST.items() if name != "category"})
+_CALLS: Final = pl.Schema(
+    {name: kind for name, kind in assembly.HOST.items() if name not in ("category", "unfinished")}
+)
 #: key in META_DATA by which a database of our own is known
 _OURS: Final = "ms_profiler"
 
@@ -159,7 +161,7 @@ class _Database:
             kind = assembly.categorised(usable["name"])
             if table == _DRIVER:
                 kind = pl.repeat(int(Category.OTHER), usable.height, dtype=pl.UInt8, eager=True)
-            frames.append(usable.with_columns(kind.alias("category")).select(assembly.HOST.names()))
+            frames.append(usable.with_columns(kind.alias("category"), unfinished=False).select(assembly.HOST.names()))
         return pl.concat(frames)
 
     def calls(self) -> pl.DataFrame:
@@ -199,7 +201,7 @@ class _Database:
         threads = self.rows(_FRAMEWORK, "globalTid")
         thread = self._thread(threads[0][0]) if threads else 0
         found = [
-            (thread, f"ProfilerStep#{number}", int(Category.OTHER), start, end)
+            (thread, f"ProfilerStep#{number}", int(Category.OTHER), start, end, False)
             for number, start, end in self.rows("STEP_TIME", "id", "startNs", "endNs")
         ]
         steps = cells.typed(found, assembly.HOST)

@@ -6,8 +6,8 @@ import re
 from typing import Any, Final
 
 from ms_profiler.analysis.metrics import transfers
-from ms_profiler.analysis.tables import Device, Form
-from ms_profiler.store import layout
+from ms_profiler.analysis.model.tables import Device, Form
+from ms_profiler.store import layout, unicode
 from ms_profiler.store.reader import ReadCounts
 from ms_profiler.store.run_info import RunInfo
 
@@ -95,7 +95,7 @@ def _world(metadata: dict[str, Any], least: int) -> int:
 def _object(directory: str, name: str, counts: ReadCounts) -> dict[str, Any]:
     try:
         with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as stream:
-            content = json.load(stream)
+            content = unicode.whole(json.load(stream))
     except (OSError, ValueError, RecursionError) as error:
         counts.damaged_files.append((name, str(error)))
         return {}

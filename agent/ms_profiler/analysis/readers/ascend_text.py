@@ -12,9 +12,9 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.scopes import Scope
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import ascend_run, assembly, device_memory, trace_events
 from ms_profiler.analysis.readers.decimals import nanoseconds
 from ms_profiler.errors import StoreError

@@ -6,14 +6,15 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler import __version__
-from ms_profiler.analysis import tables
-from ms_profiler.analysis.clock import Clock
-from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.analysis.readers.regions import regions
+from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.errors import StoreError
 from ms_profiler.store.format import Category, StepSource
 from ms_profiler.store.reader import ReadCounts
 from ms_profiler.store.run_info import RunInfo
+from ms_profiler.version import VERSION
 
 #: what stands for a step among the spans of the host, in all of these tools
 STEP: Final = re.compile(r"ProfilerStep#(\d+)")
@@ -26,6 +27,7 @@ HOST: Final = pl.Schema(
         "category": pl.UInt8,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
+        "unfinished": pl.Boolean,  # its end is not in the result
     }
 )
 _PATTERNS: Final = {
@@ -49,6 +51,8 @@ class Parts:
         threads: names by number of the operating system.
         process: pid; 0 where it is not known.
         device: what is known of the accelerator besides; None where there was none.
+        callers: of tables of the device that name a thread (`launches`, `copies`, `waits`), the thread of each row by
+            its number of the operating system, as text; null where it is not known.
     """
 
     host: pl.DataFrame
@@ -56,12 +60,13 @@ class Parts:
     threads: dict[int, str] = field(default_factory=dict)
     process: int = 0
     device: tables.Device | None = None
+    callers: dict[str, pl.Series] = field(default_factory=dict)
 
 
 def categorised(names: pl.Series) -> pl.Series:
     """Return what a host span was spent on, as far as its name tells; operators otherwise."""
     text = pl.lit(names)
-    category = pl.lit(int(Category.OP))
+    category = pl.when(pl.lit(regions(names))).then(pl.lit(int(Category.MARKER))).otherwise(pl.lit(int(Category.OP)))
     for kind, pattern in _PATTERNS.items():
         category = pl.when(text.str.contains(pattern)).then(pl.lit(int(kind))).otherwise(category)
     return pl.select(category.cast(pl.UInt8).alias("category")).to_series()
@@ -81,6 +86,7 @@ def host(spans: pl.DataFrame, kinds: pl.Series, driver: pl.Series) -> pl.DataFra
         kinds.zip_with(~driver, pl.Series([int(Category.OTHER)], dtype=pl.UInt8)),
         "start_ns",
         "end_ns",
+        "unfinished",
     )
 
 
@@ -121,16 +127,21 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
     if times.is_empty():
         reasons = "; ".join(f"{name}: {reason}" for name, reason in counts.damaged_files)
         raise StoreError(f"{directory} holds no event that can be read{f' ({reasons})' if reasons else ''}.")
-    info.product_version = __version__
+    info.product_version = VERSION
     first, last = times.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     numbers = {thread: place for place, thread in enumerate(parts.host["thread"].unique().sort())}
     process = parts.process % 2**32
+    for table, callers in parts.callers.items():
+        thread = callers.cast(pl.Int64, strict=False).replace_strict(numbers, default=None, return_dtype=pl.UInt32)
+        setattr(parts.device, table, getattr(parts.device, table).with_columns(thread.alias("thread")))
     host = parts.host.with_columns(
         pl.lit(process, pl.UInt32).alias("process"),
         pl.col("thread").replace_strict(numbers, return_dtype=pl.UInt32).alias("place"),
         pl.col("name").str.extract(STEP.pattern, 1).cast(pl.Int64, strict=False).alias("number"),
     )
-    spans = host.filter(pl.col("number").is_null())
+    # a step that did not end is none
+    ended = pl.col("number").is_not_null() & ~pl.col("unfinished")
+    spans = host.filter(~ended)
     named = spans["name"].unique(maintain_order=True)
     texts = ["", *named.filter(named != "")]
     counts.slots += host.height + parts.tasks.height
@@ -140,12 +151,12 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
         pl.col("name").replace_strict(texts, list(range(len(texts))), return_dtype=pl.UInt32),
         "category",
         pl.lit(0, pl.UInt8).alias("flags"),
-        pl.lit(False).alias("unfinished"),
+        "unfinished",
         "start_ns",
         "end_ns",
         pl.lit(0, pl.UInt64).alias("arg"),
     )
-    steps = host.filter(pl.col("number").is_not_null()).select(
+    steps = host.filter(ended).select(
         "process",
         pl.col("place").alias("thread"),
         "number",

@@ -7,10 +7,10 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis import tables
-from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import assembly
 from ms_profiler.analysis.readers.left_out import DEFAULT_DOMAIN, DOMAIN_ENDS
+from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
 #: how far the begins of one range may lie apart, as our hook and the interface tell it

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis import tables
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import cells
 from ms_profiler.analysis.readers.trace_events import Events
 from ms_profiler.store.reader import ReadCounts

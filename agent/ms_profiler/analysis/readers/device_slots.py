@@ -14,10 +14,11 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis import tables, thinning
 from ms_profiler.analysis.columns import CHUNK, COLUMNS
 from ms_profiler.analysis.columns.slots import CALLS, CAUSED, RAN, Traced
+from ms_profiler.analysis.driver import thinning
 from ms_profiler.analysis.metrics import intervals, operators, steps
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import demangle, device_marks, reservations
 from ms_profiler.analysis.readers.device_sources import SOURCES, DeviceSource
 from ms_profiler.store.device_format import Device, Source
@@ -93,7 +94,7 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
     ran = {process for process, traced in found.items() if not traced.ran.is_empty()}
     if not ran:
         return
-    process = steps.choose(recording).process
+    process = steps.marked(recording).process
     if others := len(ran - {process}):
         why = "the steps are those of another process, and kernels of one process are shown"
         recording.info.not_collected.append({"what": f"kernels of other processes, {others} of them", "why": why})
@@ -143,7 +144,7 @@ class _Records:
         leveled = ((self._calls, self.source.level), (self._overheads, OVERHEAD), (self._waits, WAIT))
         sums = pl.concat([_summed(rows, level, self._recording.names) for rows, level in leveled])
         runs = self._ran.select(_lane(self._several), *list(tables.RUNS)[1:])
-        return tables.Whole(runs.cast(tables.RUNS), self._kernels, sums)
+        return tables.Whole(runs.cast(tables.RUNS), self._kernels, sums, copied=intervals.union(self._copies))
 
     def details(self, within: pl.DataFrame | None) -> tables.Device:
         """Return the tasks that were launched in some times, with the calls that were made in them and the copies.

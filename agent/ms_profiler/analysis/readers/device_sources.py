@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ms_profiler.analysis.tables import Form
+from ms_profiler.analysis.model.tables import Form
 from ms_profiler.store.device_format import Source
 
 

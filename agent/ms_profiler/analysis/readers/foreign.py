@@ -3,9 +3,9 @@
 import os
 from typing import Final
 
-from ms_profiler.analysis import tables
-from ms_profiler.analysis.inputs import Kind, kind
-from ms_profiler.analysis.readers import ascend_db, ascend_text, kineto, trace_events
+from ms_profiler.analysis.driver.inputs import Kind, kind
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.readers import ascend_db, ascend_text, kept, kineto
 from ms_profiler.errors import StoreError
 from ms_profiler.store.reader import ReadCounts
 
@@ -42,7 +42,7 @@ def _trace(path: str) -> tables.Recording:
     """Read a trace that lies by itself; one with the lane of an Ascend device is of its profilers."""
     counts = ReadCounts()
     try:
-        events = trace_events.read(path, _ARGUMENTS, counts)
+        events = kept.read(path, _ARGUMENTS, counts)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}.") from error
     if events.of_process(ascend_text.HARDWARE).is_empty():

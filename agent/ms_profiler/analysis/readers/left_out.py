@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import intervals
-from ms_profiler.analysis.nesting import nest
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
 #: between the domain of a marker and its text; markers of the default domain have none

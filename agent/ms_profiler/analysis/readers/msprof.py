@@ -12,9 +12,10 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis import liveness, tables
-from ms_profiler.analysis.export import Export
+from ms_profiler.analysis.driver import liveness
+from ms_profiler.analysis.driver.export import Export
 from ms_profiler.analysis.metrics import operators
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import ascend_text, assembly, device_memory, device_slots, trace_events
 from ms_profiler.analysis.readers.decimals import nanoseconds
 from ms_profiler.store.reader import ReadCounts

@@ -4,8 +4,8 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.metrics import steps
+from ms_profiler.analysis.model import tables
 
 #: what stands for what the driver gave, in the table of what components hold
 COMPONENT: Final = "CUDA"
@@ -54,7 +54,7 @@ def count(recording: tables.Recording, memory: pl.DataFrame, process: int) -> No
     recording.names = recording.names.append(pl.Series([f"{name} memory" for name in components], dtype=pl.String))
     counted = memory.select(
         pl.lit(process, pl.UInt32).alias("process"),
-        pl.lit(steps.choose(recording).thread, pl.UInt32).alias("thread"),
+        pl.lit(steps.marked(recording).thread, pl.UInt32).alias("thread"),
         pl.col("component").replace_strict(components, rows, return_dtype=pl.UInt32).alias("name"),
         "time_ns",
         pl.col("reserved").cast(pl.Float64).alias("value"),

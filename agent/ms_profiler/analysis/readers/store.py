@@ -1,10 +1,9 @@
 """Our own store: the segments of every process of a result directory, as tables.
 
 A recording of more than `MOST_SLOTS` is not held in memory: its tables then lack the fine-grained spans, and `again`
-reads all spans of some time once more, batch by batch (see `analysis.thinning` and `analysis.sections`).
+reads all spans of some time once more, batch by batch (see `driver.thinning` and `driver.sections`).
 """
 
-import os
 import struct
 import sys
 from collections.abc import Iterator
@@ -13,19 +12,30 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis import liveness, tables
-from ms_profiler.analysis.ahead import ahead
-from ms_profiler.analysis.clock import Clock
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.columns.slots import CALLS, CAUSED, FORWARDS, RAN, SLOTS, Traced, Wanted, decoded, names_of
+from ms_profiler.analysis.driver import liveness
+from ms_profiler.analysis.driver.ahead import ahead
+from ms_profiler.analysis.driver.progress import Progress, Stage
 from ms_profiler.analysis.metrics.operands import SHAPED, renamed, texts
-from ms_profiler.analysis.nesting import nest
-from ms_profiler.analysis.progress import Progress, Stage
-from ms_profiler.analysis.readers import device_slots, kernels, left_out, operands, slots, window
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.analysis.readers import (
+    device_slots,
+    guesses,
+    kernel_windows,
+    left_out,
+    looks,
+    operand_windows as operands,
+    slot_table,
+    window,
+)
+from ms_profiler.analysis.readers.regions import regions
 from ms_profiler.analysis.readers.window import Window
+from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.errors import StoreError
-from ms_profiler.store import format as fmt, layout, reader, run_info
-from ms_profiler.store.format import Flag, Kind
+from ms_profiler.store import account, layout, reader, run_info
+from ms_profiler.store.format import Category, Flag, Kind
 from ms_profiler.store.reader import Anchor, ProcessStore, ReadCounts
 
 #: slots up to which everything is held in memory: 0.5 GB, and a timeline of 0.5 GB
@@ -35,8 +45,6 @@ _FALLBACK_HALF_WIDTH_NS: Final = 1_000_000
 #: the name of records whose own is missing, and its row in `names`
 _LOST_NAME: Final = "(name lost)"
 _LOST_NAME_ROW: Final = 1
-
-
 #: columns of `RAN` that hold names
 _NAMED: Final = ("name", "detail")
 _ALWAYS: Final = (tables.EARLIEST, tables.LATEST)
@@ -63,9 +71,10 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         raise StoreError(f"{directory} holds no segment that can be read{f' ({reasons})' if reasons else ''}.")
     fallback = Anchor(info.started_ns, int(info.started_wall * 1e9), _FALLBACK_HALF_WIDTH_NS)
     anchors = [anchor for store in stores for anchor in store.anchors]
+    daemons = {pid for store in stores for pid in store.info.daemons}
     clock = Clock.from_anchors(anchors, fallback if info.started_ns else None)
     texts = {"": 0, _LOST_NAME: _LOST_NAME_ROW}
-    most = sum(_most_slots(store) for store in stores)
+    most = sum(store.most_slots for store in stores)
     coarse = most > MOST_SLOTS
     progress.of(most)
     own = Window.of(info)
@@ -78,12 +87,13 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         clock=clock,
         counts=counts,
         names=pl.Series("name", list(texts), dtype=pl.String),
-        processes=pl.DataFrame([part.row for part in parts], schema=tables.PROCESSES),
+        processes=pl.DataFrame([part.settled(daemons) for part in parts], schema=tables.PROCESSES),
         threads=pl.concat([part.threads for part in parts]).sort("process", "thread"),
         spans=nest(pl.concat([part.spans for part in parts])).select(tables.SPANS.names()),
         instants=pl.concat([part.instants for part in parts]).sort("process", "thread", "time_ns"),
         counters=pl.concat([part.counters for part in parts]).sort("process", "name", "time_ns"),
         steps=pl.concat([part.steps for part in parts]).sort("process", "thread", "start_ns"),
+        looks=pl.concat([part.looks for part in parts]).sort("process", "thread", "time_ns"),
         fine=sum(part.fine for part in parts),
     )
     if coarse:
@@ -94,8 +104,12 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     for store in stores:
         of = f" of process {store.pid}, {store.info.name or store.info.role}"
         recording.info.not_collected += [{**entry, "what": entry["what"] + of} for entry in store.info.missing]
+    refused = account.read(layout.account_path(directory))
+    if refused is not None and refused.refused:
+        why = "max_disk, or the disk, had no room when they began to record"
+        recording.info.not_collected.append({"what": f"{refused.refused} processes that the job started", "why": why})
     left_out.take_away(recording)
-    recording.windows = kernels.windows(recording)
+    recording.windows = kernel_windows.windows(recording)
     device_slots.attach(recording, device)
     return recording
 
@@ -109,17 +123,6 @@ def _read_run(directory: str, counts: ReadCounts) -> tuple[run_info.RunInfo, boo
         reason = str(error)
     counts.damaged_files.append((layout.RUN_INFO, reason))
     return run_info.RunInfo(), False
-
-
-def _most_slots(store: ProcessStore) -> int:
-    """Return how many slots the process may have written, from the sizes of its files."""
-    size = 0
-    for path in store.files:
-        try:
-            size += os.path.getsize(path)
-        except OSError:
-            pass  # reading it will say why
-    return size // fmt.SLOT_SIZE
 
 
 @dataclass
@@ -146,23 +149,20 @@ class _Process:
     instants: pl.DataFrame = field(default_factory=pl.DataFrame)
     counters: pl.DataFrame = field(default_factory=pl.DataFrame)
     steps: pl.DataFrame = field(default_factory=pl.DataFrame)
+    looks: pl.DataFrame = field(default_factory=pl.DataFrame)
     operands: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=operands.FOUND))
     fine: int = 0
     starts: list[pl.Series] = field(default_factory=list)
     extents: list[tuple[int, int, int, str]] = field(default_factory=list)
     _ids: pl.Series = field(default_factory=pl.Series)
+    _regions: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.UInt32))
     _last: int = 0
     _traced: list[Traced] = field(default_factory=list)
 
     def read(self, info: run_info.RunInfo, progress: Progress) -> "_Process":
         """Fill the tables from the segments."""
-        by_kind: dict[str, list[pl.DataFrame]] = {
-            "spans": [],
-            "moments": [],
-            "steps": [],
-            "threads": [],
-            "operands": [],
-        }
+        kinds = ("spans", "moments", "steps", "threads", "operands", "looks")
+        by_kind: dict[str, list[pl.DataFrame]] = {kind: [] for kind in kinds}
         seen: list[Any] = [self.store.last_ns, self.store.info.ended_ns]
         seen += [anchor.raw_ns for anchor in self.store.anchors]
         records, busy, tracing = 0, set[int](), set[int]()
@@ -170,17 +170,18 @@ class _Process:
         wanted = self._wanted(_ALWAYS, fine=True)
         # a window that cuts steps counts the spans in each
         every = 1 if self.window.start_ns else tables.SAMPLED
-        for batch in ahead(slots.batches(self.store, self.counts)):
+        for batch in ahead(slot_table.batches(self.store, self.counts)):
             part = COLUMNS.coarse([segment.piece for segment in batch], wanted, every)
             heads = part.table.filter(pl.col("kind") == Kind.THREAD)
             device = part.table.filter(pl.col("kind").is_between(Kind.DEVICE, Kind.DEVICE_PLACE))
             told = part.table.filter(pl.col("kind") == Kind.OPERANDS)
-            events = self.window.cut(self._usable(part.table, heads.height + device.height + told.height))
+            looked = part.table.filter(pl.col("kind") == Kind.PROCESSOR)
+            events = self.window.cut(self._usable(part.table, sum(map(len, (heads, device, told, looked)))))
             held = part.fine.with_columns(pl.Series("path", [segment.path for segment in batch]))
             held = held.filter(pl.col("count") > 0)
             fine = int(held["count"].sum())
             self.counts.slots += fine + events.height + device.height + heads.filter(pl.col("start_ns") > 0).height
-            self.counts.slots += told.height
+            self.counts.slots += told.height + looked.height
             self.counts.missing_strings += int(held["lost"].sum())
             self.fine += fine
             self.starts.append(part.starts)
@@ -198,6 +199,7 @@ class _Process:
                 tracing |= {*device["thread"].unique()}
                 self._take_traced([segment.piece for segment in batch], wanted)
             by_kind["operands"].append(told)
+            by_kind["looks"].append(looked)
             progress.at(Stage.READING, self.counts.slots)
         times = [self.window.clamp(int(moment)) for moment in seen if moment]
         self._last = max(times, default=0)
@@ -212,8 +214,9 @@ class _Process:
         if not self.coarse:
             self.spans = pl.concat([self.spans, *self.again(_ALWAYS, fine=True)])
         self._fill_moments(_stack(by_kind["moments"]))
+        self.looks = looks.read(self.window.cut(_stack(by_kind["looks"])), self.store.pid, self.clock)
         work = window.work(spans, *self.starts)
-        self._fill_steps(self.window.steps(_stack(by_kind["steps"]), work))
+        self._fill_steps(self.window.steps(guesses.settled(_stack(by_kind["steps"])), work))
         return self
 
     def again(self, between: tuple[int, int], *, fine: bool) -> Iterator[pl.DataFrame]:
@@ -231,7 +234,7 @@ class _Process:
             first, last = self.clock.epoch(held["first_ns"]), self.clock.epoch(held["last_start_ns"])
             files, most = held.filter((first < between[1]) & (last >= between[0]))["path"].to_list(), sys.maxsize
         wanted = self._wanted(between, fine=fine)
-        for batch in slots.batches(self.store, ReadCounts(), files, most):
+        for batch in slot_table.batches(self.store, ReadCounts(), files, most):
             yield self._own(COLUMNS.spans([segment.piece for segment in batch], wanted))
 
     def _wanted(self, between: tuple[int, int], *, fine: bool) -> Wanted:
@@ -240,6 +243,11 @@ class _Process:
 
     def _own(self, spans: pl.DataFrame) -> pl.DataFrame:
         """Return decoded spans as `tables.UNNESTED`."""
+        if len(self._regions):
+            named = (spans["category"] == Category.OP) & spans["name"].is_in(self._regions.implode())
+            spans = spans.with_columns(
+                pl.when(named).then(pl.lit(int(Category.MARKER), pl.UInt8)).otherwise("category").alias("category")
+            )
         if spans.select(SHAPED.any()).item():
             spans = spans.with_columns(pl.when(SHAPED).then(self._renamed(spans["arg"])).otherwise("arg").alias("arg"))
         if not self.operands.is_empty():
@@ -266,11 +274,13 @@ class _Process:
         return forwards
 
     def _global_ids(self) -> pl.Series:
-        """Return the row of `names` for each of the process's own string ids."""
+        """Return the row of `names` for each of the process's own string ids, and note which are those of regions."""
         rows = [_LOST_NAME_ROW] * (max(self.store.strings, default=0) + 1)
         rows[0] = 0
         for number, text in self.store.strings.items():
             rows[number] = self.texts.setdefault(text, len(self.texts))
+        known = pl.DataFrame({"row": rows, "text": [self.store.strings.get(number, "") for number in range(len(rows))]})
+        self._regions = known.filter(regions(known["text"]))["row"].cast(pl.UInt32)
         return pl.Series(rows, dtype=pl.UInt32)
 
     def _names(self, own: pl.Series) -> pl.Series:
@@ -305,6 +315,10 @@ class _Process:
         if self.window.end_ns and self.store.info.state != "ended":
             return liveness.STOPPED  # another run goes on in the same store
         return liveness.state_of(self.store.info, info)
+
+    def settled(self, daemons: set[int]) -> dict[str, object]:
+        """Return the row of `tables.PROCESSES`, with the pids of workers that their parents end."""
+        return self.row | {"state": liveness.settled(str(self.row["state"]), self.store.pid in daemons)}
 
     def _fill_moments(self, chosen: pl.DataFrame) -> None:
         moments = chosen.with_columns(

@@ -35,7 +35,8 @@ class Events:
     """The events of one trace.
 
     Attributes:
-        spans: `name`, `category`, `pid`, `tid` (texts), `start_ns`, `end_ns`, `row`, by start.
+        spans: `name`, `category`, `pid`, `tid` (texts), `start_ns`, `end_ns`, `row`, `unfinished`, by start. One whose
+            end is not in the trace is unfinished, and ends with the trace.
         flows: `begin`, `category`, `id`, `tid`, `time_ns`.
         counters: `pid`, `name`, `time_ns` and the first `value` of each.
         found: the arguments asked for, as texts, by `row`; only of the spans that have any.
@@ -78,7 +79,12 @@ class Events:
 
     def arguments(self, spans: pl.DataFrame, name: str) -> pl.Series:
         """Return an argument of each span as text, null where it has none."""
-        return spans.select("row").join(self.found, on="row", how="left", maintain_order="left")[name]
+        return self.found_of(spans, name)[name]
+
+    def found_of(self, spans: pl.DataFrame, *names: str) -> pl.DataFrame:
+        """Return some arguments of each span as texts, null where it has none."""
+        found = self.found.select("row", *names)
+        return spans.select("row").join(found, on="row", how="left", maintain_order="left").select(names)
 
 
 def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> Events:
@@ -141,7 +147,10 @@ class _Rows:
         return pl.concat([*self._done, self._converted()])
 
     def _converted(self) -> pl.DataFrame:
-        return self._convert(pl.DataFrame(self._rows, schema=self._schema, orient="row"))
+        # turned by Python and given column by column: Polars takes rows apart cell by cell
+        columns = list(zip(*self._rows, strict=True)) or [()] * len(self._schema)
+        pairs = zip(columns, self._schema.items(), strict=True)
+        return self._convert(pl.DataFrame([pl.Series(name, values, dtype=kind) for values, (name, kind) in pairs]))
 
 
 class _Taken:
@@ -152,8 +161,7 @@ class _Taken:
     """
 
     def __init__(self, arguments: tuple[str, ...]) -> None:
-        self._arguments = arguments
-        self._wanted = frozenset(arguments)
+        self._wanted = {name: place for place, name in enumerate(arguments, 1)}
         self._spans = _Rows(_SPANS, _timed)
         self._found = _Rows(pl.Schema({"row": pl.UInt32, **dict.fromkeys(arguments, pl.String)}), lambda table: table)
         self._flows = _Rows(_FLOWS, lambda table: table.select("begin", "category", "id", "tid", time_ns=_ns("ts")))
@@ -174,7 +182,11 @@ class _Taken:
             counts: is told what could not be used.
         """
         shift_ns = _base_ns(head)
-        spans = self._spans.table()
+        closed = self._count
+        for thread, begun in self._open.items():
+            for event in begun:
+                self._span(event, thread)
+        spans = _ended(self._spans.table().with_columns(unfinished=pl.col("row") >= closed))
         usable = spans.filter(pl.col("end_ns") >= pl.col("start_ns"))
         counts.damaged_events += self._damaged + spans.height - usable.height
         texts = pl.Series(list(self._texts), dtype=pl.String)
@@ -199,7 +211,7 @@ class _Taken:
             self._damaged += 1
             return
         kind = event["ph"]
-        thread = str(event.get("pid", "")), str(event.get("tid", ""))
+        thread = f"{event.get('pid', '')}", f"{event.get('tid', '')}"
         if kind == "X":
             self._span(event, thread, length=event.get("dur", 0))
         elif kind == "B":
@@ -216,16 +228,19 @@ class _Taken:
 
     def _span(self, event: dict[str, Any], thread: tuple[str, str], length: Any = None, end: Any = None) -> None:
         args = event.get("args")
-        if isinstance(args, dict) and not self._wanted.isdisjoint(args):
-            values = (args.get(name) for name in self._arguments)
-            self._found.add((self._count, *(None if value is None else str(value) for value in values)))
-        numbers = map(self._number, (str(event.get("name", "")), str(event.get("cat", "")), *thread))
-        times = map(_text, (event.get("ts"), length, end))
-        self._spans.add((*numbers, *times, self._count))
+        if isinstance(args, dict) and (told := self._wanted.keys() & args.keys()):
+            row: list[Any] = [self._count, *[None] * len(self._wanted)]
+            for name in told:
+                if (value := args[name]) is not None:
+                    row[self._wanted[name]] = value if value.__class__ is str else str(value)
+            self._found.add(tuple(row))
+        texts = self._texts
+        number = texts.setdefault(str(event.get("name", "")), len(texts))
+        category = texts.setdefault(str(event.get("cat", "")), len(texts))
+        process, native = texts.setdefault(thread[0], len(texts)), texts.setdefault(thread[1], len(texts))
+        times = _text(event.get("ts")), _text(length), _text(end)
+        self._spans.add((number, category, process, native, *times, self._count))
         self._count += 1
-
-    def _number(self, text: str) -> int:
-        return self._texts.setdefault(text, len(self._texts))
 
     def _value(self, event: dict[str, Any], process: str) -> None:
         args = event.get("args")
@@ -260,6 +275,12 @@ def _timed(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(start_ns=_ns("ts"), end_ns=end).drop("ts", "dur", "end")
 
 
+def _ended(spans: pl.DataFrame) -> pl.DataFrame:
+    """Let unfinished spans end with the last that has a time."""
+    last = pl.max_horizontal(pl.col("end_ns").max(), pl.col("start_ns").max())
+    return spans.with_columns(pl.when("unfinished").then(last).otherwise("end_ns").alias("end_ns"))
+
+
 def _counted(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select("pid", "name", _ns("ts").alias("time_ns"), pl.col("value").cast(pl.Float64, strict=False))
 
@@ -273,4 +294,6 @@ def _base_ns(head: dict[str, Any]) -> int:
 
 
 def _text(value: Any) -> str | None:
+    if value.__class__ is str:
+        return str(value)
     return None if value is None or isinstance(value, (bool, dict, list)) else str(value)

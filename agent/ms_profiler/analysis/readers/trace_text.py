@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ms_profiler.store import unicode
 from ms_profiler.store.reader import ReadCounts
 
 #: where the events are in a file that holds an object
@@ -25,7 +26,10 @@ _MOST_DAMAGE: Final = 1000
 #: how a file that gzip has packed begins
 _PACKED: Final = b"\x1f\x8b"
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
+_COMMA: Final = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
+#: what may be half of a surrogate pair
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 #: how much before the end of a text the fault of one may be seen that only goes on behind it
 _CUT: Final = 64
 
@@ -57,6 +61,7 @@ class TraceText:
         self._place = 0
         self._ended = False
         self._listed = False
+        self._halves = False
 
     def events(self) -> Iterator[Any]:
         """Yield every event; of a damaged text those that stand whole in it.
@@ -68,14 +73,14 @@ class TraceText:
         try:
             for event in self._whole():
                 found += isinstance(event, dict) and "ph" in event
-                yield event
+                yield unicode.whole(event) if self._halves else event
         except _DamageError as damage:
             if damage.args:
                 self._counts.damaged_files.append((self._name, str(damage)))
                 return
             for event in self._salvaged():
                 found += 1
-                yield event
+                yield unicode.whole(event) if self._halves else event
             self._counts.damaged_files.append((self._name, f"no whole JSON; {found} events could be read"))
 
     def _whole(self) -> Iterator[Any]:
@@ -102,7 +107,7 @@ class TraceText:
             elif key == EVENTS:
                 raise _DamageError("holds no list of events")
             else:
-                self.head[key] = self._value()
+                self.head[unicode.whole(key)] = unicode.whole(self._value())
             if self._sign(",}") == "}":
                 return
 
@@ -112,9 +117,27 @@ class TraceText:
             self._sign("]")
             return
         while True:
+            yield from self._run()
             yield self._value()
             if self._sign(",]") == "]":
                 return
+
+    def _run(self) -> Iterator[Any]:
+        """Yield the values of a list that stand whole in what was read, each with the comma behind it."""
+        # called a million times and more: no more is done of each than has to be
+        self._peek()
+        text, place, until = self._text, self._place, len(self._text) - _CUT
+        decode, comma = self._json.raw_decode, _COMMA.match
+        while place < until:
+            try:
+                value, end = decode(text, place)
+            except (ValueError, RecursionError):
+                return
+            behind = comma(text, end)
+            if behind is None:
+                return
+            self._place = place = behind.end()
+            yield value
 
     def _salvaged(self) -> Iterator[Any]:
         """Yield the events of a damaged text that stand whole in the rest of it."""
@@ -186,6 +209,7 @@ class TraceText:
             parts.append(self._decode(piece or b"", final=self._ended))
             wanted -= len(parts[-1])
         self._text = "".join(parts)
+        self._halves = self._halves or _HALF.search(self._text) is not None
         self._place = 0
         return True
 

@@ -3,30 +3,47 @@
 from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ms_profiler.store import layout
+from ms_profiler.analysis.report import modules, remarks, widths
+from ms_profiler.analysis.report.durations import milliseconds as _ms
 
 #: least width where the output goes into a file, which has none: whole names are worth more there than short lines
-_FILE_WIDTH = 160
+_FILE_WIDTH = 200
 #: width of a bar that stands for 100 %
 _BAR = 30
+#: cells before what stands under a title
+_INDENT = 2
 _ROWS = 8
 _PIPELINES = 3
 #: parts of a step on a device, and what they are called
 _STATES = {
+    "length": "on the device",
     "computing": "computing",
+    "overlapped": "beside communication",
     "not_overlapped": "only communication",
-    "overlapped": "both",
-    "free": "free",
-    "bubble": "bubble",
-    "preparing": "preparing",
+    "copying": "only copies",
+    "idle": "idle",
 }
-#: what bounds a step, in the order in which it is decided
-_PARTS = ("computing", "communication", "data", "compile", "checkpoint", "sync", "launch", "host")
+#: phases that say nothing of what a part contains
+_UNTOLD = ("other", "not recorded")
+#: phases that a part of the run is said to contain, the longest
+_CONTAINED = 3
+#: parts of the run of each of several processes
+_OF_A_PROCESS = ("import", "set-up", "steps", "evaluation", "rollout")
+#: parts of a step, in the order in which they are decided, and what they are called
+_PARTS = {
+    **dict.fromkeys(("computing", "communication", "copy", "kernel gap", "garbage collection")),
+    **dict.fromkeys(("data", "compile", "checkpoint", "sync")),
+    "launch": "launching operators",
+    "host": "other code of the host",
+    "blocked": "asleep or blocked",
+    "runnable": "waiting for a processor",
+    "unknown": "host, unknown",
+}
 
 
 def show(summary: dict[str, Any], directory: str, console: Console | None = None) -> None:
@@ -47,38 +64,44 @@ def show(summary: dict[str, Any], directory: str, console: Console | None = None
 
 
 def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
-    out.print(Text(summary["verdict"], style="bold"), soft_wrap=True)
-    out.print(_run_line(summary), soft_wrap=True)
-    out.print(_steps_line(summary["steps"], summary["compile"]), soft_wrap=True)
+    for head in (
+        Text(summary["verdict"], style="bold"),
+        _run_line(summary),
+        _steps_line(summary["steps"], summary["compile"]),
+    ):
+        widths.lines(head, out)
     foreign = summary.get("derived") is not None
     sections = [
+        *_whole_run(summary.get("whole_run"), summary["run"]["duration_s"]),
         ("Device, by step", _device(summary)),
-        ("Phases of a step" + (" on the host" if summary.get("device") else ""), _phases(summary)),
+        (_phases_title(summary), _phases(summary)),
         ("What bounds a step, and its critical path", _bounds(summary)),
         (_operators_title(summary), _names(summary["top_operators"])),
-        ("Modules", _names(summary["modules"])),
-        ("Modules, by their kernels", None if summary["modules"] else _modules(summary["kernels"])),
+        _modules(summary.get("module_tree")),
         ("Data", _dataset(summary["dataset"])),
         *_pipelines(summary.get("dataset_pipelines", [])),
     ]
     for title, table in sections:
         if table is not None:
-            out.print(Group(Text(f"\n{title}", style="bold"), Padding(table, (0, 0, 0, 2))))
+            out.print()
+            widths.lines(Text(title, style="bold"), out)
+            out.print(Padding(widths.fitted(table, out.width - _INDENT), (0, 0, 0, _INDENT)))
     for title, lines in (
+        ("Slowest step", modules.slow(summary.get("module_tree"))),
         ("Memory of tensors", _memory(summary["memory"])),
         ("Utilization", _utilization(summary.get("utilization"))),
         ("Communication", _packets(summary.get("small_packets"))),
         ("Advice", [line for number, item in enumerate(summary["advice"], 1) for line in _advice(number, item)]),
-        ("How it ended", [] if foreign else [_end(process) for process in summary["run"]["processes"]]),
+        ("How it ended", [] if foreign else [remarks.end(process) for process in summary["run"]["processes"]]),
         ("Not collected", [f"{item['what']}: {item['why']}" for item in summary["not_collected"]]),
-        ("Not complete", _gaps(summary)),
-        ("Cost of profiling", [] if foreign else [_cost(summary["cost"])]),
-        ("Files", _derived(summary, directory) if foreign else _files(directory)),
+        ("Not complete", remarks.gaps(summary)),
+        ("Cost of profiling", [] if foreign else [remarks.cost(summary["cost"])]),
+        ("Files", remarks.derived(summary, directory) if foreign else remarks.files(directory)),
     ):
         if lines:
             out.print(Text(f"\n{title}", style="bold"))
             for line in lines:
-                out.print(Text(f"  {line}"), soft_wrap=True)
+                widths.lines(Text(line), out, " " * _INDENT)
 
 
 def _run_line(summary: dict[str, Any]) -> Text:
@@ -102,6 +125,36 @@ def _steps_line(steps: dict[str, Any], compiled: dict[str, Any]) -> Text:
     return Text(f"{text}; slowest: {worst}")
 
 
+def _whole_run(processes: list[dict[str, Any]] | None, seconds: float) -> Iterator[tuple[str, Table]]:
+    """Yield what the run was spent on; then, where several processes have steps, a line for each."""
+    if not processes:
+        return
+    table = widths.table("part", "time", "of the run", "", "contains")
+    # the one column that may be broken into lines: no figure of the others makes way for it
+    table.columns[-1].justify, table.columns[-1].no_wrap = "left", False
+    for part in processes[0]["parts"]:
+        inside = [f"{name} {_ms(time)}" for name, time in part["contains_ms"].items() if name not in _UNTOLD]
+        share = f"{part['share'] * 100:5.1f} %"
+        table.add_row(
+            part["part"], _ms(part["total_ns"] / 1e6), share, _bar(part["share"]), ", ".join(inside[:_CONTAINED])
+        )
+    several = len(processes) > 1
+    of = f", its steps those of {remarks.who(processes[0])}" if several else ""
+    yield f"The whole run, {seconds:.2f} s{of}", table
+    if several:
+        yield "Processes that have steps", _stepping(processes)
+
+
+def _stepping(processes: list[dict[str, Any]]) -> Table:
+    table = widths.table("process", "steps", "median", *_OF_A_PROCESS, "rest")
+    for process in processes:
+        parts = {part["part"]: part["total_ns"] for part in process["parts"] if part["part"] != "other processes"}
+        told = [parts.pop(name, 0) for name in _OF_A_PROCESS]
+        times = [_ms(time / 1e6) for time in (*told, sum(parts.values()))]
+        table.add_row(remarks.who(process), str(process["steps"]), _ms(process["step_median_ms"]), *times)
+    return table
+
+
 def _operators_title(summary: dict[str, Any]) -> str:
     kernels = summary["kernels"]
     if not kernels or not kernels["count"]:
@@ -110,19 +163,21 @@ def _operators_title(summary: dict[str, Any]) -> str:
     if summary.get("device"):
         return text
     text += f", {kernels['module_share'] * 100:.0f} % of them bound to a module"
-    share = kernels["bound_by_order"] / kernels["count"] * 100
-    return f"{text}, {share:.0f} % by order" if share else text
+    for how in ("by_parameter", "by_order"):
+        share = kernels[f"bound_{how}"] / kernels["count"] * 100
+        text += f", {share:.0f} % {how.replace('_', ' ')}" if share else ""
+    return text
 
 
 def _device(summary: dict[str, Any]) -> Table | None:
     """Return the steps as the device saw them, or their sum where there are many."""
-    device = summary.get("device")
-    if not device:
+    time = (summary.get("device") or {}).get("time")
+    if not time:
         return None
-    table = _table("step", *_STATES.values())
-    rows = [(str(step["number"]), step) for step in device["steps"]]
+    table = widths.table("step", *_STATES.values())
+    rows = [(str(step["number"]), step) for step in time["steps"]]
     if len(rows) > _ROWS:
-        rows = [("all", device["total"])]
+        rows = [("all", time["total"])]
     for name, row in rows:
         table.add_row(name, *(_ms(row[f"{state}_ms"]) for state in _STATES))
     return table
@@ -131,11 +186,28 @@ def _device(summary: dict[str, Any]) -> Table | None:
 def _phases(summary: dict[str, Any]) -> Table | None:
     if not summary["phases"]:
         return None
-    table = _table("phase", "per step", "share", "")
+    queued = _queued(summary)
+    table = widths.table("phase", "per step", "of the steady steps", "", *(["kernels per step"] if queued else []))
     for name, phase in summary["phases"].items():
         share = phase["steady_share"]
-        table.add_row(name, _ms(phase["steady_per_step_ms"]), f"{share * 100:5.1f} %", _bar(share))
+        own = [_ms(queued[name]) if name in queued else "-"] if queued else []
+        table.add_row(name, _ms(phase["steady_per_step_ms"]), f"{share * 100:5.1f} %", _bar(share), *own)
     return table
+
+
+def _phases_title(summary: dict[str, Any]) -> str:
+    if _queued(summary):
+        return "Phases of a step on the host, which queues kernels and goes on; and what these take"
+    return "Phases of a step" + (" on the host" if summary.get("device") else "")
+
+
+def _queued(summary: dict[str, Any]) -> dict[str, float]:
+    """Return the milliseconds a step of the kernels of each phase that runs ahead of them; empty where none does."""
+    kernels = summary["kernels"]
+    if not kernels or not kernels["steps"] or summary.get("device"):
+        return {}
+    parts = {name: total / kernels["steps"] for name, total in kernels["by_part_ms"].items()}
+    return parts if parts.keys() & summary["phases"].keys() else {}
 
 
 def _bounds(summary: dict[str, Any]) -> Table | None:
@@ -143,10 +215,11 @@ def _bounds(summary: dict[str, Any]) -> Table | None:
     bounds, path = summary.get("bounds"), summary.get("critical_path")
     if not bounds or not path:
         return None
-    table = _table("part", "of the steps", "of the path", "")
+    table = widths.table("part", "of the steady steps", "of their path", "")
     for name in [name for name in _PARTS if name in bounds["shares"] or name in path["shares"]]:
         share = path["shares"].get(name, 0.0)
-        table.add_row(name, f"{bounds['shares'].get(name, 0.0) * 100:5.1f} %", f"{share * 100:5.1f} %", _bar(share))
+        title = _PARTS[name] or name
+        table.add_row(title, f"{bounds['shares'].get(name, 0.0) * 100:5.1f} %", f"{share * 100:5.1f} %", _bar(share))
     return table
 
 
@@ -193,7 +266,7 @@ def _memory(memory: dict[str, Any] | None) -> list[str]:
 def _names(rows: list[dict[str, Any]]) -> Table | None:
     if not rows:
         return None
-    table = _table("name", "self", "total", "calls", "average")
+    table = widths.table("name", "self", "total", "calls", "average")
     for row in rows[:_ROWS]:
         table.add_row(
             Text(row["name"]), _ms(row["self_ms"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"])
@@ -201,20 +274,14 @@ def _names(rows: list[dict[str, Any]]) -> Table | None:
     return table
 
 
-def _modules(kernels: dict[str, Any] | None) -> Table | None:
-    if not kernels or not kernels["by_module"]:
-        return None
-    table = _table("name", "total", "kernels", "average", "share")
-    for row in kernels["by_module"][:_ROWS]:
-        share = f"{row['ratio'] * 100:5.1f} %"
-        table.add_row(Text(row["name"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"]), share)
-    return table
+def _modules(tree: dict[str, Any] | None) -> tuple[str, Table | None]:
+    return (modules.title(tree), modules.table(tree)) if tree else ("", None)
 
 
 def _dataset(rows: list[dict[str, Any]]) -> Table | None:
     if not rows:
         return None
-    table = _table("operation", "total", "calls", "average", "longest")
+    table = widths.table("operation", "total", "calls", "average", "longest")
     for row in rows[:_ROWS]:
         table.add_row(
             Text(row["operation"]),
@@ -228,7 +295,7 @@ def _dataset(rows: list[dict[str, Any]]) -> Table | None:
 
 def _pipelines(rows: list[dict[str, Any]]) -> Iterator[tuple[str, Table]]:
     for row in [row for row in rows if row["samples"]][:_PIPELINES]:
-        table = _table("operator", "workers", "queue", "full", "empty", "processor")
+        table = widths.table("operator", "workers", "queue", "full", "empty", "processor")
         for operator in row["operators"]:
             table.add_row(
                 Text(operator["name"]),
@@ -254,89 +321,5 @@ def _or_dash(value: float | None, form: str) -> str:
     return "-" if value is None else form.format(value)
 
 
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column(first, overflow="ellipsis", no_wrap=True)
-    for name in others:
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    return table
-
-
 def _bar(share: float) -> Text:
     return Text("█" * max(round(share * _BAR), 1 if share > 0 else 0), style="cyan")
-
-
-def _end(process: dict[str, Any]) -> str:
-    name = " ".join(str(process[key]) for key in ("role", "name") if process[key])
-    how = "still running" if process["state"] == "running" else process["state"]
-    return f"{name} (pid {process['pid']}): {how}, last record after {process['last_record_s']:.2f} s"
-
-
-def _gaps(summary: dict[str, Any]) -> list[str]:
-    counts = summary["completeness"]
-    words = {
-        "dropped": "records were refused (no space, no memory, or a budget)",
-        "torn": "records were torn",
-        "cut": "records were cut off",
-        "unknown": "records are of an unknown kind",
-        "backwards": "records end before they start",
-        "missing_strings": "records have lost their name",
-        "damaged_kernels": "kernels could not be read",
-        "damaged_memory": "records of memory could not be read",
-        "damaged_events": "events could not be read",
-        "unfinished_spans": "spans were still running when their process ended",
-    }
-    lines = [f"{counts[key]} {text}" for key, text in words.items() if counts.get(key)]
-    coverage = summary["coverage"]
-    if coverage["timeline_files"] > 1:
-        lines.append(
-            f"the timeline is in {coverage['timeline_files']} files, each some time of the run: {layout.TRACE_VIEW}, "
-            f"{layout.trace_slice(1)} and so on"
-        )
-    if coverage["kernel_steps"] is not None:
-        lines.append(
-            f"the timeline and {layout.KERNEL_DETAILS} have the kernels of {len(coverage['kernel_steps'])} steps "
-            f"({coverage['kernels_kept']:,} of {coverage['kernels']:,}); the other tables count all of them"
-        )
-    lines += [f"{item['what']}: from {item['from_s']} s to {item['to_s']} s" for item in counts["lost_windows"]]
-    lines += [f"{item['file']}: {item['reason']}" for item in counts["damaged_files"]]
-    lines += [f"hook {target}: {reason}" for target, reason in summary["hooks"]["failed"].items()]
-    lines += [
-        f"the wall clock was set by {item['jump_ns'] / 1e6:.3f} ms during the run; times go on as they began"
-        for item in summary["clock"]["wall_steps"]
-    ]
-    return lines
-
-
-def _cost(cost: dict[str, Any]) -> str:
-    if cost["estimated_ms"] is None:
-        return f"{cost['spans']} records; what one costs was not measured in this run"
-    share = f" ({cost['share_of_run'] * 100:.2f} % of the run)" if cost["share_of_run"] is not None else ""
-    drains = f", and writing kernels {cost['drains']} times" if cost["drains"] else ""
-    return f"{cost['spans']} records of {cost['span_ns']:.0f} ns{drains}: about {_ms(cost['estimated_ms'])}{share}"
-
-
-def _files(directory: str) -> list[str]:
-    return [
-        directory,
-        f"{layout.OUTPUT}/{layout.TRACE_VIEW}: MindStudio Insight; {layout.PERFETTO_TRACE} beside it: https://ui.perfetto.dev",
-        f"{layout.OUTPUT}: msprof-analyze and spreadsheets; {layout.SUMMARY}: this page for programs",
-    ]
-
-
-def _derived(summary: dict[str, Any], directory: str) -> list[str]:
-    """Return what was added to the result of another tool, and what of that tool's stands in place of it."""
-    lines = [directory]
-    if written := summary["derived"]["written"]:
-        lines.append(f"derived: {', '.join(sorted(written))}")
-    if kept := summary["derived"]["kept"]:
-        lines.append(f"there before, and left as it is: {', '.join(sorted(kept))}")
-    return [*lines, f"{layout.SUMMARY}: this page for programs"]
-
-
-def _ms(value: float | None) -> str:
-    if value is None:
-        return "-"
-    if value >= 1000:
-        return f"{value / 1000:.2f} s"
-    return f"{value:.3f} ms" if value < 100 else f"{value:.1f} ms"

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import operators
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
@@ -19,6 +19,7 @@ from ms_profiler.store.format import Category
 #: categories that readers of this table know under another word
 _LEVELS: Final = {
     Category.RUN: "model",
+    Category.EVALUATION: "model",
     Category.MODULE: "module",
     Category.OP: "primitive",
     Category.DATA: "dataset",

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.writers import (
-    communication,
+    communication_json,
     communication_matrix,
     database,
     database_schema as schema,
@@ -41,7 +41,7 @@ def path(measures: Measures) -> str:
 
 def applies(measures: Measures) -> bool:
     """Tell whether a database was asked for, and there is a step or an exchange to put into it."""
-    return database.applies(measures) and (step_trace_time.applies(measures) or communication.applies(measures))
+    return database.applies(measures) and (step_trace_time.applies(measures) or communication_json.applies(measures))
 
 
 def fill(measures: Measures, connection: sqlite3.Connection) -> None:
@@ -50,8 +50,8 @@ def fill(measures: Measures, connection: sqlite3.Connection) -> None:
         texts = step_trace_time.table(measures)
         numbers = texts.select(pl.col("Step").cast(pl.String), pl.exclude("Step").cast(pl.Float64))
         schema.STEP_TRACE_TIME.create(connection, numbers.rename(dict(zip(numbers.columns, _columns(), strict=True))))
-    if communication.applies(measures):
-        content = communication.content(measures)
+    if communication_json.applies(measures):
+        content = communication_json.content(measures)
         _create(connection, schema.COMMUNICATION_TIME, _times(content))
         _create(connection, schema.COMMUNICATION_BANDWIDTH, _bandwidths(content))
         if database.of_torch(measures):
@@ -74,19 +74,19 @@ def _entries(content: dict[str, Any]) -> Iterator[tuple[str, str, str, str, Any]
     for step, kinds in content.items():
         for kind, entries in kinds.items():
             for key, values in entries.items():
-                if key != communication.TOTAL:
+                if key != communication_json.TOTAL:
                     name, _, group = key.partition("@")
-                    yield name, communication.group_number(group), step, kind, values
+                    yield name, communication_json.group_number(group), step, kind, values
 
 
 def _times(content: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     for name, group, step, kind, values in _entries(content):
-        yield name, group, *(values[communication.TIME][key] for key in _TIMES), step, kind
+        yield name, group, *(values[communication_json.TIME][key] for key in _TIMES), step, kind
 
 
 def _bandwidths(content: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     for name, group, step, kind, values in _entries(content):
-        for transport, link in values[communication.BANDWIDTH].items():
+        for transport, link in values[communication_json.BANDWIDTH].items():
             common = name, group, transport, *(link[key] for key in _LINK), link["Large Packet Ratio"]
             if not link["Transit Size(MB)"]:
                 continue
@@ -101,7 +101,7 @@ def _links(measures: Measures) -> Iterator[tuple[Any, ...]]:
         name, _, group = call["name"].partition("@")
         source, _, target = pair.partition("-")
         numbers = (link[key] for key in _LINK)
-        yield name, communication.group_number(group), source, target, link["Transport Type"], *numbers
+        yield name, communication_json.group_number(group), source, target, link["Transport Type"], *numbers
 
 
 def _chosen_links(content: dict[str, Any]) -> Iterator[tuple[Any, ...]]:

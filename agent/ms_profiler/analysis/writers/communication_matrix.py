@@ -10,10 +10,10 @@ import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import transfers
 from ms_profiler.analysis.metrics.communication import ranks
-from ms_profiler.analysis.writers import communication
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.writers import communication_json
 from ms_profiler.store import layout
 
 #: what an exchange moved over a link, by link
@@ -29,7 +29,7 @@ def path(measures: Measures) -> str:
 
 def applies(measures: Measures) -> bool:
     """Tell whether there was an exchange in a step whose bytes are known."""
-    return communication.applies(measures)
+    return communication_json.applies(measures)
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
@@ -41,7 +41,7 @@ def content(measures: Measures) -> dict[str, Any]:
     """Return what the file holds."""
     steps: dict[str, dict[str, dict[tuple[str, str], _Links]]] = {}
     for call, link, values in by_link(measures):
-        kinds = steps.setdefault(call["step"], {communication.P2P: {}, communication.COLLECTIVE: {}})
+        kinds = steps.setdefault(call["step"], {communication_json.P2P: {}, communication_json.COLLECTIVE: {}})
         group = call["name"].partition("@")[2]
         alike = kinds[call["kind"]].setdefault((call["operation"].lower(), group), {})
         alike.setdefault(link, []).append({**values, "Op Name": call["name"].partition("@")[0]})
@@ -55,12 +55,12 @@ def by_link(measures: Measures) -> Iterator[tuple[dict[str, Any], str, dict[str,
         links: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
         for group, start, *link in transfers.links(transfers.known(recording.device.transfers)).iter_rows():
             links.setdefault((group, start), []).append(tuple(link))
-        for call in communication.by_call(measures):
+        for call in communication_json.by_call(measures):
             for source, target, transport, size, length in links.get((call["group"], call["start_ns"]), []):
                 yield call, f"{source}-{target}", _moved(transport, size / 1e6, length / 1e6)
         return
     groups = ranks(recording.instants, recording.names)
-    for call in communication.by_call(measures):
+    for call in communication_json.by_call(measures):
         members = groups.get(call["group"], [])
         # readers count ranks within the group
         place = members.index(recording.info.rank) if recording.info.rank in members else recording.info.rank
@@ -81,8 +81,8 @@ def _chosen(calls: dict[tuple[str, str], _Links]) -> dict[str, Any]:
                 "bottom3": ranked[-min(3, len(ranked))],
                 "total": _moved(
                     ranked[0]["Transport Type"],
-                    communication.added(moved["Transit Size(MB)"] for moved in ranked),
-                    communication.added(moved["Transit Time(ms)"] for moved in ranked),
+                    communication_json.added(moved["Transit Size(MB)"] for moved in ranked),
+                    communication_json.added(moved["Transit Time(ms)"] for moved in ranked),
                 ),
             }
             for which, moved in chosen.items():
@@ -95,5 +95,5 @@ def _moved(transport: str, megabytes: float, milliseconds: float) -> dict[str, A
         "Transport Type": transport,
         "Transit Size(MB)": megabytes,
         "Transit Time(ms)": milliseconds,
-        "Bandwidth(GB/s)": communication.bandwidth(megabytes, milliseconds),
+        "Bandwidth(GB/s)": communication_json.bandwidth(megabytes, milliseconds),
     }

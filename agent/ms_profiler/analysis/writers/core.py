@@ -1,25 +1,42 @@
 """What every writer shares: opening, atomic finish and clean-up."""
 
 import gzip
+import io
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import BinaryIO, Final, Protocol, cast, runtime_checkable
 
-from ms_profiler.analysis.ahead import ahead
-from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.progress import Progress, Stage
-from ms_profiler.analysis.sections import COUNT, Section
+import polars as pl
+
+from ms_profiler.analysis.driver.ahead import ahead
+from ms_profiler.analysis.driver.fitting import left_out
+from ms_profiler.analysis.driver.progress import Progress, Stage
+from ms_profiler.analysis.driver.room import Bounded, FullError, Room
+from ms_profiler.analysis.driver.sections import COUNT, Section
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 
 #: end of the name of a packed file
 PACKED: Final = ".gz"
-_REMEDY: Final = "Is there space left, and may you write there?"
+_REMEDY: Final = (
+    "Is there space left, and may you write there? `ms-profiler analyse DIR --output DIR` writes elsewhere."
+)
+#: what Polars says of errors of the system, all of which are its `ComputeError` where it writes by itself
+_OF_SYSTEM: Final = "(os error "
+#: bytes of a page of a database
+_PAGE: Final = 4096
 #: nobody reads a database before it is finished, and one that is not gets no name: no journal is needed
-_PRAGMAS: Final = ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE", "temp_store = MEMORY")
+_PRAGMAS: Final = (
+    f"page_size = {_PAGE}",
+    "journal_mode = OFF",
+    "synchronous = OFF",
+    "locking_mode = EXCLUSIVE",
+    "temp_store = MEMORY",
+)
 
 
 class Artefact(Protocol):
@@ -57,6 +74,24 @@ class Database(Artefact, Protocol):
         """Make all tables, inside one transaction; the same measures give the same bytes."""
 
 
+def refuse_links(target: str) -> None:
+    """Refuse to write into a result where it, or a folder of it, is a symbolic link; makes nothing.
+
+    Args:
+        target: the directory that receives what is derived.
+
+    Raises:
+        StoreError: one of them is.
+    """
+    result = target.rstrip(os.sep)
+    for folder in (result, layout.output_dir(result), os.path.join(result, layout.TABLES)):
+        if os.path.islink(folder):
+            raise StoreError(
+                f"{folder} is a symbolic link; nothing is written through one.",
+                f"Name what it leads to: {os.path.realpath(folder)}.",
+            )
+
+
 def write(writer: Writer | Database, measures: Measures) -> str | None:
     """Write one artefact, or remove an older one that no longer applies, and return its path if there is one.
 
@@ -72,16 +107,24 @@ def write(writer: Writer | Database, measures: Measures) -> str | None:
     with _telling(path):
         if not _ready(writer, measures, path):
             return None
-        if isinstance(writer, Database):
-            with database(path) as connection:
-                writer.fill(measures, connection)
-        else:
-            with replaced(path) as stream:
-                writer.write(measures, stream)
+        try:
+            if isinstance(writer, Database):
+                with database(path, measures.room) as connection:
+                    writer.fill(measures, connection)
+            else:
+                with replaced(path, measures.room) as stream:
+                    writer.write(measures, stream)
+        except FullError:
+            left_out(measures, writer.path(measures))
+            with suppress(FileNotFoundError):
+                os.unlink(path)  # an older one is of another analysis
+            return None
     return path
 
 
-def write_sections(writers: Sequence[SectionWriter], measures: Measures, progress: Progress | None = None) -> list[str]:
+def write_sections(
+    writers: Sequence[SectionWriter], measures: Measures, progress: Progress | None = None, room: Room | None = None
+) -> list[str]:
     """Write artefacts section by section, and return the paths of their files.
 
     Each section is read once, for all of them, and their files take their places together.
@@ -90,12 +133,15 @@ def write_sections(writers: Sequence[SectionWriter], measures: Measures, progres
         writers: which.
         measures: of the run.
         progress: told after each section.
+        room: that they may take together; by default that of the analysis.
 
     Raises:
+        FullError: they would take more; none of them takes its place.
         MsProfilerError: one cannot be written.
         StoreError: a symbolic link is in the way.
     """
     progress = progress or Progress(measures.target, None)
+    room = measures.room if room is None else room
     wanted = []
     for writer in writers:
         path = os.path.join(measures.target, writer.path(measures))
@@ -109,7 +155,8 @@ def write_sections(writers: Sequence[SectionWriter], measures: Measures, progres
             path = os.path.join(measures.target, writer.part(measures, section.number))
             with _telling(path):
                 if path not in streams:
-                    stream = files.enter_context(replaced(path))
+                    files.enter_context(_telling(path))  # what is left in a buffer is written when the file is closed
+                    stream = files.enter_context(replaced(path, room))
                     streams[path] = files.enter_context(_packing(stream)) if path.endswith(PACKED) else stream
                 writer.write(measures, section, streams[path])
 
@@ -139,14 +186,12 @@ def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence
 
 def _ready(artefact: Artefact, measures: Measures, path: str) -> bool:
     """Make the folder of an artefact, or remove an older one that no longer applies; tell whether it does."""
-    folder = os.path.dirname(path)
-    if os.path.islink(folder):
-        raise StoreError(f"{folder} is a symbolic link; nothing is written through one.")
+    refuse_links(measures.target)
     if not artefact.applies(measures):
         if os.path.lexists(path):
             os.unlink(path)
         return False
-    os.makedirs(folder, layout.DIRECTORY_MODE, exist_ok=True)
+    os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
     return True
 
 
@@ -161,32 +206,60 @@ def _telling(path: str) -> Iterator[None]:
     """Turn errors of the system into ours, which name the file."""
     try:
         yield
+    except FullError:
+        raise
     except OSError as error:
         raise MsProfilerError(f"Cannot write {path}: {error.strerror}.", _REMEDY) from error
     except sqlite3.Error as error:
         raise MsProfilerError(f"Cannot write {path}: {error}.", _REMEDY) from error
+    except pl.exceptions.ComputeError as error:
+        if _OF_SYSTEM not in str(error):
+            raise
+        raise MsProfilerError(f"Cannot write {path}: {str(error).rpartition(': ')[2]}.", _REMEDY) from error
 
 
 @contextmanager
-def replaced(path: str) -> Iterator[BinaryIO]:
-    """Open a file beside `path` that takes its place when the block ends, and vanishes when the block raises."""
-    with _beside(path) as (_, descriptor), os.fdopen(descriptor, "wb", buffering=1 << 20) as stream:
-        yield stream
+def replaced(path: str, room: Room | None = None) -> Iterator[BinaryIO]:
+    """Open a file beside `path` that takes its place when the block ends, and vanishes when the block raises.
+
+    Raises:
+        FullError: it would take more than there is room for.
+    """
+    with _beside(path) as (_, descriptor):
+        room = room or Room()
+        bounded = Bounded(descriptor, room)
+        try:
+            with io.BufferedWriter(bounded, 1 << 20) as stream:
+                yield stream
+                stream.flush()
+                bounded.settle()
+        except BaseException:
+            room.take(-bounded.taken)
+            raise
 
 
 @contextmanager
-def database(path: str) -> Iterator[sqlite3.Connection]:
+def database(path: str, room: Room) -> Iterator[sqlite3.Connection]:
     """Open a database beside `path`, in a transaction; otherwise as `replaced` does."""
     with _beside(path) as (temporary, descriptor):
         os.close(descriptor)
+        most = None if room.left is None else max(room.left // _PAGE, 1)
         # without an isolation level the module begins and ends no transaction of its own
         connection = sqlite3.connect(temporary, isolation_level=None)
         try:
             for pragma in _PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
+            if most is not None:
+                connection.execute(f"PRAGMA max_page_count = {most}")
             connection.execute("BEGIN")
             yield connection
             connection.execute("COMMIT")
+            room.take(os.stat(temporary).st_size)
+        except sqlite3.OperationalError as error:
+            # the message is that of a full disk
+            if most is not None and connection.execute("PRAGMA page_count").fetchone()[0] >= most:
+                raise FullError from error
+            raise
         finally:
             connection.close()
 

@@ -13,8 +13,8 @@ import zlib
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.tables import Form
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.model.tables import Form
 from ms_profiler.analysis.writers import database_rows, database_schema as schema, memory_record, metadata
 from ms_profiler.store import layout
 from ms_profiler.store.format import StepSource
@@ -36,12 +36,17 @@ def of_torch(measures: Measures) -> bool:
 
 def applies(measures: Measures) -> bool:
     """Tell whether it was asked for, and what was read is not one."""
+    return FORM in measures.forms and not refused(measures)
+
+
+def refused(measures: Measures) -> str:
+    """Return why there can be no database of a run, in one clause; empty where there can."""
     device = measures.recording.device
-    readable = device is None or (
-        device.form in (Form.MINDSPORE, Form.TORCH_NPU, Form.CUPTI, Form.MSPTI, Form.ACLPROF)
-        and not any(name.endswith(".db") for name in device.files)
-    )
-    return FORM in measures.forms and readable
+    if device is None:
+        return ""
+    if device.form not in (Form.MINDSPORE, Form.TORCH_NPU, Form.CUPTI, Form.MSPTI, Form.ACLPROF):
+        return "it is made of our own recordings and of results of Ascend's profilers"
+    return "it has one already" if any(name.endswith(".db") for name in device.files) else ""
 
 
 def left_out(measures: Measures) -> str:

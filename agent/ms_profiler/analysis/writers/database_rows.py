@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import operands
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
-from ms_profiler.analysis.tables import TRANSFERS
-from ms_profiler.analysis.writers import communication
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.model.tables import TRANSFERS
+from ms_profiler.analysis.writers import communication_json
 from ms_profiler.analysis.writers.database_schema import (
     LINK_TYPES,
     NO_TYPE,
@@ -278,7 +278,7 @@ def _exchanges(measures: Measures, ran: pl.DataFrame) -> pl.DataFrame:
         named = pl.DataFrame(
             [
                 (call["start_ns"], call["end_ns"], call["name"].partition("@")[0], call["group"])
-                for call in communication.by_call(measures)
+                for call in communication_json.by_call(measures)
             ],
             schema={"start_ns": pl.Int64, "end_ns": pl.Int64, "name": pl.String, "group": pl.String},
             orient="row",

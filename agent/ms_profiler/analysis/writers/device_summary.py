@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from ms_profiler.analysis.measures import Measures
+import polars as pl
+
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 
 _PARTS = (
@@ -15,10 +17,13 @@ _PARTS = (
     "bubble",
     "preparing",
 )
+_TIME = ("length", "computing", "overlapped", "not_overlapped", "copying", "idle")
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
     """Return who recorded what, and each step as the device saw it; None where no device was watched.
+
+    `total` and `steps` follow the formulas of who recorded it, as `step_trace_time.csv` does; `time` divides the time.
 
     Args:
         measures: of the run.
@@ -37,5 +42,16 @@ def summary(measures: Measures) -> dict[str, Any] | None:
         "steps": [
             {"number": numbers[row["step"]], **{f"{name}_ms": milliseconds(row[name]) for name in _PARTS}}
             for row in times.iter_rows(named=True)
+        ],
+        "time": _time(measures.stream.moments, numbers),
+    }
+
+
+def _time(moments: pl.DataFrame, numbers: pl.Series) -> dict[str, Any]:
+    return {
+        "total": {f"{name}_ms": milliseconds(moments[name].sum()) for name in _TIME},
+        "steps": [
+            {"number": numbers[row["step"]], **{f"{name}_ms": milliseconds(row[name]) for name in _TIME}}
+            for row in moments.iter_rows(named=True)
         ],
     }

@@ -3,8 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import critical_path
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 
 

@@ -5,11 +5,11 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.metrics import host_operators, overlap, scopes
+from ms_profiler.analysis.driver.sections import Section
+from ms_profiler.analysis.metrics import host_operators, intervals, overlap, scopes, stretches
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.operands import TIE
-from ms_profiler.analysis.sections import Section
-from ms_profiler.analysis.writers.communication import by_call
+from ms_profiler.analysis.writers.communication_json import by_call
 from ms_profiler.analysis.writers.lanes import Lanes, copies, marks
 from ms_profiler.store.format import Category
 
@@ -47,6 +47,17 @@ class Drawing:
     def overlap(self) -> pl.DataFrame:
         """Return when which lane of the overlap analysis shows something: `lane`, `start_ns`, `end_ns`."""
         return overlap.lanes(self.measures.states)
+
+    @cached_property
+    def whole(self) -> pl.DataFrame:
+        """Return the parts of the whole run: `lane`, a process each, `part`, `start_ns`, `end_ns`."""
+        parts = stretches.parts(self.measures.stretches)
+        if self.measures.chosen is not None:
+            steps = self.measures.steps.table
+            parts = intervals.clip(parts, steps["start_ns"][0], steps["end_ns"][-1])
+        lanes = self.lanes.whole
+        lane = parts["process"].replace_strict(lanes, range(len(lanes)), return_dtype=pl.UInt32)
+        return parts.select(lane.alias("lane"), "part", "start_ns", "end_ns")
 
     @cached_property
     def copies(self) -> pl.DataFrame:

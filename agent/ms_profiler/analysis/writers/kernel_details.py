@@ -1,9 +1,9 @@
 """kernel_details.csv: one row a kernel, by lane and start.
 
 Columns and order are those of MindSpore's public profiler documents without a profiler level. `Input Shapes` follows
-where any is known. Where modules were inferred from the order of a backward pass, `Module` follows, and how each is
-known: `exact` or `by order`. `Step ID` is always there, because readers that are asked for one step look for it, and
-empty outside the steps. The lane, a worker of the framework, stands as `Stream ID`: `Wait Time` is the gap in it.
+where any is known. Where modules were inferred, `Module` follows, and how each is known: `exact`, `by parameter` or
+`by order`. `Step ID` is always there, because readers that are asked for one step look for it, and empty outside the
+steps. The lane, a worker of the framework, stands as `Stream ID`: `Wait Time` is the gap in it.
 `Block Num` has no meaning on a processor and is 0, as on a device for what has no blocks: readers want a number.
 What CANN's `op_summary` says besides of kernels that aclprof recorded follows as it is there, counters among it.
 Of kernels that our own tracing of a device recorded, `Module` is the one around the call that launched each, or the one
@@ -19,19 +19,17 @@ from typing import BinaryIO, Final
 import polars as pl
 
 from ms_profiler.analysis.columns import CHUNK, Integer, Microseconds, Part, Texts
-from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.driver.sections import Section
 from ms_profiler.analysis.metrics import intervals, operands
-from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.binding import INFERRED, Bound
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
-from ms_profiler.analysis.sections import Section
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.analysis.writers.csv_lines import Cells
 from ms_profiler.store import layout
 
 #: by `Bound`
-_HOW: Final = Texts(
-    {Bound.MODULE: "exact", Bound.ORDER: "by order"}.get(bound, numbers.NOTHING) for bound in sorted(Bound)
-)
+_HOW: Final = Texts({Bound.MODULE: "exact", **INFERRED}.get(bound, numbers.NOTHING) for bound in sorted(Bound))
 _NOTHING: Final = (numbers.NOTHING,)
 #: a kernel is told from the others by these
 _WHERE: Final = ("stream", "start_ns")
@@ -75,7 +73,7 @@ def _kernels(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]
     names, types, cores = (Cells(kernels.names[column]) for column in ("full_name", "type", "core"))
     modules, shapes = Cells(kernels.texts), Cells('"' + kernels.texts + '"')
     known = kernels.table["shapes"].is_not_null().any()
-    ordered = kernels.table["bound"].eq(int(Bound.ORDER)).any()
+    inferred = kernels.table["bound"].is_in(list(map(int, INFERRED))).any()
     device = measures.recording.device
     launched = device is not None and device.launches is not None
     details = None if device is None or device.details is None else _Details(device.details)
@@ -87,9 +85,9 @@ def _kernels(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]
             columns |= details.at(rows)
         if known:
             columns["Input Shapes"] = (shapes.at(rows["shapes"]),)
-        if ordered or launched:
+        if inferred or launched:
             columns["Module"] = (modules.at(rows["module"]),)
-        if ordered:
+        if inferred:
             columns["Module Binding"] = (_HOW.at(rows["bound"]),)
         yield rows.height, columns
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from ms_profiler.analysis import tables
 from ms_profiler.analysis.columns import CHUNK, Integer, Microseconds, Part, distinct
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, launched
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers.device_slots import OVERHEAD
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.json_lines import Lines, lines

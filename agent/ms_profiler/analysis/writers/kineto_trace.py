@@ -17,9 +17,9 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 
 from ms_profiler.analysis.columns import CHUNK, Integer, Microseconds, Part, Texts, distinct
-from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.driver.sections import Section
 from ms_profiler.analysis.metrics import operands
-from ms_profiler.analysis.sections import Section
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.writers import json_lines, kineto_device
 from ms_profiler.analysis.writers.drawing import Drawing
 from ms_profiler.analysis.writers.json_lines import Lines, lines

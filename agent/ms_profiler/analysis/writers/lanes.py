@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis import tables
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, overlap
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 
 #: pids of the picture; the process of the session takes the first ones, each other one the next ten
@@ -17,10 +17,12 @@ SCOPES: Final = 3
 COMMUNICATION: Final = 4
 PROCESS_STRIDE: Final = 10
 OVERLAP: Final = 100_000
+WHOLE_RUN: Final = 100_001
 #: lane of the steps in the process of the host, above its threads, none of which has this id: a step may begin or end
 #: inside of what a thread does, and what crosses in one lane is not drawn
 STEPS: Final = 0
-#: order of the scopes among the processes; all others are in the order of their pids
+#: order of the whole run, and of the scopes, among the processes; all others are in the order of their pids
+WHOLE_RUN_ORDER: Final = 0
 SCOPES_ORDER: Final = 12
 #: order of the overlap lanes, which is their tid
 OVERLAP_LANES: Final = (
@@ -50,12 +52,14 @@ class Lanes:
         kernels: `process`, `lane` -> `pid`, `tid`, `title` (name of the process in the picture).
         depths: how many lanes the scopes of kernels take.
         groups: of ranks that exchanged something; their order is the tid.
+        whole: processes whose time is told part by part; their order is the tid.
     """
 
     threads: pl.DataFrame
     kernels: pl.DataFrame
     depths: int
     groups: list[str]
+    whole: list[int]
 
     @classmethod
     def of(cls, measures: Measures, depths: int) -> "Lanes":
@@ -102,7 +106,9 @@ class Lanes:
             )
             .sort("pid", "tid")
         )
-        return cls(threads, kernels, depths, measures.calls["group"].unique(maintain_order=True).to_list())
+        whole = measures.stretches["process"].unique(maintain_order=True).to_list()
+        groups = measures.calls["group"].unique(maintain_order=True).to_list()
+        return cls(threads, kernels, depths, groups, whole)
 
     def metadata(self) -> list[dict[str, Any]]:
         """Return the `M` events: names, labels and order of processes and threads."""
@@ -130,7 +136,12 @@ class Lanes:
             events += _process(COMMUNICATION, "Communication")
         for tid, group in enumerate(self.groups):
             events += _thread(COMMUNICATION, tid, f"Group {group} Communication", tid)
-        return events + overlap_metadata()
+        events += overlap_metadata()
+        if self.whole:
+            events += _process(WHOLE_RUN, "Whole run", WHOLE_RUN_ORDER)
+        for tid, process in enumerate(self.whole):
+            events += _thread(WHOLE_RUN, tid, f"Process {process}", tid)
+        return events
 
 
 def copies(measures: Measures) -> pl.DataFrame:
@@ -192,7 +203,13 @@ def _process(pid: int, name: str, order: int | None = None, label: str = "CPU") 
     return [
         {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}},
         {"ph": "M", "name": "process_labels", "pid": pid, "tid": 0, "args": {"labels": label}},
-        {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": order or pid}},
+        {
+            "ph": "M",
+            "name": "process_sort_index",
+            "pid": pid,
+            "tid": 0,
+            "args": {"sort_index": pid if order is None else order},
+        },
     ]
 
 

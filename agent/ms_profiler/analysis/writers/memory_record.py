@@ -10,8 +10,8 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.tables import Form
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.model.tables import Form
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 

@@ -7,8 +7,8 @@ msprof-analyze reads; and text values under one key of ours.
 import json
 from typing import Any, BinaryIO
 
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import communication
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.store import layout
 
 

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 

@@ -4,8 +4,8 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.tables import Form
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.model.tables import Form
 
 #: what stands for the device and the core of what ran on the processor
 HOST: Final = "host"

@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
-from ms_profiler.analysis.tables import Form
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.model.tables import Form
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 

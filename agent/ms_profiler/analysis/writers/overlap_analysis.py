@@ -10,8 +10,8 @@ from typing import BinaryIO
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import overlap
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.analysis.writers.lanes import OVERLAP, OVERLAP_LANES, overlap_metadata
 from ms_profiler.store import layout

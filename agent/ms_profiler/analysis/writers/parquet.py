@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 import polars as pl
 
 from ms_profiler.analysis import catalogue
-from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.store import layout
 
 FORM: Final = "parquet"

@@ -18,14 +18,14 @@ import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS, Choice, Integer, Texts, distinct
 from ms_profiler.analysis.columns.track_events import FLOWS, Argument, EventKind, Place, TrackEvents, Truth
-from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.driver.sections import COUNT, Section
 from ms_profiler.analysis.metrics import intervals, operands
-from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.binding import INFERRED, Bound
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.scopes import Part
-from ms_profiler.analysis.sections import COUNT, Section
 from ms_profiler.analysis.writers.drawing import Drawing
-from ms_profiler.analysis.writers.lanes import COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS
+from ms_profiler.analysis.writers.lanes import COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS, WHOLE_RUN
 from ms_profiler.analysis.writers.tracks import CROSSING, SEQUENCE, Tracks
 from ms_profiler.store import layout
 from ms_profiler.store.format import Flag, category_name
@@ -76,8 +76,8 @@ class _Events:
         self.counters = self.tracks.add_counters(drawing.counters, drawing.measures.recording.names)
         self.names = Texts(drawing.measures.recording.names)
         starts = [
-            *(table["start_ns"] for table in (drawing.steps, drawing.overlap, drawing.spans, drawing.kernels)),
-            *(table["start_ns"] for table in (drawing.scopes, drawing.communication, drawing.copies)),
+            *(table["start_ns"] for table in (drawing.steps, drawing.overlap, drawing.whole, drawing.spans)),
+            *(table["start_ns"] for table in (drawing.kernels, drawing.scopes, drawing.communication, drawing.copies)),
             drawing.marks["start_ns"],
             *(table["time_ns"] for table in (drawing.instants, drawing.counters)),
         ]
@@ -90,6 +90,7 @@ class _Events:
             return
         yield self._steps()
         yield self._overlap()
+        yield self._whole_run()
         yield self._instants()
         yield self._counters()
         yield self._kernels()
@@ -108,6 +109,11 @@ class _Events:
         lanes = table["lane"].replace_strict(OVERLAP_LANES, range(len(OVERLAP_LANES)), return_dtype=pl.UInt32)
         first = self.tracks.place(OVERLAP, 0)
         return _slices(lanes + first, table, Texts(OVERLAP_LANES).at(lanes), _named("overlap", table))
+
+    def _whole_run(self) -> TrackEvents:
+        table = self.drawing.whole
+        first = self.tracks.place(WHOLE_RUN, 0) if table.height else 0
+        return _slices(table["lane"] + first, table, distinct(table["part"]), _named("part", table))
 
     def _spans(self) -> TrackEvents:
         spans = self.drawing.spans
@@ -277,5 +283,5 @@ def _told(texts: Texts, row: pl.Series) -> Choice:
 
 
 _CATEGORIES: Final = Texts(category_name(number) for number in range(256))
-_BOUNDS: Final = Texts("by order" if bound == Bound.ORDER else None for bound in sorted(Bound))
+_BOUNDS: Final = Texts(map(INFERRED.get, sorted(Bound)))
 _PARTS: Final = Texts(part.name.lower() if part else None for part in Part)

@@ -10,9 +10,9 @@ import os
 from collections import deque
 from typing import BinaryIO, Final
 
-from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.pipelines import average
-from ms_profiler.analysis.readers.pipelines import Operator
+from ms_profiler.analysis.readers.pipeline_samples import Operator
 from ms_profiler.store import layout
 
 _COLUMNS: Final = (

@@ -14,8 +14,8 @@ import os
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import pipeline_hints
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.pipelines import Pipeline, average, empty, label, name, per_worker, percent, share
 from ms_profiler.store import layout
 

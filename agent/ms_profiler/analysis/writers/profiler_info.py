@@ -8,7 +8,7 @@ import os
 import re
 from typing import BinaryIO, Final
 
-from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.store import layout
 
 _NAME: Final = re.compile(r"profiler_info_\d+\.json")

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, operands
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.store.format import Category
 
 #: how the job calls what it did not collect of them

@@ -11,10 +11,18 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
 from ms_profiler.analysis.metrics import intervals, kernels, memory, operators, pipelines, steps
+from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
-from ms_profiler.analysis.writers import device_summary, diagnosis_summary, operator_details, shapes_summary
+from ms_profiler.analysis.writers import (
+    device_summary,
+    diagnosis_summary,
+    modules_summary,
+    operator_details,
+    shapes_summary,
+    whole_run,
+)
 from ms_profiler.store import layout
 from ms_profiler.store.format import CATEGORY_FINE, StepSource
 
@@ -50,7 +58,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "version": VERSION,
         "product": {"name": "ms-profiler", "version": info.product_version},
         "directory": os.path.basename(os.path.abspath(recording.directory)),
-        "verdict": measures.finding.sentence,
+        "verdict": measures.verdict,
         "finding": {"kind": measures.finding.kind, "share": _share(measures.finding.share)},
         "rank": info.rank,
         "local_rank": info.local_rank,
@@ -62,6 +70,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "options": info.options,
         "messages": info.messages,
         "run": _run(measures),
+        "whole_run": whole_run.summary(measures),
         "steps": _steps(measures),
         "phases": _phases(measures),
         "top_operators": operators.top(
@@ -71,6 +80,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "shapes": shapes_summary.summary(measures),
         "memory": _memory(measures),
         "modules": operators.top(measures.modules),
+        "module_tree": modules_summary.summary(measures),
         "dataset": _dataset(measures),
         "dataset_pipelines": [_pipeline(pipeline) for pipeline in measures.pipelines],
         "compile": _compile(measures),
@@ -249,7 +259,9 @@ def _kernels(measures: Measures) -> dict[str, Any] | None:
         "bound": bound,
         "bound_share": _share(1 - bound["nothing"] / stream.count) if stream.count else None,
         "module_share": _share(bound["module"] / stream.count) if stream.count else None,
-        "bound_by_order": kernels.by_order(stream.sums),
+        "module_time_share": kernels.module_time_share(stream.sums),
+        "bound_by_order": kernels.inferred(stream.sums, Bound.ORDER),
+        "bound_by_parameter": kernels.inferred(stream.sums, Bound.PARAMETER),
         "by_type": kernels.top(measures.types),
         "by_name": kernels.top(kernels.by_name(stream.sums, stream.names)),
         "by_module": kernels.top(kernels.by_module(stream.sums, stream.texts)),
@@ -335,6 +347,8 @@ def _sources(measures: Measures) -> dict[str, str]:
 
 def _source_of_states(measures: Measures) -> str:
     """Name what says when a step computed; both, where kernels were recorded for a part of the steps only."""
+    if measures.computes_by_operators:
+        return OPERATORS
     by_phases = measures.steps.recorded.height - (_steps_with_kernels(measures) if measures.stream.decides else 0)
     if by_phases == measures.steps.recorded.height:
         return PHASES

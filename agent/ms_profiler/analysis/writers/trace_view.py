@@ -17,17 +17,26 @@ from typing import BinaryIO, Final
 import polars as pl
 
 from ms_profiler.analysis.columns import CHUNK, COLUMNS, Choice, Integer, Microseconds, Texts, distinct
-from ms_profiler.analysis.measures import Measures
+from ms_profiler.analysis.driver.sections import Section
 from ms_profiler.analysis.metrics import intervals, operands
-from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.binding import INFERRED, Bound
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
+from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.scopes import Part
-from ms_profiler.analysis.sections import Section
 from ms_profiler.analysis.writers import json_lines
 from ms_profiler.analysis.writers.core import PACKED
 from ms_profiler.analysis.writers.drawing import Drawing
 from ms_profiler.analysis.writers.json_lines import Lines, lines
-from ms_profiler.analysis.writers.lanes import CALLS, COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS
+from ms_profiler.analysis.writers.lanes import (
+    CALLS,
+    COMMUNICATION,
+    HOST,
+    OVERLAP,
+    OVERLAP_LANES,
+    SCOPES,
+    STEPS,
+    WHOLE_RUN,
+)
 from ms_profiler.store import layout
 from ms_profiler.store.format import Flag, category_name
 
@@ -79,6 +88,7 @@ class _Rows:
         if self.drawing.section.first:
             yield self._steps()
             yield self._overlap()
+            yield self._whole_run()
         for spans in self.drawing.spans.iter_slices(CHUNK):
             yield self._spans(spans)
         yield self._ties()
@@ -167,6 +177,9 @@ class _Rows:
             Microseconds(table["end_ns"] - table["start_ns"]),
             '","cat":"","args":{}}',
         )
+
+    def _whole_run(self) -> Lines:
+        return _plain(self.drawing.whole, "part", WHOLE_RUN, "lane")
 
     def _counters(self, counters: pl.DataFrame) -> Lines:
         return lines(
@@ -260,19 +273,7 @@ class _Rows:
             )
 
     def _scopes(self) -> Lines:
-        table = self.drawing.scopes
-        return lines(
-            table.height,
-            '{"ph":"X","name":',
-            distinct(table["scope"], json_lines.quoted),
-            f',"pid":{SCOPES},"tid":',
-            Integer(table["depth"]),
-            ',"ts":"',
-            Microseconds(table["start_ns"]),
-            '","dur":"',
-            Microseconds(table["end_ns"] - table["start_ns"]),
-            '","cat":"","args":{}}',
-        )
+        return _plain(self.drawing.scopes, "scope", SCOPES, "depth")
 
     def _communication(self) -> Lines:
         """Return the exchanges with other ranks, a lane a group, from which msprof-analyze counts them."""
@@ -293,6 +294,29 @@ class _Rows:
             Integer(table["bytes"]),
             "}}",
         )
+
+
+def _plain(table: pl.DataFrame, name: str, process: int, lane: str) -> Lines:
+    """Return spans of which a name and a lane are all that there is to say.
+
+    Args:
+        table: with `start_ns` and `end_ns`.
+        name: its column of names.
+        process: in which they are drawn.
+        lane: its column of lanes.
+    """
+    return lines(
+        table.height,
+        '{"ph":"X","name":',
+        distinct(table[name], json_lines.quoted),
+        f',"pid":{process},"tid":',
+        Integer(table[lane]),
+        ',"ts":"',
+        Microseconds(table["start_ns"]),
+        '","dur":"',
+        Microseconds(table["end_ns"] - table["start_ns"]),
+        '","cat":"","args":{}}',
+    )
 
 
 class _Places:
@@ -324,5 +348,5 @@ _MARKS: Final = Texts(
     "".join(f',"{name}":true' for bit, name in enumerate(("raised", "abandoned", "unfinished")) if marks >> bit & 1)
     for marks in range(8)
 )
-_BOUNDS: Final = Texts(',"bound":"by order"' if bound == Bound.ORDER else "" for bound in sorted(Bound))
+_BOUNDS: Final = Texts(f',"bound":"{INFERRED[bound]}"' if bound in INFERRED else "" for bound in sorted(Bound))
 _PARTS: Final = Texts(f',"part":"{part.name.lower()}"' if part else "" for part in Part)

@@ -9,8 +9,8 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.measures import Measures
-from ms_profiler.analysis.tables import COUNTER_TABLES
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.model.tables import COUNTER_TABLES
 from ms_profiler.store import layout
 
 

@@ -5,19 +5,35 @@ Looked at between steps, in the job's own thread: no process and no thread of ou
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ms_profiler import log
 from ms_profiler.job import handover
 from ms_profiler.job.control.dynamic_file import NAME, DynamicFile, Plan
+from ms_profiler.job.guard import Guard
+from ms_profiler.job.process import Identity
 from ms_profiler.job.recording import Recording
 from ms_profiler.options import Options
 
-if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
-
 #: Seconds between two looks at the file of the option.
 INTERVAL = 1.0
+
+
+class Collector(Protocol):
+    """The collection that dynamic profiling starts and stops."""
+
+    @property
+    def identity(self) -> Identity:
+        """Return rank and device of this process."""
+
+    def guard(self, what: str) -> Guard:
+        """Return a context that keeps our errors from the job."""
+
+    def start(self, recording: Recording, number: int | None = None) -> bool:
+        """Record for one more result directory; return whether that is possible."""
+
+    def stop(self, recording: Recording) -> None:
+        """Record no longer for this result directory."""
 
 
 class Dynamic:
@@ -30,7 +46,7 @@ class Dynamic:
         base: directory that relative paths start from.
     """
 
-    def __init__(self, session: "Session", file: DynamicFile, output_path: str, base: str) -> None:
+    def __init__(self, session: Collector, file: DynamicFile, output_path: str, base: str) -> None:
         self._session = session
         self._file = file
         self._output_path = output_path
@@ -120,7 +136,7 @@ class Dynamic:
             log.line(message)
 
 
-def watch(session: "Session", settings: Options, base: str) -> Dynamic | None:
+def watch(session: Collector, settings: Options, base: str) -> Dynamic | None:
     """Return what records as the file of the option `dynamic` says; None, after a line, when that file cannot be.
 
     Args:

@@ -15,13 +15,13 @@ from ms_profiler.job.devices import npu, preload, search
 from ms_profiler.job.devices.aclprof_plan import LEAST_STORAGE, needs, plan
 from ms_profiler.job.devices.aclprof_tracing import REMEDY, AclprofTracing, Order, device
 from ms_profiler.job.devices.interface import Interface
-from ms_profiler.job.recorder.base import Recorder
+from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.recorder.tracing import Kinds
 from ms_profiler.options import Options
 
 if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
     from ms_profiler.job.recording import Recording
-    from ms_profiler.job.session import Session
 
 #: how MindSpore calls an NPU
 TARGET = "Ascend"
@@ -56,25 +56,30 @@ class Aclprof(Interface):
         """See `Interface.what`."""
         return "kernels and counters of the NPU"
 
-    def tracing(self, recorder: Recorder, session: "Session | None" = None) -> AclprofTracing:
+    def tracing(self, recorder: Recorder, host: "Host | None" = None) -> AclprofTracing:
         """See `Interface.tracing`: it hands out no records, so any recorder does."""
-        if session is None:
+        if host is None:
             return AclprofTracing(None, _nobody)
 
+        aside = 0
+
         def order() -> Order:
-            home, used = session.home, device()
+            nonlocal aside
+            home, used = host.home, device()
             assert home is not None
-            asked = plan([recording.options for recording in session.recordings], _room(session))
-            return Order(asked, home.result, session.identity.device_id if used is None else used)
+            room, before = _room(host), aside
+            aside = room + _written(host)
+            host.recorder.set_aside(aside - before)
+            asked = plan([recording.options for recording in host.recordings], room)
+            return Order(asked, home.result, host.identity.device_id if used is None else used)
 
         def refused(names: Sequence[str], why: str) -> None:
             for name in names:
-                session.not_collected(name, why)
+                host.not_collected(name, why)
 
         def used() -> bool:
             # a framework that says so has it in use once a step has ended, which may have run on threads of its own
-            named = any(plugin.describe().get("device") == TARGET for plugin in session.hooks.plugins)
-            return named and session.steps.count > 0
+            return TARGET in host.targets and host.steps.count > 0
 
         return AclprofTracing(order, refused, used)
 
@@ -112,15 +117,13 @@ class Aclprof(Interface):
             f"{kinds} is not here, which turns what it records into tables; the analysis needs it, or a machine with it"
         )
 
-    def left_to(self, session: "Session") -> str:
+    def left_to(self, host: "Host") -> str:
         """See `Interface.left_to`."""
-        from ms_profiler.job.frameworks.mindspore import takeover
-
         if not npu.count():
             return ""
-        if takeover.kept:
-            return f"MindSpore's own profiler has it: {takeover.kept}"
-        least, left = LEAST_STORAGE // 10**6, _room(session) // 10**6
+        if host.left_running:
+            return f"MindSpore's own profiler has it: {host.left_running}"
+        least, left = LEAST_STORAGE // 10**6, _room(host) // 10**6
         return f"max_disk leaves {left} MB to it, and it takes no limit below {least}" if left < least else ""
 
     def version(self, library: str, told: int) -> str:
@@ -128,12 +131,17 @@ class Aclprof(Interface):
         return cann.version(library)
 
 
-def _room(session: "Session") -> int:
-    """Return the bytes that it may write: it is begun anew after a profiler of the script's own, in another folder."""
-    home = session.home
+def _written(host: "Host") -> int:
+    """Return the bytes that it has written, also into folders of before: a profiler of the script's own ends one."""
+    home = host.home
     folders = glob.glob(os.path.join(glob.escape(home.result), "PROF_*")) if home is not None else []
     files = (os.path.join(place, name) for folder in folders for place, _, names in os.walk(folder) for name in names)
-    return max(session.limits[0] - sum(os.lstat(path).st_size for path in files), 0)
+    return sum(os.lstat(path).st_size for path in files)
+
+
+def _room(host: "Host") -> int:
+    """Return the bytes that it may write: half of what may be recorded, which the others then leave to it."""
+    return max(host.limit // 2 - _written(host), 0)
 
 
 def _needs(recordings: Sequence[Options]) -> list[str]:

@@ -12,8 +12,8 @@ from ms_profiler.job.recorder.tracing import Kinds
 from ms_profiler.store.device_format import Source
 
 if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
     from ms_profiler.job.recording import Recording
-    from ms_profiler.job.session import Session
 
 #: Set, Kineto may begin to record at any moment, and needs the interface for itself.
 DAEMON = "KINETO_USE_DAEMON"
@@ -89,7 +89,7 @@ class Cupti(Interface):
                 kinds |= Kinds.GRAPHS
         return kinds
 
-    def left_to(self, session: "Session") -> str:
+    def left_to(self, host: "Host") -> str:
         """See `Interface.left_to`."""
         if os.environ.get(DAEMON):
             return f"{DAEMON} is set: they are left to Kineto, which records when it is told"

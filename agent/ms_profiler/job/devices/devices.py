@@ -14,7 +14,7 @@ from ms_profiler.job.devices.source import DeviceSource
 
 if TYPE_CHECKING:
     from ms_profiler.job.frameworks.base import Target
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 #: every interface there is
 INTERFACES: tuple[type[Interface], ...] = (Cupti, Aclprof, Mspti)
@@ -24,31 +24,39 @@ class Devices:
     """Trace what there is.
 
     Args:
-        session: that records.
+        host: that records.
     """
 
-    def __init__(self, session: "Session") -> None:
-        self._session = session
-        self.sources = [DeviceSource(session, interface(), self._turn) for interface in INTERFACES]
+    def __init__(self, host: "Host") -> None:
+        self._host = host
+        self.sources = [DeviceSource(host, interface(), self._turn) for interface in INTERFACES]
 
-    def targets(self, session: "Session") -> list["Target"]:
+    def targets(self, host: "Host") -> list["Target"]:
         """Record for as long as the session does; there is nothing to wrap."""
-        session.at_start(self._rivals)
+        host.at_start(self._rivals)
         for source in self.sources:
-            session.at_start(source.start)
-            session.at_step(source.stepped)
-            session.at_end(source.stop)
+            host.at_start(source.start)
+            host.at_step(source.stepped)
+            host.at_end(source.stop)
         return []
 
-    @property
-    def waits(self) -> bool:
-        """Return whether an interface is still to be taken."""
-        return any(source.waits for source in self.sources)
+    def waits(self, activity: str) -> bool:
+        """Return whether an interface to a kind of device is still to be taken.
 
-    def look(self) -> None:
-        """Take the interface of what the job has in use by now."""
+        Args:
+            activity: what asks for that kind, "GPU" or "NPU".
+        """
+        return any(source.waits for source in self.sources if source.interface.activity == activity)
+
+    def look(self, activity: str) -> None:
+        """Take the interface to such a device if the job has it in use by now.
+
+        Args:
+            activity: as for `waits`.
+        """
         for source in self.sources:
-            source.look()
+            if source.interface.activity == activity:
+                source.look()
 
     def make_way(self) -> None:
         """Give all interfaces to a profiler of the script's own."""
@@ -69,7 +77,7 @@ class Devices:
 
     def _first(self, beside: list[DeviceSource]) -> DeviceSource | None:
         """Return the first of some sources of one device that serves what was asked for."""
-        settings = [recording.options for recording in self._session.recordings]
+        settings = [recording.options for recording in self._host.recordings]
         return next((other for other in beside if not other.absent and other.interface.serves(settings)), None)
 
     def _rivals(self) -> None:
@@ -80,4 +88,4 @@ class Devices:
             if first is not None and first is not source:
                 taken, other = source.interface.name, first.interface
                 why = f"{taken} has the device since before, and {other.name} has no room beside it"
-                self._session.not_collected(other.what, why)
+                self._host.not_collected(other.what, why)

@@ -4,14 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from ms_profiler.job.recorder.base import Recorder
+from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.recorder.tracing import Kinds, Tracing
 from ms_profiler.options import Options
 from ms_profiler.store.device_format import Source
 
 if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
     from ms_profiler.job.recording import Recording
-    from ms_profiler.job.session import Session
 
 
 class Interface(ABC):
@@ -44,12 +44,12 @@ class Interface(ABC):
         """Return what is recorded."""
         return f"kernels of the {self.activity}"
 
-    def tracing(self, recorder: Recorder, session: "Session | None" = None) -> Tracing | None:
+    def tracing(self, recorder: Recorder, host: "Host | None" = None) -> Tracing | None:
         """Return what records; None where nothing can.
 
         Args:
             recorder: that receives the records.
-            session: that it is for; None to try whether it could be.
+            host: that it is for; None to try whether it could be.
         """
         return recorder.tracing(self.source)
 
@@ -101,7 +101,7 @@ class Interface(ABC):
         """
         return f"{self.name} refuses {kinds}"
 
-    def left_to(self, session: "Session") -> str:
+    def left_to(self, host: "Host") -> str:
         """Return why the device is left to somebody else in this process; empty where it is not."""
         return ""
 

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks.base import Target
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 
-def targets(session: "Session", module: str, begins: str, ends: str) -> list[Target]:
+def targets(host: "Host", module: str, begins: str, ends: str) -> list[Target]:
     """Declare what is wrapped of a profiler.
 
     Args:
-        session: whose interfaces are lent.
+        host: whose interfaces are lent.
         module: of the profiler.
         begins: path in the module of the function that prepares it.
         ends: of the one that it has ended with.
     """
-    devices = session.hooks.devices
+    devices = host.devices
 
     def begin(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with session.guard("making way for the script's own profiler"):
+        with host.guard("making way for the script's own profiler"):
             devices.make_way()
         try:
             return wrapped(*args, **kwargs)
@@ -40,7 +40,7 @@ def targets(session: "Session", module: str, begins: str, ends: str) -> list[Tar
             go_on()
 
     def go_on() -> None:
-        with session.guard("going on after the script's own profiler"):
+        with host.guard("going on after the script's own profiler"):
             devices.go_on()
 
     return [Target(module, begins, begin), Target(module, ends, end)]

@@ -13,8 +13,8 @@ from ms_profiler.job.recorder.tracing import Kinds
 from ms_profiler.store.device_format import Source
 
 if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
     from ms_profiler.job.recording import Recording
-    from ms_profiler.job.session import Session
 
 DRIVER = "libascend_hal.so"
 RUNTIME = "libascendcl.so"
@@ -80,9 +80,9 @@ class Mspti(Interface):
         remedy = "; start the job with `ms-profiler run`, which preloads it" if preload.MISSING in kinds else ""
         return f"msPTI refuses {kinds}{remedy}"
 
-    def left_to(self, session: "Session") -> str:
+    def left_to(self, host: "Host") -> str:
         """See `Interface.left_to`; of two collectors on an NPU one loses its records."""
-        return next((plugin.yielded for plugin in session.hooks.plugins if plugin.yielded), "")
+        return host.left_running
 
     def version(self, library: str, told: int) -> str:
         """See `Interface.version`; the library tells none, CANN does, in a file above it."""

@@ -19,14 +19,14 @@ from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:
     from ms_profiler.job.devices.interface import Interface
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 
 class DeviceSource:
     """Trace devices by one interface.
 
     Args:
-        session: that records.
+        host: that records.
         interface: the vendor's.
         turn: tells whether a source is the one to record its device, where several could.
 
@@ -37,12 +37,12 @@ class DeviceSource:
     """
 
     def __init__(
-        self, session: "Session", interface: "Interface", turn: Callable[["DeviceSource"], bool] = lambda _: True
+        self, host: "Host", interface: "Interface", turn: Callable[["DeviceSource"], bool] = lambda _: True
     ) -> None:
-        self._session = session
+        self._host = host
         self.interface = interface
         self._turn = turn
-        self._tracing = interface.tracing(session.recorder, session)
+        self._tracing = interface.tracing(host.recorder, host)
         self._pid = os.getpid()
         self.attached = False
         self.absent = False
@@ -82,9 +82,9 @@ class DeviceSource:
             return
         if not self.waits or not self._wanted():
             return
-        if why := self.interface.left_to(self._session):
+        if why := self.interface.left_to(self._host):
             self._given_up = True
-            self._session.not_collected(self.interface.what, why)
+            self._host.not_collected(self.interface.what, why)
             return
         if self._tracing is not None and self._tracing.ready():
             self._attach()
@@ -94,7 +94,7 @@ class DeviceSource:
         """Follow the schedule between two steps; look whether the device is in use, at steps 1, 2, 4, 8 and so on."""
         if self.attached:
             self._follow()
-            return (NEVER if self._session.steps.schedule is None else count + 1), False
+            return (NEVER if self._host.steps.schedule is None else count + 1), False
         if self._given_up or self._tracing is None or not self._wanted():
             return NEVER, False
         if count < self._waits:
@@ -103,7 +103,7 @@ class DeviceSource:
         self.look()
         if not self.attached:
             return self._waits, False
-        self._session.not_collected(
+        self._host.not_collected(
             f"{self.interface.what} before step {count}",
             f"{self.interface.platform} was found in use only there, between two steps",
         )
@@ -116,7 +116,7 @@ class DeviceSource:
         if not self.attached:
             self._end_unused()
             return
-        if len(self._session.recordings) > 1:
+        if len(self._host.recordings) > 1:
             self._tracing_flush()
         else:
             self._detach()
@@ -129,7 +129,7 @@ class DeviceSource:
         self._away = self._profiled = True
         if self.attached:
             self._detach()
-            self._session.not_collected(
+            self._host.not_collected(
                 f"{self.interface.what} while the script's own profiler runs",
                 f"{self.interface.name} has room for one",
             )
@@ -137,13 +137,13 @@ class DeviceSource:
     def go_on(self) -> None:
         """Take it again, if that can be, when all of these have stopped."""
         self._away = False
-        if self._session.recordings and not self._inherited:
+        if self._host.recordings and not self._inherited:
             self.look()
 
     @contextmanager
     def _own(self, what: str) -> Iterator[None]:
         """Record what we do here as time of ours, not the job's."""
-        recorder = self._session.recorder
+        recorder = self._host.recorder
         begun = recorder.now()
         yield
         recorder.record(Kind.SPAN, Category.PROFILER, 0, recorder.intern(what), begun, recorder.now(), 0)
@@ -153,16 +153,16 @@ class DeviceSource:
         used = self._tracing is not None and not (self._was_attached or self._given_up) and self._tracing.ready()
         if used and self._wanted():
             self._given_up = True
-            if self._session.process.pid != os.getpid():
-                self._session.reopen()  # its record is the parent's until it has recorded something
+            if self._host.process.pid != os.getpid():
+                self._host.reopen()  # its record is the parent's until it has recorded something
             why = f"a fork child does not record its {self.interface.activity}; a child that is spawned does"
-            self._session.not_collected(self.interface.what, why)
+            self._host.not_collected(self.interface.what, why)
 
     def _wanted(self) -> bool:
         """Return whether any recording wants the device: one that says nothing wants what there is."""
         return self._turn(self) and any(
             self.interface.activity in recording.options.activities or "activities" not in recording.options.given
-            for recording in self._session.recordings
+            for recording in self._host.recordings
         )
 
     def _attach(self) -> None:
@@ -188,16 +188,16 @@ class DeviceSource:
 
     def _explain(self) -> None:
         """Say by which interface the device is recorded, where there is a choice: one may cost more than another."""
-        home = self._session.home
+        home = self._host.home
         if home is not None and (why := home.info.device_sources[self.interface.activity]["why"]):
             home.say(f"the {self.interface.activity} is recorded by {self.interface.name}: {why}")
 
     def _note(self) -> None:
         """Say in the records of the runs by which interface the device is recorded, and why."""
-        settings = [recording.options for recording in self._session.recordings]
+        settings = [recording.options for recording in self._host.recordings]
         taken = {"interface": self.interface.name, "why": self.interface.reason(settings)}
-        home = self._session.home
-        for recording in self._session.recordings:
+        home = self._host.home
+        for recording in self._host.recordings:
             recording.info.device_sources[self.interface.activity] = taken
             recording.collected(self.interface.covers)
             if self.interface.files and home is not None and recording is not home:
@@ -211,25 +211,25 @@ class DeviceSource:
         assert self._tracing is not None
         with self._own(f"switch {self.interface.name}"):
             outcome, why = self._tracing.record(
-                self.interface.kinds(self._session.recordings) if wanted else Kinds.NOTHING
+                self.interface.kinds(self._host.recordings) if wanted else Kinds.NOTHING
             )
         self._recording = wanted
         if outcome is Outcome.HANGS:
             self._hangs()
         elif outcome is not Outcome.DONE:
             self._detach()
-            for recording in self._session.recordings:
+            for recording in self._host.recordings:
                 recording.info.device_sources.pop(self.interface.activity, None)
             self._give_up(f"{self.interface.name} does not record: {why}")
         elif why:
-            self._session.not_collected(f"some records of the {self.interface.activity}", self.interface.left_out(why))
+            self._host.not_collected(f"some records of the {self.interface.activity}", self.interface.left_out(why))
 
     def _near(self) -> bool:
         """Return whether this step is recorded, or the one before or after it is."""
-        steps = self._session.steps
+        steps = self._host.steps
         if steps.recording or steps.schedule is None:
             return True
-        return any(steps.schedule.records(steps.count + near) for near in (-1, 1))
+        return any(steps.schedule.records(steps.number + near) for near in (-1, 1))
 
     def _tracing_flush(self) -> None:
         assert self._tracing is not None
@@ -253,19 +253,19 @@ class DeviceSource:
     def _give_up(self, why: str) -> None:
         """Record nothing from here on; that is a line where there would have been something to record."""
         self._given_up = True
-        self._session.not_collected(self.interface.what, why)
+        self._host.not_collected(self.interface.what, why)
         self._say(f"{self.interface.what} are not recorded: {why}")
 
     def _end_unused(self) -> None:
         if self._asked() and not (self._given_up or self._profiled or self._was_attached):
             why = f"the job did not use {self.interface.platform} in this process"
-            self._session.not_collected(self.interface.what, why)
+            self._host.not_collected(self.interface.what, why)
 
     def _asked(self) -> bool:
         """Return whether the device was asked for by name."""
         return self._turn(self) and any(
             self.interface.activity in recording.options.activities and "activities" in recording.options.given
-            for recording in self._session.recordings
+            for recording in self._host.recordings
         )
 
     def _ask(self) -> None:
@@ -273,16 +273,15 @@ class DeviceSource:
         if not self._asked() or self.attached or self._given_up:
             return
         if self._tracing is None:
-            self._give_up(f"the extension does not load: {self._session.process.recorder_reason}")
+            self._give_up(f"the extension does not load: {self._host.process.recorder_reason}")
         elif missing := self.interface.missing():
             self._give_up(f"{missing}, or leave {self.interface.activity} out of activities")
 
     def _say(self, line: str) -> None:
-        if self._session.identity.rank == 0:
+        if self._host.identity.rank == 0:
             log.line(line)
-        for recording in self._session.recordings:
-            if line not in recording.info.messages:
-                recording.info.messages.append(line)
+        for recording in self._host.recordings:
+            recording.note(line)
 
     def _tell(self) -> None:
         """Note what of the device's records is missing, and how good their times are."""
@@ -297,12 +296,12 @@ class DeviceSource:
         }
         for why, number in missing.items():
             if number:
-                self._session.not_collected(f"{number} records of the {activity}", why)
+                self._host.not_collected(f"{number} records of the {activity}", why)
         if counts.unreadable:
-            self._session.not_collected(f"the rest of {counts.unreadable} buffers of {name}", "they cannot be read")
+            self._host.not_collected(f"the rest of {counts.unreadable} buffers of {name}", "they cannot be read")
         if counts.stopped:
             why = f"{name} held more than 48 MB of buffers and gave none back, so recording was ended"
-            self._session.not_collected(f"later {self.interface.what}", why)
+            self._host.not_collected(f"later {self.interface.what}", why)
         if counts.uncertainty_ns:
             why = f"{self.interface.clock} {counts.uncertainty_ns} ns"
-            self._session.not_collected(f"exact times of the {activity}", why)
+            self._host.not_collected(f"exact times of the {activity}", why)

@@ -64,7 +64,10 @@ def find(interface: Interface, patience: float = PATIENCE) -> Finding:
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
         return not_usable(f"it could not be tried: {lines[-1] if lines else 'no reason given'}")
-    row = json.loads(done.stdout)
+    try:
+        row = json.loads(done.stdout)
+    except ValueError:  # a job that ignores SIGCHLD, or waits for any child, keeps from us how this one ended
+        return not_usable("its library crashes; use another version of it")
     return Finding(
         interface.name,
         interface.traces,

@@ -1,6 +1,6 @@
 """What a framework plugin is: it declares what it wraps, this module decides how and can undo it.
 
-A plugin is a folder with one file per concern; each offers `targets(session)`, a list of `Target`. A target that is not
+A plugin is a folder with one file per concern; each offers `targets(host)`, a list of `Target`. A target that is not
 there, in this version or this build of the framework, is noted in the run's record and costs nothing else.
 """
 
@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ms_profiler.store.format import Flag
+from ms_profiler.job.recorder.contract import Recorder
+from ms_profiler.job.recorder.python_wrapper import RAISED as RAISED, flags_of as flags_of
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
     from ms_profiler.job.sources import Sources
 
 #: What is called around each call: wrapper(wrapped, instance, args, kwargs), as wrapt has it
 Wrapper = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
-RAISED = int(Flag.RAISED)
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,8 @@ class Target:
     Args:
         module: where it lives.
         path: its dotted name in the module, "Model.train".
-        wrapper: called around each call, of any kind of callable: 0.3 us for a function, 0.5 to 1 us for others.
-        closure: instead, a function from the original to its replacement, which keeps `__wrapped__`: for calls that
-            are frequent enough to matter.
+        closure: a function from the original to its replacement: `recorded`, `around`, or one that keeps `__wrapped__`.
+        wrapper: instead, called around each call, with frames of ours, where that harms nobody.
         copies: replace as well what other modules of the framework imported by value, under the same name.
         group: name to keep account under, where one declaration makes many targets; its own otherwise.
     """
@@ -64,7 +63,7 @@ class Plugin:
         concerns: functions that declare targets.
     """
 
-    def __init__(self, framework: str, concerns: Iterable[Callable[["Session"], list[Target]]]) -> None:
+    def __init__(self, framework: str, concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
         self.framework = framework
         self._concerns = tuple(concerns)
         self._undo: list[tuple[Callable[[], Any], str, Any]] = []
@@ -72,39 +71,39 @@ class Plugin:
         #: full name of each target -> "applied", "missing: why" or "failed: why"
         self.state: dict[str, str] = {}
 
-    def apply(self, session: "Session") -> None:
+    def apply(self, host: "Host") -> None:
         """Wrap every target that is there; never raise."""
         self.state.clear()
-        self._apply_quickly(session, self._concerns)
+        self._apply_quickly(host, self._concerns)
 
-    def add(self, session: "Session", concern: Callable[["Session"], list[Target]]) -> None:
+    def add(self, host: "Host", concern: Callable[["Host"], list[Target]]) -> None:
         """Wrap the targets of one concern as well; never raise."""
-        self._apply_quickly(session, (concern,))
+        self._apply_quickly(host, (concern,))
 
-    def redirect(self, session: "Session") -> None:
+    def redirect(self, host: "Host") -> None:
         """Let ours stand in for the framework's own profiler, if it has one."""
 
-    def _apply_quickly(self, session: "Session", concerns: Iterable[Callable[["Session"], list[Target]]]) -> None:
+    def _apply_quickly(self, host: "Host", concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
         # what is made here stays; looking through all of a framework's objects for garbage would take 100 ms
         collecting = gc.isenabled()
         gc.disable()
         try:
-            self._apply_all(session, concerns)
+            self._apply_all(host, concerns)
         finally:
             if collecting:
                 gc.enable()
 
-    def _apply_all(self, session: "Session", concerns: Iterable[Callable[["Session"], list[Target]]]) -> None:
+    def _apply_all(self, host: "Host", concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
         copies: dict[str, list[tuple[Any, Any]]] = {}
-        before = session.sources.calls
+        before = host.sources.calls
         for concern in concerns:
-            for target in self._declared(concern, session):
+            for target in self._declared(concern, host):
                 try:
                     original, replacement = self._apply(target)
                 except MissingError as reason:
                     self.state.setdefault(target.name, f"missing: {reason}")
                 except Exception as reason:  # noqa: BLE001 - one hook that fails costs that hook, nothing else
-                    session.failed(f"hook {target.name}", reason)
+                    host.failed(f"hook {target.name}", reason)
                     self.state[target.name] = f"failed: {type(reason).__name__}: {reason}"
                 else:
                     if not self.state.get(target.name, "").startswith("failed"):
@@ -113,7 +112,7 @@ class Plugin:
                         copies.setdefault(target.path, []).append((original, replacement))
         if copies:
             self._replace_copies(copies)
-        self._sources.append((session.sources, [call for call in session.sources.calls if call not in before]))
+        self._sources.append((host.sources, [call for call in host.sources.calls if call not in before]))
 
     @property
     def yielded(self) -> str:
@@ -144,11 +143,11 @@ class Plugin:
             else:
                 setattr(owner, attribute, original)
 
-    def _declared(self, concern: Callable[["Session"], list[Target]], session: "Session") -> list[Target]:
+    def _declared(self, concern: Callable[["Host"], list[Target]], host: "Host") -> list[Target]:
         try:
-            return concern(session)
+            return concern(host)
         except Exception as reason:  # noqa: BLE001 - as above
-            session.failed(f"hooks of {concern.__module__}", reason)
+            host.failed(f"hooks of {concern.__module__}", reason)
             self.state[concern.__module__] = f"failed: {type(reason).__name__}: {reason}"
             return []
 
@@ -250,28 +249,66 @@ class Inside(threading.local):
 
 
 #: In a fork child: the session that has to be opened anew before the child can record. Else empty.
-forked: list["Session"] = []
+forked: list["Host"] = []
 
 
-def span(session: "Session", label: str, category: int) -> Wrapper:
-    """Return a wrapper that records each call as a span with a fixed name."""
-    name = session.recorder.intern(label)
-    begin, end = session.recorder.begin, session.recorder.end
+Closure = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-    def wrapper(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        token = begin(name, category)
-        if not token and forked:
-            forked[0].reopen()
-            token = begin(name, category)
-        try:
-            result = wrapped(*args, **kwargs)
-        except BaseException:
-            end(token, RAISED)
-            raise
-        end(token)
-        return result
 
-    return wrapper
+#: kinds of calls of which only the outermost of a thread counts: of modules, of what waits for a device, of cells
+MODULES, WAITS, CELLS = 1, 2, 3
+
+
+def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Closure:
+    """Return what makes the replacement of a function whose calls are spans with a fixed name.
+
+    Args:
+        host: that records.
+        label: the name.
+        category: of the spans.
+        outermost: the kind of calls, where a call in another of its kind is not recorded; 0 for none.
+    """
+    recorder, failed = host.recorder, host.guard(f"recording {label}")
+    name = recorder.intern(label)
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        return recorder.wrap(
+            original, name=name, category=int(category), failed=failed, forked=forked, outermost=outermost
+        )
+
+    return make
+
+
+def around(
+    host: "Host", what: str, before: Callable[..., Any], after: Callable[[Any, Any, Any], Any] | None = None
+) -> Closure:
+    """Return what makes the replacement of a function around whose calls functions of ours are called.
+
+    Args:
+        host: that records.
+        what: to name where one of them fails.
+        before: called with the arguments; what it returns is given to `after`.
+        after: called with that, the result and the exception that ended the call, unless `before` returned None.
+    """
+    failed = host.guard(what)
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        return host.recorder.wrap(original, before=before, after=after or _nothing, failed=failed, forked=forked)
+
+    return make
+
+
+def _nothing(state: Any, result: Any, reason: Any) -> None:
+    """Do nothing after a call."""
+
+
+def begin(recorder: Recorder, name: int, category: int, argument: int = 0) -> int:
+    """Begin a span and return its token; in a fork child that does not record yet, have it record first."""
+    token = recorder.begin(name, category, argument)
+    if not token and forked:
+        forked[0].reopen()
+        token = recorder.begin(name, category, argument)
+    return token
 
 
 _Label = TypeVar("_Label")

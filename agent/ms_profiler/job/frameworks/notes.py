@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 #: Characters of a list of ranks; a longer one is written as ranges.
 RANKS_MOST = 4000
@@ -15,11 +15,11 @@ RANKS_MOST = 4000
 class Notes:
     """Note what holds for the whole process; every recording gets all of it."""
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
+    def __init__(self, host: "Host") -> None:
+        self.host = host
         #: text -> number that goes with it
         self._known: dict[str, int] = {}
-        session.at_start(self._again)
+        host.at_start(self._again)
 
     def add(self, text: str, number: int) -> None:
         """Note `text`, unless it is known."""
@@ -33,7 +33,7 @@ class Notes:
 
     def _record(self, text: str, number: int) -> None:
         # not `instant`, which a pause refuses: this holds beyond it
-        recorder = self.session.recorder
+        recorder = self.host.recorder
         now, label = recorder.now(), recorder.intern(text)
         recorder.record(Kind.INSTANT, Category.COMMUNICATION, 0, label, now, now, number)
 

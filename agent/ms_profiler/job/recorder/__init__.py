@@ -1,6 +1,6 @@
 """The one door to what records: the native extension, or its pure-Python twin where that cannot be loaded."""
 
-from ms_profiler.job.recorder.base import Recorder, RecorderStats
+from ms_profiler.job.recorder.contract import Recorder, RecorderStats
 
 __all__ = ["Recorder", "RecorderStats", "collector", "create"]
 

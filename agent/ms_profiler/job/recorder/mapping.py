@@ -24,11 +24,12 @@ _FAILED: Final = ctypes.c_void_p(-1).value
 
 
 class Mapping:
-    """Map a file from its start, shared and writable, until this object goes.
+    """Map a file from its start until this object goes.
 
     Args:
         descriptor: of the file; may be closed afterwards.
         size: bytes.
+        writable: what is written reaches the file.
 
     Attributes:
         memory: of the mapping; not to be used longer than this object.
@@ -37,10 +38,14 @@ class Mapping:
         OSError: it cannot be mapped.
     """
 
-    def __init__(self, descriptor: int, size: int) -> None:
+    def __init__(self, descriptor: int, size: int, writable: bool = True) -> None:
         self._size = size
         self._address: int | None = None
-        address = _LIBC.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
+        if writable:
+            rights, kind = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED
+        else:
+            rights, kind = mmap.PROT_READ, mmap.MAP_PRIVATE  # which every file system can
+        address = _LIBC.mmap(None, size, rights, kind, descriptor, 0)
         if address == _FAILED:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))

@@ -1,11 +1,17 @@
 """The native recorder behind the `Recorder` protocol; the only importer of `ms_profiler._native`."""
 
+import functools
 import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ms_profiler import _native
-from ms_profiler.job.recorder.base import RecorderStats
+from ms_profiler.job.detached import Detached
+from ms_profiler.job.recorder.contract import RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
+from ms_profiler.store.account import NO_LIMIT
 from ms_profiler.store.device_format import Source
 
 #: of the extension, without symbolic links: under another name it could be loaded a second time
@@ -14,6 +20,28 @@ PATH = os.path.realpath(_native.__file__)
 
 #: bytes of a reason
 _ROOM = 256
+
+
+def start_apart(command: Sequence[str], environment: Mapping[str, str], output: int, errors: int) -> int:
+    """See `apart.start`."""
+
+    def array(texts: Iterable[str]) -> tuple[Any, list[Any]]:
+        kept = [_native.ffi.new("char[]", os.fsencode(text)) for text in texts]
+        return _native.ffi.new("char *[]", [*kept, _native.ffi.NULL]), kept
+
+    words, _words = array(command)
+    variables, _variables = array(f"{name}={value}" for name, value in environment.items())
+    pid = _native.lib.msp_start_apart(words, variables, output, errors)
+    if pid < 0:
+        raise OSError(-pid, os.strerror(-pid), command[0])
+    return pid
+
+
+@functools.cache
+def _rest_at_forks() -> None:
+    """Keep Python from counting the helper thread: from 3.12 on it warns of `os.fork` where there are others."""
+    if sys.version_info >= (3, 12):
+        os.register_at_fork(before=_native.lib.msp_helper_rest)
 
 
 class NativeTracing:
@@ -80,6 +108,7 @@ class NativeRecorder:
     fine = staticmethod(_native.fine)
     now = staticmethod(_native.now)
     anchor = staticmethod(_native.anchor)
+    nest = staticmethod(_native.nest)
 
     def __init__(self, *, written: bool = False) -> None:
         """Make the recorder.
@@ -90,23 +119,61 @@ class NativeRecorder:
         """
         self._flags = _native.lib.MSP_OPEN_WRITTEN if written else 0
 
+    def wrap(
+        self,
+        function: Callable[..., Any],
+        *,
+        before: Callable[..., Any] | None = None,
+        after: Callable[[Any, Any, Any], Any] | None = None,
+        labels: dict[int, Any] | None = None,
+        describe: Callable[[Any], Any] | None = None,
+        **settings: Any,
+    ) -> Callable[..., Any]:
+        """See `Recorder.wrap`: without a frame, an entry in a traceback or a level of recursion."""
+        given = {"before": before, "after": after, "labels": labels, "describe": describe}
+        settings |= {name: value for name, value in given.items() if value is not None}
+        return functools.update_wrapper(_native.Wrapper(function, **settings), function)
+
     def tracing(self, source: Source) -> NativeTracing:
         """See `Recorder.tracing`."""
         return NativeTracing(source)
 
-    def exit_wait(self, pid: int, timeout: float, late: str, failed: str) -> None:
-        """See `Recorder.exit_wait`: waited for when the extension is unloaded, after MindSpore's 0.4 s of tear-down."""
-        _native.lib.msp_exit_wait(pid, int(timeout * 1000), os.fsencode(late), os.fsencode(failed))
+    def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
+        """See `Recorder.exit_wait`: waited for after all else has ended, as MindSpore's 0.4 s of tear-down."""
+        texts = os.fsencode(late), os.fsencode(failed)
+        error = _native.lib.msp_exit_wait(program.reader, program.pid, int(timeout * 1000), shows, *texts)
+        if error:
+            raise OSError(error, os.strerror(error))
 
-    def open(self, folder: str, *, first_slots: int = 2048, limit_fine: int = 0, limit_all: int = 0) -> None:
+    def open(self, folder: str, *, first_slots: int = 2048, account: str = "", limit: int | None = None) -> None:
         """See `Recorder.open`."""
-        error = _native.lib.msp_open(os.fsencode(folder), first_slots, limit_fine, limit_all, self._flags)
+        _rest_at_forks()
+        most = NO_LIMIT if limit is None else limit
+        error = _native.lib.msp_open(os.fsencode(folder), first_slots, os.fsencode(account), most, self._flags)
         if error:
             raise OSError(error, os.strerror(error), folder)
 
+    def spend(self, size: int, /) -> None:
+        """See `Recorder.spend`."""
+        _native.lib.msp_spend(size)
+
+    def set_aside(self, size: int, /) -> None:
+        """See `Recorder.set_aside`."""
+        _native.lib.msp_set_aside(size)
+
+    def room(self) -> int:
+        """See `Recorder.room`."""
+        return int(_native.lib.msp_room())
+
     def close(self) -> None:
         """See `Recorder.close`."""
-        _native.lib.msp_close()
+        error = _native.lib.msp_close()
+        if error:
+            raise OSError(error, os.strerror(error))
+
+    def answers(self, patience: float) -> bool:
+        """See `Recorder.answers`: the helper thread asks."""
+        return _native.lib.msp_helper_answers(int(patience * 1000))
 
     def stats(self) -> RecorderStats:
         """See `Recorder.stats`."""

@@ -7,13 +7,15 @@ the thread that is recording: locks are re-entrant, and a slot is taken before i
 import os
 import signal
 import struct
-import sys
 import threading
-import time
 import weakref
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
-from ms_profiler.job.recorder.base import RecorderStats
+from ms_profiler import log
+from ms_profiler.job.detached import Detached
+from ms_profiler.job.recorder import python_wrapper
+from ms_profiler.job.recorder.contract import RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
 from ms_profiler.job.recorder.python_store import MemoryStore, PythonStore, Strings, Worth, utf8
 from ms_profiler.job.recorder.python_writer import PythonWriter
@@ -25,6 +27,12 @@ _INSTANT: Final = int(Kind.INSTANT)  # members of an enumeration cost a microsec
 _COUNTER: Final = int(Kind.COUNTER)
 _STEP: Final = int(Kind.STEP)
 _EVENTS: Final = frozenset({int(Kind.SPAN), _INSTANT, _COUNTER, _STEP, int(Kind.OPERANDS)})
+
+
+#: what tells a process to end; it does that anyway
+_ENDING: Final = frozenset(
+    {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
+)
 
 
 class PythonRecorder:
@@ -64,6 +72,14 @@ class PythonRecorder:
         self._lock = threading.RLock()
         self._store = self._last = None
 
+    def wrap(self, function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
+        """See `Recorder.wrap`: with a frame."""
+        return python_wrapper.wrap(self, function, **settings)
+
+    def nest(self, kind: int, levels: int, /) -> int:
+        """See `Recorder.nest`."""
+        return python_wrapper.nest(kind, levels)
+
     def tracing(self, source: Source) -> None:
         """See `Recorder.tracing`: there is none, its callbacks come on threads that must not run Python."""
 
@@ -78,34 +94,45 @@ class PythonRecorder:
     def annotate(self, text: str, /) -> None:
         """See `Recorder.annotate`."""
 
-    def exit_wait(self, pid: int, timeout: float, late: str, failed: str) -> None:
-        """See `Recorder.exit_wait`: waited for here and now, as nothing of ours runs later."""
-        end = time.monotonic() + timeout
-        try:
-            found, status = os.waitpid(pid, os.WNOHANG)
-            while not found and time.monotonic() < end:
-                time.sleep(0.005)
-                found, status = os.waitpid(pid, os.WNOHANG)
-            if found and status == 0:
-                return
-        except KeyboardInterrupt:
-            found = 0
-        except ChildProcessError:  # somebody else has reaped it
-            return
-        if not found:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-        sys.stderr.write(failed if found else late)
+    def answers(self, patience: float) -> bool:
+        """See `Recorder.answers`: a thread of Python's could not be left behind when the interpreter ends."""
+        return True
 
-    def open(self, folder: str, *, first_slots: int = 2048, limit_fine: int = 0, limit_all: int = 0) -> None:
+    def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
+        """See `Recorder.exit_wait`: waited for here and now, as nothing of ours runs later."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        try:
+            line = program.wait(timeout, lambda: signal.sigpending() & _ENDING)
+            for number in signal.sigpending() & _ENDING:
+                signal.sigtimedwait((number,), 0)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if shows and not log.has_reader():
+            log.write(late if line is None else line or failed)
+
+    def open(self, folder: str, *, first_slots: int = 2048, account: str = "", limit: int | None = None) -> None:
         """See `Recorder.open`."""
         with self._lock:
             self.close()
             self._watch_forks()
             path = os.path.realpath(folder, strict=True)
-            self._last = PythonStore(path, first_slots, limit_fine, limit_all, self._written, self._strings)
+            self._last = PythonStore(path, first_slots, account, limit, self._written, self._strings)
             self._paused, self._fine = False, True
             self._store = self._last
+
+    def spend(self, size: int, /) -> None:
+        """See `Recorder.spend`."""
+        if self._store is not None:
+            self._store.account.change(size)
+
+    def set_aside(self, size: int, /) -> None:
+        """See `Recorder.set_aside`."""
+        if self._store is not None:
+            self._store.account.change(limit=-size)
+
+    def room(self) -> int:
+        """See `Recorder.room`."""
+        return self._store.account.left(Worth.FINE) if self._store is not None else 0
 
     def close(self) -> None:
         """See `Recorder.close`."""
@@ -202,7 +229,11 @@ class PythonRecorder:
         if writer is None:
             return False
         worth = Worth.ALWAYS if step else _worth(category)
-        return writer.append(kind, category, flags, name, start_ns, end_ns, arg, worth) is not None
+        if writer.append(kind, category, flags, name, start_ns, end_ns, arg, worth) is None:
+            return False
+        if step and not self._paused:
+            writer.stepped(now_ns())
+        return True
 
     def now(self) -> int:
         """See `Recorder.now`."""
@@ -218,8 +249,9 @@ class PythonRecorder:
         """See `Recorder.stats`."""
         last = self._last
         if last is None:
-            return RecorderStats(0, 0, 0, 0, 0, 0)
-        return RecorderStats(last.records(), last.dropped, last.dropped_limit, last.bytes, last.threads, last.failure)
+            return RecorderStats(0, 0, 0, 0, 0, 0, 0)
+        refused = last.dropped, last.dropped_limit
+        return RecorderStats(last.records(), *refused, last.bytes, last.unnamed(), last.threads, last.failure)
 
     def span_cost(self) -> float:
         """See `Recorder.span_cost`."""

@@ -8,6 +8,7 @@ from enum import IntEnum
 from itertools import count
 from typing import Final
 
+from ms_profiler.job.recorder.python_account import PythonAccount
 from ms_profiler.job.recorder.segment_file import SegmentFile, mappable, now_ns, size_of
 from ms_profiler.store import layout
 from ms_profiler.store.format import SEGMENT_CONTROL, SLOT_SIZE, STRING_MAX, Kind
@@ -18,12 +19,17 @@ SLOTS_MOST: Final = 131072
 CONTROL_SLOTS_LEAST: Final = 258
 #: Slots worth handing on: the next thread's name and a few events.
 LEFT_OVER_LEAST: Final = 4
+#: A folder and the process's record.
+PROCESS_BYTES: Final = 12288
+#: Part of the account that one segment may take.
+SHARE: Final = 16
 #: A full disk is asked again once a second.
 RETRY_NS: Final = 1_000_000_000
 #: What a kill may lose where the store cannot be mapped.
 FLUSH_NS: Final = 200_000_000
 #: A job that makes up a new name for every event must not fill its memory through us.
-STRING_BYTES_MOST: Final = 64 << 20
+STRING_BYTES_MOST: Final = 8 << 20
+STRINGS_MOST: Final = 65536
 
 _STRING: Final = int(Kind.STRING)
 _ANCHOR: Final = bytes((Kind.ANCHOR, 0, 0, 0))
@@ -42,7 +48,7 @@ class Strings:
 
     def __init__(self) -> None:
         self.ids: dict[bytes, int] = {}
-        self.kept = 0
+        self.kept = self.refused = 0
         self._numbers = count(1)
 
     def add(self, text: bytes) -> int:
@@ -50,7 +56,8 @@ class Strings:
         known = self.ids.get(text)
         if known is not None:
             return known
-        if self.kept + len(text) > STRING_BYTES_MOST:
+        if len(self.ids) >= STRINGS_MOST or self.kept + len(text) > STRING_BYTES_MOST:
+            self.refused += 1
             return 0
         self.kept += len(text)
         return self.ids.setdefault(text, next(self._numbers))
@@ -70,8 +77,8 @@ class PythonStore:
     Args:
         folder: an absolute path.
         first_slots: see `Recorder.open`.
-        limit_fine: likewise.
-        limit_all: likewise.
+        account: likewise.
+        limit: likewise.
         written: do not map files, also where that can be relied on.
         strings: of the process.
 
@@ -86,16 +93,20 @@ class PythonStore:
     """
 
     def __init__(
-        self, folder: str, first_slots: int, limit_fine: int, limit_all: int, written: bool, strings: Strings
+        self, folder: str, first_slots: int, account: str, limit: int | None, written: bool, strings: Strings
     ) -> None:
         self.folder = folder
         self.first_slots = min(max(first_slots, SLOTS_LEAST), SLOTS_MOST)
         self.lock = threading.RLock()
         self.fine_limit = self.all_limit = self.closed = False
         self.bytes = self.dropped = self.dropped_limit = self.threads = self.failure = 0
-        self._limit_fine, self._limit_all = limit_fine, limit_all
+        self.account = PythonAccount(account, limit)
+        self._most_slots = self.first_slots
+        while self._most_slots < SLOTS_MOST and self._most_slots * 2 * SLOT_SIZE * SHARE <= self.account.now.limit:
+            self._most_slots *= 2
         self._mapped = not written and mappable(folder)
         self._strings = strings
+        self._refused = strings.refused  # before this session
         self._in_store: dict[int, object] = {}  # id -> who wrote it
         self._next_index = self._retry_ns = 0
         self._live: list[SegmentFile] = []
@@ -103,14 +114,35 @@ class PythonStore:
         self._retired = self._marks = 0  # slots in segments let go; slots that name threads
         self._numbers = count(1)  # of threads
         self._flushed_ns = now_ns()
-        first = self._make(max(self.first_slots, CONTROL_SLOTS_LEAST), SEGMENT_CONTROL)
+        first = None
+        if self.account.take(PROCESS_BYTES, Worth.COARSE):
+            first = self._make_control(max(self.first_slots, CONTROL_SLOTS_LEAST))
+            if first is None:
+                self.account.change(-PROCESS_BYTES)
         if first is None:
-            raise OSError(self.failure, os.strerror(self.failure), folder)
+            reason = self.failure or errno.EDQUOT
+            if reason == errno.EDQUOT:
+                self.account.change(refused=1)
+            raise OSError(reason, os.strerror(reason), folder)
         self._first = self._control = first
         self.write_strings()
         self.anchor()
 
     # -- segments
+
+    def _make_control(self, slots: int) -> SegmentFile | None:
+        granted = self._charge(slots, CONTROL_SLOTS_LEAST, Worth.ALWAYS)
+        return self._make(granted, SEGMENT_CONTROL) if granted else None
+
+    def _charge(self, slots: int, least: int, worth: Worth) -> int:
+        """Put a segment on the account: of `slots`, or of as many halvings as that asks for; 0 when it has no room."""
+        while not self.account.take(size_of(slots), worth):
+            if slots // 2 < least:
+                return 0
+            slots //= 2
+        self.fine_limit |= not self.account.left(Worth.FINE)
+        self.all_limit |= not self.account.left(Worth.COARSE)
+        return slots
 
     def _make(self, slots: int, flags: int) -> SegmentFile | None:
         """Make a segment; None, with the errno kept, when there is no disk for it. In the lock but for the first."""
@@ -124,25 +156,14 @@ class PythonStore:
             self.failure = errno.ENOMEM
         else:
             self.bytes += segment.size
-            self.fine_limit |= bool(self._limit_fine) and self.bytes > self._limit_fine
-            self.all_limit |= bool(self._limit_all) and self.bytes > self._limit_all
             self._live.append(segment)
             return segment
+        self.account.change(-size_of(slots))
         self._retry_ns = now_ns() + RETRY_NS
         return None
 
     def _waits(self) -> bool:
         return bool(self._retry_ns) and now_ns() < self._retry_ns
-
-    def _affordable(self, slots: int, worth: Worth) -> int:
-        """Return how many slots a new segment may have: as many halvings as a limit asks for, 0 when it allows none."""
-        limits = [self._limit_all, self._limit_fine if worth == Worth.FINE else 0]
-        limit = min((value for value in limits if value), default=0)
-        while limit and self.bytes + size_of(slots) > limit:
-            if slots // 2 < self.first_slots:
-                return slots if worth == Worth.ALWAYS else 0
-            slots //= 2
-        return slots
 
     def take(self, slots: int, worth: Worth, first: bool) -> SegmentFile | None:
         """Return a segment with free slots, None and one drop more when there is none to be had.
@@ -158,10 +179,10 @@ class PythonStore:
             made = None
             limit = False
             if not self._waits():
-                affordable = self._affordable(min(slots, SLOTS_MOST), worth)
-                limit = not affordable
+                granted = self._charge(min(slots, self._most_slots), self.first_slots, worth)
+                limit = not granted
                 if not limit:
-                    made = self._make(affordable, 0)
+                    made = self._make(granted, 0)
                 elif worth == Worth.FINE:
                     self.fine_limit = True
                 else:
@@ -195,7 +216,7 @@ class PythonStore:
             self.threads = max(self.threads, number)
         return number
 
-    def mark_thread(self) -> None:
+    def mark(self) -> None:
         """Count a slot that is no event."""
         with self.lock:
             self._marks += 1
@@ -204,6 +225,10 @@ class PythonStore:
         """Return how many events were committed."""
         with self.lock:
             return sum(segment.events for segment in self._live) + self._retired - self._marks
+
+    def unnamed(self) -> int:
+        """Return how often a name was refused because no more are kept."""
+        return self._strings.refused - self._refused
 
     def drop(self, limit: bool) -> None:
         """Count an event that was refused."""
@@ -221,7 +246,7 @@ class PythonStore:
             return known
         with self.lock:
             known = self._strings.add(text)
-            if known and (known in self._in_store or self._write_string(known, text)):
+            if not known or known in self._in_store or self._write_string(known, text):
                 return known
             self.drop(False)
             return 0
@@ -251,7 +276,7 @@ class PythonStore:
         segment = self._control
         slot = segment.take_row(slots)
         while slot < 0:
-            following = None if self._waits() else self._make(min(2 * segment.capacity, SLOTS_MOST), SEGMENT_CONTROL)
+            following = None if self._waits() else self._make_control(min(2 * segment.capacity, self._most_slots))
             if following is None:
                 return None
             if segment is not self._first:
@@ -267,6 +292,13 @@ class PythonStore:
             place = self._reserve(1)
             if place is not None:
                 place[0].commit(place[1], raw, real, half_width, 0, _ANCHOR)
+
+    def _trim(self, segments: list[SegmentFile]) -> None:
+        """Cut the files of segments that nobody writes to any more behind what they hold. In the lock."""
+        for segment in segments:
+            saved = segment.trim()
+            self.bytes -= saved
+            self.account.change(-saved)
 
     # -- where files are not mapped
 
@@ -300,6 +332,7 @@ class PythonStore:
         with self.lock:
             self.closed = True
             self._copy(list(self._live))
+            self._trim([*self._left_over, self._control])
             self._retired += sum(segment.events for segment in self._live)
             self._live.clear()
             self._left_over.clear()
@@ -310,7 +343,7 @@ class MemoryStore(PythonStore):
     """A store that is on no disk: to measure what recording costs."""
 
     def __init__(self) -> None:
-        super().__init__("", 2048, 0, 0, True, Strings())
+        super().__init__("", 2048, "", None, True, Strings())
 
     def _make(self, slots: int, flags: int) -> SegmentFile | None:
         return SegmentFile("", 0, slots, flags, False)

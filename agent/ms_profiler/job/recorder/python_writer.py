@@ -2,11 +2,12 @@
 
 import os
 import threading
+import time
 from typing import Final, NamedTuple
 
 from ms_profiler.job.recorder.python_store import PythonStore, Worth, utf8
 from ms_profiler.job.recorder.segment_file import SegmentFile, now_ns
-from ms_profiler.store.format import Flag, Kind
+from ms_profiler.store.format import NOT_READ, Flag, Kind
 
 DEPTH_MOST: Final = 512
 SERIAL_MASK: Final = (1 << 21) - 1
@@ -14,6 +15,10 @@ _DEPTH_BITS: Final = 9
 _OPEN: Final = int(Kind.OPEN)
 _SPAN: Final = int(Kind.SPAN)
 _THREAD: Final = bytes((Kind.THREAD, 0, 0, 0))
+#: ns without an event after which a thread looks whether it ran, and after which it looks anyway: as in native/writer.h
+QUIET: Final = 250_000
+LOOK: Final = 5_000_000
+_PROCESSOR: Final = int(Kind.PROCESSOR)
 
 
 class OpenSpan(NamedTuple):
@@ -43,6 +48,9 @@ class PythonWriter:
         self._wanted = store.first_slots
         self._segment: SegmentFile | None = None
         self._open: list[OpenSpan] = []
+        self._event_ns = 0  # time of the last event
+        self._due_ns = 0  # to look at the latest
+        self._looked_ns = 0
         self._serial = threading.get_ident() * 0x9E3779B1 >> 4  # tokens of another thread are strangers here
 
     def __del__(self) -> None:
@@ -110,7 +118,7 @@ class PythonWriter:
         slot = segment.take()
         if slot < 0:
             return
-        self.store.mark_thread()
+        self.store.mark()
         if not self._number:
             self._number = self.store.new_thread()
         segment.commit(slot, now_ns(), tid, self._number, name, _THREAD)
@@ -131,6 +139,7 @@ class PythonWriter:
             return 0
         self._serial = serial = (self._serial + 1) & SERIAL_MASK or 1
         self._open.append(OpenSpan(*place, serial, category & 0xFF))
+        self._passed(start)
         self.store.flush(start)
         return serial << _DEPTH_BITS | len(self._open) - 1
 
@@ -143,7 +152,32 @@ class PythonWriter:
         while len(self._open) > index + 1:
             self._end_last(now, Flag.ABANDONED)
         self._end_last(now, flags)
+        self._passed(now)
         self.store.flush(now)
+
+    def stepped(self, now: int) -> None:
+        """Look whether this thread ran, where a step ends, unless it has just looked.
+
+        Args:
+            now: ns.
+        """
+        before, self._event_ns = self._event_ns, now
+        if now - self._looked_ns >= QUIET:
+            self._look(now, before)
+
+    def _passed(self, now: int) -> None:
+        """Note an event of this thread, and look whether it ran since the last one where that was long ago."""
+        before, self._event_ns = self._event_ns, now
+        if now - before >= QUIET or now >= self._due_ns:
+            self._look(now, before)
+
+    def _look(self, now: int, before: int) -> None:
+        """Write down how long the thread ran so far; only the extension asks what it waited for."""
+        self._due_ns, self._looked_ns = now + LOOK, now
+        if not self.store.all_limit:
+            ran = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)
+            if self.append(_PROCESSOR, 0, 0, NOT_READ, now, before or now, ran, Worth.COARSE) is not None:
+                self.store.mark()  # it is no record of the job's
 
     def end_all(self) -> None:
         """End what is open."""
@@ -161,6 +195,7 @@ class PythonWriter:
 def _system_name(tid: int) -> bytes:
     try:
         with open(f"/proc/self/task/{tid}/comm", "rb") as stream:
-            return stream.read().rstrip(b"\n")
+            # the system cuts a name anywhere
+            return stream.read().rstrip(b"\n").decode("utf-8", "ignore").encode("utf-8")
     except OSError:
         return b""

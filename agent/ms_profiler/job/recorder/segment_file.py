@@ -2,7 +2,7 @@
 
 import errno
 import os
-import resource
+import stat
 import struct
 import time
 from itertools import islice
@@ -10,6 +10,7 @@ from operator import length_hint
 from typing import TYPE_CHECKING, Final
 
 from ms_profiler.store import layout
+from ms_profiler.store.file_limit import limited
 from ms_profiler.store.format import FORMAT_VERSION, HEADER, HEADER_SIZE, MAGIC, SEGMENT_CONTROL, SLOT_SIZE
 
 if TYPE_CHECKING:
@@ -91,15 +92,13 @@ class SegmentFile:
 
     def _reserve(self, descriptor: int) -> None:
         """Give the file its size and its blocks: a hole in a mapped file on a full disk is a SIGBUS later."""
-        most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        if most != resource.RLIM_INFINITY and self.size > most:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), self.path)  # growing it would raise SIGXFSZ
-        try:
-            os.posix_fallocate(descriptor, 0, self.size)
-        except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
-                raise
-            write_at(descriptor, bytes(self.size), 0)
+        with limited():
+            try:
+                os.posix_fallocate(descriptor, 0, self.size)
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                    raise
+                write_at(descriptor, bytes(self.size), 0)
 
     @property
     def used(self) -> int:
@@ -158,6 +157,21 @@ class SegmentFile:
         offset = HEADER_SIZE + slot * SLOT_SIZE
         self.memory[offset : offset + len(data)] = data
 
+    def trim(self) -> int:
+        """Cut the file behind what is used, which nobody may write to any more; return the bytes that this gives back.
+
+        One that was truncated or replaced meanwhile is left as it is.
+        """
+        size = HEADER_SIZE + self.used * SLOT_SIZE
+        try:
+            info = os.lstat(self.path)
+            if size >= self.size or not stat.S_ISREG(info.st_mode) or info.st_size != self.size:
+                return 0
+            os.truncate(self.path, size)
+        except OSError:
+            return 0
+        return self.size - size
+
     def count_drops(self, dropped: int, limit: int) -> None:
         """Set the counts of the header."""
         _U64.pack_into(self.memory, _DROPPED, dropped)
@@ -190,8 +204,9 @@ class SegmentFile:
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
-                for offset, data in parts:
-                    write_at(descriptor, data, offset)
+                with limited():
+                    for offset, data in parts:
+                        write_at(descriptor, data, offset)
             finally:
                 os.close(descriptor)
         except OSError:

@@ -6,11 +6,11 @@ from ms_profiler.job.samplers import garbage, resident
 
 if TYPE_CHECKING:
     from ms_profiler.job.frameworks.base import Target
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 
-def targets(session: "Session") -> list["Target"]:
+def targets(host: "Host") -> list["Target"]:
     """Declare the sources; there is nothing to wrap."""
-    garbage.watch(session)
-    resident.watch(session)
+    garbage.watch(host)
+    resident.watch(host)
     return []

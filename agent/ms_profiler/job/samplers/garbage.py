@@ -12,7 +12,7 @@ from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.names import COLLECTION
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 #: the generation that is looked through in full, of which every collection is recorded
 OLDEST: Final = 2
@@ -24,11 +24,11 @@ class Collections:
     """Record collections; the argument of a span is how many objects were freed.
 
     Args:
-        session: that records.
+        host: that records.
     """
 
-    def __init__(self, session: "Session") -> None:
-        recorder = session.recorder
+    def __init__(self, host: "Host") -> None:
+        recorder = host.recorder
         self._now, self._record = recorder.now, recorder.record
         self._names = [recorder.intern(f"{COLLECTION} {generation}") for generation in range(OLDEST + 1)]
         self._since = 0
@@ -54,8 +54,8 @@ class Collections:
             self._record(Kind.SPAN, Category.OTHER, 0, self._names[generation], since, now, info["collected"])
 
 
-def watch(session: "Session") -> None:
+def watch(host: "Host") -> None:
     """Record collections for as long as the session records."""
-    collections = Collections(session)
-    session.at_start(collections.start)
-    session.at_end(collections.stop)
+    collections = Collections(host)
+    host.at_start(collections.start)
+    host.at_end(collections.stop)

@@ -7,7 +7,7 @@ from ms_profiler.job.samplers import statm
 from ms_profiler.store.names import HELD
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 #: ns between two looks, or more
 PAUSE: Final = 5_000_000
@@ -17,59 +17,53 @@ class Resident:
     """Record what the process holds, between steps.
 
     Args:
-        session: whose steps count.
+        host: whose steps count.
     """
 
-    def __init__(self, session: "Session") -> None:
-        self._session = session
-        self._name = session.recorder.intern(HELD)
-        self._statm = statm.Statm()
+    def __init__(self, host: "Host") -> None:
+        self._host = host
+        self._name = host.recorder.intern(HELD)
         self._pace = Pace(PAUSE)
+        self._on = False
 
     def start(self) -> None:
-        """Open what is looked at."""
-        self._session.steps.kept = self._kept
-        try:
-            self._statm.open()
-        except OSError as reason:
-            self._refused(reason)
+        """Begin to look."""
+        self._host.steps.kept = self._kept
+        self._on = True
 
     def stop(self) -> None:
-        """Close it."""
-        self._statm.close()
+        """Look no longer."""
+        self._on = False
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Record what is held now; return from which step on to look again, which takes no time worth a word."""
         if not self._looks():
             return count + 1, False
         self._look()
-        self._pace.looked(self._session.recorder.now())
+        self._pace.looked(self._host.recorder.now())
         return count + self._pace.steps, False
 
     def _kept(self) -> None:
         """Look as well while it is not known what a step is: no source is called then."""
         if self._looks():
-            with self._session.guard("looking at memory"):
+            with self._host.guard("looking at memory"):
                 self._look()
 
     def _looks(self) -> bool:
-        return self._statm.opened and self._session.steps.recording
+        return self._on and self._host.steps.recording
 
     def _look(self) -> None:
         try:
-            held = self._statm.held()
+            held = statm.held()
         except OSError as reason:
-            self._refused(reason)
+            self._host.not_collected("memory of the process", f"{statm.PATH}: {reason.strerror}")
             return
-        self._session.recorder.counter(self._name, float(held))
-
-    def _refused(self, reason: OSError) -> None:
-        self._session.not_collected("memory of the process", f"{statm.PATH}: {reason.strerror}")
+        self._host.recorder.counter(self._name, float(held))
 
 
-def watch(session: "Session") -> None:
+def watch(host: "Host") -> None:
     """Look at memory for as long as the session records."""
-    resident = Resident(session)
-    session.at_start(resident.start)
-    session.at_end(resident.stop)
-    session.at_step(resident.stepped)
+    resident = Resident(host)
+    host.at_start(resident.start)
+    host.at_end(resident.stop)
+    host.at_step(resident.stepped)

@@ -10,41 +10,18 @@ from typing import Final
 PATH: Final = "/proc/self/statm"
 
 
-class Statm:
-    """Read the file, which the system fills anew each time: in 3 us while it is open, in 15 us with opening it."""
+def held() -> int:
+    """Return the bytes that the process holds, in 6 us.
 
-    def __init__(self) -> None:
-        self._file = -1
-        self._pid = 0  # whose file it is
+    The file is opened each time, which is 5 of them: a job that closes all descriptors it does not know may get its
+    own file under the number of one that we keep, and we would read and close that.
 
-    @property
-    def opened(self) -> bool:
-        """Return whether it is open."""
-        return self._file >= 0
-
-    def open(self) -> None:
-        """Open the file of this process, unless it is open; after a fork it is still that of the parent.
-
-        Raises:
-            OSError: there is none.
-        """
-        if self.opened and self._pid == os.getpid():
-            return
-        self.close()
-        self._file, self._pid = os.open(PATH, os.O_RDONLY | os.O_CLOEXEC), os.getpid()
-
-    def close(self) -> None:
-        """Close the file."""
-        if self.opened:
-            os.close(self._file)
-            self._file = -1
-
-    def held(self) -> int:
-        """Return the bytes that the process holds.
-
-        Raises:
-            OSError: the system does not tell.
-        """
-        self.open()
-        fields = os.pread(self._file, 128, 0).split()
-        return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
+    Raises:
+        OSError: the system does not tell.
+    """
+    descriptor = os.open(PATH, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fields = os.pread(descriptor, 128, 0).split()
+    finally:
+        os.close(descriptor)
+    return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")

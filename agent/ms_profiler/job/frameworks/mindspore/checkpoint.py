@@ -5,11 +5,12 @@
 
 from typing import TYPE_CHECKING
 
-from ms_profiler.job.frameworks.base import Target, span
+from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.base import Target
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 SERIALIZATION = "mindspore.train.serialization"
 #: (module, function): other modules hold up to ten copies of each by value
@@ -35,12 +36,13 @@ METHODS = (
 )
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around checkpoints."""
+
+    def recorded(name: str) -> base.Closure:
+        return base.recorded(host, name, Category.CHECKPOINT)
+
     return [
-        *(
-            Target(module, name, span(session, NAMES.get(name, name), Category.CHECKPOINT), copies=True)
-            for module, name in FUNCTIONS
-        ),
-        *(Target(module, path, span(session, name, Category.CHECKPOINT)) for module, path, name in METHODS),
+        *(Target(module, name, closure=recorded(NAMES.get(name, name)), copies=True) for module, name in FUNCTIONS),
+        *(Target(module, path, closure=recorded(name)) for module, path, name in METHODS),
     ]

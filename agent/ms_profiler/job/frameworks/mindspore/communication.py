@@ -14,14 +14,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
-from ms_profiler.job.frameworks.base import RAISED, Target, keep_signature
+from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.mindspore import ranks
 from ms_profiler.job.frameworks.mindspore.ranks import MANAGEMENT
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import COMMUNICATION_WAIT
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 PRIMITIVES = "mindspore.ops.operations.comm_ops"
 #: the primitives behind the functions are generated, named InnerComm* and DistComm*
@@ -73,46 +73,33 @@ def size(value: Any) -> int:
 class Collectives:
     """Record collectives, and once for each group who is in it."""
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
+    def __init__(self, host: "Host") -> None:
+        self.host = host
         self._labels: dict[tuple[str, str], int] = {}
-        self._notes = ranks.notes(session)
+        self._notes = ranks.notes(host)
 
     def primitive(self, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Return what makes the replacement of `__call__` of a primitive that does `kind`.
 
         The group is a parameter of generated primitives, and an attribute of the others, whose input comes first.
         """
-        session, forked = self.session, base.forked
-        begin, end = session.recorder.begin, session.recorder.end
-        category = int(Category.COMMUNICATION)
+        host, recorder, labelled = self.host, self.host.recorder, self._label
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            places = {name: index - 1 for index, name in enumerate(inspect.signature(original).parameters)}
-            group_at = places.get("group", -1)
-            input_at = next((places[name] for name in INPUTS if name in places), 0 if group_at < 0 else -1)
+            places = {name: index for index, name in enumerate(inspect.signature(original).parameters)}
+            group_at = places.get("group", 0)
+            input_at = next((places[name] for name in INPUTS if name in places), 1 if not group_at else 0)
 
-            def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - stands in for the method
-                token = 0
-                with session.guard("naming a collective"):
-                    given = args[input_at] if 0 <= input_at < len(args) else None
-                    group = args[group_at] if 0 <= group_at < len(args) else getattr(self, "group", None)
-                    label, taken = labelled(kind, group), size(given)
-                    token = begin(label, category, taken)
-                    if not token and forked:
-                        forked[0].reopen()
-                        token = begin(label, category, taken)
-                try:
-                    result = original(self, *args, **kwargs)
-                except BaseException:
-                    end(token, RAISED)
-                    raise
-                end(token)
-                return result
+            def before(*args: Any, **_: Any) -> list[int]:
+                given = args[input_at] if 0 < input_at < len(args) else None
+                group = args[group_at] if 0 < group_at < len(args) else getattr(args[0], "group", None)
+                return [base.begin(recorder, labelled(kind, group), Category.COMMUNICATION, size(given))]
 
-            return keep_signature(original, __call__)
+            def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
+                recorder.end(tokens[0], 0 if reason is None else base.flags_of(reason))
 
-        labelled = self._label
+            return base.around(host, "naming a collective", before, after)(original)
+
         return make
 
     def _label(self, kind: str, group: Any) -> int:
@@ -123,15 +110,15 @@ class Collectives:
             group = management.GlobalComm.WORLD_COMM_GROUP
         label = self._labels.get((kind, group))
         if label is None:
-            label = self._labels[kind, group] = self.session.recorder.intern(f"{kind}@{group}")
+            label = self._labels[kind, group] = self.host.recorder.intern(f"{kind}@{group}")
             self._notes.group(group)
             self._notes.rank()
         return label
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around communication."""
-    collectives = Collectives(session)
+    collectives = Collectives(host)
     found = []
     for module, generated in ((PRIMITIVES, False), (GENERATED, True)):
         names = [
@@ -144,25 +131,5 @@ def targets(session: "Session") -> list[Target]:
             Target(module, f"{name}.__call__", closure=collectives.primitive(kind_of(name)), group=group)
             for name in names or ["AllReduce"]
         ]
-    record = _wait(session)
+    record = base.recorded(host, COMMUNICATION_WAIT, Category.COMMUNICATION)
     return [*found, *(Target(module, "CommHandle.wait", closure=record) for module in HANDLES)]
-
-
-def _wait(session: "Session") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    recorder = session.recorder
-    label, category = recorder.intern(COMMUNICATION_WAIT), int(Category.COMMUNICATION)
-
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def wait(self: Any) -> Any:
-            token = recorder.begin(label, category)
-            try:
-                result = original(self)
-            except BaseException:
-                recorder.end(token, RAISED)
-                raise
-            recorder.end(token)
-            return result
-
-        return keep_signature(original, wait)
-
-    return make

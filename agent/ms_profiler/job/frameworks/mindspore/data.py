@@ -4,14 +4,14 @@ The waits are those of both kinds of loaders: the iterators of `mindspore.datase
 processes of their own and record what they fetch.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import Inside, Labels, Target, keep_signature, span
+from ms_profiler.job.frameworks import base, trees
+from ms_profiler.job.frameworks.base import Inside, Target
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 DATASETS = "mindspore.dataset.engine.datasets"
 FETCHERS = "mindspore.dataset.dataloader._utils.fetch"
@@ -21,56 +21,44 @@ FETCHERS = "mindspore.dataset.dataloader._utils.fetch"
 fetching = Inside()
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around datasets."""
-    recorder = session.recorder
-    begin, end, now = recorder.begin, recorder.end, recorder.now
-    inside = fetching
+    recorder, steps = host.recorder, host.steps
+    begin, end, now, inside = recorder.begin, recorder.end, recorder.now, fetching
 
     def describe(iterator: Any) -> tuple[int, int, int]:
         # the second iterates over a copy, and has the original under another name
-        dataset = getattr(iterator, "_Iterator__ori_dataset", getattr(iterator, "dataset", None))
-        kind = type(iterator if dataset is None else dataset).__name__
-        return recorder.intern(f"wait for {kind}"), int(Category.DATA), recorder.intern(type(iterator).__name__)
+        held = trees.attributes(iterator)
+        dataset = held.get("_Iterator__ori_dataset", held.get("dataset"))
+        kind = trees.kind_name(iterator if dataset is None else dataset)
+        return recorder.intern(f"wait for {kind}"), int(Category.DATA), recorder.intern(trees.kind_name(iterator))
 
-    labels: Labels[tuple[int, int, int]] = Labels(describe)
-
+    labels: base.Labels[tuple[int, int, int]] = base.Labels(describe)
     known = labels.known
 
-    def waits(original: Callable[..., Any]) -> Callable[..., Any]:
-        def wait(self: Any) -> Any:
-            if inside.value:  # a loader that reads from another is one wait
-                return original(self)
-            token = 0
-            try:  # no guard: it takes a microsecond, and this is done every step
-                session.steps.batch_began(now())
-                token = begin(*(known.get(id(self)) or labels.add(self)))
-            except Exception as reason:  # noqa: BLE001
-                session.failed("noting the wait for a batch", reason)
-            inside.value = True
-            try:
-                result = original(self)
-            except BaseException as reason:
-                end(token)
-                if isinstance(reason, StopIteration):
-                    with session.guard("noting the end of a dataset"):
-                        session.steps.batches_ended()
-                raise
-            finally:
-                inside.value = False
-            end(token)
-            return result
+    def before(iterator: Any) -> list[int] | None:
+        if inside.value:  # a loader that reads from another is one wait
+            return None
+        steps.batch_began(now())
+        token = begin(*(known.get(id(iterator)) or labels.add(iterator)))
+        inside.value = True
+        return [token]
 
-        return keep_signature(original, wait)
+    def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
+        inside.value = False
+        end(tokens[0])
+        if isinstance(reason, StopIteration):
+            steps.batches_ended()
 
-    create = span(session, "create iterator", Category.DATA)
-    fetch = span(session, "fetch batch", Category.DATA)
+    waits = base.around(host, "noting the wait for a batch", before, after)
+    create = base.recorded(host, "create iterator", Category.DATA)
+    fetch = base.recorded(host, "fetch batch", Category.DATA)
     return [
         Target("mindspore.dataset.engine.iterators", "Iterator.__next__", closure=waits),
         Target("mindspore.dataset.dataloader.dataloader", "_Iterator.__next__", closure=waits),
-        Target(FETCHERS, "MapDatasetFetcher.fetch", fetch),
-        Target(FETCHERS, "IterableDatasetFetcher.fetch", fetch),
-        Target(DATASETS, "Dataset.create_tuple_iterator", create),
-        Target(DATASETS, "Dataset.create_dict_iterator", create),
-        Target(DATASETS, "TransferDataset.send", span(session, "send dataset", Category.DATA)),
+        Target(FETCHERS, "MapDatasetFetcher.fetch", closure=fetch),
+        Target(FETCHERS, "IterableDatasetFetcher.fetch", closure=fetch),
+        Target(DATASETS, "Dataset.create_tuple_iterator", closure=create),
+        Target(DATASETS, "Dataset.create_dict_iterator", closure=create),
+        Target(DATASETS, "TransferDataset.send", closure=base.recorded(host, "send dataset", Category.DATA)),
     ]

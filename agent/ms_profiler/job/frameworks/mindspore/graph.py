@@ -9,16 +9,17 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import RAISED, Labels, Target, keep_signature, loaded
-from ms_profiler.job.frameworks.mindspore import exchanges
+from ms_profiler.job.frameworks import base, trees
+from ms_profiler.job.frameworks.base import RAISED, Target, loaded
+from ms_profiler.job.frameworks.mindspore import compiled
 from ms_profiler.job.frameworks.mindspore.recompile import History, Signature, signature
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 
 @dataclass
@@ -27,7 +28,6 @@ class Running:
 
     Attributes:
         key: the cell or executor whose `compile` runs.
-        thread: that runs it.
         subject: the cell or function.
         executor: of a function; None for a cell.
         token: of the compile span.
@@ -35,106 +35,94 @@ class Running:
     """
 
     key: Any
-    thread: int
     subject: Any
     executor: Any
     token: int
     now: Signature
 
 
+class _Compiling(threading.local):
+    def __init__(self) -> None:
+        #: compilations of this thread, innermost last
+        self.waiting: list[Running] = []
+
+
 class Compilation:
     """Record compile spans and recompilations."""
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
-        #: of all threads, innermost last; usually empty, which is all that a call that compiles nothing looks at
-        self._running: list[Running] = []
+    def __init__(self, host: "Host") -> None:
+        self.host = host
+        self._running = _Compiling()
         self._history = History()
-        self._graphs = exchanges.Graphs(session)
+        self._graphs = compiled.Graphs(host)
         #: class -> the object of it that was compiled last
-        self._latest: dict[type, weakref.ref[Any]] = {}
+        self._latest: base.Labels[weakref.ref[Any]] = base.Labels(weakref.ref)
 
     def cell(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `_CellGraphExecutor.compile`, which every step calls."""
-        running, ended = self._running, self._ended
+        """Return the replacement of `_CellGraphExecutor.compile(cell, ...)`, which every step calls."""
 
-        def compile(self: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                result = original(self, obj, *args, **kwargs)
-            except BaseException:
-                ended(obj, RAISED)
-                raise
-            if running:
-                ended(obj, 0, self, result)
-            return result
+        def before(executor: Any, cell: Any, *_: Any, **__: Any) -> tuple[Any, Any]:
+            return executor, cell
 
-        return keep_signature(original, compile)
+        return base.around(self.host, "noting the end of a compilation", before, self._ends)(original)
 
     def function(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `_JitExecutor.compile`, which every call calls."""
-        running, ended = self._running, self._ended
 
-        def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                result = original(self, *args, **kwargs)
-            except BaseException:
-                ended(self, RAISED)
-                raise
-            if running:
-                ended(self, 0, self, result)
-            return result
+        def before(executor: Any, *_: Any, **__: Any) -> tuple[Any, Any]:
+            return executor, executor
 
-        return keep_signature(original, compile)
+        return base.around(self.host, "noting the end of a compilation", before, self._ends)(original)
 
-    def _ended(self, key: Any, flags: int, executor: Any = None, result: Any = None) -> None:
-        """Note that `compile` of this cell or executor ended on this thread, whether or not it compiled something.
+    def _ends(self, call: tuple[Any, Any], result: Any, reason: BaseException | None) -> None:
+        """Note that `compile` of a cell or executor ended on this thread, whether or not it compiled something.
 
         Args:
-            key: cell or executor.
-            flags: of the span.
-            executor: whose `compile` it was.
-            result: of that: MindSpore's name for the graph, and for a cell whether it was compiled.
+            call: the executor whose `compile` it was, and the cell or executor that it was for.
+            result: MindSpore's name for the graph, and for a cell whether it was compiled.
+            reason: the exception that ended it.
         """
-        thread = threading.get_ident()
-        for index in range(len(self._running) - 1, -1, -1):
-            running = self._running[index]
-            if running.key is key and running.thread == thread:
-                del self._running[index]
-                if not flags:
-                    with self.session.guard("noting why a graph was compiled again"):
-                        self._explain(running, running.now)
-                self.session.recorder.end(running.token, flags)
-                if not flags:
-                    with self.session.guard("reading what a graph exchanges"):
-                        phase = result[0] if isinstance(result, tuple) else result
-                        self._graphs.compiled(executor._graph_executor, phase)
-                return
+        waiting, (executor, key) = self._running.waiting, call
+        if not any(running.key is key for running in waiting):
+            return  # the usual case
+        while waiting[-1].key is not key:  # never told of its end
+            self.host.recorder.end(waiting.pop().token, RAISED)
+        running, flags = waiting.pop(), 0 if reason is None else RAISED
+        if not flags:
+            with self.host.guard("noting why a graph was compiled again"):
+                self._explain(running, running.now)
+        self.host.recorder.end(running.token, flags)
+        if not flags:
+            phase = result[0] if isinstance(result, tuple) else result
+            self._graphs.compiled(executor._graph_executor, running.subject, phase)
 
     def checks(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `_check_recompile(obj, compile_args, kwargs, full_function_name, ...)`."""
 
-        def _check_recompile(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            with self.session.guard("noting a compilation"):
-                # whose method this is: a function's executor is not among the arguments
-                caller = sys._getframe(1).f_locals.get("self")
-                if caller is not None:
-                    obj, arguments, named, full_name = args[:4]
-                    executor = caller if hasattr(caller, "fn") else None
-                    self._starts(obj, executor, (*arguments, *named.values()), full_name)
-            return result
+        def before(*args: Any, **_: Any) -> tuple[Any, ...]:
+            return args
 
-        return keep_signature(original, _check_recompile)
+        def after(args: tuple[Any, ...], result: Any, reason: BaseException | None) -> None:
+            # whose method this is: a function's executor is not among the arguments
+            caller = sys._getframe(1).f_locals.get("self")
+            if reason is None and caller is not None:
+                obj, arguments, named, full_name = args[:4]
+                executor = caller if hasattr(caller, "fn") else None
+                self._starts(obj, executor, (*arguments, *named.values()), full_name)
+
+        return base.around(self.host, "noting a compilation", before, after)(original)
 
     def _starts(self, obj: Any, executor: Any, arguments: tuple[Any, ...], full_name: str) -> None:
         subject = obj if executor is None else executor.fn
-        phase = getattr(obj, "phase", "") if hasattr(obj, "create_time") else ""
+        held = trees.attributes(obj)
+        # of a cell, whose properties have these names without the underscore
+        phase = held.get("_phase", "") if "_create_time" in held else ""
         gradient = executor is not None and f".{_first_line(subject)}.grad" in full_name
-        now = signature(arguments, str(phase), gradient)
-        recorder = self.session.recorder
+        now = signature(arguments, phase if type(phase) is str else "", gradient)
+        recorder = self.host.recorder
         token = recorder.begin(recorder.intern(f"compile {title(subject)}"), Category.COMPILE)
         key = obj if executor is None else executor
-        self._running.append(Running(key, threading.get_ident(), subject, executor, token, now))
+        self._running.waiting.append(Running(key, subject, executor, token, now))
 
     def _explain(self, running: Running, now: Signature) -> None:
         subject, executor = running.subject, running.executor
@@ -142,23 +130,23 @@ class Compilation:
         which, replaces = executor and executor._create_time, True
         if owner is not None:
             # several objects of a class are nothing special, but one that is made anew for each call is
-            which = (which, getattr(owner, "create_time", 0), id(owner))
-            latest = self._latest.get(type(owner))
+            which = (which, trees.attributes(owner).get("_create_time", 0), id(owner))
+            latest = self._latest.known.get(id(type(owner)))
             replaces = latest is not None and latest() is None
             try:
-                self._latest[type(owner)] = weakref.ref(owner)
+                self._latest.put(type(owner), weakref.ref(owner))
             except TypeError:  # a class with __slots__
                 replaces = False
         names = _parameters(subject if executor is not None else type(subject).construct)
-        why, count = self._history.compiled(_definition(subject), which, now, names, replaces)
+        why, count = self._history.compiled(*_definition(subject), which, now, names, replaces)
         if why:
-            recorder = self.session.recorder
+            recorder = self.host.recorder
             recorder.instant(recorder.intern(f"recompile {title(subject)}: {why}"), Category.COMPILE, count)
 
 
 def _code_owner(function: Any) -> Any:
     """Return the function behind a bound method."""
-    return getattr(function, "__func__", function)
+    return function.__func__ if type(function) is MethodType else function
 
 
 def _first_line(function: Any) -> int:
@@ -176,15 +164,16 @@ def _inner(function: Any) -> Any:
         return None
 
 
-def _definition(subject: Any) -> Any:
-    """Return what tells the code of a cell or function from any other code."""
+def _definition(subject: Any) -> tuple[Any, int]:
+    """Return what tells the code of a cell or function from any other code: a class or code, and which inside of it."""
     function = _code_owner(subject)
-    if not isinstance(function, FunctionType):
-        return type(subject)
+    if type(function) is not FunctionType:
+        return type(subject), 0
     inner = _inner(function)
     if inner is None:
-        return function.__code__
-    return function.__code__, getattr(_code_owner(inner), "__code__", None) or id(inner)
+        return function.__code__, 0
+    made_for = _code_owner(inner)
+    return function.__code__, id(made_for.__code__ if type(made_for) is FunctionType else made_for)
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
@@ -200,65 +189,51 @@ def _parameters(function: Any) -> tuple[str, ...]:
 def title(subject: Any) -> str:
     """Name a cell by its class, and a function by its name and, where MindSpore made it, the one it was made for."""
     function = _code_owner(subject)
-    if not isinstance(function, FunctionType):
-        return type(subject).__name__
+    if type(function) is not FunctionType:
+        return trees.kind_name(subject)
     inner = _inner(function)
     if inner is None:
         return function.__qualname__
     return f"{function.__name__} of {title(inner)}"
 
 
-def _run(session: "Session") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _run(host: "Host") -> base.Closure:
     """Return what makes the replacement of `_JitExecutor.__call__`: compiles if need be, and runs.
 
     The same of a cell in graph mode is its `__call__`, see `modules`.
     """
-    recorder = session.recorder
-    begin, end, now = recorder.begin, recorder.end, recorder.now
-    labels: Labels[int] = Labels(lambda function: recorder.intern(f"jit {title(function)}"))
+    recorder = host.recorder
+    end, now = recorder.end, recorder.now
+    labels: base.Labels[int] = base.Labels(lambda function: recorder.intern(f"jit {title(function)}"))
     known, category = labels.known, int(Category.GRAPH)
 
-    def left(function: Any) -> None:
-        try:
-            session.steps.call_ended(id(function), now())
-        except Exception as reason:  # noqa: BLE001
-            session.failed("marking a call", reason)
+    steps = host.steps
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-            function = _code_owner(self.fn)
-            label = known.get(id(function))
-            if label is None:
-                label = 0
-                with session.guard("naming a graph"):
-                    label = labels.add(function)
-            try:  # no guard: it takes a microsecond, and this is done every step
-                session.steps.call_began(now())
-            except Exception as reason:  # noqa: BLE001
-                session.failed("marking a call", reason)
-            token = begin(label, category)
-            try:
-                result = original(self, *args, **kwargs)
-            except BaseException:
-                end(token, RAISED)
-                left(function)
-                raise
-            end(token)
-            left(function)
-            return result
+    def before(executor: Any, *_: Any, **__: Any) -> tuple[int, int]:
+        function = _code_owner(executor.fn)
+        label = known.get(id(function))
+        if label is None:
+            label = 0
+            with host.guard("naming a graph"):
+                label = labels.add(function)
+        steps.call_began(now())
+        return base.begin(recorder, label, category), id(function)
 
-        return keep_signature(original, run)
+    def after(call: tuple[int, int], result: Any, reason: BaseException | None) -> None:
+        token, function = call
+        end(token, 0 if reason is None else base.flags_of(reason))
+        steps.call_ended(function, now())
 
-    return make
+    return base.around(host, "recording a graph", before, after)
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around graphs."""
-    compilation = Compilation(session)
+    compilation = Compilation(host)
     module = loaded("mindspore.graph.api", "mindspore.common.api")
     return [
         Target(module, "_CellGraphExecutor.compile", closure=compilation.cell),
         Target(module, "_JitExecutor.compile", closure=compilation.function),
         Target(module, "_check_recompile", closure=compilation.checks),
-        Target(module, "_JitExecutor.__call__", closure=_run(session)),
+        Target(module, "_JitExecutor.__call__", closure=_run(host)),
     ]

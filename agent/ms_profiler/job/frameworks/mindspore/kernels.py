@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import Target, loaded
 from ms_profiler.job.pace import Pace
-from ms_profiler.job.samplers.statm import Statm
+from ms_profiler.job.samplers import statm
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.names import KERNEL_DRAIN, KERNEL_WINDOW, KERNEL_WINDOW_END, KERNEL_WINDOW_MOST
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
 #: begin of the name of the file with a line for each type of kernels, its second column how many ran; the rank follows
@@ -36,12 +36,12 @@ class KernelStream:
     """Collect kernels window by window.
 
     Args:
-        session: whose options, store and steps count.
+        host: whose options, store and steps count.
         recorder: MindSpore's recorder of CPU kernels.
     """
 
-    def __init__(self, session: "Session", recorder: Any) -> None:
-        self.session = session
+    def __init__(self, host: "Host", recorder: Any) -> None:
+        self.host = host
         self._recorder = recorder
         self._folder = ""  # of the process, in the store that the window goes to
         self._windows = 0
@@ -50,44 +50,42 @@ class KernelStream:
         self._steps = FIRST_STEPS  # a window
         self._began = 0  # number of steps before the window
         self._held = 0  # bytes, at the start of the window
-        self._statm = Statm()
         self._pace = Pace(LOOK_NS, most=LOOK_STEPS, slack=4)  # of looks at that
-        self._bytes = 0
+        self._spent = False  # the share of the disk, in that store
         self._memory = ""  # the newest file of what the allocator held
 
     def start(self) -> None:
         """Begin a window, unless one is running, the script's own profiler is, or the disk has had its share."""
-        session, home = self.session, self.session.home
-        if self._running or self._yielded or home is None or not session.wants("CPU") or not self._affordable():
-            return
-        if not session.steps.recording:
+        host, home = self.host, self.host.home
+        if self._running or self._yielded or home is None or not host.wants("CPU") or not host.steps.recording:
             return
         if home.folder != self._folder:
-            self._folder, self._bytes, self._memory = home.folder, 0, ""
+            self._folder, self._bytes, self._memory, self._spent = home.folder, 0, "", False
             self._windows = len(layout.windows(home.folder))
+        if not self._affordable():
+            return
         folder = layout.window_dir(self._folder, self._windows)
         os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
         os.mkdir(folder, layout.DIRECTORY_MODE)
-        session.recorder.record(*self._mark(KERNEL_WINDOW))
+        host.recorder.record(*self._mark(KERNEL_WINDOW))
         self._recorder.init(folder)
         self._recorder.step_profiling_enable(True)
         self._recorder.enable_op_time()
-        if session.asks("profile_memory"):
+        if host.asks("profile_memory"):
             self._recorder.enable_profile_memory()
         self._running = folder
         self._held = self._holds()
-        self._began = session.steps.count
-        session.steps.due = 0  # what was looked at seldom, while nothing ran, has an end now
+        self._began = host.steps.count
+        host.steps.due = 0  # what was looked at seldom, while nothing ran, has an end now
 
     def stop(self) -> None:
         """End the window: MindSpore writes its files."""
         if not self._running:
             return
-        recorder = self.session.recorder
+        recorder = self.host.recorder
         begun = recorder.now()
         self._wait()
         self._recorder.stop()
-        self._statm.close()
         folder, self._running = self._running, ""
         kernels = self._take(folder)
         recorder.record(*self._mark(KERNEL_WINDOW_END))
@@ -98,8 +96,8 @@ class KernelStream:
     def stepped(self, count: int) -> tuple[int, bool]:
         """Begin, end or empty a window between two steps, as schedule and number of kernels ask for."""
         was = self._running
-        scheduled = self.session.steps.schedule is not None
-        wanted = self.session.steps.recording
+        scheduled = self.host.steps.schedule is not None
+        wanted = self.host.steps.recording
         if not wanted or count - self._began >= self._steps or self._crowded():
             self.stop()
         if wanted:
@@ -114,7 +112,7 @@ class KernelStream:
         """Tell whether the process holds much more than at the start of the window; looked at now and then."""
         if not self._running:
             return False
-        now = self.session.recorder.now()
+        now = self.host.recorder.now()
         if not self._pace.adapt(now):
             return False
         self._pace.last = now
@@ -123,7 +121,7 @@ class KernelStream:
     def _holds(self) -> int:
         """Return the bytes that the process holds, 0 where the system does not tell."""
         try:
-            return self._statm.held()
+            return statm.held()
         except OSError:
             return 0
 
@@ -131,10 +129,10 @@ class KernelStream:
         self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Wrap the start of the script's own profiler, which uses the same recorder."""
-        with self.session.guard("making way for the script's own profiler"):
+        with self.host.guard("making way for the script's own profiler"):
             self.stop()
             self._yielded += 1
-            self.session.not_collected(
+            self.host.not_collected(
                 "kernels while the script's own profiler runs", "MindSpore has one recorder of CPU kernels"
             )
         return wrapped(*args, **kwargs)
@@ -142,14 +140,14 @@ class KernelStream:
     def resume(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Wrap the stop of the script's own profiler."""
         result = wrapped(*args, **kwargs)
-        with self.session.guard("going on after the script's own profiler"):
+        with self.host.guard("going on after the script's own profiler"):
             self._yielded = max(self._yielded - 1, 0)
             self.start()
         return result
 
     @property
     def _flush(self) -> int:
-        home = self.session.home
+        home = self.host.home
         return home.options.op_flush if home is not None else 0
 
     @staticmethod
@@ -159,7 +157,7 @@ class KernelStream:
         getattr(executor, "_executor", executor).sync()
 
     def _mark(self, name: str) -> tuple[int, int, int, int, int, int, int]:
-        recorder = self.session.recorder
+        recorder = self.host.recorder
         now = recorder.now()
         return Kind.INSTANT, Category.PROFILER, 0, recorder.intern(name), now, now, self._windows
 
@@ -180,36 +178,35 @@ class KernelStream:
                 with open(path, "rb") as stream:
                     counts = [line.split(b",")[1:2] for line in stream.read().splitlines()[1:]]
                 kernels = sum(int(count) for cell in counts for count in cell if count.isdigit())
-        self._bytes += size
-        steps = self.session.steps.count - self._began
+        self.host.recorder.spend(size)
+        steps = self.host.steps.count - self._began
         if kernels and steps > 0:
             self._steps = max(self._flush * steps // kernels, 1)
         return kernels
 
     def _affordable(self) -> bool:
-        limit = self.session.limits[0]
-        if not limit or self._bytes < limit:
+        if self.host.recorder.room():
             return True
-        self.session.not_collected(
-            f"kernels from step {self.session.steps.count} on", f"max_disk: they took {limit // 10**6} MB"
-        )
+        if not self._spent:
+            self._spent = True
+            self.host.not_collected(f"kernels from step {self.host.steps.number} on", "max_disk was reached")
         return False
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Start the stream, and declare what it makes way for."""
     from ms_profiler.job.frameworks.mindspore import takeover
 
-    if not session.owner or takeover.kept:
+    if not host.owner or takeover.kept:
         return []
     recorder = sys.modules["mindspore._c_expression"].Profiler.get_instance("CPU")
     if recorder is None:
-        session.not_collected("kernels", "this MindSpore has no recorder of CPU kernels")
+        host.not_collected("kernels", "this MindSpore has no recorder of CPU kernels")
         return []
-    stream = KernelStream(session, recorder)
-    session.at_step(stream.stepped)
-    session.at_start(stream.start)
-    session.at_end(stream.stop)
+    stream = KernelStream(host, recorder)
+    host.at_step(stream.stepped)
+    host.at_start(stream.start)
+    host.at_end(stream.stop)
     return [
         Target(OWN_PROFILER, "CpuProfiler.start", stream.yield_to),
         Target(OWN_PROFILER, "CpuProfiler.stop", stream.resume),

@@ -4,91 +4,88 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import RAISED, Target, Wrapper, span
+from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.base import RAISED, Target
 from ms_profiler.store.format import Category, StepSource
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 MODULE = "mindspore.train.model"
 CALLBACKS = "mindspore.train.callback._callback"
+LOOPS = ("train", "fit", "eval", "predict", "build")
 
 
 class Loops:
     """Follow which loop of `Model` runs, and report its steps.
 
-    An evaluation inside training is no step of the training. A job that only evaluates has the evaluation's batches
-    for steps.
+    An evaluation inside or after training is no step of the training. A job that only evaluates has the evaluation's
+    batches for steps.
     """
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
+    def __init__(self, host: "Host") -> None:
+        self.host = host
         self.running: list[str] = []
 
-    def run(self, kind: str) -> Wrapper:
-        """Return the wrapper of one public method of `Model`."""
-        session = self.session
-        name = session.recorder.intern(f"Model.{kind}")
-        begin, end = session.recorder.begin, session.recorder.end
+    def run(self, kind: str) -> base.Closure:
+        """Return what makes the replacement of one public method of `Model`."""
+        host, recorder = self.host, self.host.recorder
+        name = recorder.intern(f"Model.{kind}")
+        category = Category.EVALUATION if kind == "eval" else Category.RUN
 
-        def wrapper(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            token = begin(name, Category.RUN)
-            with session.guard("following Model"):
-                self._enter(kind)
-                self._note_sinking(wrapped, args, kwargs)
-            try:
-                result = wrapped(*args, **kwargs)
-            except BaseException:
-                end(token, RAISED)
-                raise
-            finally:
-                with session.guard("following Model"):
-                    self._leave()
-            end(token)
-            return result
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def before(*args: Any, **kwargs: Any) -> list[int]:
+                token = recorder.begin(name, category)
+                with host.guard("following Model"):
+                    self._enter(kind)
+                    self._note_sinking(original, args, kwargs)
+                return [token]
 
-        return wrapper
+            return base.around(host, "following Model", before, after)(original)
 
-    def step_ended(self, kind: str) -> Wrapper:
-        """Return the wrapper of what calls the callbacks at the end of a step: the last thing a step does."""
-        session, now, framework_loop = self.session, self.session.recorder.now, StepSource.FRAMEWORK_LOOP
+        def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
+            recorder.end(tokens[0], 0 if reason is None else RAISED)
+            self._leave()
 
-        def wrapper(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            result = wrapped(*args, **kwargs)
-            if self.running and self.running[0] == kind:
-                with session.guard("marking a step"):
-                    session.steps.ended(framework_loop, now())
-            return result
+        return make
 
-        return wrapper
+    def step_ended(self, kind: str, source: StepSource) -> base.Closure:
+        """Return what makes the replacement of what calls the callbacks at the end of a step: the last of a step."""
+        steps, now = self.host.steps, self.host.recorder.now
 
-    def nested(self) -> Wrapper:
-        """Return the wrapper of the evaluation that `fit` runs between epochs."""
-        session = self.session
-        record = span(session, "Model.fit evaluation", Category.RUN)
+        def before(*_: Any, **__: Any) -> bool | None:
+            return True if self.running and self.running[0] == kind else None
 
-        def wrapper(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            with session.guard("following Model"):
-                session.steps.suspend()
-            try:
-                return record(wrapped, instance, args, kwargs)
-            finally:
-                with session.guard("following Model"):
-                    session.steps.resume()
+        def after(state: bool, result: Any, reason: BaseException | None) -> None:
+            if reason is None:
+                steps.ended(source, now())
 
-        return wrapper
+        return base.around(self.host, "marking a step", before, after)
 
-    def sinks(self) -> Wrapper:
-        """Return the wrapper of the loop in which a device takes many batches at a time."""
-        session = self.session
+    def nested(self) -> base.Closure:
+        """Return what makes the replacement of the evaluation that `fit` runs between epochs."""
+        host, recorder, steps = self.host, self.host.recorder, self.host.steps
+        name = recorder.intern("Model.fit evaluation")
 
-        def wrapper(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            session.not_collected(
+        def before(*_: Any, **__: Any) -> list[int]:
+            steps.suspend()
+            return [recorder.begin(name, Category.EVALUATION)]
+
+        def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
+            recorder.end(tokens[0], 0 if reason is None else RAISED)
+            steps.resume()
+
+        return base.around(host, "following Model", before, after)
+
+    def sinks(self) -> base.Closure:
+        """Return what makes the replacement of the loop in which a device takes many batches at a time."""
+
+        def before(*_: Any, **__: Any) -> None:
+            self.host.not_collected(
                 "steps inside a data sink", "in graph mode a device takes many batches at once: each step is one sink"
             )
-            return wrapped(*args, **kwargs)
 
-        return wrapper
+        return base.around(self.host, "noting a data sink", before)
 
     def _note_sinking(self, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Say so where the script asks for data sinking and will not get it."""
@@ -98,13 +95,13 @@ class Loops:
             return
         asked = inspect.signature(method).bind(*args, **kwargs).arguments.get("dataset_sink_mode", False)
         if asked and sys.modules[MODULE].context.get_context("device_target") == "CPU":
-            self.session.not_collected("data sinking", "the script asks for it, but on a CPU MindSpore trains without")
+            self.host.not_collected("data sinking", "the script asks for it, but on a CPU MindSpore trains without")
 
     def _enter(self, kind: str) -> None:
         loop = "eval" if kind == "eval" else "train" if kind in ("train", "fit") else kind
-        steps = self.session.steps
+        steps = self.host.steps
         nested = bool(self.running) and self.running[0] == "train" and loop != "train"
-        if nested or (loop == "eval" and steps.count and not self.running):
+        if nested or (loop == "eval" and steps.trains and not self.running):
             steps.suspend()
             self.running.append("suspended")
         else:
@@ -115,18 +112,23 @@ class Loops:
     def _leave(self) -> None:
         left = self.running.pop()
         if left == "suspended":
-            self.session.steps.resume()
+            self.host.steps.resume()
         elif left in ("train", "eval") and not self.running:
-            self.session.steps.loop_ended()
+            self.host.steps.loop_ended()
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped in the Model loops."""
-    loops = Loops(session)
+    loops = Loops(host)
+    trained = loops.step_ended("train", StepSource.FRAMEWORK_LOOP)
+    evaluated = loops.step_ended("eval", StepSource.EVALUATION_LOOP)
     return [
-        *(Target(MODULE, f"Model.{kind}", loops.run(kind)) for kind in ("train", "fit", "eval", "predict", "build")),
-        Target(MODULE, "Model._eval_in_fit", loops.nested()),
-        Target(MODULE, "Model._train_dataset_sink_process", loops.sinks()),
-        Target(CALLBACKS, "CallbackManager.on_train_step_end", loops.step_ended("train")),
-        Target(CALLBACKS, "CallbackManager.on_eval_step_end", loops.step_ended("eval")),
+        *(
+            Target(MODULE, f"Model.{kind}", closure=loops.run(kind))
+            for kind in ("train", "fit", "eval", "predict", "build")
+        ),
+        Target(MODULE, "Model._eval_in_fit", closure=loops.nested()),
+        Target(MODULE, "Model._train_dataset_sink_process", closure=loops.sinks()),
+        Target(CALLBACKS, "CallbackManager.on_train_step_end", closure=trained),
+        Target(CALLBACKS, "CallbackManager.on_eval_step_end", closure=evaluated),
     ]

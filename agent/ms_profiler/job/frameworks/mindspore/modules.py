@@ -8,63 +8,76 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks import base
-from ms_profiler.job.frameworks.base import RAISED, Labels, Target, keep_signature
-from ms_profiler.store.format import Category, StepSource
+from ms_profiler.job.frameworks import base, trees
+from ms_profiler.job.frameworks.base import Inside, Labels, Target
+from ms_profiler.job.frameworks.mindspore import recompute
+from ms_profiler.store.format import Category, Flag
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 #: What the end of a call means for the steps.
 NOTHING, OPTIMIZER, TRAINS, NETWORK = range(4)
-#: (name id, category, id of the class's name), what the end means
-Label = tuple[tuple[int, int, int], int]
+#: (name id, category, id of the class's name)
+Span = tuple[int, int, int]
+#: the span and what the end of a call means; the span alone where that is nothing
+Label = tuple[Span, int]
+#: members of an enumeration take 2 us to look up where caches are cold
+MODULE, FORWARD, NO_GRADIENTS = int(Category.MODULE), int(Category.FORWARD), int(Flag.NO_GRADIENTS)
+#: the attribute that holds the cells in a cell
+TABLE = "_cells"
 #: Cells whose time is communication, by the name of their class.
 REDUCERS = ("DistributedGradReducer", "PipelineGradReducer")
+
+#: whether this thread is inside of a call that means something for the steps, or of a gradient
+training = Inside()
 
 
 class Modules:
     """Name cells by their place in the outermost cell, and tell what their time is spent on."""
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
-        self.labels: Labels[Label] = Labels(self._describe)
+    def __init__(self, host: "Host") -> None:
+        self.host = host
+        self.labels: Labels[Label | Span] = Labels(self._describe)
+        self._forward = host.recorder.intern("forward")
         self.graph_mode = False
-        self._absorbed: set[int] = set()
+        self._absorbed: Labels[bool] = Labels(lambda cell: True)
 
-    def _describe(self, cell: Any) -> Label:
+    def _describe(self, cell: Any) -> Label | Span:
         """Name `cell` and every cell below it; a cell that moves keeps its first name."""
-        root = type(cell).__name__
-        label = self._label(cell, root)
-        if label[1] == NOTHING:
-            label = label[0], NETWORK
+        root = trees.kind_name(cell)
+        span, role = self._label(cell, root)
+        if role == NOTHING:
+            role = NETWORK
         if not self.graph_mode:
-            for path, inner in cell.cells_and_names():
+            for path, inner in trees.walk(cell, TABLE):
                 if path and id(inner) not in self.labels.known:
-                    self.labels.put(inner, self._label(inner, f"{root}.{path}"))
-        if label[1] == OPTIMIZER:
+                    self.labels.put(inner, _kept(*self._label(inner, f"{root}.{path}")))
+        if role == OPTIMIZER:
             self._absorb(cell)
-        return label
+        return _kept(span, role)
 
     def _absorb(self, optimizer: Any) -> None:
         """Leave out of the steps what optimizers are inside another, as in LARS."""
-        for inner in optimizer.cells():
-            if isinstance(inner, optimizer_types()):
-                self.labels.put(inner, (self._label(inner, type(inner).__name__)[0], NOTHING))
-                if id(inner) not in self._absorbed:
-                    self._absorbed.add(id(inner))
-                    self.session.steps.optimizer_absorbed()
+        for _, inner in trees.children(optimizer, TABLE):
+            if issubclass(type(inner), optimizer_types()):
+                self.labels.put(inner, self._label(inner, trees.kind_name(inner))[0])
+                if id(inner) not in self._absorbed.known:
+                    self._absorbed.add(inner)
+                    self.host.steps.optimizer_absorbed()
 
-    def _label(self, cell: Any, name: str) -> Label:
-        kind = type(cell).__name__
-        intern = self.session.recorder.intern
+    def _label(self, cell: Any, name: str) -> tuple[Span, int]:
+        kind = trees.kind_name(cell)
+        intern = self.host.recorder.intern
         category, role = self._meaning(cell, kind)
-        return (intern(name), int(category), intern(kind)), role
+        title = intern(kind)
+        return (intern(name) or title, int(category), title), role
 
     def _meaning(self, cell: Any, kind: str) -> tuple[Category, int]:
-        if isinstance(cell, optimizer_types()):
+        if issubclass(type(cell), optimizer_types()):
             return Category.OPTIMIZER, OPTIMIZER
-        role = TRAINS if any(isinstance(inner, optimizer_types()) for inner in cell.cells()) else NOTHING
+        trains = any(issubclass(type(inner), optimizer_types()) for _, inner in trees.children(cell, TABLE))
+        role = TRAINS if trains else NOTHING
         if self.graph_mode:
             return Category.GRAPH, role
         if kind in REDUCERS:
@@ -74,63 +87,67 @@ class Modules:
 
     def call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `Cell.__call__`."""
-        session = self.session
-        known, labels, forked = self.labels.known, self.labels, base.forked
-        recorder = session.recorder
-        begin, end, now = recorder.begin, recorder.end, recorder.now
-        unnamed = (0, int(Category.MODULE), 0), NOTHING
-        train_cell = StepSource.TRAIN_CELL  # a member of an enumeration takes 2 us to look up where caches are cold
+        return self.host.recorder.wrap(
+            original,
+            category=MODULE,
+            before=self.began,
+            after=self.ended,
+            labels=self.labels.known,
+            describe=self._named,
+            failed=self.host.guard("recording a cell"),
+            forked=base.forked,
+            outermost=base.CELLS,
+        )
 
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - stands in for the method
-            label = known.get(id(self))
-            if label is None:
-                label = unnamed
-                with session.guard("naming a module"):
-                    label = labels.add(self)
-            span, role = label
-            if role > OPTIMIZER:
-                try:  # no guard: it takes a microsecond, and this is done every step
-                    if role == TRAINS:
-                        session.steps.began(now())
-                    else:
-                        session.steps.call_began(now())
-                except Exception as reason:  # noqa: BLE001
-                    session.failed("marking a step", reason)
-            token = begin(*span)
-            if not token and forked:
-                forked[0].reopen()
-                token = begin(*span)
-            try:
-                result = original(self, *args, **kwargs)
-            except BaseException:
-                end(token, RAISED)
-                if role == NETWORK:
-                    with session.guard("marking a step"):
-                        session.steps.call_ended(id(self), now())
-                raise
-            end(token)
-            if role:
-                try:
-                    if role == NETWORK:
-                        session.steps.call_ended(id(self), now())
-                    elif role == OPTIMIZER:
-                        session.steps.optimizer_ended(id(self), now())
-                    else:
-                        session.steps.ended(train_cell, now())
-                except Exception as reason:  # noqa: BLE001
-                    session.failed("marking a step", reason)
-            return result
+    def _named(self, cell: Any) -> Label | Span:
+        with self.host.guard("naming a module"):
+            return self.labels.add(cell)
+        return 0, MODULE, 0
 
-        return keep_signature(original, __call__)
+    def began(self, cell: Any, *_: Any, **__: Any) -> tuple[int, int, bool, int, int]:
+        """Begin a call whose end means something for the steps.
 
-    def mode_set(
-        self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Wrap what sets the execution mode: what a cell's time means depends on it."""
-        result = wrapped(*args, **kwargs)
-        with self.session.guard("following the mode"):
+        A call of a network that is in nothing that trains or makes gradients is an evaluation, or the like.
+        """
+        steps, recorder, key = self.host.steps, self.host.recorder, id(cell)
+        label: Any = self.labels.known.get(key) or self._named(cell)
+        span, role = label if len(label) == 2 else (label, NOTHING)
+        if recompute.running():
+            role = NOTHING if role == NETWORK else role  # a backward pass calls it again
+        elif role == NOTHING and not training.value:
+            role = NETWORK  # a part of what trains may be called by itself as well
+        if role == NETWORK:
+            steps.call_began(recorder.now())
+        elif role:
+            steps.began(recorder.now())
+        trained, training.value = training.value, True
+        apart = role == NETWORK and not trained
+        # a compiled call is what it is; modules are left out of a long run when it is analysed
+        around = base.begin(recorder, self._forward, FORWARD) if apart and span[1] == MODULE else 0
+        return key, role, trained, around, base.begin(recorder, *span)
+
+    def ended(self, call: tuple[int, int, bool, int, int], result: Any, reason: BaseException | None) -> None:
+        """End it."""
+        key, role, trained, around, token = call
+        training.value = trained
+        steps, recorder = self.host.steps, self.host.recorder
+        flags = NO_GRADIENTS if role == NETWORK and not trained else 0
+        raised = 0 if reason is None else base.flags_of(reason)
+        recorder.end(token, raised | (0 if around else flags))
+        recorder.end(around, raised | flags)
+        if role == NETWORK:
+            steps.call_ended(key, recorder.now())
+        elif reason is not None or role == NOTHING:
+            return
+        elif role == OPTIMIZER:
+            steps.optimizer_ended(key, recorder.now())
+        else:
+            steps.cell_ended(key, recorder.now())
+
+    def mode_set(self, state: Any, result: Any, reason: BaseException | None) -> None:
+        """Follow the execution mode: what a cell's time means depends on it."""
+        if reason is None:
             self.read_mode()
-        return result
 
     def read_mode(self) -> None:
         """Take over the execution mode that is set now."""
@@ -139,6 +156,10 @@ class Modules:
         if graph_mode != self.graph_mode:
             self.graph_mode = graph_mode
             self.labels.clear()
+
+
+def _kept(span: Span, role: int) -> Label | Span:
+    return (span, role) if role else span
 
 
 def optimizer_types() -> tuple[type, ...]:
@@ -151,13 +172,14 @@ def optimizer_types() -> tuple[type, ...]:
     return tuple(found)
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around modules."""
-    modules = Modules(session)
+    modules = Modules(host)
     modules.read_mode()
+    sets = base.around(host, "following the mode", lambda *_, **__: True, modules.mode_set)
     return [
         Target("mindspore.nn.cell", "Cell.__call__", closure=modules.call),
         # the second is what the first calls, but from a table that was filled before we came
-        Target("mindspore.context", "set_context", modules.mode_set, copies=True),
-        Target("mindspore.context", "_Context.set_mode", modules.mode_set),
+        Target("mindspore.context", "set_context", closure=sets, copies=True),
+        Target("mindspore.context", "_Context.set_mode", closure=sets),
     ]

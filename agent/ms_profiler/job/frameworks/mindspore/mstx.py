@@ -13,7 +13,7 @@ from ms_profiler.job.frameworks.mindspore import data
 from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 MODULE = "mindspore.profiler.mstx"
 DEFAULT_DOMAIN = "default"
@@ -36,9 +36,9 @@ def _own_call() -> bool:
     return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("mindspore.")
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around markers."""
-    recorder, fetching = session.recorder, data.fetching
+    recorder, fetching = host.recorder, data.fetching
 
     def text(message: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         domain = args[2] if len(args) > 2 else kwargs.get("domain", DEFAULT_DOMAIN)
@@ -47,7 +47,7 @@ def targets(session: "Session") -> list[Target]:
     def marks(original: Callable[..., Any]) -> Callable[..., Any]:
         def mark(*args: Any, **kwargs: Any) -> Any:
             if not _own_call():
-                with session.guard("recording a marker"):
+                with host.guard("recording a marker"):
                     recorder.instant(text(args[0] if args else kwargs.get("message"), args, kwargs), Category.MARKER)
             return original(*args, **kwargs)
 
@@ -56,9 +56,9 @@ def targets(session: "Session") -> list[Target]:
     def starts(original: Callable[..., Any]) -> Callable[..., Any]:
         def range_start(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            if fetching.value or _own_call() or not session.steps.recording:
+            if fetching.value or _own_call() or not host.steps.recording:
                 return result
-            with session.guard("recording a range"):
+            with host.guard("recording a range"):
                 ranged = RangeId(result)
                 ranged.name = text(args[0] if args else kwargs.get("message"), args, kwargs)
                 ranged.start_ns = recorder.now()
@@ -71,7 +71,7 @@ def targets(session: "Session") -> list[Target]:
         def range_end(*args: Any, **kwargs: Any) -> Any:
             ranged = args[0] if args else kwargs.get("range_id")
             if type(ranged) is RangeId and ranged.start_ns:
-                with session.guard("recording a range"):
+                with host.guard("recording a range"):
                     recorder.record(Kind.SPAN, Category.MARKER, 0, ranged.name, ranged.start_ns, recorder.now(), 0)
                     ranged.start_ns = 0
             return original(*args, **kwargs)

@@ -6,11 +6,11 @@ from ms_profiler.job.devices import lending
 from ms_profiler.job.frameworks.base import Target
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 MODULE = "mindspore.profiler.platform.npu_profiler"
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around it."""
-    return lending.targets(session, MODULE, "NpuProfiler.__init__", "NpuProfiler.finalize")
+    return lending.targets(host, MODULE, "NpuProfiler.__init__", "NpuProfiler.finalize")

@@ -6,41 +6,48 @@ that has a `bprop`.
 """
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import Target, loaded, span
+from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.base import Target, loaded
 from ms_profiler.job.frameworks.mindspore import recompute
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 #: how a backward pass is called, by whether the script has a part in it
 NAMES = ("backward", "backward with the script's gradients")
 FUNCTIONS = "mindspore.common._grad_function"
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around backward passes, and around what gives them functions of the script."""
-    passes = [span(session, name, Category.BACKWARD) for name in NAMES]
+    recorder = host.recorder
+    passes = [recorder.intern(name) for name in NAMES]
     function = getattr(sys.modules.get(FUNCTIONS), "_Function", int)
-    known = len(function.__subclasses__())
+    known = len(type.__subclasses__(function))
     own = False
 
-    def note(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def note(*args: Any, **_: Any) -> None:
         nonlocal own
-        own = own or not (args and type(args[0]).__module__ == recompute.MODULE)
-        return wrapped(*args, **kwargs)
+        # the first is that of a method
+        own = own or not (len(args) > 1 and type(args[1]).__module__ == recompute.MODULE)
 
-    def backward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return passes[own or len(function.__subclasses__()) > known](wrapped, instance, args, kwargs)
+    def began(*_: Any, **__: Any) -> list[int]:
+        name = passes[own or len(type.__subclasses__(function)) > known]
+        return [base.begin(recorder, name, Category.BACKWARD)]
 
+    def ended(tokens: list[int], result: Any, reason: BaseException | None) -> None:
+        recorder.end(tokens[0], 0 if reason is None else base.flags_of(reason))
+
+    passed = base.around(host, "recording a backward pass", began, ended)
+    notes = base.around(host, "noting gradients of the script", note)
     executor = loaded("mindspore.graph.api", "mindspore.common.api")
     return [
-        Target(executor, "_PyNativeExecutor.grad", backward),
-        Target(executor, "_PyNativeExecutor.call_custom_bprop", note),
-        Target("mindspore.common.hook_handle", "_TensorHookHandle.__init__", note),
-        Target("mindspore.nn.cell", "Cell.register_backward_hook", note),
-        Target("mindspore.nn.cell", "Cell.register_backward_pre_hook", note),
+        Target(executor, "_PyNativeExecutor.grad", closure=passed),
+        Target(executor, "_PyNativeExecutor.call_custom_bprop", closure=notes),
+        Target("mindspore.common.hook_handle", "_TensorHookHandle.__init__", closure=notes),
+        Target("mindspore.nn.cell", "Cell.register_backward_hook", closure=notes),
+        Target("mindspore.nn.cell", "Cell.register_backward_pre_hook", closure=notes),
     ]

@@ -4,15 +4,15 @@ Two profilers in one process lose both recordings. A script that calls MindSpore
 session of the variable and takes a result of its own; on an NPU that only MindSpore can record, nothing is replaced.
 """
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import ms_profiler
 from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.mindspore import takeover
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 PROFILER = "mindspore.profiler.profiler"
 #: module, name there, name of ours; each is imported by value elsewhere
@@ -26,14 +26,15 @@ NAMES = (
 )
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what stands in for MindSpore's classes; nothing unless the session is to stand in for them."""
-    if takeover.kept or not session.hooks.redirects:
+    if takeover.kept or not host.redirects:
         return []
 
     def instead(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def replace(_: Callable[..., Any]) -> Callable[..., Any]:
-            replacement: Callable[..., Any] = getattr(ms_profiler, name)
+            # by name: the package resolves it to a module of `api`, which knows the session and so all hooks
+            replacement: Callable[..., Any] = getattr(sys.modules["ms_profiler"], name)
             return replacement
 
         return replace

@@ -24,7 +24,7 @@ from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.names import DATASET_WINDOW, DATASET_WINDOW_END
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 ENGINE: Final = "mindspore._c_dataengine"
 ITERATORS: Final = "mindspore.dataset.engine.iterators"
@@ -51,13 +51,13 @@ class PipelineStream:
     """Collect samples of one pipeline at a time, window by window.
 
     Args:
-        session: whose store and steps count.
+        host: whose store and steps count.
         manager: MindSpore's dataset profiler.
         set_up: its method `init`, past the hook on it.
     """
 
-    def __init__(self, session: "Session", manager: Any, set_up: Callable[[Any], None]) -> None:
-        self.session = session
+    def __init__(self, host: "Host", manager: Any, set_up: Callable[[Any], None]) -> None:
+        self.host = host
         self._manager = manager
         self._set_up = set_up
         self._lock = threading.RLock()
@@ -85,7 +85,7 @@ class PipelineStream:
     def create(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Wrap the creation of an iterator, which builds a pipeline."""
         armed, before = False, set[str]()
-        with self.session.guard("watching a dataset pipeline"):
+        with self.host.guard("watching a dataset pipeline"):
             armed = self._arm(args[0] if args else kwargs.get("dataset"))
             before = set(numbers()) if armed else before
         if not armed:
@@ -94,16 +94,16 @@ class PipelineStream:
             result = wrapped(*args, **kwargs)
         except BaseException:
             # whatever of the pipeline stands may live on in the traceback: this profiler is not to be set up again
-            with self.session.guard("leaving a dataset pipeline"):
+            with self.host.guard("leaving a dataset pipeline"):
                 self._abandon("a pipeline could not be built")
             raise
-        with self.session.guard("watching a dataset pipeline"):
+        with self.host.guard("watching a dataset pipeline"):
             self._watch(instance, [thread for thread in numbers() if thread not in before])
         return result
 
     def _beside(self, wrapped: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Build a pipeline that is not to be watched: until it stands, the profiler stays off."""
-        if self.session.forked:
+        if self.host.forked:
             return wrapped(*args, **kwargs)
         with self._lock:
             self._others += 1
@@ -115,14 +115,14 @@ class PipelineStream:
 
     def close(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Wrap what ends the pipeline of an iterator, or puts another in its place: all its threads are joined."""
-        watched = self._watched == id(instance) and not self.session.forked
+        watched = self._watched == id(instance) and not self.host.forked
         if watched:
-            with self.session.guard("leaving a dataset pipeline"), self._lock:
+            with self.host.guard("leaving a dataset pipeline"), self._lock:
                 self._halt()
                 self._watched = -1  # not to be started again; nor is there another yet
         result = wrapped(*args, **kwargs)
         if watched:
-            with self.session.guard("saving what a dataset pipeline did"), self._lock:
+            with self.host.guard("saving what a dataset pipeline did"), self._lock:
                 if self._state is State.HALTED:
                     self._save()
                 self._state, self._watched, self._threads = State.OFF, 0, NativeThreads([])
@@ -134,7 +134,7 @@ class PipelineStream:
 
         def init(manager: Any) -> Any:
             watched = self._watched
-            with self.session.guard("making way for the script's own dataset profiler"):
+            with self.host.guard("making way for the script's own dataset profiler"):
                 self._give_up("the script uses MindSpore's dataset profiler itself")
             # where one is watched it is set up, and cannot be again while that pipeline lives
             return None if watched else original(manager)
@@ -182,7 +182,7 @@ class PipelineStream:
 
     def _arm(self, dataset: Any) -> bool:
         """Set the profiler up for the pipeline that is built next; return whether to."""
-        if self.session.forked:
+        if self.host.forked:
             if self._state is State.ON:  # the child has a copy of it, and nobody who takes samples
                 self._state = State.PARKED
                 self._manager.stop()
@@ -230,7 +230,7 @@ class PipelineStream:
                 self._begin_window()
             self._builder = None
             self._built.notify_all()
-            self.session.steps.due = 0
+            self.host.steps.due = 0
 
     def _abandon(self, why: str) -> None:
         """Leave the pipeline that is being built, and watch no other: what of it is alive is not known."""
@@ -243,7 +243,7 @@ class PipelineStream:
             self._built.notify_all()
 
     def _begin_window(self) -> None:
-        home = self.session.home
+        home = self.host.home
         assert home is not None
         if home.folder != self._folder:
             self._folder, self._windows, self._bytes = home.folder, 0, 0
@@ -273,10 +273,13 @@ class PipelineStream:
         os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
         os.mkdir(folder, layout.DIRECTORY_MODE)
         self._manager.save(folder)
+        size = 0
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
             os.chmod(path, layout.FILE_MODE)
-            self._bytes += os.stat(path).st_size
+            size += os.stat(path).st_size
+        self._bytes += size
+        self.host.recorder.spend(size)
 
     def _save_settled(self) -> None:
         if self._threads.settle():
@@ -297,8 +300,8 @@ class PipelineStream:
 
     def _exit(self) -> None:
         """Let go before the interpreter does: what the end of an iterator would call is gone by then."""
-        with self.session.guard("leaving a dataset pipeline"):
-            if not self.session.forked:
+        with self.host.guard("leaving a dataset pipeline"):
+            if not self.host.forked:
                 self.end()
         self._watched, self._given_up = 0, self._given_up or "the process ends"
 
@@ -306,12 +309,12 @@ class PipelineStream:
 
     def _wanted(self) -> bool:
         """Tell whether a recording asks for pipelines and there is room for more."""
-        session = self.session
-        if self._given_up or not session.owner or not session.steps.recording:
+        host = self.host
+        if self._given_up or not host.owner or not host.steps.recording:
             return False
-        if not any(recording.options.data_process for recording in session.recordings):
+        if not any(recording.options.data_process for recording in host.recordings):
             return False
-        most = session.limits[0] // 10
+        most = host.limit // 20
         if self._windows >= WINDOWS or (most and self._bytes >= most):
             self._give_up(f"they took {self._bytes / 1e6:.0f} MB in {self._windows} windows")
             return False
@@ -333,7 +336,7 @@ class PipelineStream:
         return False
 
     def _not_collected(self, what: str, why: str) -> None:
-        for recording in self.session.recordings:
+        for recording in self.host.recordings:
             if recording.options.data_process:
                 recording.not_collected(what, why)
 
@@ -349,7 +352,7 @@ class PipelineStream:
         return self._pipelines.add(dataset) if number is None else number
 
     def _mark(self, name: str) -> None:
-        recorder = self.session.recorder
+        recorder = self.host.recorder
         now = recorder.now()
         arg = self._pipeline << 32 | self._window
         recorder.record(Kind.INSTANT, Category.PROFILER, 0, recorder.intern(name), now, now, arg)
@@ -361,17 +364,17 @@ def _counter(iterator: Any) -> Callable[[], int]:
     return lambda: int(values.get("_Iterator__index", 0))
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what tells that pipelines are built and end."""
     from ms_profiler.job.frameworks.mindspore import takeover
 
     engine: Any = sys.modules.get(ENGINE)
-    if not session.owner or takeover.kept or not hasattr(engine, "ProfilingManager"):
+    if not host.owner or takeover.kept or not hasattr(engine, "ProfilingManager"):
         return []
-    stream = PipelineStream(session, engine.GlobalContext.profiling_manager(), engine.ProfilingManager.init)
-    session.at_step(stream.stepped)
-    session.at_start(stream.begin)
-    session.at_end(stream.end)
+    stream = PipelineStream(host, engine.GlobalContext.profiling_manager(), engine.ProfilingManager.init)
+    host.at_step(stream.stepped)
+    host.at_start(stream.begin)
+    host.at_end(stream.end)
     return [
         Target(ITERATORS, "Iterator.__init__", stream.create),
         Target(ITERATORS, "Iterator.stop", stream.close),

@@ -25,7 +25,7 @@ from ms_profiler.job.frameworks.mindspore import (
 )
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 
 class MindSpore(base.Plugin):
@@ -52,9 +52,9 @@ class MindSpore(base.Plugin):
         )
         super().__init__("mindspore", [concern.targets for concern in concerns])
 
-    def redirect(self, session: "Session") -> None:
+    def redirect(self, host: "Host") -> None:
         """Let ours stand in for MindSpore's own profiler classes."""
-        self.add(session, own_profiler.targets)
+        self.add(host, own_profiler.targets)
 
     @property
     def yielded(self) -> str:

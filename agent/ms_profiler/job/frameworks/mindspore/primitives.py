@@ -17,11 +17,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
-from ms_profiler.job.frameworks.base import RAISED, Target, keep_signature, span
+from ms_profiler.job.frameworks.base import RAISED, Target
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 DISPATCH = "mindspore.ops.primitive"
 #: modules whose primitives call functions named pyboost_*, each a global of the module
@@ -40,59 +40,37 @@ OP = int(Category.OP)
 class Dispatch:
     """Record each operator that Python dispatches as a span named by its primitive."""
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
+    def __init__(self, host: "Host") -> None:
+        self.host = host
 
     def run_op(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `_run_op(primitive, name, arguments)`."""
-        begin, end, intern = self.session.recorder.begin, self.session.recorder.end, self.session.recorder.intern
+        recorder = self.host.recorder
+        end, intern = recorder.end, recorder.intern
         known: dict[str, int] = {}
-        forked = base.forked
 
-        def _run_op(obj: Any, op_name: str, args: Any) -> Any:
-            label = known.get(op_name)
+        def before(primitive: Any, name: str, *_: Any) -> list[int]:
+            label = known.get(name)
             if label is None:
-                label = known[op_name] = intern(op_name)
-            token = begin(label, OP)
-            if not token and forked:
-                forked[0].reopen()
-                token = begin(label, OP)
-            try:
-                result = original(obj, op_name, args)
-            except BaseException:
-                end(token, RAISED)
-                raise
-            end(token)
-            return result
+                label = known[name] = intern(name)
+            return [base.begin(recorder, label, OP)]
 
-        return keep_signature(original, _run_op)
+        def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
+            end(tokens[0], 0 if reason is None else RAISED)
+
+        return base.around(self.host, "recording an operator", before, after)(original)
 
     def pyboost(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of a function that runs one operator: `pyboost_relu(primitive, arguments)`."""
-        session, forked = self.session, base.forked
-        begin, end = session.recorder.begin, session.recorder.end
-        label = 0
+        """Return the replacement of a function that runs one operator: `pyboost_relu(primitive, arguments)`.
 
-        def operator(primitive: Any, arguments: Any, *more: Any) -> Any:
-            nonlocal label
-            if not label:
-                with session.guard("naming an operator"):
-                    label = session.recorder.intern(primitive.name)
-            token = begin(label, OP)
-            if not token and forked:
-                forked[0].reopen()
-                token = begin(label, OP)
-            try:
-                # no version passes more; to pass on what is not there would take 0.1 us
-                result = original(primitive, arguments, *more) if more else original(primitive, arguments)
-            except BaseException:
-                end(token, RAISED)
-                raise
-            end(token)
-            return result
+        The first primitive it is called with names it.
+        """
+        recorder, failed = self.host.recorder, self.host.guard("naming an operator")
 
-        operator.__wrapped__ = original  # type: ignore[attr-defined]
-        return operator  # in place of a C function: there is no signature to keep
+        def describe(primitive: Any) -> tuple[int, int, int]:
+            return recorder.intern(primitive.name), OP, 0
+
+        return recorder.wrap(original, category=OP, describe=describe, failed=failed, forked=base.forked)
 
 
 def _names(module: str, meant: Callable[[str, Any], bool]) -> list[str]:
@@ -101,9 +79,9 @@ def _names(module: str, meant: Callable[[str, Any], bool]) -> list[str]:
     return [name for name, value in vars(loaded).items() if meant(name, value)] if loaded else []
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around operators; but for the first these are some 650, with one account per module."""
-    dispatch = Dispatch(session)
+    dispatch = Dispatch(host)
     found = [Target(DISPATCH, "_run_op", closure=dispatch.run_op, copies=True)]
     for module in PYBOOST:
         names = _names(module, lambda name, _: name.startswith("pyboost_")) or ["pyboost_*"]
@@ -111,6 +89,6 @@ def targets(session: "Session") -> list[Target]:
         found += [Target(module, name, closure=dispatch.pyboost, group=group) for name in names]
     names = _names(INNER, lambda name, value: name.startswith("_Pyboost") and isinstance(value, type)) or ["_Pyboost*"]
     for name in names:
-        record = span(session, name.removeprefix("_Pyboost").removesuffix("Prim"), OP)
-        found.append(Target(INNER, f"{name}.__call__", record, group=f"{INNER}.*"))
+        record = base.recorded(host, name.removeprefix("_Pyboost").removesuffix("Prim"), OP)
+        found.append(Target(INNER, f"{name}.__call__", closure=record, group=f"{INNER}.*"))
     return found

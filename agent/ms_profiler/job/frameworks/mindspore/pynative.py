@@ -7,14 +7,16 @@ a call returns when its work is queued or done, as MindSpore decides: these are 
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import Target, span
-from ms_profiler.job.frameworks.mindspore import own_gradients, recompute
+from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.base import Target
+from ms_profiler.job.frameworks.mindspore import modules, own_gradients, recompute
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 GRADIENTS = "mindspore.ops.composite.base"
 #: The forward pass by version, the innermost function first: where there is the first one, the second calls it.
@@ -23,32 +25,44 @@ FORWARDS = ("_pynative_func_grad_forward", "_pynative_forward_run")
 CLASSES = ("GradOperation", "_Grad")
 
 
-def targets(session: "Session") -> list[Target]:
-    """Declare what is wrapped around gradients."""
-    record = span(session, "forward", Category.FORWARD)
-    now = session.recorder.now
-    again = span(session, "recompute forward", Category.BACKWARD)
+def _inner(before: Callable[..., Any], instance: Any, *args: Any, **kwargs: Any) -> Any:
+    return before(*args, **kwargs)
 
-    def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+
+def targets(host: "Host") -> list[Target]:
+    """Declare what is wrapped around gradients."""
+    steps, recorder = host.steps, host.recorder
+    name, again = recorder.intern("forward"), recorder.intern("recompute forward")
+
+    def before(*args: Any, **_: Any) -> tuple[int, int | None, bool]:
         if recompute.running():
-            return again(wrapped, instance, args, kwargs)
-        steps = session.steps
-        with session.guard("noting the begin of a step"):
-            at = now()
+            return base.begin(recorder, again, Category.BACKWARD), None, False
+        with host.guard("noting the begin of a step"):
+            at = recorder.now()
             steps.began(at)
             steps.call_began(at)
-        try:
-            return record(wrapped, instance, args, kwargs)
-        finally:
-            with session.guard("noting the end of a forward pass"):
-                steps.call_ended(id(args[0]) if args else 0, now())
+        trained, modules.training.value = modules.training.value, True
+        return base.begin(recorder, name, Category.FORWARD), id(args[0]) if args else 0, trained
+
+    def after(call: tuple[int, int | None, bool], result: Any, reason: BaseException | None) -> None:
+        token, network, trained = call
+        recorder.end(token, 0 if reason is None else base.flags_of(reason))
+        if network is not None:
+            modules.training.value = trained
+            steps.call_ended(network, recorder.now())
 
     there = vars(sys.modules.get(GRADIENTS, recompute))
-    name = next((name for name in FORWARDS if name in there), "")
+    function = next((found for found in FORWARDS if found in there), "")
     methods = [f"{kind}.{FORWARDS[1]}" for kind in CLASSES if hasattr(there.get(kind), FORWARDS[1])]
-    paths = [name] if name else methods or [FORWARDS[0]]
+    paths = [function] if function else methods or [FORWARDS[0]]
+
+    def forward(path: str) -> base.Closure:
+        # the first argument of a method is not the function
+        method = "." in path
+        return base.around(host, "recording a forward pass", partial(_inner, before) if method else before, after)
+
     return [
-        *(Target(GRADIENTS, path, forward, copies=bool(name)) for path in paths),
-        *own_gradients.targets(session),
-        *recompute.targets(session),
+        *(Target(GRADIENTS, path, closure=forward(path), copies=bool(function)) for path in paths),
+        *own_gradients.targets(host),
+        *recompute.targets(host),
     ]

@@ -12,7 +12,7 @@ from ms_profiler.job.frameworks.notes import Notes, ranges
 from ms_profiler.job.sources import NEVER
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 MANAGEMENT = "mindspore.communication.management"
 
@@ -20,8 +20,8 @@ MANAGEMENT = "mindspore.communication.management"
 class Ranks(Notes):
     """Note who is who."""
 
-    def __init__(self, session: "Session") -> None:
-        super().__init__(session)
+    def __init__(self, host: "Host") -> None:
+        super().__init__(host)
         self._groups: set[str] = set()
         self._ranked = False
 
@@ -60,22 +60,22 @@ class Ranks(Notes):
 _notes: Ranks | None = None
 
 
-def notes(session: "Session") -> Ranks:
+def notes(host: "Host") -> Ranks:
     """Return the notes of the session, of which a process has one."""
     global _notes
-    if _notes is None or _notes.session is not session:
-        _notes = Ranks(session)
+    if _notes is None or _notes.host is not host:
+        _notes = Ranks(host)
     return _notes
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Look for the rank between steps until there is one, and at the end; nothing is wrapped."""
-    found = notes(session)
+    found = notes(host)
 
     def stepped(count: int) -> tuple[int, bool]:
         # a job that never calls `init` is asked ever less often
         return NEVER if found.rank() else 2 * count + 1, False
 
-    session.at_step(stepped)
-    session.at_end(found.layout)
+    host.at_step(stepped)
+    host.at_end(found.layout)
     return []

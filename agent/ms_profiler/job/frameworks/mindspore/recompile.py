@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ms_profiler.job.frameworks.base import Labels
+
 #: Elements of a sequence, and levels of sequences in sequences, that are compared.
 ELEMENTS, LEVELS = 32, 3
 #: Differences that are spelt out.
@@ -64,20 +66,27 @@ class Compiled:
 
 def item(argument: Any, level: int = 0) -> Item:
     """Describe one argument."""
-    kind = type(argument).__name__
-    if hasattr(argument, "asnumpy"):
+    kind, name = type(argument), type(argument).__name__
+    if hasattr(kind, "asnumpy"):
         # a parameter is compiled into the graph by its name
-        name = argument.name if kind == "Parameter" else None
-        return Item(kind, tuple(argument.shape), (str(argument.dtype), name))
-    if isinstance(argument, (list, tuple, dict)):
-        keys, values = None, argument
-        if isinstance(argument, dict):
-            keys, values = hash(tuple(map(str, argument))), [*argument.values()]
-        parts = values[:ELEMENTS] if level < LEVELS else ()
-        return Item(kind, None, (len(values), keys), tuple(item(part, level + 1) for part in parts))
-    if argument is None or isinstance(argument, (bool, int, float, complex)):
-        return Item(kind, None, argument)
-    return Item(kind, None, hash(argument) if isinstance(argument, (str, bytes)) else id(argument))
+        parameter = argument.name if name == "Parameter" else None
+        return Item(name, tuple(argument.shape), (str(argument.dtype), parameter))
+    if issubclass(kind, (list, tuple, dict)):
+        # what a class of the script's own makes of these methods is not called
+        keys, values = None, _elements(argument)
+        if issubclass(kind, dict):
+            keys = hash(tuple(key if type(key) is str else id(key) for key in dict.keys(argument)))
+        parts = values[:ELEMENTS] if level < LEVELS else []
+        return Item(name, None, (len(values), keys), tuple(item(part, level + 1) for part in parts))
+    if argument is None or kind in (bool, int, float, complex):
+        return Item(name, None, argument)
+    return Item(name, None, hash(argument) if kind in (str, bytes) else id(argument))
+
+
+def _elements(argument: Any) -> list[Any]:
+    if issubclass(type(argument), dict):
+        return list(dict.values(argument))
+    return list.copy(argument) if issubclass(type(argument), list) else list(tuple.__iter__(argument))
 
 
 def signature(arguments: Iterable[Any], phase: str = "", gradient: bool = False) -> Signature:
@@ -134,21 +143,23 @@ class History:
     """Remember compilations, and say why one happens again."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, Compiled] = {}
+        #: class or code -> by what is inside of it
+        self._known: Labels[dict[int, Compiled]] = Labels(lambda definition: {})
 
     def compiled(
-        self, definition: Any, which: Any, now: Signature, names: Sequence[str] = (), replaces: bool = True
+        self, definition: Any, inner: int, which: Any, now: Signature, names: Sequence[str] = (), replaces: bool = True
     ) -> tuple[str, int]:
         """Note a compilation; return why it happened again, empty the first time, and how many there were.
 
         Args:
-            definition: the code that is compiled, hashable.
+            definition: the class or code that is compiled, which is not kept alive.
+            inner: which function it was made for, where MindSpore makes many of the same code.
             which: tells the object from others made by the same code, hashable.
             now: what it is compiled for.
             names: of the parameters.
             replaces: an object that was not seen before takes the place of one that was, rather than being another.
         """
-        known = self._known.setdefault(definition, Compiled())
+        known = (self._known.known.get(id(definition)) or self._known.add(definition)).setdefault(inner, Compiled())
         known.count += 1
         before = known.last.pop(which, None)
         why = ""

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import RAISED, Target
+from ms_profiler.job.frameworks import base, trees
+from ms_profiler.job.frameworks.base import Target, keep_signature
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 MODULE = "mindspore.common.recompute"
 
@@ -33,59 +34,56 @@ def running() -> bool:
 def _name(block: Any) -> str:
     """Name what is computed again by its class or function, through the wrappers that MindSpore puts around it."""
     for _ in range(4):
-        if isinstance(block, MethodType):
+        if type(block) is MethodType:
             block = block.__self__
-        elif type(block).__name__ == "_WrapCell":
+        elif trees.kind_name(block) == "_WrapCell":
             block = block.function
-        elif isinstance(block, FunctionType) and block.__module__ == MODULE:
+        elif type(block) is FunctionType and block.__module__ == MODULE:
             inside = dict(zip(block.__code__.co_freevars, block.__closure__ or (), strict=True))
-            cell = inside.get("block") or inside.get("wrapper_block")
+            cell = inside.get("block", inside.get("wrapper_block"))
             if cell is None:
                 break
             block = cell.cell_contents
-    return block.__qualname__ if isinstance(block, FunctionType) else type(block).__name__
+    return block.__qualname__ if type(block) is FunctionType else trees.kind_name(block)
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what computes again, with and without reentrance."""
-    recorder = session.recorder
+    recorder = host.recorder
 
-    def record(wrapped: Callable[..., Any], block: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def begin(block: Any) -> int:
         token = 0
-        with session.guard("naming a recomputation"):
+        with host.guard("naming a recomputation"):
             token = recorder.begin(recorder.intern(f"recompute {_name(block)}"), Category.BACKWARD)
         _depth.value += 1
-        try:
-            result = wrapped(*args, **kwargs)
-        except BaseException:
-            recorder.end(token, RAISED)
-            raise
-        finally:
-            _depth.value -= 1
-        recorder.end(token)
-        return result
+        return token
 
-    def cell(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return record(wrapped, getattr(instance, "net", None), args, kwargs)
+    def end(token: int, result: Any, reason: BaseException | None) -> None:
+        _depth.value -= 1
+        recorder.end(token, 0 if reason is None else base.flags_of(reason))
 
-    def handle(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def around(before: Callable[..., Any]) -> base.Closure:
+        return base.around(host, "recording a recomputation", before, end)
+
+    def cell(instance: Any, *_: Any, **__: Any) -> int:
+        return begin(trees.held(instance, "net", "_cells"))
+
+    def handle(instance: Any, *args: Any, **kwargs: Any) -> int | None:
         # called for each tensor that is wanted; only the first call computes
         if instance.is_recomputed.get(args[0] if args else kwargs.get("recompute_key")):
-            return wrapped(*args, **kwargs)
-        return record(wrapped, instance.recompute_fn, args, kwargs)
+            return None
+        return begin(instance.recompute_fn)
 
-    def state(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def state(original: Callable[..., Any]) -> Callable[..., Any]:
         # what computes is a closure that is made anew for each block, and only its state knows it
-        if not args:
-            return wrapped(*args, **kwargs)
-        function = args[0]
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands in for the method
+            if args:
+                args = around(lambda *_, block=args[0], **__: begin(block))(args[0]), *args[1:]
+            original(self, *args, **kwargs)
 
-        def again(*inputs: Any) -> Any:
-            return record(function, function, inputs, {})
+        return keep_signature(original, __init__)
 
-        return wrapped(again, *args[1:], **kwargs)
-
-    without_reentrance = Target(MODULE, "_RecomputeHandle.recompute", handle)
+    without_reentrance = Target(MODULE, "_RecomputeHandle.recompute", closure=around(handle))
     if hasattr(sys.modules.get(MODULE), "_RecomputeState"):  # until MindSpore 2.9
-        without_reentrance = Target(MODULE, "_RecomputeState.__init__", state)
-    return [Target(MODULE, "_RecomputeCell.bprop", cell), without_reentrance]
+        without_reentrance = Target(MODULE, "_RecomputeState.__init__", closure=state)
+    return [Target(MODULE, "_RecomputeCell.bprop", closure=around(cell)), without_reentrance]

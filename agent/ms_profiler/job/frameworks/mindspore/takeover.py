@@ -11,7 +11,7 @@ import os
 import sys
 
 from ms_profiler import options
-from ms_profiler.job import process
+from ms_profiler.job import origin, process
 from ms_profiler.job.devices import npu
 from ms_profiler.job.frameworks import import_hook
 
@@ -41,12 +41,12 @@ def install(counts: bool) -> None:
         global kept, _value
         kept = ""
         # away first: if what follows fails, the job is better off without either profiler
-        _value = os.environ.pop(process.VARIABLE, None)
+        _value = os.environ.pop(origin.VARIABLE, None)
         if _value is None:
             return
         kept, shown = _decide(options.parse(_value), _value, counts)
         if kept:
-            os.environ[process.VARIABLE] = shown
+            os.environ[origin.VARIABLE] = shown
 
     import_hook.unwatch(MODULE)  # of an earlier import that failed, or before a reload
     import_hook.watch(MODULE, before=hide, after=_restore, failed=_restore)
@@ -55,7 +55,7 @@ def install(counts: bool) -> None:
 def _restore(_name: str, *_: object) -> None:
     global _value
     if _value is not None:
-        os.environ[process.VARIABLE] = _value
+        os.environ[origin.VARIABLE] = _value
         _value = None
 
 

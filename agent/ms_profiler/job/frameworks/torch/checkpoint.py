@@ -5,12 +5,12 @@ What writes and reads the file is replaced, since the public functions warn in t
 
 from typing import TYPE_CHECKING
 
+from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import Target
-from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 SERIALIZATION = "torch.serialization"
 SAVER = "torch.distributed.checkpoint.state_dict_saver"
@@ -27,23 +27,23 @@ SAVING = ((SAVER, "_save_state_dict", "distributed checkpoint: save"),)
 LOADING = ((LOADER, "_load_state_dict", "distributed checkpoint: load"),)
 
 
-def _targets(session: "Session", functions: tuple[tuple[str, str, str], ...]) -> list[Target]:
+def _targets(host: "Host", functions: tuple[tuple[str, str, str], ...]) -> list[Target]:
     return [
-        Target(module, name, closure=closures.recorded(session, label, Category.CHECKPOINT), copies=True)
+        Target(module, name, closure=base.recorded(host, label, Category.CHECKPOINT), copies=True)
         for module, name, label in functions
     ]
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around files."""
-    return _targets(session, FILES)
+    return _targets(host, FILES)
 
 
-def saving(session: "Session") -> list[Target]:
+def saving(host: "Host") -> list[Target]:
     """Declare what is wrapped around the saving of checkpoints of many ranks."""
-    return _targets(session, SAVING)
+    return _targets(host, SAVING)
 
 
-def loading(session: "Session") -> list[Target]:
+def loading(host: "Host") -> list[Target]:
     """Declare what is wrapped around the loading of checkpoints of many ranks."""
-    return _targets(session, LOADING)
+    return _targets(host, LOADING)

@@ -1,11 +1,8 @@
-"""Functions in place of PyTorch's own, which vanish from whatever its compiler traces.
+"""What Dynamo sees of us: functions in place of PyTorch's own that vanish from what it traces, and none of the others.
 
-Dynamo takes apart what runs inside a compiled region, functions of ours included. There `is_dynamo_compiling` is a
-constant, so that nothing of a replacement is left but the call of the original; outside it is a call that returns
-False (40 ns). Frames of replacements are left alone by Dynamo, which looks at what they call.
-
-A function that warns in the name of its caller (`stacklevel=2`) is not replaced but one that it calls, for the caller
-would be ours: the script's own line would be missing from the warning.
+What the extension puts in place of a function is traced as that function. A function of ours that stands in for one
+with a frame is left alone by Dynamo, which looks at what it calls. Inside a compiled region `is_dynamo_compiling` is a
+constant, so that nothing of what asks it is left; outside it is a call that returns False (40 ns).
 """
 
 import inspect
@@ -14,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks import base
-from ms_profiler.job.frameworks.base import RAISED, keep_signature
+from ms_profiler.job.frameworks.base import keep_signature
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    pass
 
 Closure = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -29,15 +25,6 @@ def traced() -> Callable[[], bool]:
     # until PyTorch 2.2 there was only the second
     found: Callable[[], bool] = getattr(compiler, "is_dynamo_compiling", None) or compiler.is_compiling
     return found
-
-
-def flags_of(reason: BaseException) -> int:
-    """Return the flags of a span that an exception ended; not all are failures.
-
-    The end of an iteration is none, nor is that by which a recomputation stops when all is there that is needed.
-    """
-    stops = isinstance(reason, StopIteration) or type(reason).__name__ == "_StopRecomputationError"
-    return 0 if stops else RAISED
 
 
 def unseen(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,37 +69,18 @@ def _codes(values: Iterable[Any], module: str) -> Iterator[CodeType]:
         if isinstance(function, property):
             function = function.fget
         if isinstance(function, FunctionType) and function.__module__ == module:
-            yield function.__code__
+            yield from _nested(function.__code__)
         elif isinstance(value, type) and value.__module__ == module:
             yield from _codes(vars(value).values(), module)
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
 
 
 def replace(original: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
     """Make `replacement` pass for `original`, and have Dynamo leave its frame alone."""
     return keep_signature(original, unseen(replacement))
-
-
-def recorded(session: "Session", name: str, category: int) -> Closure:
-    """Return what makes the replacement of a function or method whose calls are spans with a fixed name."""
-    recorder, tracing, forked = session.recorder, traced(), base.forked
-    begin, end, label, category = recorder.begin, recorder.end, recorder.intern(name), int(category)
-
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if tracing():
-                return original(*args, **kwargs)
-            token = begin(label, category)
-            if not token and forked:
-                forked[0].reopen()
-                token = begin(label, category)
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as reason:
-                end(token, flags_of(reason))
-                raise
-            end(token)
-            return result
-
-        return replace(original, call)
-
-    return make

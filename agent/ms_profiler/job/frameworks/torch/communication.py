@@ -12,15 +12,14 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job import rank
+from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import RAISED, Inside, Target
-from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED, Groups
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import COMMUNICATION_WAIT
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 FUNCTIONAL = "torch.distributed._functional_collectives"
 #: function -> what it does, its parameter that is the input
@@ -61,15 +60,15 @@ def size(value: Any) -> int:
 class Collectives:
     """Record collectives, the outermost where one calls another, and once for each group who is in it."""
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
-        self._groups = Groups(session)
+    def __init__(self, host: "Host") -> None:
+        self.host = host
+        self._groups = Groups(host)
         self._inside = Inside()
 
-    def function(self, kind: str, given: str) -> closures.Closure:
+    def function(self, kind: str, given: str) -> base.Closure:
         """Return what makes the replacement of a function that does `kind`; `given` is its input."""
-        session, tracing, named, inside = self.session, closures.traced(), self._groups.name, self._inside
-        recorder, category = session.recorder, int(Category.COMMUNICATION)
+        host, named, inside = self.host, self._groups.name, self._inside
+        recorder, category = host.recorder, int(Category.COMMUNICATION)
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             places = {name: index for index, name in enumerate(inspect.signature(original).parameters)}
@@ -78,28 +77,24 @@ class Collectives:
                 place = places.get(name, -1)
                 return args[place] if 0 <= place < len(args) else kwargs.get(name)
 
-            def call(*args: Any, **kwargs: Any) -> Any:
-                if tracing() or inside.value:
-                    return original(*args, **kwargs)
+            def before(*args: Any, **kwargs: Any) -> list[int] | None:
+                if inside.value:
+                    return None
                 token = 0
-                with session.guard("naming a collective"):
+                with host.guard("naming a collective"):
                     group = named(argument("group", args, kwargs))
                     if group:
                         label = recorder.intern(f"{kind}@{group}")
                         token = recorder.begin(label, category, size(argument(given, args, kwargs)))
                 inside.value = True
-                try:
-                    result = original(*args, **kwargs)
-                except BaseException:
-                    recorder.end(token, RAISED)
-                    raise
-                finally:
-                    inside.value = False
-                recorder.end(token)
-                return result
+                return [token]
 
-            replacement = closures.replace(original, call)
-            with session.guard("telling Dynamo about a collective"):
+            def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
+                inside.value = False
+                recorder.end(tokens[0], 0 if reason is None else RAISED)
+
+            replacement = base.around(host, "recording a collective", before, after)(original)
+            with host.guard("telling Dynamo about a collective"):
                 _pass_for(original, replacement)
             return replacement
 
@@ -107,27 +102,30 @@ class Collectives:
 
     def begun(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of what makes the group of all ranks: from there on this process has a rank."""
-        session = self.session
 
-        def init_process_group(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            with session.guard("learning the rank"):
+        def before(*_: Any, **__: Any) -> bool:
+            return True
+
+        def after(state: bool, result: Any, reason: BaseException | None) -> None:
+            if reason is None:
                 module = sys.modules[DISTRIBUTED]
-                rank.settle(session, module.get_rank(), module.get_world_size())
+                self.host.become(module.get_rank(), module.get_world_size())
                 self._groups.name(None)
-            return result
 
-        return closures.replace(original, init_process_group)
+        return base.around(self.host, "learning the rank", before, after)(original)
 
     def wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the wait for a collective that was queued, a method of a class in C++."""
-        inside = self._inside
-        recorded = closures.recorded(self.session, COMMUNICATION_WAIT, Category.COMMUNICATION)(original)
+        inside, recorder = self._inside, self.host.recorder
+        name = recorder.intern(COMMUNICATION_WAIT)
 
-        def wait(*args: Any, **kwargs: Any) -> Any:
-            return (original if inside.value else recorded)(*args, **kwargs)
+        def before(*_: Any, **__: Any) -> list[int] | None:
+            return None if inside.value else [base.begin(recorder, name, Category.COMMUNICATION)]
 
-        return closures.replace(original, wait)
+        def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
+            recorder.end(tokens[0], 0 if reason is None else RAISED)
+
+        return base.around(self.host, "recording a wait for a collective", before, after)(original)
 
 
 def _pass_for(original: Any, replacement: Any) -> None:
@@ -137,10 +135,10 @@ def _pass_for(original: Any, replacement: Any) -> None:
         table[replacement] = table[original]
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around communication."""
     there = vars(sys.modules[DISTRIBUTED])
-    collectives = Collectives(session)
+    collectives = Collectives(host)
     return [
         *(
             Target(DISTRIBUTED, name, closure=collectives.function(kind, given), copies=True)

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import RAISED, Target
 from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 FRAMES = "torch._dynamo.convert_frame"
 #: what returns why no earlier result of a compilation fits; the second name is that of versions until PyTorch 2.5
@@ -49,14 +50,14 @@ _compiling = _Compiling()
 class Compilation:
     """Record compilations, their causes, and runs of graphs."""
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
+    def __init__(self, host: "Host") -> None:
+        self.host = host
         #: name of a function, its code -> how often it was compiled
         self._counts: dict[tuple[str, CodeType], int] = {}
 
     def function(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `_compile`, which gets the code of a function first."""
-        recorder, guard, compiling = self.session.recorder, self.session.guard, _compiling
+        recorder, guard, compiling = self.host.recorder, self.host.guard, _compiling
 
         def _compile(code: CodeType, *args: Any, **kwargs: Any) -> Any:
             token, running = 0, [code.co_name, ""]
@@ -83,12 +84,12 @@ class Compilation:
         compiled += 1
         count = self._counts[name, code] = self._counts.get((name, code), 0) + 1
         if why:
-            recorder = self.session.recorder
+            recorder = self.host.recorder
             recorder.instant(recorder.intern(f"recompile {name}: {why}"), Category.COMPILE, count)
 
     def causes(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of what returns why no earlier result of a compilation fits, the latest first."""
-        compiling, guard = _compiling, self.session.guard
+        compiling, guard = _compiling, self.host.guard
 
         def reasons(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
@@ -104,7 +105,7 @@ class Compilation:
 
         Until PyTorch 2.7 it is not told what: then it is a graph.
         """
-        recorder, guard, compiling = self.session.recorder, self.session.guard, _compiling
+        recorder, guard, compiling = self.host.recorder, self.host.guard, _compiling
 
         def run_start_callbacks(handler: Any, *args: Any) -> Any:
             with guard("noting a compilation"):
@@ -117,7 +118,7 @@ class Compilation:
 
     def ends(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of what tells that nothing compiles any more."""
-        recorder, compiling = self.session.recorder, _compiling
+        recorder, compiling = self.host.recorder, _compiling
 
         def run_end_callbacks(handler: Any, *args: Any) -> Any:
             recorder.end(compiling.token)
@@ -128,7 +129,7 @@ class Compilation:
 
     def graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of what gives a compiled graph its name among the script's globals."""
-        guard, compiling = self.session.guard, _compiling
+        guard, compiling = self.host.guard, _compiling
 
         def install_global_unsafe(output: Any, name: str, value: Any) -> Any:
             with guard("naming a graph"):
@@ -139,7 +140,7 @@ class Compilation:
         return closures.replace(original, install_global_unsafe)
 
     def _runs(self, graph: Callable[..., Any], name: str) -> Callable[..., Any]:
-        return closures.recorded(self.session, f"graph {name}", Category.GRAPH)(graph)
+        return base.recorded(self.host, f"graph {name}", Category.GRAPH)(graph)
 
 
 def title(code: CodeType, variables: dict[str, Any]) -> str:
@@ -152,7 +153,7 @@ def title(code: CodeType, variables: dict[str, Any]) -> str:
     name: str = getattr(code, "co_qualname", code.co_name)  # the first from Python 3.11 on
     if code.co_name == "inner" and code.co_filename.endswith("external_utils.py"):
         inside = variables.get("fn")
-        name = getattr(inside, "__qualname__", "") or type(inside).__name__
+        name = inside.__qualname__ if type(inside) is FunctionType else trees.kind_name(inside)
     return name
 
 
@@ -174,10 +175,10 @@ def cause(text: str) -> str:
     return line[:CAUSE_MOST]
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around compilations; from here on Dynamo is there, and must not see what is ours."""
     closures.hide()
-    compilation = Compilation(session)
+    compilation = Compilation(host)
     causes = next((name for name in CAUSES if name in vars(sys.modules[FRAMES])), CAUSES[0])
     return [
         Target(FRAMES, "_compile", closure=compilation.function),
@@ -186,9 +187,9 @@ def targets(session: "Session") -> list[Target]:
     ]
 
 
-def callbacks(session: "Session") -> list[Target]:
+def callbacks(host: "Host") -> list[Target]:
     """Declare what is wrapped around other compilations than Dynamo's, told of by a module that may come later."""
-    compilation = Compilation(session)
+    compilation = Compilation(host)
     return [
         Target(CALLBACKS, "CompilationCallbackHandler.run_start_callbacks", closure=compilation.starts),
         Target(CALLBACKS, "CompilationCallbackHandler.run_end_callbacks", closure=compilation.ends),

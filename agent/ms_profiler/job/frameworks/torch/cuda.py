@@ -1,28 +1,43 @@
 """Where PyTorch begins to use CUDA in this process: from there on kernels can be recorded."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import Target
-from ms_profiler.job.frameworks.torch import closures
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 MODULE = "torch.cuda"
+#: what asks for the device, of the option `activities`
+ACTIVITY = "GPU"
 
 
-def targets(session: "Session") -> list[Target]:
+class Uses:
+    """Look for the device where the job begins to use it, and no more once it is found, or is not to be.
+
+    PyTorch calls what is wrapped at every call of `torch.cuda`, for the life of the job: while the device is not found,
+    it is looked for at calls 1, 2, 4, 8 and so on.
+    """
+
+    def __init__(self, host: "Host") -> None:
+        self._devices = host.devices
+        self._calls, self._due = 0, 1
+
+    def began(self) -> bool | None:
+        """Return True where this call is one to look after."""
+        self._calls += 1
+        return True if self._calls >= self._due and self._devices.waits(ACTIVITY) else None
+
+    def ended(self, state: bool, result: None, reason: BaseException | None) -> None:
+        """Look for the device."""
+        if reason is None:
+            self._due = 2 * self._calls
+            self._devices.look(ACTIVITY)
+
+
+def targets(host: "Host") -> list[Target]:
     """Declare the function that every use of CUDA passes first; before the first kernel and before any context."""
-    devices = session.hooks.devices
-
-    def initialised(original: Callable[[], None]) -> Callable[[], None]:
-        def _lazy_init() -> None:
-            original()
-            if devices.waits:
-                with session.guard("tracing a device"):
-                    devices.look()
-
-        return closures.replace(original, _lazy_init)
-
+    uses = Uses(host)
+    initialised = base.around(host, "tracing a device", uses.began, uses.ended)
     return [Target(MODULE, "_lazy_init", closure=initialised, copies=True)]

@@ -1,14 +1,13 @@
 """CUDA graphs: their capture, which is a compilation, and their replays."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import Target
-from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 MODULE = "torch.cuda.graphs"
 
@@ -16,40 +15,33 @@ MODULE = "torch.cuda.graphs"
 class Captures:
     """Record the capture of a graph as one span, from its begin to its end."""
 
-    def __init__(self, session: "Session") -> None:
-        self._recorder = session.recorder
-        self._label = session.recorder.intern("capture CUDA graph")
+    def __init__(self, host: "Host") -> None:
+        self._recorder = host.recorder
+        self._label = host.recorder.intern("capture CUDA graph")
         #: id of the graph -> its span; a capture begins and ends on one thread
         self._tokens: dict[int, int] = {}
+        self.begins = base.around(host, "recording a capture", self._begin, self._begun)
+        self.ends = base.around(host, "recording a capture", self._same, self._end)
 
-    def begins(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `capture_begin`."""
+    def _same(self, graph: Any, *_: Any, **__: Any) -> Any:
+        return graph
 
-        def capture_begin(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            token = self._recorder.begin(self._label, Category.COMPILE)
-            result = original(self_, *args, **kwargs)
-            self._tokens[id(self_)] = token
-            return result
+    def _begin(self, graph: Any, *_: Any, **__: Any) -> tuple[int, int]:
+        return id(graph), self._recorder.begin(self._label, Category.COMPILE)
 
-        return closures.replace(original, capture_begin)
+    def _begun(self, call: tuple[int, int], result: Any, reason: BaseException | None) -> None:
+        if reason is None:
+            self._tokens[call[0]] = call[1]
 
-    def ends(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `capture_end`."""
-
-        def capture_end(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return original(self_, *args, **kwargs)
-            finally:
-                self._recorder.end(self._tokens.pop(id(self_), 0))
-
-        return closures.replace(original, capture_end)
+    def _end(self, graph: Any, result: Any, reason: BaseException | None) -> None:
+        self._recorder.end(self._tokens.pop(id(graph), 0))
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around CUDA graphs."""
-    captures = Captures(session)
+    captures = Captures(host)
     return [
         Target(MODULE, "CUDAGraph.capture_begin", closure=captures.begins),
         Target(MODULE, "CUDAGraph.capture_end", closure=captures.ends),
-        Target(MODULE, "CUDAGraph.replay", closure=closures.recorded(session, "replay CUDA graph", Category.GRAPH)),
+        Target(MODULE, "CUDAGraph.replay", closure=base.recorded(host, "replay CUDA graph", Category.GRAPH)),
     ]

@@ -4,59 +4,43 @@ The iterators' `_next_data` is what waits; `__next__` around it warns in the nam
 of their own and record what they fetch.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import RAISED, Labels, Target
-from ms_profiler.job.frameworks.torch import closures
+from ms_profiler.job.frameworks import base, trees
+from ms_profiler.job.frameworks.base import Labels, Target
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 LOADER = "torch.utils.data.dataloader"
 FETCH = "torch.utils.data._utils.fetch"
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around data loaders."""
-    recorder, tracing = session.recorder, closures.traced()
-    begin, end, now, category = recorder.begin, recorder.end, recorder.now, int(Category.DATA)
+    recorder, steps, category = host.recorder, host.steps, int(Category.DATA)
+    begin, end, now = recorder.begin, recorder.end, recorder.now
 
     def describe(iterator: Any) -> tuple[int, int, int]:
-        kind = type(getattr(iterator, "_dataset", iterator)).__name__
-        return recorder.intern(f"wait for {kind}"), category, recorder.intern(type(iterator).__name__)
+        kind = trees.kind_name(trees.attributes(iterator).get("_dataset", iterator))
+        return recorder.intern(f"wait for {kind}"), category, recorder.intern(trees.kind_name(iterator))
 
     labels: Labels[tuple[int, int, int]] = Labels(describe)
     known = labels.known
 
-    def waits(original: Callable[..., Any]) -> Callable[..., Any]:
-        def _next_data(self: Any) -> Any:
-            if tracing():
-                return original(self)
-            token = 0
-            try:  # no guard: it takes a microsecond, and this is done every step
-                session.steps.batch_began(now())
-                token = begin(*(known.get(id(self)) or labels.add(self)))
-            except Exception as reason:  # noqa: BLE001
-                session.failed("noting the wait for a batch", reason)
-            try:
-                result = original(self)
-            except StopIteration:
-                end(token)
-                with session.guard("noting the end of a dataset"):
-                    session.steps.batches_ended()
-                raise
-            except BaseException:
-                end(token, RAISED)
-                raise
-            end(token)
-            return result
+    def before(iterator: Any) -> list[int]:
+        steps.batch_began(now())
+        return [begin(*(known.get(id(iterator)) or labels.add(iterator)))]
 
-        return closures.replace(original, _next_data)
+    def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
+        end(tokens[0], 0 if reason is None else base.flags_of(reason))
+        if isinstance(reason, StopIteration):
+            steps.batches_ended()
 
-    create = closures.recorded(session, "create iterator", category)
-    fetch = closures.recorded(session, "fetch batch", category)
+    waits = base.around(host, "noting the wait for a batch", before, after)
+    create = base.recorded(host, "create iterator", category)
+    fetch = base.recorded(host, "fetch batch", category)
     return [
         Target(LOADER, "_SingleProcessDataLoaderIter._next_data", closure=waits),
         Target(LOADER, "_MultiProcessingDataLoaderIter._next_data", closure=waits),

@@ -5,33 +5,34 @@ A compilation traces a backward pass with it; that is time of the compilation.
 """
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import Target
-from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 GRAPH = "torch.autograd.graph"
+BACKWARD = int(Category.BACKWARD)
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around backward passes."""
     compiling = sys.modules["torch.compiler"].is_compiling
-    backward = closures.recorded(session, "backward", Category.BACKWARD)
-    gradient = closures.recorded(session, "autograd.grad", Category.BACKWARD)
+    steps, recorder = host.steps, host.recorder
+    backward, gradient = recorder.intern("backward"), recorder.intern("autograd.grad")
 
-    def runs(original: Callable[..., Any]) -> Callable[..., Any]:
-        accumulates, returns = backward(original), gradient(original)
+    def before(*_: Any, **kwargs: Any) -> list[int] | None:
+        if compiling():
+            return None
+        steps.began(recorder.now())
+        name = backward if kwargs.get("accumulate_grad", True) else gradient
+        return [base.begin(recorder, name, BACKWARD)]
 
-        def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
-            if compiling():
-                return original(*args, **kwargs)
-            return (accumulates if kwargs.get("accumulate_grad", True) else returns)(*args, **kwargs)
+    def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
+        recorder.end(tokens[0], 0 if reason is None else base.flags_of(reason))
 
-        return closures.replace(original, _engine_run_backward)
-
+    runs = base.around(host, "recording a backward pass", before, after)
     return [Target(GRAPH, "_engine_run_backward", closure=runs, copies=True)]

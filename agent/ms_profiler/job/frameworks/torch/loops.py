@@ -1,32 +1,35 @@
-"""The loops of Lightning and of the Trainer of transformers: where their steps end, and what is no training.
+"""The loops of Lightning, transformers and stable-baselines3: where their steps end, and what is no training.
 
 A loop of the script's own around Accelerate needs nothing here: its optimizers call those of PyTorch.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import RAISED, Target
-from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.store.format import Category, StepSource
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 TRAINER = "transformers.trainer"
 CALLBACKS = "transformers.trainer_callback"
+#: a member of an enumeration takes 2 us to look up where caches are cold
+FRAMEWORK_LOOP = StepSource.FRAMEWORK_LOOP
 
 
 class Loops:
     """Follow which loop runs, and report its steps; an evaluation inside training is no step of the training."""
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
+    def __init__(self, host: "Host") -> None:
+        self.host = host
         self.running = 0
 
-    def trains(self, name: str) -> closures.Closure:
+    def trains(self, name: str) -> base.Closure:
         """Return what makes the replacement of what trains until it is done."""
-        steps = self.session.steps
+        steps = self.host.steps
 
         def began() -> None:
             self.running += 1
@@ -36,75 +39,85 @@ class Loops:
             self.running -= 1
             steps.loop_ended()
 
-        return self._around(name, lambda: True, began, ended)
+        return self._around(name, Category.RUN, lambda: True, began, ended)
 
-    def evaluates(self, name: str) -> closures.Closure:
+    def evaluates(self, name: str) -> base.Closure:
         """Return what makes the replacement of what evaluates, inside training or by itself.
 
-        In a job that only evaluates it is left alone.
+        In a job that only evaluates, its batches or calls are steps.
         """
-        steps = self.session.steps
-        return self._around(name, lambda: bool(self.running or steps.count), steps.suspend, steps.resume)
+        steps = self.host.steps
+        applies = lambda: bool(self.running or steps.trains)  # noqa: E731
+        return self._around(name, Category.EVALUATION, applies, steps.suspend, steps.resume)
+
+    def collects(self, name: str) -> base.Closure:
+        """Return what makes the replacement of what plays in an environment, to train with what came of it.
+
+        What follows is training, though it may begin with a call that makes no gradients, of a target network.
+        """
+        steps, now = self.host.steps, self.host.recorder.now
+
+        def ended() -> None:
+            steps.resume()
+            steps.began(now())
+
+        return self._around(name, Category.ROLLOUT, lambda: True, steps.suspend, ended)
 
     def _around(
-        self, name: str, applies: Callable[[], bool], began: Callable[[], None], ended: Callable[[], None]
-    ) -> closures.Closure:
+        self,
+        name: str,
+        category: Category,
+        applies: Callable[[], bool],
+        began: Callable[[], None],
+        ended: Callable[[], None],
+    ) -> base.Closure:
         """Return what makes the replacement of a loop.
 
         Args:
             name: of its span.
-            applies: whether a call that begins now counts.
-            began: called when it does.
-            ended: called when it is over, well or not.
+            category: of its span.
+            applies: whether what happens in a call that begins now is to be told to `Steps`.
+            began: called when it is.
+            ended: called when that is over, well or not.
         """
-        session = self.session
-        recorder, label = session.recorder, session.recorder.intern(name)
+        host = self.host
+        recorder, label = host.recorder, host.recorder.intern(name)
 
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            def loop(*args: Any, **kwargs: Any) -> Any:
-                if not applies():
-                    return original(*args, **kwargs)
-                token = recorder.begin(label, Category.RUN)
-                with session.guard("following a loop"):
-                    began()
-                flags = RAISED
-                try:
-                    result = original(*args, **kwargs)
-                    flags = 0
-                finally:
-                    recorder.end(token, flags)
-                    with session.guard("following a loop"):
-                        ended()
-                return result
+        def before(*_: Any, **__: Any) -> tuple[int, bool]:
+            told = applies()
+            token = recorder.begin(label, category)
+            if told:
+                began()
+            return token, told
 
-            return closures.replace(original, loop)
+        def after(call: tuple[int, bool], result: Any, reason: BaseException | None) -> None:
+            recorder.end(call[0], 0 if reason is None else RAISED)
+            if call[1]:
+                ended()
 
-        return make
+        return base.around(host, "following a loop", before, after)
 
-    def step_ended(self, counts: Callable[[Any], bool]) -> closures.Closure:
+    def step_ended(self, counts: Callable[[Any], bool]) -> base.Closure:
         """Return what makes the replacement of the last thing that a step does.
 
         Args:
             counts: whether a call ended a step, from what it was a method of.
         """
-        session, now, framework_loop = self.session, self.session.recorder.now, StepSource.FRAMEWORK_LOOP
+        steps, now = self.host.steps, self.host.recorder.now
 
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            def ended(self_: Any, *args: Any, **kwargs: Any) -> Any:
-                result = original(self_, *args, **kwargs)
-                with session.guard("marking a step"):
-                    if self.running and counts(self_):
-                        session.steps.ended(framework_loop, now())
-                return result
+        def before(loop: Any, *_: Any, **__: Any) -> Any:
+            return loop
 
-            return closures.replace(original, ended)
+        def after(loop: Any, result: Any, reason: BaseException | None) -> None:
+            if reason is None and self.running and counts(loop):
+                steps.ended(FRAMEWORK_LOOP, now())
 
-        return make
+        return base.around(self.host, "marking a step", before, after)
 
 
-def trainer(session: "Session") -> list[Target]:
+def trainer(host: "Host") -> list[Target]:
     """Declare what is wrapped in the Trainer of transformers, which reports a step where its optimizer made one."""
-    loops = Loops(session)
+    loops = Loops(host)
     return [
         Target(TRAINER, "Trainer._inner_training_loop", closure=loops.trains("Trainer.train")),
         Target(TRAINER, "Trainer.evaluation_loop", closure=loops.evaluates("Trainer.evaluate")),
@@ -112,12 +125,23 @@ def trainer(session: "Session") -> list[Target]:
     ]
 
 
-def _lightning(package: str) -> Callable[["Session"], list[Target]]:
+def _collecting(module: str, host: "Host") -> list[Target]:
+    """Declare what is wrapped in one family of algorithms of stable-baselines3."""
+    collects = Loops(host).collects("collect_rollouts")
+    return [Target(module, f"{ROLLOUTS[module]}.collect_rollouts", closure=collects)]
+
+
+def _evaluating(host: "Host") -> list[Target]:
+    """Declare what is wrapped in stable-baselines3 around the evaluation of a policy."""
+    return [Target(POLICY, "evaluate_policy", closure=Loops(host).evaluates("evaluate_policy"))]
+
+
+def _lightning(package: str) -> Callable[["Host"], list[Target]]:
     module = f"{package}.loops"
 
-    def targets(session: "Session") -> list[Target]:
+    def targets(host: "Host") -> list[Target]:
         """Declare what is wrapped in the loops of Lightning; a batch whose gradients are only added up is no step."""
-        loops = Loops(session)
+        loops = Loops(host)
         ended = loops.step_ended(lambda loop: not loop._should_accumulate())
         return [
             Target(f"{module}.fit_loop", "_FitLoop.run", closure=loops.trains("Trainer.fit")),
@@ -128,8 +152,17 @@ def _lightning(package: str) -> Callable[["Session"], list[Target]]:
     return targets
 
 
+#: module of stable-baselines3 -> the class whose method collects what is trained with
+ROLLOUTS = {
+    "stable_baselines3.common.on_policy_algorithm": "OnPolicyAlgorithm",
+    "stable_baselines3.common.off_policy_algorithm": "OffPolicyAlgorithm",
+}
+POLICY = "stable_baselines3.common.evaluation"
+
 #: module with which a loop is complete -> its concern
 LATER = {
     TRAINER: trainer,
+    POLICY: _evaluating,
+    **{module: partial(_collecting, module) for module in ROLLOUTS},
     **{f"{package}.loops.fit_loop": _lightning(package) for package in ("lightning.pytorch", "pytorch_lightning")},
 }

@@ -7,17 +7,15 @@ one is ours, mostly, since it is imported with the first use of `torch.compile`.
 
 import functools
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import RAISED, Labels, Target
-from ms_profiler.job.frameworks.torch import closures
-from ms_profiler.store.format import Category
+from ms_profiler.store.format import Category, Flag
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 MODULE = "torch.nn.modules.module"
 #: (name id, category, id of the class's name)
@@ -30,23 +28,19 @@ AROUND = {
     "OptimizedModule": "_orig_mod",
     "CheckpointWrapper": "_checkpoint_wrapped_module",
 }
+#: the attribute that holds the modules in a module
+TABLE = "_modules"
+#: members of an enumeration take 2 us to look up where caches are cold
+FORWARD, MODULE_CATEGORY, NO_GRADIENTS = int(Category.FORWARD), int(Category.MODULE), int(Flag.NO_GRADIENTS)
 #: parts of a path that such modules put between others
 BETWEEN = frozenset(AROUND.values()) - {"module"}
-
-
-class Depth(threading.local):
-    """In how many of an outermost call of a module, and of what computes modules again, this thread is."""
-
-    value = 0
-
-
-depth = Depth()
 
 
 def contained(module: Any) -> Any:
     """Return what a module stands around, through any number of them; itself when around nothing."""
     for _ in range(len(AROUND)):
-        inside = getattr(module, AROUND.get(type(module).__name__, ""), None)
+        attribute = AROUND.get(trees.kind_name(module), "")
+        inside = trees.held(module, attribute, TABLE)
         if inside is None:
             break
         module = inside
@@ -56,8 +50,8 @@ def contained(module: Any) -> Any:
 def paths(module: Any) -> Iterator[tuple[str, Any]]:
     """Give every module in this one, and its path from the outermost one, which begins with that one's class."""
     root = contained(module)
-    title = type(root).__name__
-    for path, inner in root.named_modules():
+    title = trees.kind_name(root)
+    for path, inner in trees.walk(root, TABLE):
         parts = [part for part in path.split(".") if part and part not in BETWEEN]
         yield ".".join([title, *parts]), inner
 
@@ -65,102 +59,68 @@ def paths(module: Any) -> Iterator[tuple[str, Any]]:
 class Modules:
     """Name modules by their place in the outermost one; a module that moves keeps its first name."""
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
+    def __init__(self, host: "Host") -> None:
+        self.host = host
         self.labels: Labels[Label] = Labels(self._describe)
+        self._forward = host.recorder.intern("forward")
+        self._trains = sys.modules["torch"].is_grad_enabled
 
     def _describe(self, module: Any) -> Label:
         known = self.labels.known
         for name, inner in paths(module):
             if inner is not module and id(inner) not in known:
                 self.labels.put(inner, self._label(inner, name))
-        return self._label(module, type(module).__name__)
+        return self._label(module, trees.kind_name(module))
 
     def _label(self, module: Any, name: str) -> Label:
-        intern = self.session.recorder.intern
-        return intern(name), int(Category.MODULE), intern(type(module).__name__)
-
-    def _named(self, module: Any) -> Label:
-        with self.session.guard("naming a module"):
-            return self.labels.add(module)
-        return 0, int(Category.MODULE), 0
+        intern = self.host.recorder.intern
+        kind = intern(trees.kind_name(module))
+        return intern(name) or kind, MODULE_CATEGORY, kind
 
     def call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `Module.__call__`."""
-        session, recorder = self.session, self.session.recorder
-        known, named, outermost = self.labels.known, self._named, self._outermost(original)
-        begin, end, tracing, inside = recorder.begin, recorder.end, closures.traced(), depth
-
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - stands in for the method
-            if tracing():
-                return original(self, *args, **kwargs)
-            try:
-                label = known[id(self)]
-            except KeyError:
-                label = named(self)
-            if not inside.value:
-                return outermost(label, self, args, kwargs)
-            token = begin(*label)
-            try:
-                # one argument, as usual: passed as one it takes 0.2 us less than as what may be any arguments
-                one = len(args) == 1 and not kwargs
-                result = original(self, args[0]) if one else original(self, *args, **kwargs)
-            except BaseException as reason:
-                end(token, closures.flags_of(reason))
-                raise
-            end(token)
-            return result
-
-        replacement = closures.replace(original, __call__)
-        with session.guard("telling Dynamo about Module.__call__"):
+        replacement = self.host.recorder.wrap(
+            original,
+            category=MODULE_CATEGORY,
+            before=self.began,
+            after=self.ended,
+            labels=self.labels.known,
+            describe=self.labels.add,
+            failed=self.host.guard("recording a module"),
+            forked=base.forked,
+            outermost=base.MODULES,
+        )
+        with self.host.guard("telling Dynamo about Module.__call__"):
             _pass_for(original, replacement)
         return replacement
 
-    def _outermost(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what runs a call that is in no other: a forward pass, and for the steps a call of a network.
+    def began(self, module: Any, *_: Any, **__: Any) -> tuple[int, int, int, int]:
+        """Begin a call that is in no other: a forward pass, and for the steps a call of a network.
 
         Without gradients it is an evaluation, with which no step begins.
         """
-        session, recorder, forked, inside = self.session, self.session.recorder, base.forked, depth
-        begin, end, now = recorder.begin, recorder.end, recorder.now
-        forward, category = recorder.intern("forward"), int(Category.FORWARD)
-        trains = sys.modules["torch"].is_grad_enabled
+        steps, recorder, key, flags = self.host.steps, self.host.recorder, id(module), NO_GRADIENTS
+        at = recorder.now()
+        if self._trains():
+            flags = 0
+            steps.began(at)
+        steps.call_began(at)
+        around = base.begin(recorder, self._forward, FORWARD)
+        try:
+            label = self.labels.known[key]
+        except KeyError:
+            label = 0, MODULE_CATEGORY, 0
+            with self.host.guard("naming a module"):
+                label = self.labels.add(module)
+        return key, flags, around, recorder.begin(*label)
 
-        def left(module: Any) -> None:
-            try:  # no guard: it takes a microsecond, and this is done every step
-                session.steps.call_ended(id(module), now())
-            except Exception as reason:  # noqa: BLE001
-                session.failed("marking a call", reason)
-
-        def call(label: Label, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            try:
-                at = now()
-                if trains():
-                    session.steps.began(at)
-                session.steps.call_began(at)
-            except Exception as reason:  # noqa: BLE001
-                session.failed("marking a step", reason)
-            around = begin(forward, category)
-            if not around and forked:
-                forked[0].reopen()
-                around = begin(forward, category)
-            token = begin(*label)
-            inside.value = 1
-            try:
-                result = original(module, *args, **kwargs)
-            except BaseException:
-                end(token, RAISED)
-                end(around, RAISED)
-                left(module)
-                raise
-            finally:
-                inside.value = 0
-            end(token)
-            end(around)
-            left(module)
-            return result
-
-        return closures.unseen(call)
+    def ended(self, call: tuple[int, int, int, int], result: Any, reason: BaseException | None) -> None:
+        """End it."""
+        key, flags, around, token = call
+        recorder, raised = self.host.recorder, RAISED if reason is not None else 0
+        recorder.end(token, raised)
+        recorder.end(around, raised | flags)
+        self.host.steps.call_ended(key, recorder.now())
 
 
 def _pass_for(original: Any, replacement: Any) -> None:
@@ -171,8 +131,8 @@ def _pass_for(original: Any, replacement: Any) -> None:
             module.unpatched_nn_module_call = replacement  # type: ignore[union-attr]
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around modules."""
-    call = functools.cache(Modules(session).call)
+    call = functools.cache(Modules(host).call)
     # one function under two names; it is pickled by the second
     return [Target(MODULE, f"Module.{name}", closure=call) for name in ("__call__", "_wrapped_call_impl")]

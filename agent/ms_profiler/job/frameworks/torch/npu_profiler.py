@@ -7,7 +7,7 @@ from ms_profiler.job.devices import lending
 from ms_profiler.job.frameworks.base import Target
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 #: module -> its class
 CLASSES = {
@@ -16,11 +16,11 @@ CLASSES = {
 }
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around it, in the modules that are there."""
     return [
         target
         for module, name in CLASSES.items()
         if module in sys.modules
-        for target in lending.targets(session, module, f"{name}.init_trace", f"{name}.finalize_trace")
+        for target in lending.targets(host, module, f"{name}.init_trace", f"{name}.finalize_trace")
     ]

@@ -19,7 +19,8 @@ from _thread import get_ident
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import Target, keep_signature
+from ms_profiler.job.frameworks import base, trees
+from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.torch import closures, itt, nvtx, windows
 from ms_profiler.job.frameworks.torch.operands import OPTION
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
@@ -28,7 +29,7 @@ from ms_profiler.job.frameworks.torch.yielding import CORE, Yielding
 from ms_profiler.job.sources import NEVER
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 #: Steps between two looks whether operators are still recorded.
 LOOK = 16
@@ -122,16 +123,16 @@ class OpStream:
     """Have operators recorded while there is something to record.
 
     Args:
-        session: whose steps and recordings count.
+        host: whose steps and recordings count.
         instead: ITT does not report them, so NVTX does; why not, empty where it does.
     """
 
-    def __init__(self, session: "Session", instead: str = "") -> None:
-        self.session = session
+    def __init__(self, host: "Host", instead: str = "") -> None:
+        self.host = host
         self._instead = instead
-        self.yielding = Yielding(session, self)
+        self.yielding = Yielding(host, self)
         self._switch = Switch(self.yielding)
-        self.shapes = Shapes(session, self)
+        self.shapes = Shapes(host, self)
         self._switch.before_off = self.shapes.end
         #: operators are to be recorded now
         self.wanted = False
@@ -153,10 +154,10 @@ class OpStream:
         """Switch the calling thread's hook as it is wanted now; never raise."""
         hook = self.hook
         if hook.on is not self.wanted and not self.yielding.lent:
-            with self.session.guard("following operators"):
+            with self.host.guard("following operators"):
                 hook.turn(self.wanted)
                 if self.wanted and not hook.on:
-                    self.session.not_collected(
+                    self.host.not_collected(
                         "operators of a thread", "another profiler was on there, which PyTorch has room for one of"
                     )
 
@@ -183,13 +184,8 @@ class OpStream:
         """Begin to record."""
         self._spent = False
         if self._instead:
-            self._switch.by_nvtx(self.session.asks(OPTION))
-            self._say_shapes()
-        self._want(self.session.steps.recording and self.session.wants("CPU"))
-
-    def _say_shapes(self) -> None:
-        if not self.session.asks(OPTION):
-            self.session.not_collected("shapes of operators", f"NVTX is asked for them with {OPTION}")
+            self._switch.by_nvtx(self.host.asks(OPTION))
+        self._want(self.host.steps.recording and self.host.wants("CPU"))
 
     def stop(self) -> None:
         """Record no longer."""
@@ -197,15 +193,15 @@ class OpStream:
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Follow the schedule, and the budgets for fine-grained records, between two steps."""
-        session = self.session
-        if self.wanted and session.recorder.stats().dropped_limit:
+        host = self.host
+        if self.wanted and host.recorder.stats().dropped_limit:
             self._spent = True
             distributed = sys.modules.get(DISTRIBUTED)
             shared = distributed is not None and distributed.is_initialized()
             what = "operators, and what C++ exchanges with other ranks," if shared else "operators"
-            session.not_collected(f"{what} from step {count} on", "max_disk or overhead_budget was reached")
-        self._want(session.steps.recording and not self._spent and session.wants("CPU"))
-        if session.steps.schedule is not None:
+            host.not_collected(f"{what} from step {count} on", "max_disk or overhead_budget was reached")
+        self._want(host.steps.recording and not self._spent and host.wants("CPU"))
+        if host.steps.schedule is not None:
             return count + 1, False
         return NEVER if self._spent else count + LOOK, False
 
@@ -228,38 +224,37 @@ class OpStream:
 
     def thread(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the function that a new thread runs first."""
-        name_thread, guard = self.session.recorder.thread_name, self.session.guard
+        name_thread = self.host.recorder.thread_name
 
-        def _bootstrap_inner(self: threading.Thread) -> None:
-            if stream.wanted:
-                with guard("naming a thread"):
-                    name_thread(self.name)
-                stream.follow()
-            original(self)
+        def before(thread: threading.Thread) -> None:
+            if self.wanted:
+                name_thread(
+                    trees.attributes(thread).get("_name", "")
+                )  # a class of the script's may have its own `name`
+                self.follow()
 
-        stream = self
-        return keep_signature(original, _bootstrap_inner)
+        return base.around(self.host, "naming a thread", before)(original)
 
     def region(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `record_function.__enter__`: what begins there is a region that the user marks.
 
         PyTorch marks some itself: steps and resets of optimizers, batches. Threads from before us follow from there on.
         """
-        annotate = self.session.recorder.annotate
+        annotate = self.host.recorder.annotate
 
-        def __enter__(self: Any) -> Any:  # noqa: N807 - its name
-            stream.follow()
-            result = original(self)
-            if stream.wanted:
-                annotate(str(self.name))
-            return result
+        def before(region: Any) -> Any:
+            self.follow()
+            return region if self.wanted else None
 
-        stream = self
-        return closures.replace(original, __enter__)
+        def after(region: Any, result: Any, reason: BaseException | None) -> None:
+            if reason is None:
+                annotate(str(region.name))
+
+        return base.around(self.host, "marking a region", before, after)(original)
 
     def pushed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `torch.profiler.itt.range_push`: that is a region of the user's, too."""
-        annotate = self.session.recorder.annotate
+        annotate = self.host.recorder.annotate
 
         def range_push(msg: str) -> Any:
             result = original(msg)
@@ -271,29 +266,29 @@ class OpStream:
         return closures.replace(original, range_push)
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Start the stream, and declare what it follows and what it makes way for."""
     global source
     source = ""
     if os.environ.get(DAEMON):
-        session.not_collected("operators", f"{DAEMON} is set: they are left to Kineto, which records when it is told")
+        host.not_collected("operators", f"{DAEMON} is set: they are left to Kineto, which records when it is told")
         return []
-    instead = itt.connect(session.recorder)
-    why = nvtx.connect(session.recorder) if instead else ""
+    instead = itt.connect(host.recorder)
+    why = nvtx.connect(host.recorder) if instead else ""
     if why:
-        declared = windows.targets(session, f"{instead}; {why}")
+        declared = windows.targets(host, f"{instead}; {why}")
         source = "Kineto" if declared else ""
         return declared
     source = "NVTX" if instead else "ITT"
-    stream = OpStream(session, instead)
-    session.at_step(stream.stepped)
-    session.at_start(stream.start)
+    stream = OpStream(host, instead)
+    host.at_step(stream.stepped)
+    host.at_start(stream.start)
     if not instead:
-        session.at_step(stream.shapes.stepped)
-        session.at_start(stream.shapes.start)
-        session.at_end(stream.shapes.stop)
+        host.at_step(stream.shapes.stepped)
+        host.at_start(stream.shapes.start)
+        host.at_end(stream.shapes.stop)
         os.register_at_fork(before=stream.shapes.end)
-    session.at_end(stream.stop)
+    host.at_end(stream.stop)
     return [
         Target("threading", "Thread._bootstrap_inner", closure=stream.thread),
         Target(PROFILER, "record_function.__enter__", closure=stream.region),

@@ -13,19 +13,20 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks import base
-from ms_profiler.job.frameworks.base import RAISED, Target
+from ms_profiler.job.frameworks import base, trees
+from ms_profiler.job.frameworks.base import RAISED, Inside, Target
 from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 OPTIMIZER = "torch.optim.optimizer"
 SCHEDULERS = "torch.optim.lr_scheduler"
 SCALER = "torch.amp.grad_scaler"
 #: makes the state of an optimizer by a step without gradients, to load a checkpoint of many ranks into it
 STATES = "torch.distributed.checkpoint.state_dict"
+OPTIMIZER_CATEGORY = int(Category.OPTIMIZER)
 #: of the registered hooks
 handles: list[Any] = []
 
@@ -38,23 +39,18 @@ class _Running(threading.local):
         self.ended = 0
 
 
-class _Preparing(threading.local):
-    def __init__(self) -> None:
-        self.state = False
-
-
-#: the calling thread has PyTorch make the state of an optimizer
-_preparing = _Preparing()
+#: whether this thread is inside of what makes the state of an optimizer
+_preparing = Inside()
 
 
 class Optimizers:
     """Record what optimizers do, and tell `Steps` of each step."""
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
+    def __init__(self, host: "Host") -> None:
+        self.host = host
         self._running = _Running()
-        self._labels: dict[type, tuple[int, int]] = {}
-        self._absorbed: set[int] = set()
+        self._labels: base.Labels[tuple[int, int]] = base.Labels(self._label)
+        self._absorbed: base.Labels[bool] = base.Labels(lambda optimizer: True)
 
     def before(self, hooks: Any) -> Any:
         """Register what is called at the begin of a step; `hooks` stay what they are."""
@@ -67,7 +63,7 @@ class Optimizers:
         return hooks
 
     def _hook(self, registers: str, which: str, notes: Callable[[Any, FrameType], None]) -> None:
-        tracing, guard, what = closures.traced(), self.session.guard, f"noting the {which} of an optimizer's step"
+        tracing, guard, what = closures.traced(), self.host.guard, f"noting the {which} of an optimizer's step"
 
         def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
             if not tracing():
@@ -77,22 +73,23 @@ class Optimizers:
         handles.append(getattr(sys.modules[OPTIMIZER], registers)(closures.unseen(hook)))
 
     def _begins(self, optimizer: Any, frame: FrameType) -> None:
-        recorder, running = self.session.recorder, self._running.steps
+        recorder, running = self.host.recorder, self._running.steps
         if running:
             self._drop_failed(running, frame)
+        else:
+            self.host.steps.began(recorder.now())
         kind = type(optimizer)
-        label = self._labels.get(kind)
-        if label is None:
-            name = kind.__name__
-            label = self._labels[kind] = recorder.intern(f"{name}.step"), recorder.intern(name)
-        token = recorder.begin(label[0], Category.OPTIMIZER, label[1])
-        if not token and base.forked:
-            base.forked[0].reopen()
-            token = recorder.begin(label[0], Category.OPTIMIZER, label[1])
+        label = self._labels.known.get(id(kind)) or self._labels.add(kind)
+        token = base.begin(recorder, label[0], OPTIMIZER_CATEGORY, label[1])
         running.append((id(frame), token, id(optimizer)))
 
+    def _label(self, kind: type) -> tuple[int, int]:
+        intern = self.host.recorder.intern
+        name = trees.name(kind)
+        return intern(f"{name}.step"), intern(name)
+
     def _ends(self, optimizer: Any, frame: FrameType) -> None:
-        recorder, running, which = self.session.recorder, self._running.steps, id(optimizer)
+        recorder, running, which = self.host.recorder, self._running.steps, id(optimizer)
         while running and running[-1][0] != id(frame):
             recorder.end(running.pop()[1], RAISED)
         if not running:
@@ -100,16 +97,16 @@ class Optimizers:
         recorder.end(running.pop()[1])
         if not running:
             self.stepped(which)
-        elif which not in self._absorbed and all(around != which for _, _, around in running):
-            self._absorbed.add(which)
-            self.session.steps.optimizer_absorbed()
+        elif which not in self._absorbed.known and all(around != which for _, _, around in running):
+            self._absorbed.add(optimizer)
+            self.host.steps.optimizer_absorbed()
 
     def stepped(self, which: int) -> None:
         """Note that the optimizer of that id has made a step."""
         self._running.ended += 1
-        if _preparing.state:
+        if _preparing.value:
             return  # nothing is trained
-        self.session.steps.optimizer_ended(which, self.session.recorder.now())
+        self.host.steps.optimizer_ended(which, self.host.recorder.now())
 
     def _drop_failed(self, running: list[tuple[int, int, int]], frame: FrameType) -> None:
         """Forget steps that an exception ended, of which no hook tells: their frames are not around this one."""
@@ -118,83 +115,70 @@ class Optimizers:
             around.add(id(outer))
             outer = outer.f_back
         while running and running[-1][0] not in around:
-            self.session.recorder.end(running.pop()[1], RAISED)
+            self.host.recorder.end(running.pop()[1], RAISED)
 
     def made(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `Optimizer.__init__`, which tells how many optimizers the job has."""
+        steps = self.host.steps
 
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands in for the method
-            original(self, *args, **kwargs)
-            with session.guard("counting optimizers"):
-                session.steps.optimizer_made()
+        def before(optimizer: Any, *_: Any, **__: Any) -> Any:
+            return optimizer
 
-        session = self.session
-        return closures.replace(original, __init__)
+        def after(optimizer: Any, result: Any, reason: BaseException | None) -> None:
+            if reason is None:
+                steps.optimizer_made(optimizer)
+
+        return base.around(self.host, "counting optimizers", before, after)(original)
 
     def scaled(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of what steps, unless gradients of a scaled loss are not finite.
 
         Where it does not, the job has made a step all the same, in which no parameter changed.
         """
-        session, running = self.session, self._running
-        skipped = session.recorder.intern("optimizer step skipped: gradients are not finite")
+        host, running = self.host, self._running
+        skipped = host.recorder.intern("optimizer step skipped: gradients are not finite")
 
-        def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            before = running.ended
-            result = original(scaler, optimizer, *args, **kwargs)
-            if running.ended == before:
-                with session.guard("noting a skipped step"):
-                    session.recorder.instant(skipped, Category.OPTIMIZER)
-                    self.stepped(id(getattr(optimizer, "optimizer", optimizer)))
-            return result
+        def before(scaler: Any, optimizer: Any, *_: Any, **__: Any) -> tuple[Any, int]:
+            return optimizer, running.ended
 
-        return closures.replace(original, step)
+        def after(call: tuple[Any, int], result: Any, reason: BaseException | None) -> None:
+            optimizer, ended = call
+            if reason is None and running.ended == ended:
+                host.recorder.instant(skipped, Category.OPTIMIZER)
+                self.stepped(id(trees.attributes(optimizer).get("optimizer", optimizer)))
+
+        return base.around(host, "noting a skipped step", before, after)(original)
 
 
 class Rates:
     """Record how long schedulers compute learning rates."""
 
-    def __init__(self, session: "Session") -> None:
-        self._recorder = session.recorder
-        self._label = session.recorder.intern("learning rate")
-        self._tracing = closures.traced()
+    def __init__(self, host: "Host") -> None:
+        self._recorder = host.recorder
+        self._label = host.recorder.intern("learning rate")
         #: id of the context -> its span
         self._tokens: dict[int, int] = {}
+        self.begins = base.around(host, "recording a learning rate", self._begin)
+        self.ends = base.around(host, "recording a learning rate", self._end)
 
-    def begins(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of what enters the context."""
+    def _begin(self, context: Any) -> None:
+        self._tokens[id(context)] = self._recorder.begin(self._label, Category.OPTIMIZER)
 
-        def __enter__(self_: Any) -> Any:  # noqa: N807 - stands in for the method
-            if not self._tracing():
-                self._tokens[id(self_)] = self._recorder.begin(self._label, Category.OPTIMIZER)
-            return original(self_)
-
-        return closures.replace(original, __enter__)
-
-    def ends(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of what leaves the context."""
-
-        def __exit__(self_: Any, kind: Any, *reason: Any) -> Any:  # noqa: N807 - stands in for the method
-            if not self._tracing():
-                self._recorder.end(self._tokens.pop(id(self_), 0), RAISED if kind else 0)
-            return original(self_, kind, *reason)
-
-        return closures.replace(original, __exit__)
+    def _end(self, context: Any, kind: Any, *_: Any) -> None:
+        self._recorder.end(self._tokens.pop(id(context), 0), RAISED if kind else 0)
 
 
-def preparing(session: "Session") -> list[Target]:
+def preparing(host: "Host") -> list[Target]:
     """Declare what is wrapped around the making of an optimizer's state: its step is none of the job's."""
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def prepare(*args: Any, **kwargs: Any) -> Any:
-            before, _preparing.state = _preparing.state, True
-            try:
-                return original(*args, **kwargs)
-            finally:
-                _preparing.state = before
+    def before(*_: Any, **__: Any) -> bool:
+        _preparing.value = True
+        return True
 
-        return closures.replace(original, prepare)
+    def after(state: bool, result: Any, reason: BaseException | None) -> None:
+        _preparing.value = False
 
+    make = base.around(host, "following the making of a state", before, after)
     return [Target(STATES, "_init_optim_state", closure=make)]
 
 
@@ -204,12 +188,12 @@ def release() -> None:
         handles.pop().remove()
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around optimizers, schedulers and scaled losses."""
-    optimizers, rates = Optimizers(session), Rates(session)
+    optimizers, rates = Optimizers(host), Rates(host)
 
     def recorded(module: str, path: str, name: str) -> Target:
-        return Target(module, path, closure=closures.recorded(session, name, Category.OPTIMIZER))
+        return Target(module, path, closure=base.recorded(host, name, Category.OPTIMIZER))
 
     return [
         Target(OPTIMIZER, "_global_optimizer_pre_hooks", closure=optimizers.before),

@@ -1,5 +1,6 @@
 """The plugin: which concerns there are, and what PyTorch says about itself."""
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from ms_profiler.job.frameworks.torch import (
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 #: what `import torch` has loaded
 CONCERNS = (
@@ -57,13 +58,13 @@ class PyTorch(base.Plugin):
     def __init__(self) -> None:
         super().__init__("torch", CONCERNS)
 
-    def apply(self, session: "Session") -> None:
+    def apply(self, host: "Host") -> None:
         """Wrap every target that is there, and the others when they are imported; never raise."""
-        super().apply(session)
+        super().apply(host)
         for name, concern in LATER.items():
 
             def imported(*_: Any, concern: Any = concern) -> None:
-                self.add(session, concern)
+                self.add(host, concern)
 
             import_hook.watch(name, after=imported)
 
@@ -75,7 +76,7 @@ class PyTorch(base.Plugin):
         super().undo()
 
     def describe(self) -> dict[str, str]:
-        """Return device, how the job computes, and what reported its operators."""
+        """Return device, how the job computes, with how many threads, and what reported its operators."""
         torch = sys.modules["torch"]
         device = "CPU"
         if torch.cuda.is_initialized():
@@ -84,4 +85,7 @@ class PyTorch(base.Plugin):
         if npu is not None and npu.is_initialized():
             device = "Ascend"
         mode = "compiled" if compilation.compiled else "eager"
-        return {"mode": mode, "device": device} | ({"operators": ops.source} if ops.source else {})
+        crowd = {}
+        if device == "CPU":
+            crowd = {"threads": str(torch.get_num_threads()), "processors": str(len(os.sched_getaffinity(0)))}
+        return {"mode": mode, "device": device} | crowd | ({"operators": ops.source} if ops.source else {})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks.notes import Notes, ranges
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 DISTRIBUTED = "torch.distributed.distributed_c10d"
 
@@ -17,8 +17,8 @@ DISTRIBUTED = "torch.distributed.distributed_c10d"
 class Groups:
     """Name process groups, and note each when it is first used."""
 
-    def __init__(self, session: "Session") -> None:
-        self._notes = Notes(session)
+    def __init__(self, host: "Host") -> None:
+        self._notes = Notes(host)
         self._known: set[str] = set()
         self._module: Any = sys.modules[DISTRIBUTED]
 

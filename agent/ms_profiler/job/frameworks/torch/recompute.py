@@ -5,29 +5,33 @@ span; without, what computes again is a function that PyTorch makes for each blo
 compiled region neither is called: there it is part of the compiled backward pass.
 """
 
+import functools
 from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import Target
-from ms_profiler.job.frameworks.torch import closures
-from ms_profiler.job.frameworks.torch.modules import depth
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 MODULE = "torch.utils.checkpoint"
+#: classes of what has a name of its own
+FUNCTIONS = (FunctionType, BuiltinFunctionType)
 
 
 def _name(block: Any) -> str:
     """Name what is computed again by its class or function, through bound methods and partial functions."""
     for _ in range(4):
-        inside = getattr(block, "__self__", None) or getattr(block, "func", None)
-        if inside is None:
+        if type(block) is MethodType:
+            block = block.__self__
+        elif type(block) is functools.partial:
+            block = block.func
+        else:
             break
-        block = inside
-    name: str = getattr(block, "__qualname__", "") or type(block).__name__
-    return name
+    return block.__qualname__ if type(block) in FUNCTIONS else trees.kind_name(block)
 
 
 def _block(recompute: Any) -> Any:
@@ -41,48 +45,51 @@ def _block(recompute: Any) -> Any:
 class Recomputation:
     """Record what is computed again, in which no call of a module is a forward pass."""
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
-        closures.unseen(Recomputation._run)
+    def __init__(self, host: "Host") -> None:
+        self.host = host
 
-    def _run(self, block: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        recorder, token = self.session.recorder, 0
-        with self.session.guard("naming a recomputation"):
+    def _began(self, block: Any) -> int:
+        recorder, token = self.host.recorder, 0
+        with self.host.guard("naming a recomputation"):
             token = recorder.begin(recorder.intern(f"recompute {_name(block)}"), Category.BACKWARD)
-        depth.value += 1
-        try:
-            result = function(*args, **kwargs)
-        except BaseException as reason:
-            recorder.end(token, closures.flags_of(reason))
-            raise
-        finally:
-            depth.value -= 1
-        recorder.end(token)
-        return result
+        recorder.nest(base.MODULES, 1)
+        return token
+
+    def _ended(self, token: int, result: Any, reason: BaseException | None) -> None:
+        self.host.recorder.nest(base.MODULES, -1)
+        self.host.recorder.end(token, 0 if reason is None else base.flags_of(reason))
 
     def reentrant(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `CheckpointFunction.backward`."""
 
-        def backward(ctx: Any, *args: Any) -> Any:
-            return self._run(getattr(ctx, "run_function", original), original, (ctx, *args), {})
+        def before(ctx: Any, *_: Any) -> int:
+            return self._began(trees.attributes(ctx).get("run_function", original))
 
-        return closures.replace(original, backward)
+        return base.around(self.host, "recording a recomputation", before, self._ended)(original)
 
     def frame(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of what keeps the function that computes a block again."""
 
-        def __init__(frame: Any, recompute_fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            def again(*inputs: Any, **named: Any) -> Any:
-                return self._run(_block(recompute_fn), recompute_fn, inputs, named)
+        def after(frame: Any, result: Any, reason: BaseException | None) -> None:
+            held = trees.attributes(frame)
+            recompute = held.get("recompute_fn")
+            if reason is None and recompute is not None:
+                held["recompute_fn"] = self._again(recompute)
 
-            original(frame, again, *args, **kwargs)
+        return base.around(self.host, "following a checkpoint", lambda frame, *_, **__: frame, after)(original)
 
-        return closures.replace(original, __init__)
+    def _again(self, recompute: Callable[..., Any]) -> Callable[..., Any]:
+        block = _block(recompute)
+
+        def before(*_: Any, **__: Any) -> int:
+            return self._began(block)
+
+        return base.around(self.host, "recording a recomputation", before, self._ended)(recompute)
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what computes again, with and without reentrance."""
-    recomputation = Recomputation(session)
+    recomputation = Recomputation(host)
     return [
         Target(MODULE, "CheckpointFunction.backward", closure=recomputation.reentrant),
         Target(MODULE, "_CheckpointFrame.__init__", closure=recomputation.frame),

@@ -13,7 +13,7 @@ An operator takes 1 to 2 us more in these steps. Kineto keeps 1 KB of it in memo
 """
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ms_profiler.job.frameworks.torch.kineto import Kineto
 from ms_profiler.job.frameworks.torch.operands import OPTION, Operands, category
@@ -21,8 +21,8 @@ from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:
-    from ms_profiler.job.frameworks.torch.ops import OpStream
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.frameworks.torch.yielding import Yielding
+    from ms_profiler.job.host import Host
 
 #: Steps before the first that is recorded, how many are, and how often that is begun where something cuts it.
 FIRST = 2
@@ -36,16 +36,46 @@ READINGS = 5
 _ITT = "PyTorch's ITT hook, which reports operators, tells names only"
 
 
+class Hook(Protocol):
+    """What reports operators of the calling thread."""
+
+    @property
+    def on(self) -> bool:
+        """Return whether it reports them."""
+
+    def turn(self, on: bool) -> None:
+        """Switch it."""
+
+
+class Operators(Protocol):
+    """What records operators.
+
+    Attributes:
+        yielding: lends threads to profilers of the script.
+        wanted: operators are to be recorded now.
+    """
+
+    yielding: "Yielding"
+    wanted: bool
+
+    @property
+    def hook(self) -> Hook:
+        """Return the hook of the calling thread."""
+
+    def follow(self) -> None:
+        """Switch the hook of the calling thread as `wanted` says."""
+
+
 class Shapes:
     """Let Kineto tell the shapes of a few steps.
 
     Args:
-        session: whose steps count.
+        host: whose steps count.
         stream: of the operators.
     """
 
-    def __init__(self, session: "Session", stream: "OpStream") -> None:
-        self._session = session
+    def __init__(self, host: "Host", stream: "Operators") -> None:
+        self._host = host
         self._stream = stream
         self._kineto, self._why = None, ""
         try:
@@ -63,12 +93,14 @@ class Shapes:
 
     def start(self) -> None:
         """Say which steps have shapes, and why not all."""
-        session, self._left = self._session, 0
-        if not session.asks(OPTION) or self._why:
-            session.not_collected("shapes of operators", self._why or _ITT)
+        host, self._left = self._host, 0
+        if not host.asks(OPTION):
+            return
+        if self._why:
+            host.not_collected("shapes of operators", self._why)
             return
         self._left, self._tries, self._records = STEPS, TRIES, -1
-        session.not_collected(
+        host.not_collected(
             f"shapes of operators, except in {STEPS} steps from step {FIRST} on, or from the first recorded one after",
             f"{_ITT}; Kineto, which knows shapes, holds operators in memory and costs more for each",
         )
@@ -77,7 +109,7 @@ class Shapes:
         """Record no longer."""
         self.end()
         if self._left == STEPS:
-            self._session.not_collected("shapes of operators", f"no recorded step began after {FIRST} others")
+            self._host.not_collected("shapes of operators", f"no recorded step began after {FIRST} others")
         self._left = 0
 
     def stepped(self, count: int) -> tuple[int, bool]:
@@ -92,7 +124,7 @@ class Shapes:
             self._left -= min(count - self._began, self._left)
             return (count + 1 if self._left else NEVER), True
         # before the first step that a schedule records there is none whose size would be known
-        unknown = size < 0 and self._session.steps.schedule is None
+        unknown = size < 0 and self._host.steps.schedule is None
         if count < FIRST or not self._stream.wanted or self._stream.yielding.lent or unknown:
             return count + 1, False
         why = "" if self._tries else "threads that ended, forks or other profilers cut each step that was to have them"
@@ -100,7 +132,7 @@ class Shapes:
             why = f"a step has {size} records, of which {MOST} can be held"
         if why:
             self._left = 0
-            self._session.not_collected(f"shapes of operators from step {count} on", why)
+            self._host.not_collected(f"shapes of operators from step {count} on", why)
             return NEVER, False
         self._tries -= 1
         self._begin(count)
@@ -111,7 +143,7 @@ class Shapes:
         if not self._stream.wanted:
             self._records = -1
             return -1
-        before, self._records = self._records, self._session.recorder.stats().records
+        before, self._records = self._records, self._host.recorder.stats().records
         return self._records - before if before >= 0 else -1
 
     def _begin(self, count: int) -> None:
@@ -134,16 +166,16 @@ class Shapes:
         if self._kineto is None or not self.running:
             return
         self.running = False
-        session = self._session
-        begun = session.recorder.now()
+        host = self._host
+        begun = host.recorder.now()
         result = self._kineto.disable()
-        if not session.forked:
-            with session.guard("recording shapes"):
+        if not host.forked:
+            with host.guard("recording shapes"):
                 self._keep(result.events(), begun)
 
     def _clocks(self) -> tuple[int, int]:
         """Return the time by our clock and by the wall clock."""
-        now, found = self._session.recorder.now, []
+        now, found = self._host.recorder.now, []
         for _ in range(READINGS):
             before, wall, after = now(), time.time_ns(), now()
             found.append((after - before, (before + after) // 2, wall))
@@ -157,7 +189,7 @@ class Shapes:
             events: of Kineto, by the wall clock.
             begun: when it was stopped, by our clock.
         """
-        recorder = self._session.recorder
+        recorder = self._host.recorder
         (first, first_wall), (last, last_wall) = self._before, self._clocks()
         rate = (last - first) / max(last_wall - first_wall, 1)
         self._windows += 1

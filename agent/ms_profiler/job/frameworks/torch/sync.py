@@ -5,15 +5,14 @@ there, and would take twice as long.
 """
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks.base import Inside, Target
-from ms_profiler.job.frameworks.torch import closures
+from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.base import Target
 from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 TENSOR = "torch"
 #: methods of a tensor that need its value on the host
@@ -29,58 +28,26 @@ WAITS = (
 )
 
 
-class Waits:
-    """Record the outermost wait of a thread."""
+def copies(host: "Host") -> base.Closure:
+    """Return what makes the replacement of a method that returns a tensor, which may lie on another device.
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
-        self._inside = Inside()
-        self._tracing = closures.traced()
+    Only where it does is there a span: to the host a wait, from it a part of feeding data, with its bytes.
+    """
+    recorder = host.recorder
+    now, record = recorder.now, recorder.record
+    to_host, to_device = recorder.intern("copy to the host"), recorder.intern("copy to the device")
 
-    def reads(self, name: str) -> closures.Closure:
-        """Return what makes the replacement of a method or function that waits."""
-        inside, tracing = self._inside, self._tracing
-        records = closures.recorded(self.session, name, Category.SYNC)
+    def before(tensor: Any, *_: Any, **__: Any) -> tuple[Any, int]:
+        return tensor, now()
 
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            recorded = records(original)
+    def after(call: tuple[Any, int], result: Any, reason: BaseException | None) -> None:
+        tensor, start = call
+        if reason is None and result is not tensor and result.device.type != tensor.device.type:
+            home = result.device.type == "cpu"
+            category, label = (Category.SYNC, to_host) if home else (Category.DATA, to_device)
+            record(Kind.SPAN, category, 0, label, start, now(), result.nbytes)
 
-            def wait(*args: Any, **kwargs: Any) -> Any:
-                if tracing() or inside.value:
-                    return original(*args, **kwargs)
-                inside.value = True
-                try:
-                    return recorded(*args, **kwargs)
-                finally:
-                    inside.value = False
-
-            return closures.replace(original, wait)
-
-        return make
-
-    def copies(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of a method that returns a tensor, which may lie on another device.
-
-        Only where it does is there a span: to the host a wait, from it a part of feeding data, with its bytes.
-        """
-        recorder, tracing = self.session.recorder, self._tracing
-        now, record, guard = recorder.now, recorder.record, self.session.guard
-        to_host, to_device = recorder.intern("copy to the host"), recorder.intern("copy to the device")
-
-        def copy(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if tracing():
-                return original(self, *args, **kwargs)
-            start = now()
-            result = original(self, *args, **kwargs)
-            if result is not self:
-                with guard("noting a copy between devices"):
-                    if result.device.type != self.device.type:
-                        home = result.device.type == "cpu"
-                        category, label = (Category.SYNC, to_host) if home else (Category.DATA, to_device)
-                        record(Kind.SPAN, category, 0, label, start, now(), result.nbytes)
-            return result
-
-        return closures.replace(original, copy)
+    return base.around(host, "noting a copy between devices", before, after)
 
 
 def accelerated() -> bool:
@@ -91,13 +58,17 @@ def accelerated() -> bool:
     return built or named != "privateuseone"
 
 
-def targets(session: "Session") -> list[Target]:
+def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around reads of tensors and waits."""
     if not accelerated():
         return []
-    waits = Waits(session)
+
+    def waits(name: str) -> base.Closure:
+        return base.recorded(host, name, Category.SYNC, base.WAITS)
+
+    copy = copies(host)
     return [
-        *(Target(TENSOR, f"Tensor.{name}", closure=waits.reads(f"Tensor.{name}")) for name in READS),
-        *(Target(TENSOR, f"Tensor.{name}", closure=waits.copies) for name in COPIES),
-        *(Target(module, path, closure=waits.reads(name), copies=copies) for module, path, name, copies in WAITS),
+        *(Target(TENSOR, f"Tensor.{name}", closure=waits(f"Tensor.{name}")) for name in READS),
+        *(Target(TENSOR, f"Tensor.{name}", closure=copy) for name in COPIES),
+        *(Target(module, path, closure=waits(name), copies=everywhere) for module, path, name, everywhere in WAITS),
     ]

@@ -20,7 +20,7 @@ from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 #: Steps before the first that is recorded, and how many are.
 FIRST = 2
@@ -31,13 +31,13 @@ class Windows:
     """Let Kineto record a few steps.
 
     Args:
-        session: whose steps count.
+        host: whose steps count.
         why: the ITT hook does not do it.
     """
 
-    def __init__(self, session: "Session", why: str) -> None:
-        self.session = session
-        self.yielding = Yielding(session, self)
+    def __init__(self, host: "Host", why: str) -> None:
+        self.host = host
+        self.yielding = Yielding(host, self)
         self._why = why
         self._thread = 0  # that steps
         self._began = -1  # number of steps before the window; -1 while there is none
@@ -48,29 +48,25 @@ class Windows:
     def start(self) -> None:
         """Say which steps are recorded, and why not all."""
         self._done = False
-        if self.session.wants("CPU"):
-            self.session.not_collected(
+        if self.host.wants("CPU"):
+            self.host.not_collected(
                 f"operators, except in the {STEPS} steps from step {FIRST} on, or from the first recorded one after it",
                 f"{self._why}; Kineto, which recorded them, holds them in memory and costs more for each",
             )
-            if not self.session.asks(OPTION):
-                self.session.not_collected(
-                    "shapes of operators", f"without {OPTION} Kineto is asked for names, times and ties to gradients"
-                )
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Begin or end the window between two steps."""
-        session = self.session
-        if self._done or not session.wants("CPU"):
+        host = self.host
+        if self._done or not host.wants("CPU"):
             return NEVER, False
         if self._began >= 0:
-            if count - self._began < STEPS and session.steps.recording:
+            if count - self._began < STEPS and host.steps.recording:
                 return count + 1, False
             self.stop()
             return NEVER, True
-        if count < FIRST or not session.steps.recording or self.yielding.lent:
+        if count < FIRST or not host.steps.recording or self.yielding.lent:
             return count + 1, False
-        self._shapes = session.asks(OPTION)
+        self._shapes = host.asks(OPTION)
         self._kineto.prepare(self._shapes)
         self._kineto.enable(self._shapes)
         self._thread, self._began = threading.get_native_id(), count
@@ -81,10 +77,10 @@ class Windows:
         if self._began < 0:
             return
         self._began, self._done = -1, True
-        recorder = self.session.recorder
+        recorder = self.host.recorder
         begun = recorder.now()
         result = self._kineto.disable()
-        if self.session.forked:
+        if self.host.forked:
             return
         offset = recorder.now() - time.time_ns()  # Kineto's times are of the wall clock
         events, operands = 0, Operands(recorder, self._shapes)
@@ -115,22 +111,22 @@ class Windows:
         return False
 
 
-def targets(session: "Session", why: str) -> list[Target]:
+def targets(host: "Host", why: str) -> list[Target]:
     """Begin to wait for the first window, and declare what it makes way for.
 
     Args:
-        session: whose steps count.
+        host: whose steps count.
         why: there is nothing better.
     """
     try:
-        windows = Windows(session, why)
+        windows = Windows(host, why)
     except TypeError:
-        session.not_collected(
+        host.not_collected(
             "operators", f"{why}, and the Kineto of this PyTorch, which records one thread, stops on that thread alone"
         )
         return []
-    session.at_step(windows.stepped)
-    session.at_start(windows.start)
-    session.at_end(windows.stop)
+    host.at_step(windows.stepped)
+    host.at_start(windows.start)
+    host.at_end(windows.stop)
     os.register_at_fork(before=windows.stop)
     return windows.yielding.targets()

@@ -15,7 +15,7 @@ from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.torch import closures
 
 if TYPE_CHECKING:
-    from ms_profiler.job.session import Session
+    from ms_profiler.job.host import Host
 
 CORE = "torch._C._autograd"
 STARTS = ("_enable_profiler", "_enable_profiler_legacy")
@@ -42,14 +42,14 @@ class Yielding:
     """Lend threads to the script's own profilers for as long as they run.
 
     Args:
-        session: whose result says so.
+        host: whose result says so.
         guest: what makes way.
     """
 
-    def __init__(self, session: "Session", guest: Guest) -> None:
-        self._session = session
+    def __init__(self, host: "Host", guest: Guest) -> None:
+        self._host = host
         self._guest = guest
-        self._devices = session.hooks.devices
+        self._devices = host.devices
         #: thread that started a profiler of the script's own which runs -> whether it is for all threads
         self.lent: dict[int, bool] = {}
         #: how many of these are for all threads, or may be, because they are just being started
@@ -62,7 +62,7 @@ class Yielding:
         """Return the replacement of a function that starts a profiler on the calling thread."""
 
         def enable(*args: Any, **kwargs: Any) -> Any:
-            with self._session.guard("making way for the script's own profiler"):
+            with self._host.guard("making way for the script's own profiler"):
                 self._guest.make_way()
                 self._devices.make_way()
             self.everywhere += 1
@@ -72,7 +72,7 @@ class Yielding:
                 started = True
             finally:
                 self.everywhere -= 1
-                with self._session.guard("making way for the script's own profiler"):
+                with self._host.guard("making way for the script's own profiler"):
                     self._started(started)
             return result
 
@@ -82,13 +82,13 @@ class Yielding:
         """Return the replacement of a function that prepares a profiler: Kineto takes the device's interface there."""
 
         def prepare(*args: Any, **kwargs: Any) -> Any:
-            with self._session.guard("making way for the script's own profiler"):
+            with self._host.guard("making way for the script's own profiler"):
                 self._guest.make_room()
                 self._devices.make_way()
             try:
                 return original(*args, **kwargs)
             except BaseException:
-                with self._session.guard("going on after the script's own profiler"):
+                with self._host.guard("going on after the script's own profiler"):
                     self._go_on()
                 raise
 
@@ -98,7 +98,7 @@ class Yielding:
         """Return the replacement of a function that stops the profiler of the calling thread."""
 
         def disable(*args: Any, **kwargs: Any) -> Any:
-            with self._session.guard("making way for the script's own profiler"):
+            with self._host.guard("making way for the script's own profiler"):
                 # the script's is one for all threads, or there is none and it is to get its error
                 self._guest.make_way()
             stopped = False
@@ -106,7 +106,7 @@ class Yielding:
                 result = original(*args, **kwargs)
                 stopped = True
             finally:
-                with self._session.guard("going on after the script's own profiler"):
+                with self._host.guard("going on after the script's own profiler"):
                     self._stopped(stopped)
             return result
 
@@ -121,7 +121,7 @@ class Yielding:
         # the thread that starts one for all threads has none of its own
         self.lent[thread] = everywhere = self._kind() == self._none
         self.everywhere += everywhere
-        self._session.not_collected(
+        self._host.not_collected(
             "operators while the script's own profiler runs", "PyTorch has room for one profiler on a thread"
         )
 

@@ -1,0 +1,81 @@
+"""What Holistic Trace Analysis tells of a device, as tables that can be asked for."""
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import device_statistics, intervals
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.model import tables
+
+_TIMES = (
+    pl.col("start_ns").alias("start"),
+    pl.col("end_ns").alias("stop"),
+    (pl.col("end_ns") - pl.col("start_ns")).alias("dur"),
+)
+_NOTHING = tables.Device(tables.Form.KINETO, pl.DataFrame(schema=tables.TASKS), [])
+
+
+def launches(measures: Measures) -> pl.DataFrame:
+    """Return what a device did with the calls that launched it."""
+    found = device_statistics.launches(_device(measures))
+    return found.with_columns(
+        *_TIMES,
+        *(pl.col(f"{name}_ns").alias(name) for name in ("launch", "called", "delay")),
+        _step(measures, found["launch_ns"]),
+    )
+
+
+def idle(measures: Measures) -> pl.DataFrame:
+    """Return the pauses of streams by cause."""
+    found = device_statistics.idle(_device(measures))
+    return found.with_columns(*_TIMES)
+
+
+def queue(measures: Measures) -> pl.DataFrame:
+    """Return the queue of each stream."""
+    return device_statistics.queue(_device(measures)).with_columns(pl.col("time_ns").alias("time"))
+
+
+def kinds(measures: Measures) -> pl.DataFrame:
+    """Return what kinds of work a device did at once."""
+    return device_statistics.kinds(_device(measures)).with_columns(pl.col("total_ns").alias("total"))
+
+
+def copy_sums(measures: Measures) -> pl.DataFrame:
+    """Return the copies by kind, with what they moved in a second."""
+    length = pl.col("end_ns") - pl.col("start_ns")
+    sums = (
+        _device(measures)
+        .copies.group_by("name")
+        .agg(
+            pl.len().cast(pl.UInt64).alias("count"),
+            pl.col("bytes").cast(pl.Int64).sum(),
+            length.sum().alias("total"),
+            length.min().alias("min"),
+            length.max().alias("max"),
+        )
+    )
+    moved = pl.when(pl.col("total") > 0).then(pl.col("bytes") / pl.col("total"))
+    return sums.with_columns(moved.alias("bandwidth")).sort("total", "name", descending=[True, False])
+
+
+def sequences(measures: Measures) -> pl.DataFrame:
+    """Return the sequences of kernels that operators launch."""
+    kernels, stream, recording = measures.stream.table, measures.stream, measures.recording
+    names = recording.names.gather(recording.spans["name"])
+    known = kernels.select(
+        names.gather(kernels["launch"]).alias("operator"),
+        pl.col("launch").alias("span"),
+        stream.names["full_name"].gather(kernels["kernel"]).alias("name"),
+        "start_ns",
+        "duration_ns",
+    )
+    return device_statistics.sequences(known).with_columns(pl.col("total_ns").alias("total"))
+
+
+def _device(measures: Measures) -> tables.Device:
+    return measures.recording.device or _NOTHING
+
+
+def _step(measures: Measures, times: pl.Series) -> pl.Series:
+    steps = measures.steps.table
+    return steps["number"].gather(intervals.locate(times, steps)).alias("step")

@@ -1,0 +1,30 @@
+"""The modules of a run as tables that can be asked for: of all steps, and step by step."""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import module_tree
+from ms_profiler.analysis.metrics.measures import Measures
+
+_TIMES: Final = ("forward", "backward", "optimizer", "total", "self")
+
+
+def modules(measures: Measures) -> pl.DataFrame:
+    """Return the modules with their times of all steady steps."""
+    found = measures.ownership
+    tree = pl.DataFrame(schema=module_tree.ROWS) if found is None else found.tree
+    return tree.with_columns(*_named(*_TIMES, "inferred"))
+
+
+def module_steps(measures: Measures) -> pl.DataFrame:
+    """Return the modules with their times in each step that is known inside."""
+    found = measures.ownership
+    sums = pl.DataFrame(schema=module_tree.SUMS) if found is None else found.sums
+    within = module_tree.within(sums)
+    number = measures.steps.table["number"].gather(within["step"])
+    return within.with_columns(*_named(*_TIMES), number.alias("step"))
+
+
+def _named(*names: str) -> list[pl.Expr]:
+    return [pl.col(f"{name}_ns").alias(name) for name in names]

@@ -1,0 +1,126 @@
+"""SQL over the tables of runs, by Polars (https://docs.pola.rs/api/python/stable/reference/sql/).
+
+Of several runs a table holds the rows of all; `directory` and `rank`, its first two columns, tell them apart. Only the
+tables that a query names are made.
+"""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis import catalogue
+from ms_profiler.analysis.catalogue import Column, Table
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.errors import UsageError
+from ms_profiler.store import layout
+
+#: columns that every table has before its own
+RUN: Final = (
+    Column("directory", pl.String, "name of the result directory"),
+    Column("rank", pl.Int64, "of the run in its launch"),
+)
+#: tables that operators of a processor have no rows in
+_KERNELS: Final = ("kernels", "kernel_sums")
+_WORD: Final = re.compile(r"\w+")
+#: how Polars says that there is no such table, and no such column
+_NO_TABLE: Final = re.compile(r"relation '([^']*)' was not found")
+_NO_COLUMN: Final = re.compile(r"unable to find column \"([^\"]*)\"|no column named '([^']*)' found")
+
+
+@dataclass
+class Answer:
+    """What a query returned.
+
+    Attributes:
+        table: its rows.
+        notes: what a reader of these has to know: tables that are empty, or that do not hold everything.
+    """
+
+    table: pl.DataFrame
+    notes: list[str] = field(default_factory=list)
+
+
+def ask(directories: Sequence[str], query: str) -> Answer:
+    """Run a query over the tables of results.
+
+    Args:
+        directories: result directories, parents of some, or traces.
+        query: one statement.
+
+    Raises:
+        StoreError: no directory holds anything that can be read.
+        UsageError: the query cannot be run; there is no such table or column.
+    """
+    words = set(_WORD.findall(query.lower()))
+    named = [table for table in catalogue.TABLES if table.name in words]
+    frames: dict[str, list[pl.LazyFrame]] = {table.name: [] for table in named}
+    notes, large = [], False
+    for path in engine.find(directories) if named else ():
+        measures = engine.measured(path)
+        for table in named:
+            lazy = table.lazily(measures)
+            found = pl.DataFrame(schema=table.schema) if lazy is not None else table.of(measures)
+            frames[table.name].append(_of_run(found.lazy() if lazy is None else lazy, measures))
+            notes += _notes(table, found, measures) if lazy is None else []
+            large = large or lazy is not None
+    made = {name: pl.concat(parts) for name, parts in frames.items()}
+    # the others are known by name, so that SHOW TABLES lists them
+    others = {table.name: pl.LazyFrame(schema=table.schema) for table in catalogue.TABLES}
+    context = pl.SQLContext(others | made, eager=False)
+    try:
+        # in parts only where there are: rows that are held keep an order of their own in more queries
+        return Answer(context.execute(query).collect(engine="streaming" if large else "auto"), notes)
+    except pl.exceptions.PolarsError as error:
+        raise _explained(str(error), named) from None
+
+
+def _of_run(table: pl.LazyFrame, measures: Measures) -> pl.LazyFrame:
+    values = os.path.basename(os.path.abspath(measures.recording.directory)), measures.recording.info.rank
+    columns = zip(values, RUN, strict=True)
+    return table.select(*(pl.lit(value, column.kind).alias(column.name) for value, column in columns), pl.all())
+
+
+def _notes(table: Table, found: pl.DataFrame, measures: Measures) -> list[str]:
+    directory = measures.recording.directory
+    if found.is_empty() and table.name in _KERNELS and not measures.host_operators.is_empty():
+        return [
+            f"{table.name} is empty in {directory}: PyTorch's operators computed on the processor themselves; they are "
+            f"rows of spans with category 'op', and of {layout.KERNEL_DETAILS}."
+        ]
+    if found.is_empty():
+        return [f"{table.name} is empty in {directory}: it was not recorded, or nothing of the kind happened."]
+    whole, kept = _WHOLE[table.name](measures) if table.name in _WHOLE else (0, 0)
+    if kept < whole:
+        return [
+            f"{table.name} holds {kept:,} of {whole:,} in {directory}, those of the first, the slowest and the last "
+            f"steps; sums over all are in {table.name.removesuffix('s')}_sums."
+        ]
+    return []
+
+
+def _kernels(measures: Measures) -> tuple[int, int]:
+    return measures.stream.count, measures.stream.table.height
+
+
+#: tables that do not hold everything of a long run: how many there were, and how many they hold
+_WHOLE: Final[dict[str, Callable[[Measures], tuple[int, int]]]] = {"kernels": _kernels}
+
+
+def _explained(message: str, named: Sequence[Table]) -> UsageError:
+    """Return the error of Polars in one line, with what there is."""
+    if match := _NO_TABLE.search(message):
+        names = ", ".join(table.name for table in catalogue.TABLES)
+        return UsageError(f"There is no table {match[1]}.", f"There are {names}.")
+    if match := _NO_COLUMN.search(message):
+        run = [column.name for column in RUN]
+        there = "; ".join(f"{table.name} has {', '.join([*run, *table.schema])}" for table in named)
+        return UsageError(f"There is no column {match[1] or match[2]}.", f"{there}.")
+    return UsageError(f"The query cannot be run: {message.splitlines()[0].rstrip('.')}.", _HELP)
+
+
+_HELP: Final = "Tables and columns: `ms-profiler tables`."

@@ -1,0 +1,80 @@
+"""What a table that can be asked for is."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from ms_profiler.analysis.metrics.measures import Measures
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    kind: Any  # a type of Polars
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that can be asked for.
+
+    Attributes:
+        name: in SQL, and of the file.
+        meaning: what a row is.
+        columns: in their order.
+        build: makes it, with these columns among others.
+        parts: makes it part by part, of a run that is too large to hold; None where it is held even then.
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    build: Callable[[Measures], pl.DataFrame]
+    parts: Callable[[Measures], Iterator[pl.DataFrame]] | None = None
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Return the types of the columns by name."""
+        return pl.Schema({column.name: column.kind for column in self.columns})
+
+    def of(self, measures: Measures) -> pl.DataFrame:
+        """Return the table of a run, without rows where nothing of it was recorded.
+
+        Args:
+            measures: of the run.
+        """
+        return self._cast(self.build(measures))
+
+    def lazily(self, measures: Measures) -> pl.LazyFrame | None:
+        """Return the table of a run that is too large to hold, made part by part when it is collected.
+
+        Args:
+            measures: of the run.
+
+        Returns:
+            None where it is held.
+        """
+        make = self.parts
+        if make is None or measures.recording.again is None:
+            return None
+
+        def source(
+            columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _: int | None
+        ) -> Iterator[pl.DataFrame]:
+            for table in map(self._cast, make(measures)):
+                part = table if most is None else table.head(most)
+                most = None if most is None else most - part.height
+                found = part if predicate is None else part.filter(predicate)
+                yield found if columns is None else found.select(columns)
+                if most == 0:
+                    return
+
+        return register_io_source(source, schema=self.schema)
+
+    def _cast(self, table: pl.DataFrame) -> pl.DataFrame:
+        return table.select(self.schema.names()).cast(self.schema)

@@ -1,0 +1,226 @@
+"""Analyse result directories: what was recorded -> tables -> metrics -> artefacts, one directory after the other."""
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ms_profiler.analysis.driver import cpus, export, inputs
+from ms_profiler.analysis.driver.progress import Progress, Tell
+from ms_profiler.analysis.driver.request import Request
+from ms_profiler.analysis.metrics.utilization import Workload
+from ms_profiler.errors import DependencyError, StoreError, UsageError
+from ms_profiler.store import layout
+
+if TYPE_CHECKING:
+    from ms_profiler.analysis.driver.export import Export
+    from ms_profiler.analysis.metrics.measures import Measures
+
+
+#: how often timelines are tried, of fewer steps each time
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one directory.
+
+    Attributes:
+        directory: the result directory: that which holds what was derived.
+        verdict: the biggest finding, one sentence.
+        warning: what could not be read; empty when everything could.
+        notes: what was asked for and is not there, or not whole.
+        error: why nothing was analysed, where another directory of the same call was; empty otherwise.
+        slots: slots read.
+    """
+
+    directory: str
+    verdict: str = ""
+    warning: str = ""
+    notes: tuple[str, ...] = ()
+    error: str = ""
+    slots: int = 0
+
+
+def analyse(
+    directories: Sequence[str | os.PathLike[str]],
+    *,
+    step_list: Sequence[int] | None = None,
+    pretty: bool = False,
+    max_processes: int | None = None,
+    data_simplification: bool = True,
+    progress: Tell | None = None,
+    output: str | None = None,
+    packed: bool = False,
+    forms: Collection[str] = (),
+    workload: Workload | None = None,
+    patience: float = export.PATIENCE_S,
+) -> list[Result]:
+    """Analyse the recordings in `directories` and write the artefacts into each.
+
+    In a directory that another tool wrote, nothing of that tool's is replaced or removed: what it lacks is added.
+
+    Args:
+        directories: result directories, parents of some, or traces.
+        step_list: consecutive step numbers to keep to.
+        pretty: format JSON for people.
+        max_processes: processors to use at most; by default all that the affinity mask and the control group allow.
+        data_simplification: remove intermediate files. The store is raw data and stays either way, and this analysis
+            leaves no intermediates.
+        progress: told how far it is.
+        output: a directory that receives one of its own for each result, in place of these.
+        packed: write the timelines of our own recordings with gzip.
+        forms: of the result besides those that the run itself asked for, see `Request`; tables as Parquet that are
+            there already are renewed in any case.
+        workload: what a step does, as far as the user knows.
+        patience: seconds that CANN's msprof may take to read what aclprof recorded, for each folder of it.
+
+    Raises:
+        StoreError: no directory holds anything that can be read.
+        UsageError: `step_list` is not consecutive, or holds no step of the run.
+        DependencyError: Polars is not installed.
+    """
+    asked = Request(_consecutive(step_list), output, pretty, packed, frozenset(forms), workload or Workload(), patience)
+    found = find(directories)
+    cpus.limit_threads(max_processes)
+    try:
+        import polars  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise DependencyError(f"Analysing needs Polars ({error}).") from error
+    results: list[Result] = []
+    for directory in found:
+        try:
+            results.append(_analyse(directory, asked, progress))
+        except StoreError as error:
+            if len(found) == 1:
+                raise
+            results.append(Result(directory, error=str(error.args[0])))
+    if all(result.error for result in results):
+        raise StoreError(" ".join(result.error for result in results))
+    return results
+
+
+def find(directories: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Return the results and traces among `directories` and one level below them.
+
+    Raises:
+        StoreError: there is none.
+    """
+    return inputs.find([os.fspath(item) for item in directories])
+
+
+def measured(
+    path: str,
+    chosen: list[int] | None = None,
+    progress: Progress | None = None,
+    exports: "Sequence[Export] | None" = None,
+) -> "Measures":
+    """Return one run, read and measured.
+
+    Args:
+        path: of `find`.
+        chosen: the steps to keep to; None for all.
+        progress: told how far it is.
+        exports: what has been made of what aclprof recorded; None for what lies in the result.
+
+    Raises:
+        StoreError: nothing in it can be read.
+        UsageError: the run has none of these steps.
+    """
+    # Polars takes 0.2 s to import, which is for nothing when there is no such directory
+    from ms_profiler.analysis.driver.ledger import Ledger
+    from ms_profiler.analysis.driver.thinning import thin
+    from ms_profiler.analysis.metrics.measures import measure
+    from ms_profiler.analysis.readers import foreign, msprof, store
+
+    if inputs.kind(path) == inputs.Kind.STORE:
+        recording = store.read(path, progress)
+        msprof.attach(recording, export.look(path) if exports is None else exports)
+        return measure(thin(recording, chosen, progress), chosen)
+    return measure(foreign.read(path, Ledger(inputs.result(path)).ours), chosen)
+
+
+def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
+    from ms_profiler.analysis.driver.ledger import Ledger
+    from ms_profiler.analysis.driver.room import Room
+    from ms_profiler.analysis.writers import (
+        ARTEFACTS,
+        DERIVED,
+        DERIVED_SECTIONS,
+        SECTIONS,
+        core,
+        parquet,
+        summary,
+    )
+
+    target = inputs.result(path, asked.output)
+    core.refuse_links(target)
+    if os.path.isdir(os.path.join(target, layout.TABLES)):
+        asked = replace(asked, forms=asked.forms | {parquet.FORM})
+    progress = Progress(path, tell)
+    own = inputs.kind(path) == inputs.Kind.STORE
+    measures = measured(path, asked.steps, progress, export.export(path, target, asked.patience) if own else ())
+    measures.target, measures.asked = target, asked
+    if own:
+        core.tidy(SECTIONS, measures, _write_sections(path, measures, progress))
+        for artefact in ARTEFACTS:
+            if artefact is summary:
+                measures.room = Room()  # it says what had none
+            core.write(artefact, measures)
+    else:
+        ledger = Ledger(target)
+        ledger.write_sections(DERIVED_SECTIONS, measures)
+        for artefact in DERIVED:
+            ledger.write(artefact, measures)
+    counts = measures.recording.counts
+    return Result(target, measures.verdict, counts.describe(), tuple(_notes(measures)), slots=counts.slots)
+
+
+def _notes(measures: "Measures") -> Iterator[str]:
+    """Yield what was asked for of this analysis and is not there, or not whole, each in one sentence."""
+    from ms_profiler.analysis.writers import database, kineto_trace
+
+    asked = measures.asked.forms
+    if database.FORM in asked and (why := database.refused(measures)):
+        yield f"--export {database.FORM} makes no database of {measures.recording.directory}: {why}."
+    if kineto_trace.FORM in asked and measures.recording.foreign:
+        why = "that timeline is made of our own recordings"
+        yield f"--export {kineto_trace.FORM} makes nothing of {measures.recording.directory}: {why}."
+    if left_out := database.left_out(measures):
+        yield left_out
+
+
+def _write_sections(path: str, measures: "Measures", progress: Progress) -> list[str]:
+    """Write timelines and what goes with them, of as many steps as there is room for; return the paths."""
+    from ms_profiler.analysis.driver import fitting, room
+    from ms_profiler.analysis.writers import SECTIONS, core
+
+    for attempt in range(ATTEMPTS):
+        space = measures.room.part(room.SECTIONS)
+        before, steps = space.left, fitting.narrowed(measures, space, attempt)
+        if steps == []:
+            break
+        narrow = measures if steps is None else measured(path, steps)
+        narrow.target, narrow.asked = measures.target, measures.asked
+        try:
+            written = core.write_sections(SECTIONS, narrow, progress, space)
+        except room.FullError:
+            continue
+        if before is not None and space.left is not None:
+            measures.room.take(before - space.left)
+        measures.section_count = narrow.section_count
+        if steps is not None:
+            left_out = f"the timeline and single kernels, but for those of steps {steps[0]} to {steps[-1]}"
+            fitting.left_out(measures, left_out, fitting.TIMELINES)
+        return written
+    fitting.left_out(measures, "the timeline and single kernels", fitting.TIMELINES)
+    return []
+
+
+def _consecutive(step_list: Sequence[int] | None) -> list[int] | None:
+    if step_list is None:
+        return None
+    numbers = sorted(set(step_list))
+    if not numbers or numbers != list(range(numbers[0], numbers[-1] + 1)):
+        raise UsageError(f"A step list has to be consecutive integers, not {list(step_list)}.")
+    return numbers

@@ -1,0 +1,85 @@
+"""Which files of a directory are ours: others' are never replaced and never removed.
+
+What an analysis wrote into a directory of another tool stands in its `summary.json`, with a digest: a file that has
+changed since, or that was there before, belongs to somebody else.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.writers import core
+from ms_profiler.store import layout
+
+
+class Ledger:
+    """The files of ours in one directory.
+
+    Args:
+        directory: that receives what is derived.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        known = read_summary(directory)
+        derived = known.get("derived") if known else None
+        written = derived.get("written") if isinstance(derived, dict) else None
+        digests = written.items() if isinstance(written, dict) else ()
+        #: paths, relative to the directory, of the files that are as we left them
+        self.ours = frozenset(path for path, digest in digests if digest == _digest(directory, path))
+        self._summary = known is not None
+
+    def write(self, writer: core.Writer | core.Database, measures: Measures) -> None:
+        """Write one artefact, unless a file of somebody else is in its place; tell the measures which of both.
+
+        Args:
+            writer: which.
+            measures: of the run.
+        """
+        if self._free(writer, measures) and core.write(writer, measures) is not None:
+            self._note(writer.path(measures), measures)
+
+    def write_sections(self, writers: Sequence[core.SectionWriter], measures: Measures) -> None:
+        """Write artefacts section by section, as `write` does one.
+
+        Args:
+            writers: which.
+            measures: of the run.
+        """
+        free = [writer for writer in writers if self._free(writer, measures)]
+        for path in core.write_sections(free, measures):
+            self._note(os.path.relpath(path, self.directory), measures)
+
+    def _free(self, artefact: core.Artefact, measures: Measures) -> bool:
+        """Tell whether no file of somebody else is in its place, and note it where there is one."""
+        path = artefact.path(measures)
+        there = os.path.lexists(os.path.join(self.directory, path))
+        free = not there or path in self.ours or (path == layout.SUMMARY and self._summary)
+        if not free:
+            measures.kept.append(path)
+        return free
+
+    def _note(self, path: str, measures: Measures) -> None:
+        measures.written[path] = _digest(self.directory, path)
+
+
+def read_summary(directory: str) -> dict[str, Any] | None:
+    """Return the `summary.json` of a directory, None where there is none of ours."""
+    try:
+        with open(os.path.join(directory, layout.SUMMARY), encoding="utf-8") as stream:
+            content = json.load(stream)
+    except (OSError, ValueError, RecursionError):
+        return None
+    product = content.get("product") if isinstance(content, dict) else None
+    return content if isinstance(product, dict) and product.get("name") == "ms-profiler" else None
+
+
+def _digest(directory: str, path: str) -> str:
+    try:
+        with open(os.path.join(directory, path), "rb") as stream:
+            return hashlib.sha256(stream.read()).hexdigest()
+    except OSError:
+        return ""

@@ -1,0 +1,91 @@
+"""How much an analysis may write: the share of `max_disk` that recording leaves to it.
+
+Of a run whose timelines do not fit they show some consecutive steps; any other file that does not fit is left out.
+"""
+
+import errno
+import io
+import os
+import threading
+from typing import Final
+
+from ms_profiler.analysis.model import tables
+from ms_profiler.store import account, layout
+
+#: part of the room that may go to what is written section by section
+SECTIONS: Final = 3 / 4
+
+
+class FullError(OSError):
+    """A file would take more than there is room for."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EDQUOT, "it takes more than max_disk leaves to the analysis")
+
+
+class Room:
+    """Count down what may be written.
+
+    Args:
+        left: bytes; None is no limit.
+    """
+
+    def __init__(self, left: int | None = None) -> None:
+        self.left = left
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> None:
+        """Take so many bytes, or give back, below zero.
+
+        Raises:
+            FullError: there are not so many.
+        """
+        with self._lock:
+            if self.left is None:
+                return
+            if size > self.left:
+                raise FullError
+            self.left -= size
+
+    def part(self, share: float) -> "Room":
+        """Return a room of its own for a part of what is left."""
+        return Room(None if self.left is None else int(self.left * share))
+
+
+class Bounded(io.FileIO):
+    """A file that grows by what a room has left.
+
+    Args:
+        descriptor: of the file; is closed with this.
+        room: that is taken from.
+    """
+
+    def __init__(self, descriptor: int, room: Room) -> None:
+        super().__init__(descriptor, "w")
+        self._room = room
+        self.taken = 0
+
+    def write(self, data, /):  # type: ignore[no-untyped-def] # any buffer, as io.FileIO
+        """Write, if there is room."""
+        size = memoryview(data).nbytes
+        self._room.take(size)
+        self.taken += size
+        return super().write(data)
+
+    def settle(self) -> None:
+        """Count what a library wrote past this object, into the descriptor itself."""
+        size = os.fstat(self.fileno()).st_size
+        self._room.take(size - self.taken)
+        self.taken = size
+
+
+def of(recording: tables.Recording) -> Room:
+    """Return the room of an analysis; of what another tool recorded it has no limit."""
+    if recording.foreign:
+        return Room()
+    most = recording.info.options.get("max_disk")
+    limits = [most // layout.ANALYSIS_SHARE] if isinstance(most, int) else []
+    found = account.read(layout.account_path(recording.directory))
+    if found is not None and found.limit != account.NO_LIMIT:
+        limits.append(found.limit // (layout.ANALYSIS_SHARE - 1))
+    return Room(min(limits)) if limits else Room()

@@ -1,0 +1,129 @@
+"""Bring a recording that is too large to hold down to what its metrics can use; `sections` has all of it.
+
+Steps, phases and everything coarse are kept for the whole run. Of the fine-grained spans (modules, operators) those of
+the first, the slowest and the last steps are kept, and the outermost modules of all, from which the forward phase
+follows; what they were called and how long they took is summed up over all of them.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.driver.ahead import ahead
+from ms_profiler.analysis.driver.progress import Progress, Stage
+from ms_profiler.analysis.metrics import intervals, operators, steps
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.streams.nesting import nest
+from ms_profiler.store.format import CATEGORY_FINE, Category
+
+#: fine-grained spans that are kept, about
+KEPT: Final = 1_000_000
+#: tasks of a device that are kept, about
+TASKS: Final = 500_000
+
+_FINE: Final = pl.col("category") >= CATEGORY_FINE
+_COLUMNS: Final = tables.UNNESTED.names()
+
+
+def thin(
+    recording: tables.Recording, chosen: list[int] | None = None, progress: Progress | None = None
+) -> tables.Recording:
+    """Return the recording with some of its fine-grained spans, and the sums of all of them.
+
+    Of more than `TASKS` tasks of a device those of some steps are kept, too.
+
+    Args:
+        recording: one that has not been read completely.
+        chosen: step numbers to keep to; None for all.
+        progress: told after each batch.
+    """
+    _thin_device(recording, chosen)
+    if recording.again is None:
+        return recording
+    progress = progress or Progress(recording.directory, None)
+    used = steps.choose(recording)
+    within, fine = used.table, float(recording.fine)
+    if chosen is not None:
+        used = steps.restrict(used, chosen)
+        fine *= used.table.height / max(within.height, 1)
+        within = used.table
+    start, end = within["start_ns"].min(), within["end_ns"].max()
+    windows = kept_steps(used.recorded, fine)
+    thinner, seen = _Thinner(windows), 0
+    for batch in ahead(recording.again((tables.EARLIEST, tables.LATEST), False)):
+        touching = (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
+        thinner.add(batch if chosen is None else batch.filter(touching))
+        seen += batch.height
+        progress.at(Stage.SUMMING, seen)
+    coarse = recording.spans.select(_COLUMNS)
+    return replace(
+        recording,
+        spans=nest(pl.concat([coarse, *thinner.kept])).select(tables.SPANS.names()),
+        sums=operators.add_up(thinner.sums) if thinner.sums else None,
+        detailed=windows["number"].to_list(),
+    )
+
+
+def _thin_device(recording: tables.Recording, chosen: list[int] | None) -> None:
+    """Let the recording have the details of the tasks that are kept."""
+    device = recording.device
+    if device is None or device.whole is None or device.whole.details is None:
+        return
+    whole, details = device.whole, device.whole.details
+    within = None
+    if whole.runs.height > TASKS:
+        used = steps.choose(recording)
+        all_steps = used.recorded.height
+        used = used if chosen is None else steps.restrict(used, chosen)
+        within = kept_steps(used.recorded, whole.runs.height * used.recorded.height / max(all_steps, 1), TASKS)
+    recording.device = replace(details(within), whole=replace(whole, details=None), within=within)
+
+
+def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFrame:
+    """Choose the times whose fine-grained spans are kept: a third each in the first, the slowest and the last steps.
+
+    When even three steps hold more than `most`, the first part of each is kept.
+
+    Args:
+        table: recorded steps.
+        fine: fine-grained spans in them.
+        most: how many of these to keep, about.
+
+    Returns:
+        `number`, `start_ns`, `end_ns`, by start.
+    """
+    third = max(int(most * table.height / max(fine, 1)) // 3, 1)
+    slowest = table.sort("duration_ns", "number", descending=[True, False]).head(third)
+    kept = pl.concat([table.head(third), slowest, table.tail(third)]).unique("start_ns").sort("start_ns")
+    part = min(most / max(fine * kept.height / max(table.height, 1), 1), 1.0)
+    length = (pl.col("duration_ns") * part).cast(pl.Int64) if part < 1 else pl.col("duration_ns")
+    return kept.select("number", "start_ns", end_ns=pl.col("start_ns") + length)
+
+
+@dataclass
+class _Thinner:
+    """Takes the spans of a recording batch by batch.
+
+    A batch ends anywhere, also inside a span. Those that reach beyond it are carried over, so that what follows finds
+    what it stands in; they have been counted, and only what is inside them is still taken from their own time.
+    """
+
+    windows: pl.DataFrame
+    kept: list[pl.DataFrame] = field(default_factory=list)
+    sums: list[pl.DataFrame] = field(default_factory=list)
+    _carried: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.UNNESTED))
+
+    def add(self, batch: pl.DataFrame) -> None:
+        """Take one batch."""
+        spans = pl.concat([self._carried.with_columns(counted=pl.lit(True)), batch.with_columns(counted=pl.lit(False))])
+        sums, still = operators.sums_of(spans)
+        self.sums = [operators.add_up([*self.sums, sums.filter(_FINE)])]
+        inside = intervals.locate(batch["start_ns"], self.windows).is_not_null()
+        modules = nest(spans.filter(pl.col("category") == Category.MODULE))
+        outermost = modules.filter(pl.col("depth") == 0, ~pl.col("counted")).select(_COLUMNS)
+        self.kept += [
+            batch.filter(_FINE, inside),
+            outermost.filter(intervals.locate(outermost["start_ns"], self.windows).is_null()),
+        ]
+        self._carried = spans.filter(still).select(_COLUMNS)

@@ -1,0 +1,111 @@
+"""One advice, what else it is told, and how numbers are written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import bounds
+from ms_profiler.analysis.metrics.diagnosis import Diagnosis
+from ms_profiler.analysis.metrics.pipelines import Pipeline
+
+#: part of the steps from which a wait is worth a word
+WORTH: Final = {
+    bounds.DATA: 0.2,
+    bounds.SYNC: 0.2,
+    bounds.CHECKPOINT: 0.1,
+    bounds.COMMUNICATION: 0.2,
+    bounds.BLOCKED: 0.2,
+    bounds.LAUNCH: 0.2,
+}
+#: part of the steps that compiling again, a slow link, or collections of garbage have to take
+SOME: Final = 0.1
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What else advice is told of a run.
+
+    Attributes:
+        numbers: of the steps, by row.
+        lane: name of the stepping thread.
+        framework: "mindspore", "torch".
+        statistics: of the steady steps.
+        compiled: steps (rows) that compiled something.
+        recorded: recorded steps.
+        recorded_ns: their time.
+        types: of `kernels.by_type`.
+        pipelines: dataset pipelines, the most important one first.
+        threads: that an operator is computed by; 0 where it is not known.
+        processors: that the job may use; 0 where it is not known.
+    """
+
+    numbers: list[int]
+    lane: str
+    framework: str
+    statistics: dict[str, Any]
+    compiled: list[int]
+    recorded: int
+    recorded_ns: int
+    types: pl.DataFrame
+    pipelines: Sequence[Pipeline] = field(default_factory=list)
+    threads: int = 0
+    processors: int = 0
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing worth trying.
+
+    Attributes:
+        cause: what it is, for programs.
+        what: subject, in a word or two.
+        share: of the steps that it takes; of what it is a part of, where that is no time.
+        evidence: numbers.
+        action: what to try.
+        step: number of the step that shows it best; None where there is none.
+        lane: thread or stream on which it is seen; empty where there is none.
+        first: it comes before whatever takes more time.
+    """
+
+    cause: str
+    what: str
+    share: float
+    evidence: str
+    action: str
+    step: int | None = None
+    lane: str = ""
+    first: bool = False
+
+
+def worst_step(found: Diagnosis, facts: Facts, part: str) -> int | None:
+    """Return the number of the step with most of a part."""
+    rows = found.parts.filter(pl.col("part") == part).sort("duration_ns", "step", descending=[True, False])
+    return None if rows.is_empty() else facts.numbers[rows["step"][0]]
+
+
+def worth(found: Diagnosis, part: str) -> bool:
+    """Tell whether a part takes enough of the time in which the stepping thread had a processor, or wanted none."""
+    return found.shares[part] >= WORTH[part] * (1 - found.shares[bounds.RUNNABLE])
+
+
+def percent(share: float) -> str:
+    """Return a share as people read it."""
+    return f"{share * 100:.1f} %"
+
+
+def length(nanoseconds: float) -> str:
+    """Return a time as people read it."""
+    if nanoseconds < 1e6:
+        return f"{nanoseconds / 1e3:.1f} us"
+    return f"{nanoseconds / 1e6:.1f} ms" if nanoseconds < 1e9 else f"{nanoseconds / 1e9:.2f} s"
+
+
+def size(count: float) -> str:
+    """Return bytes as people read them."""
+    for unit in ("B", "KB", "MB"):
+        if count < 1024:
+            return f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GB"

@@ -1,0 +1,122 @@
+"""What comes again and again: compiling, leaks, collections of garbage, steps that take long."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import bounds
+from ms_profiler.analysis.metrics.advice.base import SOME, Advice, Facts, length, percent, size, worst_step
+from ms_profiler.analysis.metrics.diagnosis import Diagnosis
+
+#: compiling in more steps than this is not warming up any more
+WARM_UP_STEPS: Final = 2
+#: collections that are a habit
+PAUSES: Final = 3
+#: growth over what was held before that is a leak first and everything else second
+LEAK: Final = 0.1
+#: the 95th percentile over the median from which steps are called uneven, and the steps that takes
+UNEVEN: Final = 2.0
+UNEVEN_STEPS: Final = 20
+#: texts of a cause or a name that are shown
+LONGEST: Final = 160
+
+
+def compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield compiling that is repeated."""
+    again = set(found.recompiles["step"].to_list())
+    if not again and len(facts.compiled) > WARM_UP_STEPS:
+        again = set(facts.compiled[1:])
+    if len(facts.compiled) <= WARM_UP_STEPS or not again:
+        return
+    first = sum(time for step, time in found.compile_ns.items() if step not in again)
+    repeated = sum(found.compile_ns.get(step, 0) for step in again)
+    # compiled once, a graph is used for as long as the job runs
+    share = repeated / max(facts.recorded_ns - first, 1)
+    if share < SOME:
+        return
+    worst = max(again, key=lambda step: (found.compile_ns.get(step, 0), -step))
+    evidence = (
+        f"recompiling: {len(again)} of {facts.recorded} recorded steps compiled again, {percent(share)} of the time"
+    )
+    causes = found.recompiles.group_by("text").len().sort("len", "text", descending=[True, False])
+    if not causes.is_empty():
+        text, count = causes.row(0)
+        evidence += f"; {count} times: {text[:LONGEST]}" if count > 1 else f"; {text[:LONGEST]}"
+    yield Advice(
+        "recompiling",
+        bounds.COMPILE,
+        share,
+        evidence,
+        "Keep shapes constant (drop_remainder, drop_last, padding, buckets) or declare them dynamic (dynamic=True, "
+        "set_inputs), and make compiled objects once, so that a graph is reused.",
+        facts.numbers[worst],
+        facts.lane,
+    )
+
+
+def memory(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield memory that grows."""
+    leak = found.growth
+    if leak is None:
+        return
+    relative = leak.total / max(leak.held - leak.total, 1)
+    yield Advice(
+        "memory-growth",
+        "memory",
+        min(relative, 1.0),
+        f"memory growth: the process holds {size(leak.per_step)} more after each step, {size(leak.total)} from "
+        f"step {leak.first} to step {leak.last}, when it held {size(leak.held)}",
+        "Look for what outlives its step: lists of losses or outputs (keep numbers, or detach), caches, graphs that "
+        "are held for a backward pass that never comes.",
+        leak.last,
+        first=relative >= LEAK,
+    )
+
+
+def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield collections of garbage."""
+    pauses, share = found.pauses, found.shares[bounds.GARBAGE]
+    if pauses is None or share < SOME or pauses.count < PAUSES:
+        return
+    yield Advice(
+        "gc-pauses",
+        bounds.GARBAGE,
+        share,
+        f"{pauses.count} collections by Python take {percent(share)} of the steady steps, the longest "
+        f"{length(pauses.longest_ns)}",
+        "Call gc.freeze() once the model is built, collect by hand between epochs (gc.disable, gc.collect), and make "
+        "fewer objects in the loop.",
+        facts.numbers[pauses.step],
+        facts.lane,
+    )
+
+
+def uneven(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield what slow steps spend more time on than others, unless that is their work: then the machine was busy."""
+    median, tail = facts.statistics["median_ms"], facts.statistics["p95_ms"]
+    if facts.statistics["count"] < UNEVEN_STEPS or not median or tail <= UNEVEN * median:
+        return
+    steps = found.parts.group_by("step").agg(pl.col("duration_ns").sum().alias("whole"))
+    slow = (pl.col("whole") > UNEVEN * median * 1e6).alias("slow")
+    counts = dict(steps.group_by(slow).len().iter_rows())
+    if not counts.get(True) or not counts.get(False):
+        return
+    means = found.parts.join(steps, on="step").group_by("part", slow).agg(pl.col("duration_ns").sum())
+    excess: dict[str, float] = {}
+    for part, is_slow, total in means.iter_rows():
+        excess[part] = excess.get(part, 0.0) + (1 if is_slow else -1) * total / counts[is_slow]
+    part = max(excess, key=lambda name: excess[name])
+    if part in (bounds.COMPUTING, bounds.LAUNCH) or 2 * excess[part] < sum(excess.values()):
+        return
+    worst = worst_step(found, facts, part)
+    yield Advice(
+        "uneven-steps",
+        "uneven steps",
+        0.0,
+        f"95th percentile {tail:.3f} ms, median {median:.3f} ms; {counts[True]} slow steps spend "
+        f"{length(excess[part])} more on {part} than others",
+        f"Look in the trace at what {part} is in step {worst}.",
+        worst,
+        facts.lane,
+    )

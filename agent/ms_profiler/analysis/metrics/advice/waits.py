@@ -1,0 +1,147 @@
+"""What the host waits for: data, files, other ranks, a lock, a processor."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ms_profiler.analysis.metrics import bounds, verdict
+from ms_profiler.analysis.metrics.advice.base import SOME, Advice, Facts, length, percent, size, worst_step, worth
+from ms_profiler.analysis.metrics.diagnosis import Diagnosis
+from ms_profiler.analysis.metrics.phases import OTHER
+
+#: part of the steps in which the stepping thread waits for a processor, where more threads compute than there are
+CROWDED: Final = 0.2
+#: part of the time of exchanges in which they wait for other ranks
+LATE: Final = 0.8
+#: part of the time of exchanges that small ones take together
+SMALL_SHARE: Final = 0.5
+
+
+def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield waits for data, for files of checkpoints and for other ranks."""
+    shares = found.shares
+    if worth(found, bounds.DATA):
+        evidence, action = _data(found, facts)
+        share = shares[bounds.DATA]
+        evidence = f"input-bound: {percent(share)} of the steady steps wait for data{evidence}"
+        yield Advice(
+            "input-bound", bounds.DATA, share, evidence, action, worst_step(found, facts, bounds.DATA), facts.lane
+        )
+    share = shares[bounds.CHECKPOINT]
+    if worth(found, bounds.CHECKPOINT):
+        evidence = f"{percent(share)} of the steady steps"
+        action = "Save checkpoints less often, or asynchronously."
+        worst = worst_step(found, facts, bounds.CHECKPOINT)
+        yield Advice("checkpointing", bounds.CHECKPOINT, share, evidence, action, worst, facts.lane)
+    share = shares[bounds.COMMUNICATION]
+    if not worth(found, bounds.COMMUNICATION):
+        return
+    cause, evidence = "communication-bound", f"{percent(share)} of the steady steps"
+    action = (
+        "Overlap gradient exchange with the backward pass, or exchange fewer bytes; "
+        "where one rank is late, all others wait in here: compare the ranks."
+    )
+    late = found.late
+    if late is not None and late.share >= LATE:
+        cause = "late-rank"
+        evidence = (
+            f"late rank: exchanges that nothing hides take {percent(share)} of the steady steps; one of "
+            f"{size(late.bytes)} takes {length(late.mean_ns)} on average, which is waiting for the last rank to come"
+        )
+        action = (
+            "Compare the ranks: one that waits least is the late one. Look at what it does more than the others: its "
+            "data, its own code, its machine."
+        )
+    yield Advice(
+        cause,
+        bounds.COMMUNICATION,
+        share,
+        evidence,
+        action,
+        worst_step(found, facts, bounds.COMMUNICATION),
+        facts.lane,
+    )
+
+
+def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield what else the stepping thread waits for."""
+    share = found.shares[bounds.BLOCKED]
+    if not worth(found, bounds.BLOCKED):
+        return
+    where = verdict.within(found.moments).get(bounds.BLOCKED, "")
+    place = "outside of all phases" if where == OTHER else f"most of it in {where}"
+    yield Advice(
+        "host-waits",
+        bounds.BLOCKED,
+        share,
+        f"host waits: in {percent(share)} of the steady steps {facts.lane} is asleep or blocked and nothing computes"
+        f"{', ' + place if where else ''}",
+        "Look in the trace at the gaps there: a sleep, a lock, a file, a socket or another process that the script "
+        "waits for. Take it out of the loop, or let another thread do it ahead.",
+        worst_step(found, facts, bounds.BLOCKED),
+        facts.lane,
+    )
+
+
+def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield that it waits for a processor."""
+    share = found.queued
+    # a machine that is busy with others says nothing about the job
+    if share < CROWDED or not facts.threads > facts.processors > 0:
+        return
+    yield Advice(
+        "oversubscribed",
+        bounds.RUNNABLE,
+        share,
+        f"too few processors: {facts.lane} waits for one in {percent(share)} of the steady steps, also while it "
+        f"computes; {facts.threads} threads compute an operator, on {facts.processors} processors",
+        "Let no more threads compute than there are processors (OMP_NUM_THREADS, torch.set_num_threads, workers of "
+        "data), each rank its part of them, and look for other jobs on the machine.",
+        None,
+        facts.lane,
+    )
+
+
+def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
+    """Return evidence and action for data: what a pipeline's queues say where they say something."""
+    evidence = ""
+    if not found.waits.is_empty():
+        name, count, total = found.waits.select("operation", "count", "total_ns").row(0)
+        evidence = f"; {name}: {count} times, {length(total / count)} on average"
+    finding = facts.pipelines[0].slowest() if facts.pipelines else None
+    if finding is not None and finding.slow is not None:
+        return f"{evidence}; {finding.evidence}", finding.action
+    workers = "num_workers of the DataLoader" if facts.framework == "torch" else "num_parallel_workers"
+    return evidence, f"Give the dataset more workers ({workers}), prefetch, or move work out of the pipeline."
+
+
+def exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield slow links and small packets."""
+    share = found.shares[bounds.COMMUNICATION]
+    for link in found.links[:1]:
+        if link.duration_ns / max(facts.recorded_ns, 1) < SOME:
+            continue
+        yield Advice(
+            "slow-link",
+            "slow link",
+            link.duration_ns / max(facts.recorded_ns, 1),
+            f"{link.operation} in {link.group} reaches {size(link.bandwidth)}/s, in {link.best_group} "
+            f"{size(link.best)}/s",
+            "Look at the links between the ranks of that group: placement, cables, network; move heavy exchanges to "
+            "faster ones.",
+            facts.numbers[link.step],
+            link.group,
+        )
+    if found.late is not None and found.late.share >= LATE:
+        return  # what small ones take is waiting, too
+    small = found.packets
+    if small is None or not worth(found, bounds.COMMUNICATION) or small.time_share < SMALL_SHARE:
+        return
+    yield Advice(
+        "small-packets",
+        "small packets",
+        share * small.time_share,
+        f"{small.small} of {small.count} exchanges have less than {size(small.half_bytes)}, of which most time is "
+        f"latency ({length(small.latency_ns)}); they take {percent(small.time_share)} of the time of exchanges for "
+        f"{percent(small.bytes_share)} of the bytes",
+        "Exchange more at once: larger gradient buckets, fused all-reduce.",
+    )

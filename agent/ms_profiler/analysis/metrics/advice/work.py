@@ -1,0 +1,168 @@
+"""What of the work of a step could be less: reads, launches, casts, an optimizer."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import bounds, critical_path
+from ms_profiler.analysis.metrics.advice.base import WORTH, Advice, Facts, length, percent, worst_step, worth
+from ms_profiler.analysis.metrics.diagnosis import Diagnosis
+from ms_profiler.analysis.metrics.reads import READ
+
+#: part of the steps from which an optimizer takes too long, and of that the launches that make it many operators
+OPTIMIZING: Final = 0.4
+UNFUSED: Final = 0.5
+#: part of the steps that casting has to take
+CASTING: Final = 0.15
+#: part of launching that has to lie between reads for these to be the cause
+READING: Final = 0.4
+FETCH: Final = (
+    "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, once for many: each makes the host "
+    "wait for everything that was queued, and keeps operators from being queued or compiled together."
+)
+#: operators, or kernels, a step that are many
+MANY: Final = 200
+#: how many times as long as they compute it takes to launch them, where that is the cause: recording adds to it too
+FAR_LONGER: Final = 2.0
+#: part of a step after its launch in which a kernel begins where kernels keep up with the host
+CLOSE: Final = 0.25
+#: part of the kernels' time on the processors of an NPU
+AI_CPU_SHARE: Final = 0.01
+#: what runs on the processors of an NPU
+AI_CPU: Final = "AI_CPU"
+
+
+def reads(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield reads of values that keep anything from being queued."""
+    share = found.shares[bounds.SYNC]
+    steps = max(found.parts["step"].n_unique(), 1)
+    per_step = found.reads.height / steps
+    # what a device did meanwhile is not known: one read a step may wait for work that has to be done anyway
+    if not worth(found, bounds.SYNC) or found.reads.is_empty() or (found.accelerator and per_step <= 1):
+        return
+    counts = found.reads.group_by("name").len().sort("len", "name", descending=[True, False])
+    name = "aten::item" if counts["name"][0] == READ else counts["name"][0]
+    evidence = f"sync-bound: {per_step:,.1f} synchronisation points a step, mostly {name}"
+    modules = found.reads.drop_nulls("module").group_by("module").len().sort("len", "module", descending=[True, False])
+    if not modules.is_empty() and 2 * modules["len"][0] > found.reads.height:
+        evidence += f" in {modules['module'][0]}"
+    most = found.reads.group_by("step").len().sort("len", "step", descending=[True, False]).row(0)
+    evidence += f"; for {percent(share)} of the steady steps nothing computes and nothing can be queued ahead of them"
+    yield Advice(
+        "sync-bound",
+        bounds.SYNC,
+        share,
+        evidence,
+        FETCH,
+        facts.numbers[most[0]],
+        facts.lane,
+    )
+
+
+def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield launches, or other code of the host, that take far longer than computing."""
+    shares, launched = found.shares, found.launched
+    if launched is None:
+        return
+    computing = shares[bounds.COMPUTING]
+    numbers = f"{launched.per_step:,.0f} {launched.what} a step, half of them shorter than {length(launched.median_ns)}"
+    launch, host = shares[bounds.LAUNCH], shares[bounds.HOST] + shares[bounds.UNKNOWN]
+    worth_host = WORTH[bounds.LAUNCH] * (1 - shares[bounds.RUNNABLE])
+    least = max(FAR_LONGER * computing, worth_host)
+    # where threads have to share a processor, some launches take as long as other work of the host
+    many = launched.per_step >= MANY and launch >= host / 2
+    share, due = launch, launch + host >= least
+    takes = f"launching them takes {percent(launch)} of the steady steps, what they compute {percent(computing)}"
+    if not due and launched.behind is not None and launched.behind <= CLOSE:
+        # kernels that keep up with a host that waits for none of them may take as long as they like
+        path = critical_path.shares(found.path)
+        computed = path.get(bounds.COMPUTING, 0.0)
+        share = sum(path.get(part, 0.0) for part in (bounds.LAUNCH, bounds.HOST, bounds.UNKNOWN))
+        takes = f"the host that queues them is {percent(share)} of the critical path, computing {percent(computed)}"
+        due = share >= max(FAR_LONGER * computed, worth_host)
+    if many and due and share >= worth_host and found.optimizing.share < OPTIMIZING:
+        cause = "launch-bound"
+        action = (
+            "Make fewer and larger operators: batch or vectorise the loop that calls them, use fused ones, or compile "
+            "the model (torch.compile, mindspore.jit)."
+        )
+        if found.reading >= READING:
+            cause, action = "sync-bound", FETCH
+            count = found.reads.height / max(found.parts["step"].n_unique(), 1)
+            takes += f"; {count:,.1f} of them a step fetch a value (aten::item), and hardly any stands between two"
+        worst = worst_step(found, facts, bounds.LAUNCH)
+        yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
+    if not (many and due) and host >= least:
+        yield Advice(
+            "host-bound",
+            bounds.HOST,
+            host,
+            f"host-bound: in {percent(host)} of the steady steps nothing computes while the host runs other code than "
+            f"{launched.what}; computing takes {percent(computing)}",
+            "Look in the trace at what the script does between operators, and move it out of the loop or to a thread.",
+            worst_step(found, facts, bounds.HOST if shares[bounds.HOST] else bounds.UNKNOWN),
+            facts.lane,
+        )
+
+
+def optimizer(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield an optimizer that takes most of a step."""
+    own = found.optimizing
+    if own.share < OPTIMIZING:
+        return
+    many = own.per_step is not None and own.per_step >= MANY and own.launching >= UNFUSED
+    count = "" if own.per_step is None else f", {own.per_step:,.0f} {_what(found)} a step"
+    yield Advice(
+        "unfused-optimizer" if many else "optimizer-bound",
+        "optimizer",
+        own.share,
+        f"the optimizer takes {percent(own.share)} of the steady steps{count}"
+        + (f"; {percent(own.launching)} of its time goes into launching them" if many else ""),
+        "Use a form of the optimizer that works on many parameters at once: fused=True or foreach=True, "
+        "mindspore.mint.optim or a compiled one."
+        if many
+        else "The optimizer touches every parameter in each step: use it once for several batches (accumulate "
+        "gradients), make batches larger, or take one with less state, or a fused one.",
+        worst_step(found, facts, bounds.LAUNCH if many else bounds.COMPUTING),
+        facts.lane,
+    )
+
+
+def casts(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield changes of data type."""
+    own = found.casts
+    if own is None or own.share < CASTING:
+        return
+    yield Advice(
+        "casting",
+        "casts",
+        own.share,
+        f"changing data types ({own.name}, {own.per_step:,.1f} a step) takes {percent(own.share)} of the steady steps",
+        "Keep parameters and inputs in the type they are computed in: convert once, before the loop; on a processor "
+        "without instructions for it bfloat16 only costs.",
+        worst_step(found, facts, bounds.COMPUTING),
+        facts.lane,
+    )
+
+
+def _what(found: Diagnosis) -> str:
+    return "operators" if found.launched is None else found.launched.what
+
+
+def fallbacks(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield kernels that run on the slow processors of an NPU."""
+    slow = facts.types.filter(pl.col("core") == AI_CPU)
+    share = float(slow["ratio"].sum())
+    if slow.is_empty() or share < AI_CPU_SHARE:
+        return
+    names = ", ".join(slow["name"].head(3))
+    yield Advice(
+        "aicpu-fallback",
+        "AI CPU",
+        share,
+        f"{slow['count'].sum()} kernels ({names}) run on the NPU's AI CPU and take {percent(share)} of the "
+        "kernels' time",
+        "Change their data type (int64 and double mostly fall back) or use an operator that an AI Core has.",
+        lane=AI_CPU,
+    )

@@ -1,0 +1,113 @@
+"""A compiled graph as its data flows: without what only orders side effects, and with what of it are weights."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from ms_profiler.analysis.metrics.scopes import Part, Scope
+from ms_profiler.analysis.readers.graphs import Graph
+from ms_profiler.store.format import Category
+
+#: nodes without a kernel that hand on what they read
+HANDED_ON: Final = frozenset({"Load", "Depend", "TupleGetItem", "MakeTuple", "Reshape", "ExpandDims", "Squeeze"})
+#: what a weight may go through on its way to the operator that uses it
+_PREPARED: Final = HANDED_ON | {"Cast", "Transpose", "TransposeView", "TransposeExt", "BroadcastTo"}
+_ORDER: Final = frozenset({"UpdateState", "Return"})
+_WRITES: Final = re.compile(r"Assign\w*")
+_GRADIENT: Final = re.compile(r"Grad_(\w+)")
+
+
+@dataclass(slots=True)
+class Operator:
+    """A node of the flow.
+
+    Attributes:
+        name: its node.
+        place: in the order of the graph.
+        type: the primitive.
+        scope: what its name says.
+        path: attributes from the compiled cell on, with dots.
+        part: of a training step.
+        inputs: nodes whose data it reads.
+        users: nodes that read its data.
+        weights: parameters that it reads, as they are or prepared.
+        gradient_of: type of the operator whose gradient it belongs to.
+    """
+
+    name: str
+    place: int
+    type: str
+    scope: Scope
+    path: str
+    part: Part
+    inputs: tuple[str, ...]
+    users: list[str] = field(default_factory=list)
+    weights: tuple[str, ...] = ()
+    gradient_of: str | None = None
+
+
+class Flow:
+    """The operators of a graph, by name, each after its inputs.
+
+    Attributes:
+        operators: less those that only prepare a weight.
+        prepared: of which parameters a node is a form, by name.
+        written: parameter that an operator updates from gradients, by name.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.operators: dict[str, Operator] = {}
+        self.prepared: dict[str, tuple[str, ...]] = {}
+        self.written: dict[str, str] = {}
+        after: set[str] = set()
+        for place, (name, node) in enumerate(graph.nodes.items()):
+            if node.type in _ORDER:
+                continue
+            data = node.inputs[:1] if node.type in ("Depend", "Load") else node.inputs
+            inputs = tuple(one for one in dict.fromkeys(data) if one in self.operators)
+            weights = [weight for one in data for weight in self.prepared.get(one, ())]
+            direct = [one for one in data if one in graph.parameters]
+            scope = Scope.of(node.full_name)
+            part = scope.part
+            if scope.part != Part.BACKWARD and after.intersection(inputs) and direct and self._writes(node.type, scope):
+                part = Part.OPTIMIZER
+            if scope.phase == Category.OPTIMIZER and part == Part.UNKNOWN:
+                part = Part.OPTIMIZER
+            updates = scope.phase == Category.OPTIMIZER or after.intersection(inputs)
+            if part == Part.OPTIMIZER and data[:1] == tuple(direct[:1]) and updates:
+                self.written[name] = direct[0]
+            elif not inputs and node.type in _PREPARED and (weights or node.type == "Load"):
+                self.prepared[name] = tuple(dict.fromkeys(weights or direct))
+                continue
+            if part in (Part.BACKWARD, Part.OPTIMIZER) or after.intersection(inputs):
+                after.add(name)
+                part = part if part in (Part.BACKWARD, Part.OPTIMIZER) else Part.UNKNOWN
+            elif part == Part.UNKNOWN:
+                part = Part.FORWARD
+            # what a kernel updates in passing, as moving averages of a norm, is its cell's too
+            weights += direct if part == Part.FORWARD else []
+            operator = Operator(
+                name, place, node.type, scope, scope.module or "", part, inputs, weights=tuple(dict.fromkeys(weights))
+            )
+            matched = _GRADIENT.fullmatch(scope.path.rpartition("/")[2])
+            operator.gradient_of = matched[1] if matched else None
+            self.operators[name] = operator
+            for one in inputs:
+                self.operators[one].users.append(name)
+
+    @staticmethod
+    def _writes(kind: str, scope: Scope) -> bool:
+        return scope.phase == Category.OPTIMIZER or _WRITES.fullmatch(kind) is not None
+
+    def sources(self, name: str) -> list[str]:
+        """Return the operators that computed what a node reads, through those that hand it on."""
+        found: dict[str, None] = {}
+        waiting = list(self.operators[name].inputs)
+        while waiting:
+            one = waiting.pop()
+            operator = self.operators[one]
+            if operator.type in HANDED_ON:
+                waiting += operator.inputs
+            else:
+                found[one] = None
+        return list(found)

@@ -1,0 +1,108 @@
+"""What bounds each step where a device was watched: what it did, or why it did nothing.
+
+A step is that of `launched_steps.spans`, so that these parts and the critical path are of the same time. While a device
+is idle, the task that runs next says why. It was queued before the device fell idle: the device made it wait (a gap
+between kernels). It is on its way: launching takes that long. It was not asked for yet: the host was elsewhere.
+"""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import bounds, critical_path, intervals
+
+#: what the stepping thread may seem to be at while it waits for a device
+_WAITING: Final = (bounds.HOST, bounds.BLOCKED, bounds.UNKNOWN)
+
+
+def parts(
+    states: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, host: pl.DataFrame, launches: bool
+) -> pl.DataFrame:
+    """Cut steps on a device into pieces of one part each.
+
+    At every moment the first of these that holds: something computes; data is exchanged; memory is copied; the next
+    task is queued, or launched; the host waits for the device, or has just done so and comes back with a launch within
+    `bounds.GAP`; what the host did, where that is known; the host launches, coming back within that time; it does
+    something else.
+
+    Args:
+        states: of `launched_steps.pieces`, of the steps that are asked for.
+        tasks: all that the device did: `start_ns`, `launch_ns` (null where not known).
+        waits: when the host waited for the device.
+        host: of `bounds.parts`, what the host did: `part`, `start_ns`, `end_ns`.
+        launches: any launch of the run is known.
+
+    Returns:
+        `step`, `part`, `start_ns`, `end_ns`, by time.
+    """
+    busy = (
+        pl.when("computing")
+        .then(pl.lit(bounds.COMPUTING))
+        .when("communicating")
+        .then(pl.lit(bounds.COMMUNICATION))
+        .when("copying")
+        .then(pl.lit(critical_path.COPY))
+    )
+    line = states.select("step", busy.alias("part"), *intervals.BOUNDS)
+    idle = line.filter(pl.col("part").is_null())
+    queued = _queued(intervals.merge(idle.select(intervals.BOUNDS)), tasks, launches)
+    # what the host did is one of many parts: the rest is looked up where nothing before it holds
+    codes = {part: code for code, part in enumerate(host["part"].unique(maintain_order=True), 1)}
+    did = host.with_columns(pl.col("part").replace_strict(codes, return_dtype=pl.Int64).alias("code"))
+    cut = intervals.timeline(
+        {
+            "idle": idle,
+            "queued": queued.filter("queued"),
+            "launched": queued.filter(~pl.col("queued")),
+            "waited": _returning(waits, tasks),
+            "code": did.rename({"part": "_part"}),
+        },
+        {"code": "code"},
+    ).filter(pl.col("idle") > 0)
+    names = {code: part for part, code in codes.items()}
+    known = pl.col("code").replace_strict(names, default=bounds.HOST, return_dtype=pl.String)
+    why = (
+        pl.when(pl.col("queued") > 0)
+        .then(pl.lit(critical_path.GAP))
+        .when(pl.col("launched") > 0)
+        .then(pl.lit(bounds.LAUNCH))
+        .when((pl.col("waited") > 0) & known.is_in(_WAITING))
+        .then(pl.lit(bounds.SYNC))
+        .otherwise(known)
+    )
+    placed = cut.with_columns(why.alias("part")).join_asof(idle.select("step", "start_ns"), on="start_ns")
+    columns = ("step", "part", *intervals.BOUNDS)
+    pieces = pl.concat([line.drop_nulls("part").select(columns), placed.select(columns).cast(line.schema)])
+    whole = intervals.merge(pieces.sort("start_ns"), "step", "part")
+    brief = (pl.col("part") == bounds.HOST) & (pl.col("end_ns") - pl.col("start_ns") <= bounds.GAP)
+    settled = whole.with_columns(pl.when(brief).then(pl.lit(bounds.LAUNCH)).otherwise("part").alias("part"))
+    return intervals.merge(settled, "step", "part").select(columns)
+
+
+def _queued(idle: pl.DataFrame, tasks: pl.DataFrame, launches: bool) -> pl.DataFrame:
+    """Return of each pause the time from when its next task was launched: `queued` before the pause began, and times.
+
+    Args:
+        idle: apart from each other and by time.
+        tasks: as of `parts`.
+        launches: any launch of the run is known; then one whose launch is not known was queued long before.
+    """
+    following = tasks.select(pl.col("start_ns").alias("next_ns"), "launch_ns").sort("next_ns", "launch_ns")
+    ended = idle.sort("end_ns").join_asof(following, left_on="end_ns", right_on="next_ns", strategy="forward")
+    unknown = pl.lit(launches) & pl.col("launch_ns").is_null() & pl.col("next_ns").is_not_null()
+    told = ended.with_columns(
+        pl.when(unknown).then("start_ns").otherwise("launch_ns").alias("launch_ns"),
+    ).filter(pl.col("launch_ns") < pl.col("end_ns"))
+    return told.select(
+        (pl.col("launch_ns") <= pl.col("start_ns")).alias("queued"),
+        pl.max_horizontal("start_ns", "launch_ns").alias("start_ns"),
+        "end_ns",
+    )
+
+
+def _returning(waits: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """Return the waits, each until the next launch where that comes soon."""
+    launches = tasks.select(pl.col("launch_ns").alias("next_ns")).drop_nulls().sort("next_ns")
+    found = waits.sort("end_ns").join_asof(launches, left_on="end_ns", right_on="next_ns", strategy="forward")
+    soon = pl.col("next_ns") - pl.col("end_ns") <= bounds.GAP
+    return intervals.union(found.with_columns(pl.when(soon).then("next_ns").otherwise("end_ns").alias("end_ns")))

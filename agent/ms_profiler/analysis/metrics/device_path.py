@@ -1,0 +1,140 @@
+"""The critical path of each step where a device was watched: what its end waited for, followed back to its begin.
+
+A step is what `launched_steps.spans` says: it lasts until the last kernel that it launched has ended, and begins where
+the one before it ended, so that the paths of all steps together are that of the run. From the end of a kernel the path
+runs back to its begin, and from there to what it started after: the kernel before it in its stream; where that had
+ended long before, the last one that ended on any stream, for which it must have waited; or its launch, where that came
+later than both. From a launch it runs back along the host to the end of a wait, and from there along what was waited
+for. Pieces follow each other without gaps and add up to the step exactly.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import bounds, critical_path, intervals
+
+#: ns between two kernels of a stream up to which the second started after the first, and not after another stream's
+NEXT: Final = 10_000
+#: of a step's path at most so many tasks are followed: what is left is the host's
+MOST: Final = 1_000_000
+_KINDS: Final = (bounds.COMPUTING, bounds.COMMUNICATION, critical_path.COPY)
+#: before all times
+_EVER: Final = -(2**62)
+
+
+class _Walk:
+    """Walks back through what a device did and what the host waited for.
+
+    Args:
+        tasks: `stream`, `start_ns`, `end_ns`, `launch_ns` (null where not known), `kind`, of `_KINDS`.
+        waits: of `device_waits`.
+    """
+
+    def __init__(self, tasks: pl.DataFrame, waits: pl.DataFrame) -> None:
+        ordered = tasks.sort("end_ns", "start_ns").with_row_index("row")
+        self.starts, self.ends = ordered["start_ns"].to_list(), ordered["end_ns"].to_list()
+        self.launches, self.kinds = ordered["launch_ns"].to_list(), ordered["kind"].to_list()
+        before = ordered.sort("stream", "start_ns", "end_ns").select(
+            "row", pl.col("row").shift(1).over("stream").alias("before")
+        )
+        self.before = before.sort("row")["before"].to_list()
+        # without any launch nothing is known of what a task waited for but what ended before it
+        self.launched = ordered["launch_ns"].null_count() < ordered.height
+        rows = ordered.select(pl.col("start_ns").alias("released_ns"), "stream", pl.col("row").alias("task")).unique(
+            ["released_ns", "stream"], keep="last"
+        )
+        known = waits.join(rows, on=["released_ns", "stream"], how="left", maintain_order="left").sort("end_ns")
+        self.waits = list(known.select(*intervals.BOUNDS, "task", "stream").iter_rows())
+        self.wait_ends = known["end_ns"].to_list()
+        streams = ordered.group_by("stream").agg("row", "end_ns")
+        self.streams = {stream: (rows, ends) for stream, rows, ends in streams.iter_rows()}
+
+    def back(self, begin: int, end: int) -> Iterator[tuple[str, int, int]]:
+        """Yield kind, start and end of each piece, the last one first.
+
+        Args:
+            begin: of the step on the device.
+            end: of it there.
+        """
+        last = bisect_right(self.ends, end) - 1
+        time, task = end, last if last >= 0 and self.ends[last] == end else -1
+        for _ in range(MOST):
+            if time <= begin:
+                return
+            if task < 0:
+                time, task, pieces = self._on_host(time, begin)
+            else:
+                time, task, pieces = self._on_device(task, time)
+            for kind, start, until in pieces:
+                if until > max(start, begin):
+                    yield kind, max(start, begin), until
+        if time > begin:
+            yield bounds.HOST, begin, time
+
+    def _on_host(self, time: int, begin: int) -> tuple[int, int, list[tuple[str, int, int]]]:
+        row = bisect_right(self.wait_ends, time) - 1
+        if row < 0 or self.waits[row][1] <= begin:
+            return begin, -1, [(bounds.HOST, begin, time)]
+        start, end, task, stream = self.waits[row]
+        host = [(bounds.HOST, end, time)]
+        if task is None:
+            task = self._waited(end, stream)
+        if task is None or self.ends[task] <= start or self.starts[task] >= end:
+            # nothing that is known ran: the call itself took that long
+            return start, -1, [*host, (bounds.SYNC, start, end)]
+        done = min(self.ends[task], end)
+        return done, task, [*host, (bounds.SYNC, done, end)]
+
+    def _waited(self, end: int, stream: int | None) -> int | None:
+        """Return the last task that had ended, of one stream where it is known."""
+        rows, ends = self.streams.get(stream, (None, self.ends)) if stream is not None else (None, self.ends)
+        last = bisect_right(ends, end) - 1
+        if last < 0:
+            return None
+        return last if rows is None else int(rows[last])
+
+    def _on_device(self, task: int, time: int) -> tuple[int, int, list[tuple[str, int, int]]]:
+        start = self.starts[task]
+        ran = [(self.kinds[task], start, time)] if start < time else []
+        start = min(start, time)
+        launch = self.launches[task]
+        previous = self._previous(task, start)
+        ended = self.ends[previous] if previous >= 0 else _EVER
+        if launch is None:
+            # it was launched before anything was recorded, or nobody tells
+            if previous >= 0 and (self.launched or start - ended <= critical_path.BACK_TO_BACK):
+                return ended, previous, [*ran, (critical_path.GAP, ended, start)]
+            return start, -1, ran
+        if ended >= launch:
+            return ended, previous, [*ran, (critical_path.GAP, ended, start)]
+        launch = min(launch, start)
+        return launch, -1, [*ran, (bounds.LAUNCH, launch, start)]
+
+    def _previous(self, task: int, start: int) -> int:
+        """Return the task after which one started, -1 for none."""
+        before = self.before[task]
+        if before is not None and before < task and 0 <= start - self.ends[before] <= NEXT:
+            return int(before)
+        # not itself, nor one that ended when it did
+        return bisect_right(self.ends, start, 0, task) - 1
+
+
+def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
+    """Return the critical path of each step, as `critical_path.segments` does.
+
+    Args:
+        during: of `launched_steps.spans`, the steps that are asked for.
+        tasks: all that a device did: `stream`, `start_ns`, `end_ns`, `launch_ns` (null where not known), `kind`.
+        waits: of `device_waits`, those of the threads that the steps wait for.
+        host: what the host did: `part` (of `bounds.PARTS`), `start_ns`, `end_ns`, apart from each other and by time.
+    """
+    walk = _Walk(tasks, waits)
+    found = [
+        (step, kind, start, end)
+        for step, begin, finish in during.select("step", *intervals.BOUNDS).iter_rows()
+        for kind, start, end in walk.back(begin, finish)
+    ]
+    return critical_path.told(found, host)

@@ -1,0 +1,140 @@
+"""What Holistic Trace Analysis (HTA) tells of a device: launches, idle time by cause, queues, and kinds of kernels.
+
+Source: `breakdown_analysis.py`, `cuda_kernel_analysis.py` and `trace_counters.py` of
+github.com/facebookresearch/HolisticTraceAnalysis, 0.5. HTA leaves the last step out, and of each launch of a graph all
+kernels but one; here all are counted.
+"""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.model import tables
+
+#: ns of idle time up to which a task that was queued waited for the one before it and nothing else, as in HTA
+KERNEL_WAIT: Final = 30_000
+HOST_WAIT: Final = "host wait"
+BEHIND: Final = "kernel wait"
+OTHER: Final = "other"
+_KINDS: Final = ("computation", "communication", "memory")
+_BEHIND: Final = pl.Schema({"launch_ns": pl.Int64, "called_ns": pl.Int64, "call": pl.String})
+
+
+def ran(device: tables.Device) -> pl.DataFrame:
+    """Return all that a device did: `name`, `kind` (of `_KINDS`), `stream`, times and `launch_ns`, by start.
+
+    Args:
+        device: its tasks and copies.
+    """
+    columns = ("name", "stream", *intervals.BOUNDS, "launch_ns")
+    kind = pl.when("exchange").then(pl.lit(_KINDS[1])).otherwise(pl.lit(_KINDS[0])).alias("kind")
+    copies = device.copies.select(*columns, pl.lit(_KINDS[2]).alias("kind"))
+    return pl.concat([device.tasks.select(*columns, kind), copies]).sort("start_ns", "end_ns")
+
+
+def launches(device: tables.Device) -> pl.DataFrame:
+    """Return what was launched, with its call: `call`, `called_ns` (how long that took) and `delay_ns`, and `ran`.
+
+    delay = from the end of the call to the start of what it launched, 0 where that began before the call returned.
+
+    Args:
+        device: its tasks, copies and calls.
+    """
+    known = device.calls.select(
+        pl.col("start_ns").alias("launch_ns"),
+        (pl.col("end_ns") - pl.col("start_ns")).alias("called_ns"),
+        pl.col("name").alias("call"),
+    )
+    found = (
+        ran(device)
+        .drop_nulls("launch_ns")
+        .join(known.cast(_BEHIND).unique("launch_ns", keep="first"), on="launch_ns", how="left", maintain_order="left")
+    )
+    delay = pl.col("start_ns") - pl.col("launch_ns") - pl.col("called_ns")
+    return found.with_columns(delay.clip(lower_bound=0).alias("delay_ns"))
+
+
+def idle(device: tables.Device) -> pl.DataFrame:
+    """Return the pauses of each stream: `stream`, `cause`, `start_ns`, `end_ns`.
+
+    host wait: what runs next was launched after the pause had begun; kernel wait: it was launched before, and began
+    less than `KERNEL_WAIT` later; other: it was launched before, and began later than that, or its launch is not known.
+
+    Args:
+        device: its tasks and copies.
+    """
+    before = pl.col("end_ns").cum_max().shift(1).over("stream").alias("since_ns")
+    pauses = ran(device).with_columns(before).filter(pl.col("start_ns") > pl.col("since_ns"))
+    brief = pl.col("start_ns") - pl.col("since_ns") < KERNEL_WAIT
+    cause = (
+        pl.when(pl.col("launch_ns") > pl.col("since_ns"))
+        .then(pl.lit(HOST_WAIT))
+        .when(brief)
+        .then(pl.lit(BEHIND))
+        .otherwise(pl.lit(OTHER))
+    )
+    return pauses.select(
+        "stream", cause.alias("cause"), pl.col("since_ns").alias("start_ns"), pl.col("start_ns").alias("end_ns")
+    )
+
+
+def queue(device: tables.Device) -> pl.DataFrame:
+    """Return how much was launched and had not begun, each time that it changes: `stream`, `time_ns`, `length`.
+
+    Args:
+        device: its tasks and copies.
+    """
+    known = ran(device).drop_nulls("launch_ns")
+    changes = pl.concat(
+        [
+            known.select("stream", pl.col("launch_ns").alias("time_ns"), pl.lit(1, pl.Int64).alias("change")),
+            known.select("stream", pl.col("start_ns").alias("time_ns"), pl.lit(-1, pl.Int64).alias("change")),
+        ]
+    )
+    together = changes.group_by("stream", "time_ns").agg(pl.col("change").sum()).sort("stream", "time_ns")
+    return together.select("stream", "time_ns", pl.col("change").cum_sum().over("stream").alias("length"))
+
+
+def kinds(device: tables.Device) -> pl.DataFrame:
+    """Return how long a device did which kinds of work at once: `kinds`, `total_ns`, most time first.
+
+    Args:
+        device: its tasks and copies.
+    """
+    everything = ran(device)
+    line = intervals.timeline({kind: everything.filter(pl.col("kind") == kind) for kind in _KINDS})
+    active = [pl.when(pl.col(kind) > 0).then(pl.lit(kind)) for kind in _KINDS]
+    named = line.select(
+        pl.concat_str(active, separator=" + ", ignore_nulls=True).alias("kinds"),
+        (pl.col("end_ns") - pl.col("start_ns")).alias("total_ns"),
+    )
+    sums = named.filter(pl.col("kinds") != "").group_by("kinds").agg(pl.col("total_ns").sum())
+    return sums.sort("total_ns", "kinds", descending=[True, False])
+
+
+def sequences(kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return which kernels an operator launches one after the other, how often, and how long they take.
+
+    Args:
+        kernels: `operator`, `span` (that launched it), `name`, `start_ns`, `duration_ns`.
+
+    Returns:
+        `operator`, `kernels` (names in order of start, one a line), `length`, `count`, `total_ns`.
+    """
+    each = (
+        kernels.drop_nulls("span")
+        .sort("start_ns")
+        .group_by("span", maintain_order=True)
+        .agg(
+            pl.col("operator").first(),
+            pl.col("name").str.join("\n").alias("kernels"),
+            pl.len().cast(pl.Int64).alias("length"),
+            pl.col("duration_ns").sum().alias("total_ns"),
+        )
+    )
+    return (
+        each.group_by("operator", "kernels", "length")
+        .agg(pl.len().cast(pl.UInt64).alias("count"), pl.col("total_ns").sum())
+        .sort("total_ns", "operator", "kernels", descending=[True, False, False])
+    )

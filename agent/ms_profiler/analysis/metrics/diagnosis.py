@@ -1,0 +1,366 @@
+"""What a run's tables say about why its steps take as long as they do: everything that advice stands on."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import (
+    bounds,
+    critical_path,
+    dataset,
+    device_bounds,
+    device_path,
+    device_waits,
+    growth,
+    host_operators,
+    intervals,
+    launched_steps,
+    links,
+    overheads,
+    packets,
+    pauses,
+    reads,
+    scheduling,
+)
+from ms_profiler.analysis.metrics.communication import COLLECTIVES
+from ms_profiler.analysis.metrics.steps import Steps, settled
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.streams.device_time import LAUNCHED
+from ms_profiler.analysis.streams.kernel_stream import Stream
+from ms_profiler.store.format import Category
+from ms_profiler.store.names import COLLECTION, HELD, KERNEL_WINDOW_MOST
+
+#: bytes that MindSpore's recorder keeps of each kernel until it is emptied; they are the profiler's, not the job's
+HELD_PER_KERNEL = 470
+
+
+@dataclass
+class Launched:
+    """Operators or kernels, one by one, in the steps that were looked at.
+
+    Attributes:
+        what: "operators" or "kernels".
+        per_step: how many on average.
+        median_ns: duration of the median one.
+        behind: how long after its launch the median kernel began, as a part of a step; None where it is not known.
+    """
+
+    what: str
+    per_step: float
+    median_ns: int
+    behind: float | None = None
+
+
+@dataclass
+class Diagnosis:
+    """Why steps take as long as they do.
+
+    Attributes:
+        parts: of `bounds.by_step`, of the steady steps whose operators or kernels are known, if there are any.
+        moments: of `bounds.parts`, of the same steps.
+        queued: part of these steps in which the stepping thread waited for a processor, whatever it was at.
+        reading: part of launching operators in which a script that computes on the processor does little but read.
+        optimizing: what the optimizer takes of them.
+        casts: what casting takes of them.
+        late: how long exchanges waited for other ranks.
+        seen: when operators or kernels ran is known: "computing" means that, and not a phase.
+        accelerator: a device computed that nothing here has watched: what the host waited for is not known.
+        path: of `critical_path.segments`, of the same steps.
+        launched: operators or kernels; None where none were recorded.
+        reads: of `reads.reads`, of the same steps.
+        recompiles: instants of compilations that were repeated: `step` (row of the steps), `text`.
+        compile_ns: time by step (row) in which something was compiled.
+        growth: of memory.
+        pauses: of Python, in the same steps.
+        packets: of exchanges.
+        links: slow ones.
+        waits: of `dataset.waits`, of the stepping thread.
+    """
+
+    parts: pl.DataFrame
+    moments: pl.DataFrame
+    queued: float
+    reading: float
+    optimizing: overheads.Optimizing
+    casts: overheads.Casts | None
+    late: overheads.Late | None
+    seen: bool
+    accelerator: bool
+    path: pl.DataFrame
+    launched: Launched | None
+    reads: pl.DataFrame
+    recompiles: pl.DataFrame
+    compile_ns: dict[int, int]
+    growth: growth.Growth | None
+    pauses: pauses.Pauses | None
+    packets: packets.Packets | None
+    links: list[links.Slow]
+    waits: pl.DataFrame
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Return what part of these steps is what."""
+        return bounds.shares(self.parts)
+
+
+def diagnose(
+    recording: tables.Recording,
+    steps: Steps,
+    cut: pl.DataFrame,
+    spans: pl.DataFrame,
+    stream: Stream,
+    operators: pl.DataFrame,
+    calls: pl.DataFrame,
+    compiled: list[int],
+) -> Diagnosis:
+    """Look at a run.
+
+    Args:
+        recording: the run.
+        steps: the steps in use.
+        cut: of `phases.pieces`.
+        spans: `tables.SPANS` of the chosen steps.
+        stream: of kernels.
+        operators: of `host_operators.calls`, where operators compute where they are called.
+        calls: of `communication.calls`.
+        compiled: steps (rows of `steps.table`) that compiled something.
+    """
+    own = operators.filter(pl.col("process") == steps.process)
+    kernels = stream.table.filter(pl.col("process") == steps.process).with_columns(
+        end_ns=pl.col("start_ns") + pl.col("duration_ns")
+    )
+    watched = stream.decides and not kernels.is_empty()
+    rows = _chosen(steps, compiled, own, stream if watched else None)
+    chosen = cut.filter(pl.col("step").is_in(rows))
+    during = steps.table.with_row_index("step").filter(pl.col("step").is_in(rows))
+    states = stream.states
+    computing = states.filter("computing").select(intervals.BOUNDS)
+    communicating = states.filter("communicating").select(intervals.BOUNDS)
+    launched = ran = None
+    inner = own.filter("inner") if not watched and not own.is_empty() else None
+    tasks = _tasks(recording, kernels, stream, watched)
+    if watched:
+        ran = intervals.union(kernels)
+        launched = _launched("kernels", kernels, during, _behind(tasks, during))
+    elif inner is not None:
+        ran = intervals.union(own)
+        launched = _launched("operators", inner, during)
+    points = reads.reads(spans, recording.names, chosen, steps)
+    drained = points.head(0)
+    if inner is None:  # operators that compute where they are called make no read wait
+        beside = ran if watched and ran is not None else kernels.head(0)
+        drained = reads.drained(points, beside, kernels.head(kernels.height if watched else 0)["start_ns"].sort())
+    cells = scheduling.cells(recording.looks, steps.process, steps.thread)
+    collecting = _collections(recording, spans, steps)
+    moments = pieces = bounds.parts(
+        chosen, intervals.union(computing), intervals.union(communicating), drained, ran, collecting, cells, watched
+    )
+    none = chosen.head(0)
+    host = bounds.parts(chosen, none, none, none, None, collecting, cells) if watched else pieces
+    path = None
+    if recording.device is not None and recording.device.form != tables.Form.MS_PROFILER:
+        did = bounds.parts(cut, cut.head(0), cut.head(0), cut.head(0), None, collecting, cells)
+        pieces, path = _of_device(recording, recording.device, stream, spans, steps, did, rows)
+    device = recording.info.framework.get("device", "CPU").upper()
+    return Diagnosis(
+        parts=bounds.by_step(pieces),
+        moments=moments,
+        queued=scheduling.queued(cells, during),
+        reading=0.0 if inner is None else overheads.reading(points, inner["start_ns"].sort(), moments),
+        optimizing=overheads.optimizing_beside(kernels, during)
+        if watched
+        else overheads.optimizing(moments, inner, during),
+        casts=None if inner is None else overheads.casts(own, recording.names, during),
+        late=overheads.late(calls, rows),
+        seen=ran is not None,
+        accelerator=ran is None and device not in ("", "CPU"),
+        path=critical_path.segments(
+            during, tasks, _waits(recording, spans if watched else spans.head(0), steps, cut), host
+        )
+        if path is None
+        else path,
+        launched=launched,
+        reads=points,
+        recompiles=_recompiles(recording, steps),
+        compile_ns={
+            row["step"]: row["duration_ns"]
+            for row in bounds.by_step(
+                cut.filter(pl.col("phase") == bounds.COMPILE).rename({"phase": "part"})
+            ).iter_rows(named=True)
+        },
+        growth=_growth(recording, steps, kernels, compiled),
+        pauses=pauses.pauses(spans, recording.names, steps, rows),
+        packets=packets.packets(calls),
+        links=links.slow(links.bandwidths(calls)),
+        waits=dataset.waits(
+            spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread),
+            recording.names,
+        ),
+    )
+
+
+def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: Stream | None) -> list[int]:
+    """Return the rows of the steps to look at: settled ones, of those whose operators or kernels are known."""
+    known = steps.table.with_row_index("row").filter("recorded")
+    steady = known.filter(~pl.col("row").is_in(compiled))
+    known = known if steady.is_empty() else steady
+    seen = known
+    if stream is not None and not stream.covered.is_empty():
+        place = intervals.locate(known["start_ns"], stream.covered)
+        inside = stream.covered["end_ns"].gather(place) >= known["end_ns"]
+        seen = known.filter(inside.fill_null(False))
+    elif not operators.is_empty():
+        with_some = host_operators.known(operators, steps)["step"]
+        seen = known.filter(pl.col("row").is_in(with_some.implode()))
+    if stream is not None and stream.detailed is not None:
+        seen = seen.filter(pl.col("number").is_in(stream.detailed))
+    return settled(known if seen.is_empty() else seen, compiled)
+
+
+def _collections(recording: tables.Recording, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return when Python collected garbage: no thread of the interpreter runs meanwhile."""
+    rows = recording.names.str.starts_with(COLLECTION).arg_true()
+    return spans.filter(pl.col("process") == steps.process, pl.col("name").is_in(rows.implode())).select(
+        intervals.BOUNDS
+    )
+
+
+def _launched(what: str, ran: pl.DataFrame, during: pl.DataFrame, behind: float | None = None) -> Launched | None:
+    inside = ran.filter(intervals.locate(ran["start_ns"], during).is_not_null())
+    if inside.is_empty():
+        return None
+    median = int(inside.select((pl.col("end_ns") - pl.col("start_ns")).median()).item())
+    return Launched(what, inside.height / during.height, median, behind)
+
+
+def _behind(tasks: pl.DataFrame, during: pl.DataFrame) -> float | None:
+    known = tasks.filter(intervals.locate(tasks["start_ns"], during).is_not_null(), pl.col("launch_ns").is_not_null())
+    if known.is_empty():
+        return None
+    late = known.select((pl.col("start_ns") - pl.col("launch_ns")).median()).item()
+    length = during.select((pl.col("end_ns") - pl.col("start_ns")).mean()).item()
+    return float(late / max(length, 1))
+
+
+def _tasks(recording: tables.Recording, kernels: pl.DataFrame, stream: Stream, watched: bool) -> pl.DataFrame:
+    """Return what ran beside the host, for the critical path."""
+    if recording.device is not None:
+        return recording.device.tasks.select(*intervals.BOUNDS, "launch_ns", "exchange")
+    known = kernels if watched else kernels.head(0)
+    types = stream.names["type"].is_in(list(COLLECTIVES)) if stream.names.height else pl.Series(dtype=pl.Boolean)
+    return known.select(
+        *intervals.BOUNDS,
+        recording.spans["start_ns"].gather(known["launch"]).alias("launch_ns"),
+        types.gather(known["kernel"]).fill_null(False).alias("exchange"),
+    )
+
+
+def _of_device(
+    recording: tables.Recording,
+    device: tables.Device,
+    stream: Stream,
+    spans: pl.DataFrame,
+    steps: Steps,
+    host: pl.DataFrame,
+    rows: list[int],
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return what bounds the steps (rows) that are looked at, and their critical paths, where a device was watched."""
+    did, waits = _did(device), _waited(recording, device, spans, steps)
+    host = host.with_columns(pl.col("part").replace(bounds.UNKNOWN, bounds.HOST))
+    during = stream.during.filter(pl.col("step").is_in(rows))
+    states = stream.states
+    if device.form not in LAUNCHED:
+        # those of a vendor's formulas end elsewhere
+        copied = intervals.union(device.copies)
+        states = launched_steps.pieces(device.tasks, copied, during, tables.EARLIEST, tables.LATEST)
+    known = device.tasks["launch_ns"].null_count() < device.tasks.height
+    pieces = device_bounds.parts(states.filter(pl.col("step").is_in(rows)), did, waits, host, known)
+    return pieces, device_path.segments(during, did, waits, host)
+
+
+def _did(device: tables.Device) -> pl.DataFrame:
+    """Return all that a device did, for the critical path."""
+    kind = pl.when("exchange").then(pl.lit(bounds.COMMUNICATION)).otherwise(pl.lit(bounds.COMPUTING))
+    columns = ("stream", *intervals.BOUNDS, "launch_ns")
+    copies = device.copies.select(*columns, pl.lit(critical_path.COPY).alias("kind"))
+    return pl.concat([device.tasks.select(*columns, kind.alias("kind")), copies])
+
+
+def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return when the host waited for a device, in calls that are known, and in spans that are."""
+    known = device_waits.waits(device)
+    waiting = [int(category) for category in (Category.SYNC, Category.GRAPH)]
+    own = spans.filter(
+        pl.col("process") == steps.process, pl.col("thread") == steps.thread, pl.col("category").is_in(waiting)
+    ).select(*intervals.BOUNDS, thread=None, stream=None, released_ns=None)
+    calls = device_waits.of_path(known, recording, steps.process, steps.thread)
+    # a call that is known stands for the span around it
+    around = own.filter(intervals.locate(own["end_ns"], intervals.union(calls)).is_null())
+    return pl.concat([calls, around.cast(device_waits.WAITED)])
+
+
+def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: pl.DataFrame) -> pl.DataFrame:
+    """Return when the host waited for kernels: in reads, graphs that run to their end, exchanges; not what compiles.
+
+    So it does in a backward pass whose kernels are launched where nobody sees it: what is between two of them there is
+    their launch.
+    """
+    waiting = [int(kind) for kind in (Category.SYNC, Category.GRAPH, Category.COMMUNICATION, Category.BACKWARD)]
+    own = spans.filter(
+        pl.col("process") == steps.process, pl.col("thread") == steps.thread, pl.col("category").is_in(waiting)
+    )
+    return intervals.subtract(intervals.union(own), cut.filter(pl.col("phase") == bounds.COMPILE))
+
+
+def _recompiles(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
+    """Return what was compiled again in which step, and why."""
+    marks = recording.instants.filter(
+        pl.col("process") == steps.process, pl.col("category") == int(Category.COMPILE)
+    ).sort("time_ns")
+    texts = recording.names.gather(marks["name"])
+    found = pl.DataFrame(
+        {"step": intervals.locate(marks["time_ns"], steps.table), "text": texts},
+        schema={"step": pl.UInt32, "text": pl.String},
+    )
+    return found.filter(pl.col("step").is_not_null(), pl.col("text").str.starts_with("recompile"))
+
+
+def _growth(
+    recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, compiled: list[int]
+) -> growth.Growth | None:
+    """Return what each step adds to memory, where it is more than MindSpore's recorder may keep of their inputs."""
+    found = growth.growth(_held(recording, steps, kernels), steps, compiled)
+    keeps = recording.info.framework.get("mode") == "pynative" and bool(recording.windows)
+    return None if found is not None and keeps and found.total <= KERNEL_WINDOW_MOST else found
+
+
+def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return what the job held, without what MindSpore's recorder of kernels keeps until it is emptied."""
+    own = recording.counters.filter(pl.col("process") == steps.process)
+    own = own.filter(recording.names.gather(own["name"]) == HELD).sort("time_ns").select("time_ns", "value")
+    windows = [window for window in recording.windows if window.process == steps.process]
+    kept = kernels_since(own["time_ns"], windows, kernels["start_ns"].sort()) * HELD_PER_KERNEL
+    return own.select("time_ns", (pl.col("value").cast(pl.Int64) - kept).alias("held"))
+
+
+def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
+    """Return for each time how many kernels have begun since the window around it did, as Int64; 0 outside of all.
+
+    Args:
+        times: Int64, in order.
+        windows: of one process, by start; where two overlap the later one holds.
+        starts: of kernels, Int64, in order.
+    """
+    begins = pl.Series([window.start_ns for window in windows], dtype=pl.Int64)
+    ends = pl.Series([window.end_ns for window in windows], dtype=pl.Int64)
+    places = zip(
+        times.search_sorted(begins, side="left"),
+        times.search_sorted(ends, side="left"),
+        starts.search_sorted(begins, side="left"),
+        strict=True,
+    )
+    before: list[int | None] = [None] * len(times)
+    for first, last, count in places:
+        before[first:last] = [count] * (last - first)
+    began = starts.search_sorted(times, side="left").cast(pl.Int64)
+    return (began - pl.Series(before, dtype=pl.Int64)).fill_null(0)

@@ -1,0 +1,135 @@
+"""What runs in backward passes of PyTorch: the nodes of autograd's graph, and the operators that made them.
+
+Autograd reports each node that it runs, `autograd::engine::evaluate_function: AddmmBackward0`; a stream without these
+has `AddmmBackward0` alone. `aten::addmm` made it, or `aten::addmm_`: a node is called by the operator that autograd
+knows a derivative of (derivatives.yaml of PyTorch). Operators inside of such a one record nothing more.
+"""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.passes import RECOMPUTE
+from ms_profiler.analysis.metrics.phases import innermost
+from ms_profiler.store.format import Category, Flag
+
+_EVALUATES: Final = "autograd::engine::evaluate_function: "
+_NODE: Final = r"^(?:autograd::engine::evaluate_function: )?(?:torch::(?:autograd|jit)::)?(\w+?)Backward(?:\d*|s)$"
+_ACCUMULATES: Final = r"^(?:autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$"
+_OPERATOR: Final = r"^(?:\w+::)*(\w+)$"
+#: what operators call, by that part of a node's name, where it is not their own
+_CALLED: Final = {"nlllossforward": "nllloss", "nllloss2dforward": "nllloss2d"}
+#: operators that have a derivative in some of their forms, and call others that have one in others
+_BOTH: Final = ("max", "min", "norm")
+
+#: nodes, and the operators that may have made them, as `KEYED`
+KEYED: Final = pl.Schema(
+    {
+        "row": pl.UInt32,
+        "thread": pl.UInt32,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "module": pl.UInt32,  # row of the names, of the innermost module around; null without
+        "key": pl.String,  # what nodes and operators have in common; null for nodes of which nothing is known
+        "around": pl.UInt32,  # row of the innermost backward pass or recomputation, null outside
+    }
+)
+
+_COLUMNS: Final = [pl.col(name).cast(kind) for name, kind in KEYED.items()]
+
+
+def known(names: pl.Series) -> bool:
+    """Tell whether any name is that of a node.
+
+    Args:
+        names: of the recording.
+    """
+    return bool((names.str.contains(_NODE) | names.str.starts_with(_EVALUATES)).any())
+
+
+def keys(used: pl.Series, names: pl.Series) -> pl.DataFrame:
+    """Return `name` (row of the names), `key`, `node`, `evaluates` and `accumulates` of operators.
+
+    Args:
+        used: rows of the names.
+        names: of the recording.
+    """
+    rows = used.unique().sort()
+    text = names.gather(rows)
+    gradient, own = text.str.extract(_NODE), text.str.extract(_OPERATOR)
+    key = pl.select(pl.coalesce(gradient.alias("a"), own.alias("b"))).to_series()
+    key = key.str.replace_all("_", "").str.to_lowercase().replace(_CALLED)
+    evaluates = text.str.starts_with(_EVALUATES)
+    accumulates = text.str.contains(_ACCUMULATES)
+    node = gradient.is_not_null() | evaluates | accumulates
+    key = key.zip_with(gradient.is_not_null() | ~node, pl.Series([None], dtype=pl.String))
+    return pl.DataFrame(
+        {"name": rows, "key": key, "node": node, "evaluates": evaluates, "accumulates": accumulates},
+        schema_overrides={"key": pl.String},
+    )
+
+
+def passes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+    """Return backward passes and what is computed again for them, by start.
+
+    Args:
+        spans: `tables.SPANS` of one process, with `row`.
+        names: of the recording.
+
+    Returns:
+        `row`, `thread`, `start_ns`, `end_ns`, `again` (a recomputation), `around` (row of the one around it).
+    """
+    found = spans.filter(pl.col("category") == int(Category.BACKWARD)).sort(
+        "start_ns", "end_ns", descending=[False, True]
+    )
+    again = names.gather(found["name"]).str.starts_with(RECOMPUTE).alias("again")
+    around: list[int | None] = []
+    opened: list[tuple[int, int]] = []
+    for row, start, end in found.select("row", "start_ns", "end_ns").iter_rows():
+        while opened and opened[-1][0] <= start:
+            opened.pop()
+        around.append(opened[-1][1] if opened else None)
+        opened.append((end, row))
+    return found.select("row", "thread", "start_ns", "end_ns", again, pl.Series("around", around, dtype=pl.UInt32))
+
+
+def split(
+    operators: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, passed: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the nodes that ran, and the operators that can have made them, both as `KEYED` and by start.
+
+    Args:
+        operators: of `host_operators.calls`, with `row` and `parent`, which means these.
+        spans: `tables.SPANS` of the process.
+        names: of the recording.
+        passed: of `passes`.
+    """
+    named = keys(operators["name"], names)
+    if not named["node"].any():
+        nothing = pl.DataFrame(schema=KEYED)
+        return nothing.with_columns(pl.lit(None, pl.Boolean).alias("accumulates")), nothing
+    around = innermost(passed.with_columns(category=pl.lit(0, pl.UInt8), process=pl.lit(0, pl.UInt32)), "row")
+    keyed = operators.join(named, on="name", how="left", maintain_order="left").with_columns(
+        around["row"].gather(intervals.locate(operators["start_ns"], around)).alias("around")
+    )
+    evaluating = keyed.filter("evaluates")
+    inner = keyed["node"] & ~keyed["evaluates"] & keyed["parent"].is_in(evaluating["row"].implode())
+    # a compilation traces a backward pass, too
+    compiling = intervals.union(spans.filter(pl.col("category") == int(Category.COMPILE)))
+    ran = intervals.locate(keyed["start_ns"], compiling).is_null()
+    nodes = keyed.filter(keyed["node"] & ~inner.fill_null(False) & ran)
+    nodes = nodes.select(*_COLUMNS, "accumulates").sort("start_ns")
+    made = keyed.filter(ran, ~pl.col("node"), pl.col("key").is_in(nodes["key"].drop_nulls().unique().implode()))
+    apart = intervals.union(spans.filter(pl.col("category") == int(Category.OPTIMIZER)))
+    without = spans.filter(pl.col("category") == int(Category.FORWARD), pl.col("flags") & int(Flag.NO_GRADIENTS) > 0)
+    threads = passed["thread"].unique()
+    made = made.filter(
+        intervals.locate(made["start_ns"], apart).is_null(),
+        intervals.locate(made["start_ns"], intervals.union(without)).is_null(),
+        made["thread"].is_in(threads.implode()),
+    ).sort("thread", "start_ns", "end_ns", descending=[False, False, True])
+    # of operators in each other the outer one made the node
+    until = pl.when(pl.col("key").is_in(_BOTH)).then("start_ns").otherwise("end_ns").cum_max().shift(1).over("thread")
+    outer = made.filter((pl.col("start_ns") >= until).fill_null(True))
+    return nodes, outer.select(_COLUMNS).sort("start_ns")

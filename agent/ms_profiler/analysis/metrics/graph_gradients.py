@@ -1,0 +1,154 @@
+"""The gradients of a compiled graph, and whose each is.
+
+A gradient reads what its operator read or computed, or computes the gradient of a parameter that only this one uses.
+Else it goes on from the gradient before: that is one of the values that the operator before it read, and what computed
+that value is the next operator. A value that several operators use has a sum of gradients; only that is its whole.
+Where several operators remain, the gradient is of the module around them.
+"""
+
+from collections import defaultdict
+from typing import Final
+
+from ms_profiler.analysis.metrics.dataflow import HANDED_ON, Flow, Operator
+from ms_profiler.analysis.metrics.module_paths import common
+from ms_profiler.analysis.metrics.scopes import Part
+
+#: what hands a gradient on as it is, or in another shape
+_PASSED: Final = HANDED_ON | {"Add", "AddExt", "Sub", "SubExt", "Cast", "AddN", "Depend", "Flatten", "StridedSlice"}
+_SUM: Final = frozenset({"AddN", "Add", "AddExt"})
+#: operators whose gradient for one operand is computed from the other
+_PRODUCTS: Final = frozenset(
+    {"MatMul", "MatMulExt", "BatchMatMul", "BatchMatMulExt", "Mul", "Dense", "Conv2D", "Conv3D"}
+)
+#: operators looked through on the way from a gradient to the next one
+_FAR: Final = 256
+
+
+class Gradients:
+    """The operators of a backward pass, and the operators whose gradients they are.
+
+    Args:
+        flow: of the graph.
+        found: modules of the forward pass, by name; those of the backward pass are added.
+    """
+
+    def __init__(self, flow: Flow, found: dict[str, str]) -> None:
+        self._flow, self._found = flow, found
+        self._operators = {name: one for name, one in flow.operators.items() if one.part == Part.BACKWARD}
+        self._forward = {
+            name: one for name, one in flow.operators.items() if one.part in (Part.FORWARD, Part.RECOMPUTE)
+        }
+        self._readers: dict[str, list[str]] = defaultdict(list)
+        for name in self._forward:
+            for source in (*flow.sources(name), *self._forward[name].weights):
+                self._readers[source].append(name)
+        #: values whose gradient one is, and those of whose gradient it may be a part only
+        self._whole: dict[str, set[str]] = {}
+        self._partly: dict[str, set[str]] = {}
+        #: of which operators a gradient can be
+        self._of: dict[str, set[str]] = {}
+        self._reaches = self._updates()
+
+    def bind(self) -> None:
+        """Find the module of each gradient, as far as it is known."""
+        for name, operator in self._operators.items():
+            if operator.type in HANDED_ON:
+                for table in (self._whole, self._partly, self._of):
+                    table[name] = set().union(*(table.get(one, set()) for one in operator.inputs))
+                continue
+            if operator.type in _SUM and not operator.gradient_of:
+                users = self._summed(operator)
+            else:
+                users = self._of[name] = self._candidates(operator)
+                values = {value for one in users for value in self._operands(operator, one)}
+                self._follow(name, values, {value for value in values if len(self._readers[value]) == 1})
+            if users and all(one in self._found for one in users):
+                self._found[name] = common(self._found[one] for one in users) or ""
+
+    def _candidates(self, operator: Operator) -> set[str]:
+        """Return the operators of the forward pass that a gradient can be of."""
+        kind = operator.gradient_of
+        if kind is None:
+            return set()
+        read = [one for one in self._flow.sources(operator.name) if one in self._forward]
+        found: set[str] = set()
+        for value in (*read, *operator.weights):
+            found |= {one for one in self._readers[value] if self._forward[one].type == kind}
+        found |= {one for one in read if self._forward[one].type == kind}
+        written = self._reaches.get(operator.name, frozenset())
+        if len(written) == 1:
+            (weight,) = written
+            using = {one for one in self._readers[weight] if self._forward[one].type == kind}
+            found = (found & using or found) if found else using
+        # it goes on from the gradient of what its operator computed, or with what that one began
+        following: set[str] = set()
+        for table in (self._whole, self._partly):
+            following = {value for one in operator.inputs for value in table.get(one, ())}
+            following = {value for value in following if self._forward[value].type == kind}
+            if following:
+                break
+        same = {value for one in operator.inputs for value in self._of.get(one, ())}
+        following |= {value for value in same if self._forward[value].type == kind}
+        return (found & following or found) if found else following
+
+    def _operands(self, gradient: Operator, name: str) -> list[str]:
+        """Return the operands of an operator whose gradient one of its gradients can be."""
+        operands = self._flow.sources(name)
+        if self._forward[name].type in _PRODUCTS:
+            read = [*self._flow.sources(gradient.name), *gradient.weights]
+            if any(one in read for one in (*operands, *self._forward[name].weights)):
+                return [one for one in operands if one not in read]
+        return operands
+
+    def _follow(self, name: str, values: set[str], whole: set[str]) -> None:
+        """Note whose gradient one is, with what hands it on unchanged.
+
+        Args:
+            name: of the gradient.
+            values: whose gradient it is in part.
+            whole: those of them whose gradient it is.
+        """
+        self._whole[name], self._partly[name] = set(whole), set(values)
+        waiting = list(values)
+        while waiting and len(self._partly[name]) < _FAR:
+            value = waiting.pop()
+            if value not in self._forward or self._forward[value].type not in _PASSED:
+                continue
+            for one in self._flow.sources(value):
+                if one in self._partly[name]:
+                    continue
+                self._partly[name].add(one)
+                if value in self._whole[name] and len(self._readers[one]) == 1:
+                    self._whole[name].add(one)
+                    waiting.append(one)
+                elif value not in self._whole[name]:
+                    waiting.append(one)
+
+    def _summed(self, operator: Operator) -> set[str]:
+        """Return the operators that use the value that a sum is the gradient of."""
+        parts = [one for name in operator.inputs for one in self._parts(name)]
+        shared = set.intersection(*(self._partly.get(one, set()) for one in parts)) if parts else set()
+        shared = {value for value in shared if len(self._readers[value]) > 1}
+        if not shared:
+            return set()
+        value = max(shared, key=lambda one: self._flow.operators[one].place)
+        self._follow(operator.name, {value}, {value})
+        self._of[operator.name] = set()
+        return set(self._readers[value])
+
+    def _parts(self, name: str) -> list[str]:
+        operator = self._flow.operators[name]
+        return (
+            [part for one in operator.inputs for part in self._parts(one)] if operator.type == "MakeTuple" else [name]
+        )
+
+    def _updates(self) -> dict[str, frozenset[str]]:
+        """Return the parameters, at most two, whose update each operator leads to."""
+        reached: dict[str, frozenset[str]] = {}
+        for name, operator in reversed(self._flow.operators.items()):
+            if name in self._flow.written:
+                reached[name] = frozenset({self._flow.written[name]})
+                continue
+            several = frozenset().union(*(reached.get(one, frozenset()) for one in operator.users))
+            reached[name] = several if len(several) <= 2 else frozenset(sorted(several)[:2])
+        return reached

@@ -1,0 +1,125 @@
+"""Which kernels of a run are which operators of its compiled graphs.
+
+A kernel is named `Default/fc-Dense/MatMul-op41`. MindSpore counts the operators of each name up from graph to graph, in
+the order in which it describes a graph, whose own numbers begin with 0. So the n-th operator `MatMul` of a scope in the
+second graph is the kernel with the number n + how many the first graph has. What MindSpore expands to other primitives,
+`Expand/_MatMulExt/BatchMatMul-op7`, is counted in the same order, by the primitive and by what it becomes; scopes are
+lost.
+
+None of this is documented; so a name counts only where the kernels seen have exactly the numbers expected, and the
+shapes that the graph tells. That held in every network looked at.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Final
+
+from ms_profiler.analysis.metrics import graph_owners
+from ms_profiler.analysis.metrics.graph_owners import Owner
+from ms_profiler.analysis.readers.graphs import Graph
+
+_NUMBERED: Final = re.compile(r"(.*)-op(\d+)")
+_EXPANDED: Final = re.compile(r"Expand/_(\w+)/[\w-]+")
+#: kernels that one operator is expanded to, of one primitive, at most
+_SEVERAL: Final = 8
+
+#: graph and node of each kernel's name
+Places = dict[str, tuple[int, str]]
+
+
+def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -> dict[str, Owner]:
+    """Return the owners of kernels, by their full names.
+
+    Args:
+        graphs: that a process compiled, in that order.
+        seen: full names of all its kernels.
+        ran: shapes of the operands of some of them, `4,12;12`, by name.
+    """
+    places = _places(graphs, set(seen))
+    wrong = {
+        (number, _family(name))
+        for name, (number, node) in places.items()
+        if _differs(graphs[number], node, ran.get(name), name.startswith("Expand/"))
+    }
+    known = [graph_owners.owners(graph) if graph.whole else {} for graph in graphs]
+    found = {}
+    for name, (number, node) in places.items():
+        if (number, _family(name)) not in wrong and (owner := known[number].get(node)):
+            found[name] = owner
+    return found
+
+
+def _places(graphs: list[Graph], seen: set[str]) -> Places:
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for name in seen:
+        if matched := _NUMBERED.fullmatch(name):
+            numbers[matched[1]].add(int(matched[2]))
+    found: Places = {}
+    whole = next((number for number, graph in enumerate(graphs) if not graph.whole), len(graphs))
+    # what a graph calls has names, too, of which nothing is known
+    graphs = graphs[:whole]
+    begun: Counter[str] = Counter()
+    families = [_families(graph) for graph in graphs]
+    for number, family in enumerate(families):
+        for prefix, nodes in family.items():
+            first = begun[prefix]
+            begun[prefix] += len(nodes)
+            expected = range(first, first + len(nodes))
+            if numbers[prefix].issuperset(expected):
+                found |= {f"{prefix}-op{first + place}": (number, node) for place, node in enumerate(nodes)}
+    if whole == len(families) or not families:
+        for prefix, known in list(numbers.items()):
+            if (matched := _EXPANDED.fullmatch(prefix)) and known:
+                found |= _expanded(prefix, known, [_of_type(graph, matched[1]) for graph in graphs])
+    # more kernels than operators: these are not all graphs that the process compiled
+    more = {prefix for prefix, total in begun.items() if numbers[prefix] and max(numbers[prefix]) >= total}
+    return {name: place for name, place in found.items() if _family(name) not in more}
+
+
+def _expanded(prefix: str, known: set[int], nodes: list[list[str]]) -> Places:
+    """Return the places of the kernels that operators of one type were expanded to."""
+    total = sum(map(len, nodes))
+    fitting = []
+    for several in range(1, _SEVERAL + 1):
+        if max(known) >= total * several:
+            continue
+        found: Places = {}
+        first, complete = 0, True
+        for number, names in enumerate(nodes):
+            expected = range(first, first + len(names) * several)
+            first = expected.stop
+            complete &= known.issuperset(expected) or known.isdisjoint(expected)
+            found |= {
+                f"{prefix}-op{expected.start + at}": (number, names[at // several]) for at in range(len(expected))
+            }
+        if complete:
+            fitting.append({name: place for name, place in found.items() if int(name.rpartition("-op")[2]) in known})
+    return fitting[0] if len(fitting) == 1 else {}
+
+
+def _families(graph: Graph) -> dict[str, list[str]]:
+    """Return the nodes of a graph by their names without numbers, each in order."""
+    found: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for name, node in graph.nodes.items():
+        if matched := _NUMBERED.fullmatch(node.full_name):
+            found[matched[1]].append((int(matched[2]), name))
+    return {prefix: [name for _, name in sorted(nodes)] for prefix, nodes in found.items()}
+
+
+def _of_type(graph: Graph, kind: str) -> list[str]:
+    return [name for name, node in graph.nodes.items() if node.type == kind]
+
+
+def _family(name: str) -> str:
+    return name.rpartition("-op")[0]
+
+
+def _differs(graph: Graph, name: str, ran: set[str] | None, expanded: bool) -> bool:
+    """Tell whether a kernel was seen with operands that its node does not have."""
+    if not ran:
+        return False
+    expected = {shape for shape in graph.shapes(graph.nodes[name]) if shape and "-1" not in shape}
+    if expanded:  # to several kernels, of which some read what others computed
+        return bool(expected) and all(expected.isdisjoint(shapes.split(";")) for shapes in ran)
+    return any(not expected.issubset(shapes.split(";")) for shapes in ran)

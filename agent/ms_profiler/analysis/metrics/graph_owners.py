@@ -1,0 +1,323 @@
+"""Whose each operator of a compiled graph is: by the parameters it uses, and by what stands around it.
+
+MindSpore names an operator by the first of several like cells, so that a name alone is no witness. Sure is:
+
+1. What uses a parameter is of the cell that holds it, or of one around that; the scope says which, by its class.
+2. What computes from a cell's operators something that another operator of the same call of that cell uses, is inside
+   that cell: a call takes its inputs when it begins and gives its outputs when it ends. In which part of the cell it
+   is, the scope says where that has but one cell of the class that the scope names.
+3. What stands between two like cells is of the first one where none of these has such an operator before it, and of
+   the second one where none has one behind it.
+4. A gradient is of the operator whose operands it reads, whose parameter's gradient it is, or from whose result the
+   next gradient comes. Where several remain, it is of the cell around them.
+
+What none of it tells has no owner.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Final
+
+from ms_profiler.analysis.metrics.dataflow import HANDED_ON, Flow, Operator
+from ms_profiler.analysis.metrics.graph_gradients import Gradients
+from ms_profiler.analysis.metrics.module_paths import common, inside, prefixes
+from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.readers.graphs import Graph
+
+#: operators that stand for a sign of Python; MindSpore parses each once, so their scopes are those of the first
+_SIGNS: Final = {
+    *("Add", "AddExt", "Sub", "SubExt", "Mul", "Muls", "Div", "Divs", "RealDiv", "FloorDiv", "Mod", "Pow", "Neg"),
+    *("MatMul", "MatMulExt", "BatchMatMul", "Less", "Greater", "Equal", "NotEqual", "LessEqual", "GreaterEqual"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose an operator is.
+
+    Attributes:
+        module: attributes from the compiled cell on, with dots; empty for the cell itself, None where it is not known.
+        named: its own name says so, too.
+        part: of a training step.
+    """
+
+    module: str | None
+    named: bool
+    part: Part
+
+
+def owners(graph: Graph) -> dict[str, Owner]:
+    """Return the owner of each operator of a graph, by the name of the node."""
+    flow = Flow(graph)
+    cells = _Cells(graph, flow)
+    found: dict[str, str] = {}
+    for part in (Part.FORWARD, Part.RECOMPUTE):
+        _Pass(flow, cells, part).bind(found)
+    Gradients(flow, found).bind()
+    for name, parameter in flow.written.items():
+        if (module := cells.holder(parameter)) is not None:
+            found[name] = module
+    # without gradients it may be of any part of a step
+    trains = any(operator.part == Part.BACKWARD for operator in flow.operators.values())
+    result = {
+        name: Owner(
+            found.get(name),
+            found.get(name) == operator.path,
+            operator.part if trains or operator.part == Part.OPTIMIZER else operator.scope.part,
+        )
+        for name, operator in flow.operators.items()
+    }
+    for name, weights in flow.prepared.items():
+        around = common(filter(None, map(cells.holder, weights)))
+        result[name] = Owner(around, False, Part.FORWARD if trains else Part.UNKNOWN)
+    return result
+
+
+class _Cells:
+    """The cells of a network, as far as they are known."""
+
+    def __init__(self, graph: Graph, flow: Flow) -> None:
+        self.kinds = {path: kind for path, (kind, _) in graph.cells.items()}
+        held: dict[str, list[str]] = defaultdict(list)
+        for path, (_, own) in graph.cells.items():
+            for name in own:
+                held[name].append(path)
+        # a cell that trains lists all parameters besides those who hold them
+        self._held = {
+            name: [path for path in paths if not any(other != path and inside(other, path) for other in paths)]
+            for name, paths in held.items()
+        }
+        self._named = not graph.cells
+        used = {weight for operator in flow.operators.values() for weight in operator.weights}
+        self.modules = {prefix for weight in used for path in self.holders(weight) for prefix in prefixes(path)}
+        for operator in flow.operators.values():
+            if operator.scope.kind and operator.path:
+                self.kinds.setdefault(operator.path, operator.scope.kind)
+
+    def holders(self, parameter: str) -> list[str]:
+        """Return the modules that hold a parameter."""
+        if self._named:
+            module, dot, _ = parameter.rpartition(".")
+            return [module] if dot else []
+        return self._held.get(parameter, [])
+
+    def holder(self, parameter: str) -> str | None:
+        """Return the module around all cells that hold a parameter; None where none is known."""
+        return common(self.holders(parameter))
+
+    def of_kind(self, kind: str | None, module: str) -> list[str]:
+        """Return the cells of a class in a module."""
+        return [path for path, known in self.kinds.items() if known == kind and inside(path, module)]
+
+
+class _Pass:
+    """The operators of a forward pass, or of what is computed again of it."""
+
+    def __init__(self, flow: Flow, cells: _Cells, part: Part) -> None:
+        self._flow, self._cells = flow, cells
+        self._operators = {name: one for name, one in flow.operators.items() if one.part == part}
+        reads: dict[str, list[Operator]] = defaultdict(list)
+        for operator in self._operators.values():
+            for weight in operator.weights:
+                reads[weight].append(operator)
+        self._reads = reads
+        counts: dict[str, set[int]] = defaultdict(set)
+        for weight, readers in reads.items():
+            for path in cells.holders(weight):
+                for prefix in prefixes(path):
+                    counts[prefix].add(len(readers))
+        #: how often a module was called, where that is known: an outer one is called once if any of its own is
+        self._calls = {
+            module: 1 if 1 in numbers else max(numbers) if len(numbers) == 1 else 0
+            for module, numbers in counts.items()
+        }
+
+    def bind(self, found: dict[str, str]) -> None:
+        """Add the module of each operator that is known."""
+        sure = self._anchors()
+        sure |= self._between(sure, self._around(sure))
+        self._rest(sure)
+        found |= sure
+
+    def _anchors(self) -> dict[str, str]:
+        """Return the modules of what uses parameters."""
+        sure = {}
+        for name, operator in self._operators.items():
+            modules = []
+            for weight in operator.weights:
+                holders = self._cells.holders(weight)
+                if len(holders) > 1 or len({one.type for one in self._reads[weight]}) > 1:
+                    # tied: the class of the scope says which of them it is
+                    holders = [path for path in holders if self._cells.kinds.get(path) == operator.scope.kind]
+                modules += holders if len(holders) == 1 else []
+            if not modules or (module := common(modules)) is None:
+                continue
+            outer = [
+                prefix
+                for prefix in prefixes(module)
+                if prefix != module
+                and self._cells.kinds.get(prefix) == operator.scope.kind
+                and prefix.count(".") == operator.path.count(".")
+            ]
+            sure[name] = outer[-1] if outer and operator.path else module
+        return sure
+
+    def _around(self, sure: dict[str, str]) -> dict[str, str]:
+        """Return the innermost module that computes both what an operator reads and what reads it; or nothing."""
+        keys: dict[tuple[str, int], int] = {}
+        own: dict[str, int] = {}
+        for name, module in sure.items():
+            operator, bits = self._operators[name], 0
+            number, of = 0, 1
+            for weight in operator.weights:
+                number, of = self._reads[weight].index(operator), len(self._reads[weight])
+            for prefix in prefixes(module):
+                calls = self._calls.get(prefix, 0)
+                if calls == 1 or calls == of:
+                    bits |= 1 << keys.setdefault((prefix, 0 if calls == 1 else number), len(keys))
+            own[name] = bits
+        above: dict[str, int] = {}
+        for name, operator in self._operators.items():
+            above[name] = own.get(name, 0)
+            for one in operator.inputs:
+                above[name] |= above.get(one, 0)
+        below: dict[str, int] = {}
+        for name, operator in reversed(self._operators.items()):
+            below[name] = own.get(name, 0)
+            for one in operator.users:
+                below[name] |= below.get(one, 0)
+        modules = [module for module, _ in keys]
+        return {name: _innermost(_set(above[name] & below[name], modules)) for name in self._operators}
+
+    def _inner(self, operator: Operator, module: str) -> str:
+        """Return the part of a module that an operator in it is of, as far as its scope tells."""
+        if operator.path == module or not operator.scope.kind or operator.type in _SIGNS:
+            return module
+        cells = [path for path in self._cells.of_kind(operator.scope.kind, module) if path not in self._cells.modules]
+        return cells[0] if len(cells) == 1 and len(self._cells.of_kind(operator.scope.kind, module)) == 1 else module
+
+    def _between(self, sure: dict[str, str], around: dict[str, str]) -> dict[str, str]:
+        """Return the modules of what uses no parameters itself.
+
+        Args:
+            sure: modules of what does.
+            around: of `_around`.
+        """
+        before, behind = self._nearest(sure)
+        #: type, side and module -> operators there
+        seen: Counter[tuple[str, str, str]] = Counter()
+        rest = {name: one for name, one in self._operators.items() if name not in sure and one.type not in HANDED_ON}
+        for name, operator in rest.items():
+            first, second = before.get(name, ""), behind.get(name, "")
+            for path in prefixes(first):
+                seen[operator.type, "tail", path] += not inside(second, path)
+            for path in prefixes(second):
+                seen[operator.type, "head", path] += not inside(first, path)
+        bound = {}
+        for name, operator in rest.items():
+            outer, first, second = around[name], before.get(name, ""), behind.get(name, "")
+            module: str | None = None
+            if _child(first, outer) != _child(second, outer):
+                module = self._beside(operator, first, second, outer, seen)
+            if module is None and name not in behind:
+                module = self._apart(operator)
+            if module is None and outer:
+                module = self._inner(operator, outer)
+            if module is not None:
+                bound[name] = module
+        return bound
+
+    def _nearest(self, sure: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the modules of the last operator known before each one, and of the first one known behind it."""
+        last: dict[str, int] = {}
+        first: dict[str, int] = {}
+        modules: dict[int, str] = {}
+        for name, operator in self._operators.items():
+            if name in sure:
+                last[name] = operator.place
+                modules[operator.place] = sure[name]
+            elif places := [last[one] for one in operator.inputs if one in last]:
+                last[name] = max(places)
+        for name, operator in reversed(self._operators.items()):
+            if name in sure:
+                first[name] = operator.place
+            elif places := [first[one] for one in operator.users if one in first]:
+                first[name] = min(places)
+        return (
+            {name: modules[place] for name, place in last.items()},
+            {name: modules[place] for name, place in first.items()},
+        )
+
+    def _beside(
+        self, operator: Operator, before: str, behind: str, outer: str, seen: Counter[tuple[str, str, str]]
+    ) -> str | None:
+        """Return which of the two modules that an operator stands between it is of, where like ones tell that.
+
+        Args:
+            operator: which.
+            before: module of the last operator before it.
+            behind: module of the first operator behind it.
+            outer: module around it.
+            seen: how many operators of a type stand on a side of a module.
+        """
+        found = []
+        for near, far, side in ((before, behind, "tail"), (behind, before, "head")):
+            for module in prefixes(near):
+                if len(module) <= len(outer) or inside(far, module) or not inside(module, outer):
+                    continue
+                kind = self._cells.kinds.get(module)
+                like = [path for path in self._cells.modules if self._cells.kinds.get(path) == kind] if kind else []
+                counts = {seen[operator.type, side, path] for path in like}
+                # its class is in there, and all of the like have as many of it on that side
+                if len(like) > 1 and len(counts) == 1 and self._cells.of_kind(operator.scope.kind, module):
+                    found.append(module)
+        if len(found) != 1:
+            return None
+        return self._inner(operator, found[0])
+
+    def _apart(self, operator: Operator) -> str | None:
+        """Return the module that the scope names, where it is the only one of its class and holds no parameters."""
+        path = operator.path
+        if not path or path in self._cells.modules:
+            return None
+        return path if len(self._cells.of_kind(operator.scope.kind, "")) == 1 else None
+
+    def _rest(self, sure: dict[str, str]) -> None:
+        """Bind what stands between operators of a module behind all that use parameters, as of a loss."""
+        _, behind = self._nearest({name: path for name, path in sure.items() if path in self._cells.modules})
+        late = {name: one for name, one in self._operators.items() if name not in behind}
+        above: dict[str, set[str]] = {}
+        for name, operator in late.items():
+            above[name] = set().union(*(above.get(one, set()) for one in operator.inputs))
+            above[name] |= {sure[name]} if name in sure else set()
+        below: dict[str, set[str]] = {}
+        for name, operator in reversed(late.items()):
+            below[name] = set().union(*(below.get(one, set()) for one in operator.users))
+            below[name] |= {sure[name]} if name in sure else set()
+        for name in late:
+            if name not in sure and (both := _innermost(above[name] & below[name])):
+                sure[name] = both
+
+
+def _child(module: str | None, outer: str) -> str:
+    """Return the part of a module below an outer one that holds it."""
+    if not module or module == outer:
+        return ""
+    rest = module[len(outer) + 1 :] if outer else module
+    first = rest.partition(".")[0]
+    return f"{outer}.{first}" if outer else first
+
+
+def _innermost(modules: set[str]) -> str:
+    """Return the innermost of modules that stand in each other; what they have in common where they do not."""
+    deepest = [one for one in modules if not any(other != one and inside(other, one) for other in modules)]
+    return common(deepest) or ""
+
+
+def _set(bits: int, modules: list[str]) -> set[str]:
+    found = set()
+    while bits:
+        low = bits & -bits
+        found.add(modules[low.bit_length() - 1])
+        bits ^= low
+    return found

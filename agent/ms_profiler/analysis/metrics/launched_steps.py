@@ -1,0 +1,195 @@
+"""What a device did in each step, where a step is what the host launched in it.
+
+A kernel belongs to the step that launched it, however late it runs. A step lasts on the device until the last kernel
+that was launched in it, or in one before it, has ended, and at least as long as on the host; it begins where the one
+before it has ended there, and not before it begins on the host. So these spans follow each other as those of the host
+do, and whatever the device did, or did not do, is in one of them at most: between two of them there is only time in
+which the host was in no step.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.store.format import StepSource
+
+#: what a device does at a moment
+STATES: Final = ("computing", "communicating", "copying")
+_LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
+#: when a step was on the device, and when it began on the host
+SPANS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64})
+_PARTS: Final = ("length", "computing", "overlapped", "not_overlapped", "copying", "idle")
+#: what the moments of a step were on the device
+MOMENTS: Final = pl.Schema({"step": pl.UInt32, **dict.fromkeys(_PARTS, pl.Int64)})
+#: launched outside of all steps
+_OUTSIDE: Final = -1
+
+
+def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
+    """Return the step (row of `steps.table`) that launched each task, null where it was none, or is not known.
+
+    A task without a known launch was launched between those before and after it on its stream, which runs them in
+    order: where both are of one step it is, too. Where no launch is known at all, the step on the host in which a task
+    starts stands for it.
+
+    Args:
+        runs: `stream`, `start_ns`, `launch_ns`.
+        steps: the steps in use.
+        launches: any launch of the run is known.
+    """
+    known = steps.table.with_row_index("step").filter("recorded")
+    if steps.source == StepSource.WHOLE_RUN and known.height:
+        return pl.repeat(0, runs.height, dtype=pl.UInt32, eager=True).alias("step")
+    times = runs["launch_ns"] if launches else runs["start_ns"]
+    found = known["step"].gather(intervals.locate(times, known)).alias("step")
+    if not launches or not times.has_nulls():
+        return found
+    placed = runs.select(
+        "stream",
+        "start_ns",
+        # cast first: -1 is no row
+        pl.when(times.is_not_null()).then(pl.lit(found).cast(pl.Int64).fill_null(_OUTSIDE)).alias("step"),
+    ).with_row_index("row")
+    both = placed.sort("stream", "start_ns", "row").with_columns(
+        pl.col("step").forward_fill().over("stream").alias("before"),
+        pl.col("step").backward_fill().over("stream").alias("after"),
+    )
+    between = pl.when(pl.col("before") == pl.col("after")).then("before")
+    filled = both.with_columns(pl.coalesce("step", between).alias("step")).sort("row")["step"]
+    return pl.select(pl.when(filled >= 0).then(filled)).to_series().cast(pl.UInt32).alias("step")
+
+
+def spans(runs: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return when each recorded step was on the device: `step`, `host_ns` (its begin there), `start_ns`, `end_ns`.
+
+    Args:
+        runs: `end_ns` and `step`, of `owners`.
+        steps: the steps in use.
+    """
+    known = (
+        steps.table.with_row_index("step")
+        .filter("recorded")
+        .select("step", pl.col("start_ns").alias("host_ns"), *intervals.BOUNDS)
+    )
+    last = runs.drop_nulls("step").group_by("step").agg(pl.col("end_ns").max().alias("last_ns"))
+    ended = known.join(last, on="step", how="left", maintain_order="left").with_columns(
+        end_ns=pl.max_horizontal("end_ns", pl.col("last_ns").cum_max().forward_fill())
+    )
+    return ended.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").shift(1))).select(SPANS.names())
+
+
+def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, since: int, until: int) -> pl.DataFrame:
+    """Cut steps into pieces of one state: `step`, `computing`, `communicating`, `copying`, and times.
+
+    Args:
+        tasks: that ran in the time asked for: `start_ns`, `end_ns`, `exchange`.
+        copied: when memory was copied or set, apart from each other and by time.
+        during: of `spans`.
+        since: ns, begin of the time.
+        until: ns, end of the time.
+    """
+    inside = intervals.clip(during, since, until)
+    line = intervals.timeline(
+        {
+            "steps": inside,
+            "computing": intervals.union(tasks.filter(~pl.col("exchange"))),
+            "communicating": intervals.union(tasks.filter("exchange")),
+            "copying": intervals.clip(copied, since, until),
+        }
+    ).filter(pl.col("steps") > 0)
+    placed = line.join_asof(inside.select("step", "start_ns"), on="start_ns")
+    states = placed.select("step", *(pl.col(state) > 0 for state in STATES), *intervals.BOUNDS)
+    return intervals.merge(states, "step", *STATES).select(states.columns)
+
+
+def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Return what each step was on the device, in nanoseconds that add up to `length`.
+
+    computing and overlapped (computing and communicating at once) are part of each other; length = computing +
+    not_overlapped (communicating alone) + copying (nothing but that) + idle.
+
+    Args:
+        parts: of `pieces`, at least one.
+    """
+    computing, communicating, copying = (pl.col(state) for state in STATES)
+    sums = {
+        "length": computing | ~computing,
+        "computing": computing,
+        "overlapped": computing & communicating,
+        "not_overlapped": communicating & ~computing,
+        "copying": copying & ~computing & ~communicating,
+        "idle": ~copying & ~computing & ~communicating,
+    }
+    counted = [
+        part.group_by("step").agg(_LENGTH.filter(state).sum().alias(name) for name, state in sums.items())
+        for part in parts
+    ]
+    table = pl.concat(counted).group_by("step").agg(pl.exclude("step").sum()).sort("step")
+    return table.select(MOMENTS.names()).cast(MOMENTS)
+
+
+def sums(tasks: pl.DataFrame) -> pl.DataFrame:
+    """Sum up what each step launched, whenever that ran, for a part of the run that nothing runs across.
+
+    Args:
+        tasks: `step`, `start_ns`, `end_ns`, `exchange`, `bubble`: whether it waits for another stage.
+
+    Returns:
+        `step`, `computing`, `communication`, `busy` (unions, in nanoseconds), `bubble`, `first_ns`.
+    """
+    own = tasks.drop_nulls("step")
+    kinds = {"computing": own.filter(~pl.col("exchange")), "communication": own.filter("exchange"), "busy": own}
+    table = own.group_by("step").agg(
+        _LENGTH.filter(pl.col("exchange") & pl.col("bubble")).sum().alias("bubble"),
+        pl.col("start_ns").min().alias("first_ns"),
+    )
+    for name, ran in kinds.items():
+        table = table.join(_covered(ran).rename({"covered": name}), on="step", how="left")
+    return table.select("step", pl.col(*kinds).fill_null(0), "bubble", "first_ns")
+
+
+def by_step(parts: Iterable[pl.DataFrame], moments: pl.DataFrame, during: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns of `overlap.by_step`: one row a step, in nanoseconds.
+
+    computing, communication = union of what the step launched of the kind, whenever it ran; overlapped = both at once;
+    bubble = sum over the exchanges that wait for another stage; free = time of the step on the device in which nothing
+    ran there, copies included; stage = its span there - bubble; preparing = from its begin on the host to the begin of
+    the first task that it launched, 0 without one.
+
+    Args:
+        parts: of `sums`, at least one.
+        moments: of `moments`.
+        during: of `spans`.
+    """
+    launched = (
+        pl.concat(list(parts))
+        .group_by("step")
+        .agg(pl.col("computing", "communication", "busy", "bubble").sum(), pl.col("first_ns").min())
+    )
+    free = moments.select("step", pl.col("idle").alias("free"))
+    table = during.join(launched, on="step", how="left", maintain_order="left").join(
+        free, on="step", how="left", maintain_order="left"
+    )
+    numbers = ("computing", "communication", "busy", "bubble", "free")
+    alone = pl.col("busy") - pl.col("computing")
+    return table.with_columns(pl.col(numbers).fill_null(0)).select(
+        "step",
+        (_LENGTH - pl.col("bubble")).alias("stage"),
+        "computing",
+        "communication",
+        (pl.col("communication") - alone).alias("overlapped"),
+        alone.alias("not_overlapped"),
+        "free",
+        "bubble",
+        (pl.col("first_ns") - pl.col("host_ns")).fill_null(0).alias("preparing"),
+    )
+
+
+def _covered(tasks: pl.DataFrame) -> pl.DataFrame:
+    """Return the length of the union of the tasks of each step: `step`, `covered`."""
+    until = pl.col("end_ns").cum_max().shift(1).over("step")
+    gained = (pl.col("end_ns") - pl.max_horizontal("start_ns", until)).clip(lower_bound=0)
+    return tasks.sort("start_ns").with_columns(gained.alias("covered")).group_by("step").agg(pl.col("covered").sum())

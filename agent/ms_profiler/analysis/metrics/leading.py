@@ -1,0 +1,91 @@
+"""Calls of a network at the begin of a step that are none of its work: a rollout, an evaluation, a warm-up.
+
+A step begins where the one before it ended. Where nothing told that something else lay between, calls without gradients
+before the first work of a step may be that, or may be part of what every step does: a teacher, a target network. What
+most steps begin with is theirs; what a step has before that is not, and it begins after it.
+"""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.store.format import Category, Flag
+
+#: of the steps, so many must begin with the same number of calls; otherwise nothing is cut
+MOST: Final = 0.5
+_CALLS: Final = (int(Category.FORWARD), int(Category.GRAPH))
+_APART: Final = pl.col("flags") & int(Flag.NO_GRADIENTS) != 0
+
+
+def cut(table: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+    """Let steps begin after the calls of a network that are none of their work.
+
+    Of calls with gradients those before the first step are left out alone, and only where all other steps have the
+    same number: the number of calls of a step may be what its data asks for.
+
+    Args:
+        table: `tables.STEPS`, by start and without overlap.
+        spans: `tables.SPANS` of the stepping thread.
+    """
+    others = (int(Category.BACKWARD), int(Category.OPTIMIZER), int(Category.DATA))
+    coarse = spans.filter(pl.col("category").is_in([*_CALLS, *others]))
+    gradients = coarse.filter(pl.col("category") == int(Category.BACKWARD))
+    calls = coarse.filter(pl.col("category").is_in(_CALLS))
+    apart, own = calls.filter(_APART), calls.filter(~_APART)
+    if not apart.is_empty():
+        table = _cut(table, coarse, apart, pl.concat([own, gradients]), MOST, table.height)
+    if not gradients.is_empty():
+        table = _cut(table, coarse, intervals.union(calls), gradients, 1.0, 1)
+    return table
+
+
+def _cut(
+    table: pl.DataFrame, spans: pl.DataFrame, calls: pl.DataFrame, work: pl.DataFrame, agreeing: float, first: int
+) -> pl.DataFrame:
+    """Cut surplus calls off the begin of steps.
+
+    Args:
+        table: the steps.
+        spans: that a step may begin with.
+        calls: that may be none of a step's work.
+        work: what certainly is.
+        agreeing: part of the steps that must have the same number of calls; with 1 of all but those that may be cut.
+        first: so many steps may be cut.
+    """
+    rows = table.with_row_index("row")
+    begun = _begins(rows, work).group_by("row").agg(pl.col("time_ns").min().alias("work_ns"))
+    leading = (
+        calls.select("start_ns", "end_ns", row=intervals.locate(calls["start_ns"], table))
+        .drop_nulls("row")
+        .join(begun, on="row")
+        .filter(pl.col("start_ns") < pl.col("work_ns"))
+        .sort("start_ns")
+    )
+    counts = rows.join(begun, on="row").join(leading.group_by("row").len("count"), on="row", how="left")
+    counts = counts.select("row", "recorded", pl.col("count").fill_null(0)).filter("recorded").sort("row")
+    others = counts if agreeing < 1 else counts.filter(pl.col("row") >= first)
+    if others.height < 2:
+        return table
+    usual, number = others.group_by("count").len().sort("len", "count", descending=[True, False]).row(0)
+    if number < agreeing * others.height:
+        return table
+    after = (
+        leading.filter(pl.col("row") < first)
+        .with_columns(left=pl.len().over("row") - pl.int_range(pl.len()).over("row"))
+        .filter(pl.col("left") > usual)
+        .group_by("row")
+        .agg(pl.col("end_ns").max().alias("after_ns"))
+    )
+    if after.is_empty():
+        return table
+    starts = _begins(rows, spans).join(after, on="row").filter(pl.col("time_ns") >= pl.col("after_ns"))
+    starts = starts.group_by("row").agg(pl.col("time_ns").min().alias("begin_ns"))
+    moved = rows.join(starts, on="row", how="left", maintain_order="left")
+    return moved.with_columns(start_ns=pl.coalesce("begin_ns", "start_ns")).select(table.columns)
+
+
+def _begins(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+    """Return when spans begin in steps: `row`, `time_ns`."""
+    times = spans["start_ns"]
+    return pl.DataFrame({"row": intervals.locate(times, rows), "time_ns": times}).drop_nulls("row")

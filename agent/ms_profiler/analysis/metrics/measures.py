@@ -1,0 +1,335 @@
+"""Every metric of one run, computed once and handed to every writer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from ms_profiler.analysis.driver import room
+from ms_profiler.analysis.driver.request import Request
+from ms_profiler.analysis.driver.room import Room
+from ms_profiler.analysis.driver.sections import Section, sections
+from ms_profiler.analysis.metrics import (
+    communication,
+    completeness,
+    cost,
+    dataset,
+    host_operators,
+    intervals,
+    operands,
+    operators,
+    overlap,
+    ownership as ownership_of,
+    phases,
+    pipelines,
+    steps,
+    stretches,
+    verdict,
+)
+from ms_profiler.analysis.metrics.advice import Advice, Facts, ranked
+from ms_profiler.analysis.metrics.diagnosis import Diagnosis, diagnose
+from ms_profiler.analysis.metrics.kernels import by_type, queued
+from ms_profiler.analysis.metrics.ownership import Ownership, ownership
+from ms_profiler.analysis.metrics.utilization import Utilization, reached
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.readers import memory_records as memory_reader, pipeline_samples as pipeline_reader
+from ms_profiler.analysis.streams import device, kernel_stream
+from ms_profiler.errors import UsageError
+from ms_profiler.store.format import CATEGORY_FINE, Category
+
+
+@dataclass
+class Measures:
+    """One run, measured.
+
+    Attributes:
+        recording: what was read.
+        chosen: the steps that were asked for; None for all.
+        steps: the steps in use.
+        spans: `tables.SPANS` with `duration_ns`, `self_ns` and `repeated` (see `operators.self_times`), of the chosen
+            steps.
+        pieces: the recorded steps cut by phase, see `phases.pieces`.
+        shares: time by phase, see `phases.shares`.
+        compiled: steps (rows of `steps.table`) that compiled something.
+        compile_ns: time in which something was compiled.
+        stream: the kernels, and the recorded steps by state, see `streams.kernel_stream`.
+        sums: of `operators.sum_up`, over all spans.
+        types: kernels by primitive, see `kernels.by_type`.
+        calls: what was exchanged with other ranks, see `communication.calls`.
+        memory: `tables.MEMORY`, where it was asked for.
+        pipelines: dataset pipelines whose operators were watched, the one with the most samples first.
+        host_operators: operators that computed where they were called, of `host_operators.calls`, if there are such.
+        run_ns: from the first to the last record.
+        target: the directory that receives what is derived; that of the recording by default.
+        asked: what is asked of this analysis.
+        written: digests of the files that were derived from another tool's result, by path in `target`.
+        kept: paths there where a file of somebody else stands in place of a derived one.
+        section_count: sections that were written.
+        room: what may still be written.
+    """
+
+    recording: tables.Recording
+    chosen: list[int] | None
+    steps: steps.Steps
+    spans: pl.DataFrame
+    pieces: pl.DataFrame
+    shares: pl.DataFrame
+    compiled: list[int]
+    compile_ns: int
+    stream: kernel_stream.Stream
+    sums: pl.DataFrame
+    types: pl.DataFrame
+    calls: pl.DataFrame
+    operators: pl.DataFrame
+    modules: pl.DataFrame
+    waits: pl.DataFrame
+    memory: pl.DataFrame
+    pipelines: list[pipelines.Pipeline]
+    host_operators: pl.DataFrame
+    completeness: dict[str, Any]
+    cost: dict[str, Any]
+    run_ns: int
+    target: str = ""
+    asked: Request = field(default_factory=Request)
+    written: dict[str, str] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
+    section_count: int = 1
+    room: Room = field(default_factory=Room)
+
+    @cached_property
+    def _operators_compute(self) -> bool:
+        return not self.host_operators.is_empty()
+
+    @cached_property
+    def shaped(self) -> bool:
+        """Tell whether the shapes of any operator that computed where it was called are known."""
+        return bool(self.spans.select(operands.SHAPED.any()).item())
+
+    @property
+    def computes_by_operators(self) -> bool:
+        """Return whether operators of a processor say when steps computed, rather than phases or kernels."""
+        return self.recording.device is None and _by_operators(self.host_operators, self.recording)
+
+    @property
+    def forms(self) -> frozenset[str]:
+        """Return the forms of the result that the run or this analysis asks for."""
+        own = self.recording.info.options.get("export_type") or () if not self.recording.foreign else ()
+        return self.asked.forms | frozenset(own)
+
+    def sections(self) -> Iterator[Section]:
+        """Yield the sections of the run."""
+        for section in sections(self.recording, self.spans, self.steps.table, self.chosen is not None):
+            cut = self.recording.again is not None and self._operators_compute
+            yield replace(section, operators=host_operators.calls_in(section) if cut else self.host_operators)
+
+    @cached_property
+    def drawn(self) -> pl.Series:
+        """Return the row in `spans` of each span of the recording, null for those outside of the chosen steps."""
+        spans = self.recording.spans
+        inside = pl.repeat(True, spans.height, eager=True)
+        if self.chosen is not None:
+            inside = spans.select(steps.touches(self.steps)).to_series()
+        return pl.select(pl.when(inside).then(inside.cast(pl.UInt32).cum_sum() - 1)).to_series()
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """Return why steps take as long as they do."""
+        return diagnose(
+            self.recording,
+            self.steps,
+            self.pieces,
+            self.spans,
+            self.stream,
+            self.host_operators,
+            self.calls,
+            self.compiled,
+        )
+
+    @cached_property
+    def finding(self) -> verdict.Finding:
+        """Return what stands out."""
+        if self.recording.device is not None:
+            return verdict.of_device(self.stream.moments, self.types)
+        first = int(_least(self.recording.processes["first_ns"]))
+        return verdict.finding(
+            self.diagnosis.shares,
+            verdict.within(self.diagnosis.moments),
+            self.shares,
+            self.steps.source,
+            self.steps.recorded.height,
+            self.compile_ns,
+            int(self.steps.table["end_ns"][self.compiled[-1]]) - first if self.compiled else 0,
+            self.run_ns,
+            self.types,
+            self.diagnosis.accelerator,
+            queued(self.stream.sums) if self.stream.decides else None,
+        )
+
+    @cached_property
+    def advice(self) -> list[Advice]:
+        """Return what to try, the cause of the time first."""
+        threads = self.recording.threads.filter(
+            pl.col("process") == self.steps.process, pl.col("thread") == self.steps.thread
+        )
+        name = threads["thread_name"][0] if threads.height else ""
+        facts = Facts(
+            numbers=self.steps.table["number"].to_list(),
+            lane=name or f"thread {self.steps.thread}",
+            framework=self.recording.info.framework.get("name", ""),
+            statistics=steps.statistics(self.steady),
+            compiled=self.compiled,
+            recorded=self.steps.recorded.height,
+            recorded_ns=int(self.steps.recorded["duration_ns"].sum()),
+            types=self.types,
+            pipelines=self.pipelines,
+            threads=_number(self.recording.info.framework.get("threads", "")),
+            processors=_number(self.recording.info.framework.get("processors", "")),
+        )
+        return ranked(self.diagnosis, facts)
+
+    @cached_property
+    def stretches(self) -> pl.DataFrame:
+        """Return what the whole run was spent on, of all its steps whichever were chosen, see `stretches.stretches`."""
+        return stretches.stretches(self.recording)
+
+    @cached_property
+    def ownership(self) -> Ownership | None:
+        """Return whose the time is; None where no module is known."""
+        return ownership(self.recording, self.steps, self.steady, self.stream)
+
+    @cached_property
+    def verdict(self) -> str:
+        """Return the biggest finding, and the heaviest module where that is of the model's computing."""
+        sentence, found = self.finding.sentence, self.ownership
+        kinds = (*phases.COMPUTING, "computing", "launch")
+        if found is None or self.finding.kind not in kinds or self.finding.kind == phases.NAMES[Category.OPTIMIZER]:
+            return sentence
+        heaviest = ownership_of.heaviest(found, self.spans, self.recording.names, self.steps, self.stream)
+        return f"{sentence.removesuffix('.')}; {heaviest}." if heaviest else sentence
+
+    @property
+    def utilization(self) -> Utilization:
+        """Return what follows from the workload that the user told."""
+        return reached(self.asked.workload, steps.statistics(self.steady)["mean_ms"])
+
+    @property
+    def states(self) -> pl.DataFrame:
+        """Return the recorded steps cut by state, see `overlap.states`."""
+        return self.stream.states
+
+    @property
+    def steady(self) -> pl.DataFrame:
+        """Return the recorded steps that compiled nothing; all recorded ones where that leaves none."""
+        known = self.steps.table.with_row_index("row").filter("recorded")
+        steady = known.filter(~pl.col("row").is_in(self.compiled))
+        return known if steady.is_empty() else steady
+
+
+def _by_operators(own: pl.DataFrame, recording: tables.Recording) -> bool:
+    """Return whether operators say when steps computed: not where those of some steps alone are held, so that all steps
+    of a run are measured in one way."""
+    return not own.is_empty() and recording.sums is None
+
+
+def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Measures:
+    """Compute every metric.
+
+    Args:
+        recording: the run.
+        chosen: step numbers to keep to; None for all.
+
+    Raises:
+        UsageError: the run has none of these steps.
+    """
+    communication.settle_rank(recording)
+    whole = used = steps.choose(recording)
+    spans = operators.self_times(recording.spans, _runtime_calls(recording))
+    if chosen is not None:
+        used = steps.restrict(used, chosen)
+        if used.table.is_empty():
+            raise UsageError(f"{recording.directory} has none of the steps {chosen[0]} to {chosen[-1]}.")
+        spans = spans.filter(steps.touches(used))
+    pieces = phases.pieces(spans, used)
+    times = phases.by_step(pieces)
+    compiled = phases.compiling(times)
+    rows = steps.settled(used.table.with_row_index("row").filter("recorded"), compiled)
+    left_out = [row for row in times["step"].unique().to_list() if row not in set(rows)]
+    shares = phases.shares(times, left_out)
+    compile_ns = intervals.total_ns(
+        intervals.union(spans.filter(pl.col("process") == used.process, pl.col("category") == Category.COMPILE))
+    )
+    sums = operators.sum_up(spans)
+    if recording.sums is not None:
+        sums = pl.concat([sums.filter(pl.col("category") < CATEGORY_FINE), recording.sums])
+    first, last = int(_least(recording.processes["first_ns"])), int(_most(recording.processes["last_ns"]))
+    restricted = chosen is not None
+    # windows of kernels are MindSpore's
+    own = host_operators.calls(spans if host_operators.compute(recording) else spans.head(0))
+    if recording.device is not None:
+        stream = device.collect(recording, recording.device, whole, used)
+        calls = (
+            device.calls(recording.device, stream)
+            if recording.foreign
+            else communication.calls(recording, used, stream.table, stream.names, stream.texts)
+        )
+    else:
+        compute = overlap.computing(pieces)
+        if _by_operators(own, recording):
+            compute = host_operators.computing(own, spans, pieces, used)
+        stream = kernel_stream.collect(recording, used, compute, overlap.communicating(spans, pieces, used), restricted)
+        calls = communication.calls(recording, used, stream.table, stream.names, stream.texts)
+    types = by_type(stream.sums, stream.names)
+    watched = pipeline_reader.read(recording)
+    memory = memory_reader.read(recording)
+    if chosen is not None:
+        between = _least(used.table["start_ns"]), _most(used.table["end_ns"])
+        memory = memory.filter(pl.col("time_ns").is_between(*between))
+    return Measures(
+        recording=recording,
+        chosen=chosen,
+        steps=used,
+        spans=spans,
+        pieces=pieces,
+        shares=shares,
+        compiled=compiled,
+        compile_ns=compile_ns,
+        stream=stream,
+        sums=sums,
+        types=types,
+        calls=calls,
+        operators=operators.by_name(sums, recording.names, Category.OP),
+        modules=operators.by_name(sums, recording.names, Category.MODULE),
+        waits=dataset.waits(spans, recording.names),
+        memory=memory,
+        pipelines=pipelines.pipelines(watched),
+        host_operators=own,
+        completeness=completeness.completeness(recording, [*stream.lost, *pipelines.lost(watched, first)]),
+        cost=cost.cost(recording, last - first),
+        run_ns=last - first,
+        target=recording.directory,
+        room=room.of(recording),
+    )
+
+
+def _runtime_calls(recording: tables.Recording) -> pl.DataFrame | None:
+    """Return the calls of a device's runtime with `process` and `thread`, where there are any."""
+    if recording.device is None or recording.device.calls.is_empty():
+        return None
+    threads = recording.threads.filter(pl.col("native_tid") > 0)
+    known = threads.select("process", number="thread", thread=pl.col("native_tid").cast(pl.Int64))
+    found = recording.device.calls.join(known.unique("thread", keep="last"), on="thread")
+    return found.select("process", "start_ns", "end_ns", thread="number")
+
+
+def _least(times: pl.Series) -> int:
+    return min(times.to_list(), default=0)
+
+
+def _most(times: pl.Series) -> int:
+    return max(times.to_list(), default=0)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,29 @@
+"""Paths of modules: attributes from the outermost cell on, with dots."""
+
+from collections.abc import Iterable
+
+
+def prefixes(module: str) -> list[str]:
+    """Return the modules around a module and itself, the outermost first."""
+    parts = module.split(".") if module else []
+    return [".".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def inside(module: str, outer: str) -> bool:
+    """Tell whether a module is another one or part of it."""
+    return not outer or module == outer or module.startswith(f"{outer}.")
+
+
+def common(modules: Iterable[str]) -> str | None:
+    """Return the innermost module around all of them; None where there are none."""
+    shared: list[str] | None = None
+    for module in modules:
+        parts = module.split(".") if module else []
+        if shared is None:
+            shared = parts
+            continue
+        count = 0
+        while count < min(len(parts), len(shared)) and parts[count] == shared[count]:
+            count += 1
+        shared = shared[:count]
+    return None if shared is None else ".".join(shared)

@@ -1,0 +1,144 @@
+"""Modules as a tree, with the time of forward and backward passes of each, and of all in it."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics.binding import INFERRED
+from ms_profiler.analysis.metrics.scopes import Part
+
+#: rows of the tree, see `rows`
+ROWS: Final = pl.Schema(
+    {
+        "module": pl.String,  # path from the outermost module on, with dots
+        "depth": pl.UInt16,
+        "leaf": pl.Boolean,  # nothing in it has any time
+        "calls": pl.UInt64,  # null where it is not called itself, or that is not known
+        "forward_ns": pl.Int64,
+        "backward_ns": pl.Int64,
+        "optimizer_ns": pl.Int64,
+        "total_ns": pl.Int64,
+        "self_ns": pl.Int64,
+        "inferred_ns": pl.Int64,  # of the total, what order or parameters say
+        "share": pl.Float64,  # of `whole_ns`
+    }
+)
+
+#: of `owners.sums`
+SUMS: Final = pl.Schema(
+    {"step": pl.UInt32, "owner": pl.String, "part": pl.UInt8, "bound": pl.UInt8, "self_ns": pl.Int64}
+)
+
+
+@dataclass
+class _Node:
+    forward: int = 0
+    backward: int = 0
+    optimizer: int = 0
+    own: int = 0
+    inferred: int = 0
+    children: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        return self.forward + self.backward + self.optimizer
+
+
+def rows(times: pl.DataFrame, calls: pl.DataFrame, whole_ns: int) -> pl.DataFrame:
+    """Return the tree, as `ROWS`: each module is followed by those in it, the largest first.
+
+    Args:
+        times: `owner`, `part`, `bound`, `self_ns`, of `owners.sums` or of kernels.
+        calls: `module`, `calls`.
+        whole_ns: what shares are of.
+    """
+    known: dict[str, _Node] = {}
+    summed = times.drop_nulls("owner").group_by("owner", "part", "bound").agg(pl.col("self_ns").sum())
+    for owner, part, bound, own in summed.sort("owner", "part", "bound").iter_rows():
+        _add(known, owner, part, bound, own)
+    called = dict(calls.select("module", "calls").iter_rows())
+    found: list[tuple[object, ...]] = []
+
+    def walk(names: list[str], depth: int) -> None:
+        for name in sorted(names, key=lambda name: (-known[name].total, name)):
+            node = known[name]
+            found.append(
+                (
+                    *(name, depth, not node.children, called.get(name)),
+                    *(node.forward, node.backward, node.optimizer, node.total, node.own, node.inferred),
+                    node.total / max(whole_ns, 1),
+                )
+            )
+            walk(node.children, depth + 1)
+
+    walk([name for name in known if "." not in name], 0)
+    return pl.DataFrame(found, schema=ROWS, orient="row")
+
+
+def _add(known: dict[str, _Node], owner: str, part: int, bound: int, own: int) -> None:
+    """Add the time of a module to it and to all that it is in."""
+    path, inner = owner, ""
+    while True:
+        node = known.get(path)
+        if node is None:
+            node = known[path] = _Node()
+        if inner and inner not in node.children:
+            node.children.append(inner)
+        if part == Part.OPTIMIZER:
+            node.optimizer += own
+        elif part in (Part.BACKWARD, Part.RECOMPUTE):
+            node.backward += own
+        else:
+            node.forward += own
+        if not inner:
+            node.own += own
+        if bound in INFERRED:
+            node.inferred += own
+        if "." not in path:
+            return
+        path, inner = path.rpartition(".")[0], path
+
+
+def heaviest(tree: pl.DataFrame, whole_ns: int) -> tuple[str, float] | None:
+    """Return the module with most time of its own, and what share of the whole that is; None without modules.
+
+    Args:
+        tree: of `rows`.
+        whole_ns: what the share is of.
+    """
+    modules = tree.filter(pl.col("forward_ns") + pl.col("backward_ns") > 0, pl.col("self_ns") > 0)
+    if modules.is_empty():
+        return None
+    module, own = modules.sort("self_ns", "module", descending=[True, False]).select("module", "self_ns").row(0)
+    return module, own / max(whole_ns, 1)
+
+
+def within(sums: pl.DataFrame) -> pl.DataFrame:
+    """Return the time of modules with all in them by step: `step`, `module`, `forward_ns`, ..., `total_ns`, `self_ns`.
+
+    Args:
+        sums: of `owners.sums`.
+    """
+    known = sums.drop_nulls("owner")
+    parts = known["owner"].unique().sort()
+    around = pl.DataFrame(
+        [(path, ".".join(path.split(".")[: depth + 1])) for path in parts for depth in range(path.count(".") + 1)],
+        schema={"owner": pl.String, "module": pl.String},
+        orient="row",
+    )
+    part, own = pl.col("part"), pl.col("self_ns")
+    backward = part.is_in([int(Part.BACKWARD), int(Part.RECOMPUTE)])
+    return (
+        known.join(around, on="owner")
+        .group_by("step", "module")
+        .agg(
+            own.filter(~backward & (part != int(Part.OPTIMIZER))).sum().alias("forward_ns"),
+            own.filter(backward).sum().alias("backward_ns"),
+            own.filter(part == int(Part.OPTIMIZER)).sum().alias("optimizer_ns"),
+            own.sum().alias("total_ns"),
+            own.filter(pl.col("owner") == pl.col("module")).sum().alias("own_ns"),
+        )
+        .rename({"own_ns": "self_ns"})
+        .sort("step", "module")
+    )

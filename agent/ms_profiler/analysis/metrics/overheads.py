@@ -1,0 +1,152 @@
+"""What a step does beside training: casts, an optimizer for each parameter alone, waiting for other ranks."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import bounds, communication, intervals
+from ms_profiler.analysis.metrics.host_operators import OFTEN
+from ms_profiler.analysis.metrics.phases import NAMES
+from ms_profiler.analysis.metrics.reads import READ
+from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.store.format import Category
+
+OPTIMIZER: Final = NAMES[Category.OPTIMIZER]
+#: PyTorch's operator that changes the type of a tensor, or takes it elsewhere, which on a processor it does not
+CAST: Final = "aten::_to_copy"
+#: inner operators between two reads up to which a script does little but read
+BETWEEN: Final = 10
+#: of a slow network: what an exchange takes beyond that, it waits for others
+LATENCY: Final = 1_000_000
+BYTES_A_SECOND: Final = 100e6
+
+
+@dataclass(frozen=True)
+class Casts:
+    """Changes of data type.
+
+    Attributes:
+        name: what does it.
+        per_step: how many.
+        share: of the steps that they take.
+    """
+
+    name: str
+    per_step: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Optimizing:
+    """What the optimizer takes.
+
+    Attributes:
+        share: of the steps.
+        launching: part of that, as far as the thread ran, in which operators are launched and nothing computes.
+        per_step: operators or kernels in it; None where they are not known.
+    """
+
+    share: float
+    launching: float
+    per_step: float | None
+
+
+@dataclass(frozen=True)
+class Late:
+    """Exchanges that wait for other ranks.
+
+    Attributes:
+        share: of the time of exchanges beyond what a slow network takes for their bytes.
+        count: exchanges.
+        mean_ns: duration of one.
+        bytes: of one, on average.
+    """
+
+    share: float
+    count: int
+    mean_ns: int
+    bytes: int
+
+
+def casts(ran: pl.DataFrame, names: pl.Series, during: pl.DataFrame) -> Casts | None:
+    """Return what casting takes of some steps; None where nothing was cast that takes longer than its own dispatch.
+
+    Args:
+        ran: operators, `name` (row of `names`), `start_ns`, `end_ns`.
+        names: texts by row.
+        during: the steps.
+    """
+    found = ran.filter((names == CAST).gather(ran["name"]))
+    long = pl.col("end_ns") - pl.col("start_ns") > bounds.SHORT
+    # of many short ones some had their processor taken away
+    found = found.filter(long, long.mean() >= OFTEN)
+    found = found.filter(intervals.locate(found["start_ns"], during).is_not_null())
+    if found.is_empty():
+        return None
+    share = intervals.total_ns(intervals.union(found)) / max(intervals.total_ns(during), 1)
+    return Casts(CAST, found.height / during.height, share)
+
+
+def optimizing(moments: pl.DataFrame, ran: pl.DataFrame | None, during: pl.DataFrame) -> Optimizing:
+    """Return what the optimizer takes of some steps.
+
+    Args:
+        moments: of `bounds.parts`.
+        ran: operators or kernels one by one, `start_ns`; None where they are not known.
+        during: the steps.
+    """
+    own = moments.filter(pl.col("phase") == OPTIMIZER).sort("start_ns")
+    total = intervals.total_ns(own)
+    ran_ns = intervals.total_ns(own.filter(~pl.col("part").is_in([bounds.RUNNABLE, bounds.BLOCKED])))
+    launching = intervals.total_ns(own.filter(pl.col("part") == bounds.LAUNCH)) / max(ran_ns, 1)
+    count = None
+    if ran is not None:
+        count = ran.filter(intervals.locate(ran["start_ns"], own).is_not_null()).height / max(during.height, 1)
+    return Optimizing(total / max(intervals.total_ns(during), 1), launching, count)
+
+
+def optimizing_beside(kernels: pl.DataFrame, during: pl.DataFrame) -> Optimizing:
+    """Return what the kernels of the optimizer take of some steps, where these run beside the host.
+
+    Args:
+        kernels: `tables.KERNELS` with `end_ns`.
+        during: the steps.
+    """
+    own = kernels.filter(pl.col("part") == int(Part.OPTIMIZER))
+    own = own.filter(intervals.locate(own["start_ns"], during).is_not_null())
+    share = intervals.total_ns(intervals.union(own)) / max(intervals.total_ns(during), 1)
+    return Optimizing(share, 0.0, own.height / max(during.height, 1))
+
+
+def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> float:
+    """Return what part of launching operators lies between reads that hardly any operators part.
+
+    Args:
+        found: of `reads.reads`, those of PyTorch on a processor, which wait for nothing.
+        starts: of inner operators, in order.
+        moments: of `bounds.parts`.
+    """
+    own = found.filter(pl.col("name") == READ)
+    pairs = own.with_columns(following=pl.col("start_ns").shift(-1)).drop_nulls("following")
+    between = starts.search_sorted(pairs["following"]).cast(pl.Int64) - starts.search_sorted(pairs["start_ns"])
+    near = pairs.filter(between <= BETWEEN).select("start_ns", pl.col("following").alias("end_ns"))
+    launches = moments.filter(pl.col("part") == bounds.LAUNCH)
+    line = intervals.timeline({"near": near, "launch": launches}).filter(pl.col("near") > 0, pl.col("launch") > 0)
+    return intervals.total_ns(line) / max(intervals.total_ns(launches), 1)
+
+
+def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:
+    """Return how long exchanges waited for other ranks; None where there were none whose bytes are known.
+
+    Args:
+        calls: of `communication.calls`.
+        rows: steps that are looked at.
+    """
+    known = communication.timed(calls.filter(pl.col("step").is_in(rows)))
+    if known.is_empty():
+        return None
+    took = int(known["duration_ns"].sum())
+    needed = known["bytes"] / BYTES_A_SECOND * 1e9 + LATENCY
+    beyond = float((known["duration_ns"] - needed).clip(lower_bound=0).sum())
+    return Late(beyond / max(took, 1), known.height, took // known.height, int(known["bytes"].sum()) // known.height)

@@ -1,0 +1,142 @@
+"""Whose the time of a step is: at every moment that of one module, of an optimizer, or of nothing that is known.
+
+A moment belongs to the innermost module that runs on the stepping thread. While autograd runs a node of a backward
+pass, it belongs to the module of the operator whose gradient that is (`metrics.backward_operators`); modules that are
+computed again in there tell themselves. So the parts of a step add up to it.
+"""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.phases import innermost
+from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.store.format import Category
+
+#: a part of a step that is of one owner, in one pass
+PIECES: Final = pl.Schema(
+    {
+        "step": pl.UInt32,  # row of `Steps.table`
+        "owner": pl.String,  # path of a module, name of an optimizer's call; null where not known
+        "part": pl.UInt8,  # metrics.scopes.Part
+        "bound": pl.UInt8,  # metrics.binding.Bound; 0 where there is no owner
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+    }
+)
+_MADE: Final = r"^GraphModule(\.|$)"
+#: what of a number stands for part and binding
+_PARTS: Final = 16
+_BOUNDS: Final = 16
+
+
+def pieces(
+    spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFrame, kept: pl.DataFrame
+) -> pl.DataFrame:
+    """Cut steps into pieces of one owner, as `PIECES`, by time; what is in none belongs to nobody.
+
+    Args:
+        spans: `tables.SPANS` of the run.
+        names: of the recording.
+        steps: the steps in use.
+        nodes: of `backward_operators.nodes`.
+        kept: `row` (of `steps.table`), `start_ns` and `end_ns` of the steps to be cut, by start.
+    """
+    own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    category = pl.col("category")
+    again = intervals.union(own.filter(category == int(Category.BACKWARD)))
+    modules = _compiled(own.filter(category == int(Category.MODULE)), names)
+    backward = intervals.locate(modules["start_ns"], again).is_not_null()
+    texts = names.to_list()
+    numbers = {path: row for row, path in enumerate(texts)}
+    for path in nodes["module"].drop_nulls().unique().sort():
+        if path not in numbers:
+            numbers[path] = len(texts)
+            texts.append(path)
+    paths = nodes["module"].drop_nulls().unique()
+    rows = pl.Series([numbers[path] for path in paths], dtype=pl.UInt64)
+    known = nodes["module"].replace_strict(paths, rows, default=None, return_dtype=pl.UInt64)
+    optimizers = own.filter(category == int(Category.OPTIMIZER))
+    kinds = names.gather(optimizers["name"]).str.strip_suffix(".step")
+    for kind in kinds.unique().sort():
+        if kind not in numbers:
+            numbers[kind] = len(texts)
+            texts.append(kind)
+    parts = [
+        _coded(
+            modules,
+            modules["name"],
+            backward.replace_strict({True: int(Part.BACKWARD), False: int(Part.FORWARD)}),
+            int(Bound.MODULE),
+        ),
+        *(
+            _coded(found, None, part, 0)
+            for found, part in (
+                (own.filter(category == int(Category.BACKWARD)), Part.BACKWARD),
+                (own.filter(category == int(Category.COMPILE)), Part.UNKNOWN),
+            )
+        ),
+        _coded(nodes, known, Part.BACKWARD, nodes["bound"]),
+    ]
+    optimizing = pl.Series([numbers[kind] for kind in kinds], dtype=pl.UInt64)
+    parts.append(_coded(optimizers, optimizing, Part.OPTIMIZER, int(Bound.MODULE)))
+    return _cut(innermost(pl.concat(parts), "code"), kept, pl.Series("owner", texts, dtype=pl.String))
+
+
+def _compiled(modules: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+    """Return the modules without those that Dynamo makes of a module, inside of which they run."""
+    made = names.gather(modules["name"]).str.contains(_MADE)
+    inside = intervals.locate(modules["start_ns"], intervals.union(modules.filter(~made))).is_not_null()
+    return modules.filter(~(made & inside))
+
+
+def _coded(spans: pl.DataFrame, owner: pl.Series | None, part: pl.Series | int, bound: pl.Series | int) -> pl.DataFrame:
+    """Return spans as of one thread with a number for owner, part and binding."""
+    number = pl.lit(0, pl.UInt64) if owner is None else pl.lit((owner.cast(pl.UInt64) + 1).fill_null(0))
+    code = (number * _PARTS + pl.lit(part).cast(pl.UInt64)) * _BOUNDS + pl.lit(bound).cast(pl.UInt64)
+    one = (
+        pl.lit(0, kind).alias(name)
+        for name, kind in (("process", pl.UInt32), ("thread", pl.UInt32), ("category", pl.UInt8))
+    )
+    return spans.select(*one, "start_ns", "end_ns", code.alias("code"))
+
+
+def _cut(found: pl.DataFrame, kept: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
+    """Return pieces within steps, one that outlives its step in parts."""
+    done, rest = [], found
+    while not rest.is_empty():
+        place = intervals.locate(rest["start_ns"], kept)
+        here = rest.with_columns(kept["row"].gather(place).alias("step"), kept["end_ns"].gather(place).alias("until"))
+        begins = kept["start_ns"].search_sorted(here["start_ns"], side="right")
+        following = kept["start_ns"].gather(pl.select(pl.when(pl.lit(begins) < kept.height).then(begins)).to_series())
+        done.append(here.drop_nulls("step").with_columns(end_ns=pl.min_horizontal("end_ns", "until")))
+        rest = here.select("code", start_ns=pl.lit(following), end_ns="end_ns").filter(
+            pl.col("start_ns") < pl.col("end_ns")
+        )
+    if not done:
+        return pl.DataFrame(schema=PIECES)
+    cut = pl.concat(done).sort("start_ns")
+    code = cut["code"]
+    row = code // (_PARTS * _BOUNDS)
+    owner = texts.gather(pl.select(pl.when(row > 0).then(row.cast(pl.Int64) - 1).cast(pl.UInt32)).to_series())
+    return cut.select(
+        pl.col("step").cast(pl.UInt32),
+        owner.alias("owner"),
+        (code // _BOUNDS % _PARTS).cast(pl.UInt8).alias("part"),
+        (code % _BOUNDS).cast(pl.UInt8).alias("bound"),
+        "start_ns",
+        "end_ns",
+    )
+
+
+def sums(cut: pl.DataFrame) -> pl.DataFrame:
+    """Sum up the pieces of a step by owner, part and binding: `step`, `owner`, `part`, `bound`, `self_ns`.
+
+    Args:
+        cut: of `pieces`.
+    """
+    length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("self_ns")
+    return cut.group_by("step", "owner", "part", "bound").agg(length).sort("step", "owner", "part", "bound")

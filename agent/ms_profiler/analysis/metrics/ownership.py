@@ -1,0 +1,193 @@
+"""Whose the time of a run is: its modules with what each takes of the steps, or of the kernels."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import backward_operators, intervals, module_tree, owners
+from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.streams.kernel_stream import Stream
+from ms_profiler.store.format import Category
+
+#: the heaviest module is named from this share on
+NAMED: Final = 0.05
+#: a step that takes longer than usual by this share is asked for what took longer in it
+SLOWER: Final = 0.1
+
+_CALLS: Final = pl.Schema({"module": pl.String, "calls": pl.UInt64})
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A step that took long, and the module that took most of what it took longer than usual.
+
+    Attributes:
+        number: of the step.
+        longer_ns: than the median step.
+        module: its path; empty for what is in no module.
+        module_ns: what it took longer, by itself, than in the median step.
+    """
+
+    number: int
+    longer_ns: int
+    module: str
+    module_ns: int
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """The modules of a run.
+
+    Attributes:
+        basis: "host" where time is that of the stepping thread, "kernels" where it is that of kernels.
+        steps: that times are of; 1 where they are those of all kernels.
+        whole_ns: time of these steps, or of all kernels.
+        tree: of `module_tree.rows`.
+        sums: of `owners.sums`, of all steps that are known inside.
+        pieces: of `owners.pieces`; none of kernels.
+    """
+
+    basis: str
+    steps: int
+    whole_ns: int
+    tree: pl.DataFrame
+    sums: pl.DataFrame
+    pieces: pl.DataFrame
+
+    @property
+    def outside_ns(self) -> int:
+        """Return the time that is in no row of the tree."""
+        return self.whole_ns - int(self.tree.filter(pl.col("depth") == 0)["total_ns"].sum())
+
+
+def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, stream: Stream) -> Ownership | None:
+    """Return whose the time is, that of kernels where their modules are known; None where no module is known.
+
+    Args:
+        recording: the run.
+        used: the steps in use.
+        steady: of these, with `row`, those that shares are of.
+        stream: the kernels.
+    """
+    if stream.sums["module"].is_not_null().any():
+        return _of_kernels(stream)
+    known = bool((recording.spans["category"] == int(Category.MODULE)).any())
+    return _of_steps(recording, used, steady) if known else None
+
+
+def _of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> Ownership:
+    known = used.table.with_row_index("row").filter("recorded")
+    if recording.detailed is not None:
+        known = known.filter(pl.col("number").is_in(recording.detailed))
+    spans = recording.spans.with_row_index("row").filter(pl.col("process") == used.process)
+    cut = owners.pieces(spans, recording.names, used, backward_operators.nodes(spans, recording.names), known)
+    sums = owners.sums(cut)
+    steady = known.filter(pl.col("row").is_in(chosen["row"].implode()))
+    steady = known if steady.is_empty() else steady
+    whole_ns = int(steady["duration_ns"].sum())
+    called = spans.filter(pl.col("category") == int(Category.MODULE), pl.col("thread") == used.thread)
+    called = called.filter(intervals.locate(called["start_ns"], steady).is_not_null())
+    counts = called.group_by("name").agg(pl.len().alias("calls"))
+    calls = pl.DataFrame({"module": recording.names.gather(counts["name"]), "calls": counts["calls"]}).cast(_CALLS)
+    times = sums.filter(pl.col("step").is_in(steady["row"].implode()))
+    tree = module_tree.rows(times, calls, whole_ns)
+    return Ownership("host", steady.height, whole_ns, tree, sums, cut)
+
+
+def _of_kernels(stream: Stream) -> Ownership:
+    texts = stream.texts
+    times = stream.sums.select(
+        texts.gather(stream.sums["module"]).alias("owner"), "part", "bound", pl.col("total_ns").alias("self_ns")
+    )
+    whole_ns = int(stream.sums["total_ns"].sum())
+    tree = module_tree.rows(times, pl.DataFrame(schema=_CALLS), whole_ns)
+    table = stream.table.drop_nulls("step")
+    by_step = table.select(
+        "step", texts.gather(table["module"]).alias("owner"), "part", "bound", pl.col("duration_ns").alias("self_ns")
+    )
+    summed = by_step.group_by("step", "owner", "part", "bound").agg(pl.col("self_ns").sum())
+    pieces = pl.DataFrame(schema=owners.PIECES)
+    return Ownership("kernels", 1, whole_ns, tree, summed, pieces)
+
+
+def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, stream: Stream) -> str:
+    """Name the module with most time of its own, and what takes most of it; empty where none takes much.
+
+    Args:
+        found: of `ownership`.
+        spans: of `operators.self_times`.
+        names: of the recording.
+        used: the steps in use.
+        stream: the kernels.
+    """
+    most = module_tree.heaviest(found.tree, found.whole_ns)
+    if most is None or most[1] < NAMED:
+        return ""
+    module, share = most
+    inside = _in_kernels(stream, module) if found.basis == "kernels" else _in_steps(found, spans, names, used, module)
+    unit = "kernel time" if found.basis == "kernels" else "step" if found.steps > 1 else "time"
+    text = f"{module} takes {share * 100:.0f} % of the {unit}"
+    if inside is None:
+        return text
+    part = {int(Part.FORWARD): "forward", int(Part.BACKWARD): "backward"}.get(inside[1])
+    return f"{text}, mostly {inside[0]}" + (f" of its {part} pass" if part else "")
+
+
+def _in_steps(
+    found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, module: str
+) -> tuple[str, int] | None:
+    """Return the operator, and the part, with most time of its own in a module."""
+    own = found.pieces.filter(pl.col("owner") == module)
+    operators = spans.filter(pl.col("process") == used.process, pl.col("category") == int(Category.OP))
+    place = intervals.locate(operators["start_ns"], own)
+    inside = operators.with_columns(own["part"].gather(place).alias("part")).drop_nulls("part")
+    summed = (
+        inside.group_by("name", "part").agg(pl.col("self_ns").sum()).sort("self_ns", "name", descending=[True, False])
+    )
+    if summed.is_empty():
+        return None
+    name, part, _ = summed.row(0)
+    return names[name], part
+
+
+def _in_kernels(stream: Stream, module: str) -> tuple[str, int] | None:
+    own = stream.sums.with_columns(stream.texts.gather(stream.sums["module"]).alias("owner"))
+    own = own.filter(pl.col("owner") == module)
+    summed = own.with_columns(stream.names["type"].gather(own["kernel"]).alias("type")).group_by("type", "part")
+    ranked = summed.agg(pl.col("total_ns").sum()).sort("total_ns", "type", descending=[True, False])
+    return None if ranked.is_empty() else ranked.select("type", "part").row(0)
+
+
+def slow_step(found: Ownership, steady: pl.DataFrame) -> Slow | None:
+    """Return which module made the slowest step slow; None where no step took much longer than usual.
+
+    Args:
+        found: of `ownership`.
+        steady: steps that are compared, with `row`.
+    """
+    table = steady.filter(pl.col("row").is_in(found.sums["step"].unique().implode()))
+    if table.height < 3:
+        return None
+    slowest = table.sort("duration_ns", "row", descending=[True, False]).row(0, named=True)
+    usual = float(table["duration_ns"].median() or 0)  # type: ignore[arg-type]
+    longer = slowest["duration_ns"] - usual
+    if longer < SLOWER * usual:
+        return None
+    owned = found.sums.filter(pl.col("step").is_in(table["row"].implode()), pl.col("part") != int(Part.OPTIMIZER))
+    by_step = owned.drop_nulls("owner").group_by("step", "owner").agg(pl.col("self_ns").sum())
+    # a step in which a module did not run counts as one in which it took no time
+    steps, modules = table.select(step="row"), by_step.select("owner").unique()
+    every = steps.join(modules, how="cross").join(by_step, on=["step", "owner"], how="left").fill_null(0)
+    compared = every.group_by("owner").agg(
+        pl.col("self_ns").median().alias("usual"), pl.col("self_ns").filter(pl.col("step") == slowest["row"]).sum()
+    )
+    more = compared.with_columns(more=pl.col("self_ns") - pl.col("usual")).sort(
+        "more", "owner", descending=[True, False]
+    )
+    name, excess = ("", 0.0) if more.is_empty() else more.select("owner", "more").row(0)
+    if excess < longer / 2:
+        name, excess = "", longer
+    return Slow(slowest["number"], round(longer), name, round(excess))

@@ -1,0 +1,162 @@
+"""What the whole run was spent on: its steps, and what lies before, between and after them.
+
+Every nanosecond of a run belongs to exactly one part. Parts follow from what was recorded on the stepping thread; what
+nothing tells of is told by its place alone: before the first step, between two, after the last.
+"""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals, phases
+from ms_profiler.analysis.metrics.steps import Steps, every
+from ms_profiler.analysis.model import tables
+from ms_profiler.store.format import Category, Flag, StepSource
+
+STEPS: Final = "steps"
+NETWORK: Final = "network calls"
+SET_UP: Final = "set-up"
+BETWEEN: Final = "between steps"
+AFTER: Final = "after the last step"
+OTHER: Final = "other"
+UNRECORDED: Final = "not recorded"
+AWAY: Final = "other processes"
+#: what a span tells of the time outside of steps, the first that applies
+_SPANS: Final = {
+    "evaluation": Category.EVALUATION,
+    "rollout": Category.ROLLOUT,
+    "profiling": Category.PROFILER,
+    "compile": Category.COMPILE,
+    "checkpoint": Category.CHECKPOINT,
+}
+_IMPORT: Final = "import"
+#: of these, what a network is used in
+LOOPS: Final = ("evaluation", "rollout")
+#: the parts, in the order in which they are shown
+PARTS: Final = (_IMPORT, SET_UP, STEPS, *_SPANS, NETWORK, BETWEEN, AFTER, OTHER, UNRECORDED, AWAY)
+
+
+def stretches(recording: tables.Recording) -> pl.DataFrame:
+    """Cut the time of each process that has steps into parts; those of the first one cover the whole run.
+
+    Args:
+        recording: the run.
+
+    Returns:
+        `process`, `part`, `phase` (as in `phases.pieces`, or "not recorded"), `start_ns`, `end_ns`, by time; nothing of
+        another tool's result, which does not tell what lies outside of steps.
+    """
+    if recording.foreign:
+        return pl.DataFrame(schema=_SCHEMA)
+    bounds = recording.processes.select(pl.col("first_ns").min(), pl.col("last_ns").max()).row(0)
+    return pl.concat(
+        _of_process(recording, steps, bounds if place == 0 else None) for place, steps in enumerate(every(recording))
+    )
+
+
+def parts(cut: pl.DataFrame) -> pl.DataFrame:
+    """Return the parts as they follow each other, whatever they contain: `process`, `part`, `start_ns`, `end_ns`.
+
+    Args:
+        cut: of `stretches`.
+    """
+    return intervals.merge(cut.select("start_ns", "end_ns", "process", "part"), "process", "part")
+
+
+def sums(cut: pl.DataFrame) -> pl.DataFrame:
+    """Return how long each part took, and what it contains: `process`, `part`, `phase`, `total_ns`, in their order.
+
+    Args:
+        cut: of `stretches`.
+    """
+    order = pl.col("part").replace_strict({name: place for place, name in enumerate(PARTS)}, return_dtype=pl.Int32)
+    return (
+        cut.group_by("process", "part", "phase", maintain_order=True)
+        .agg(total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+        .sort(pl.col("process").rle_id(), order, "total_ns", descending=[False, False, True], maintain_order=True)
+    )
+
+
+def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] | None) -> pl.DataFrame:
+    """Cut the time of one process.
+
+    Args:
+        recording: the run.
+        steps: of the process.
+        run: cover all of this time; None for that of the process.
+    """
+    own = recording.processes.filter(pl.col("process") == steps.process)
+    first, last = own.select("first_ns", "last_ns").row(0)
+    here = recording.spans.filter(pl.col("process") == steps.process)
+    spans = here.filter(pl.col("thread") == steps.thread)
+    known = steps.table.clear() if steps.source == StepSource.WHOLE_RUN else steps.table
+    sets = {"run": _interval(first, last), STEPS: known, "unrecorded": known.filter(~pl.col("recorded"))}
+    sets |= {name: _spans(spans, category) for name, category in _SPANS.items()}
+    sets[NETWORK] = _calls(spans, _joined(sets, STEPS, *LOOPS))
+    # the thread that trains may have been made after the imports
+    sets[_IMPORT] = _spans(here, Category.IMPORT)
+    sets["away"] = _interval(*run) if run else sets["run"]
+    cut = phases.line(spans, sets).filter(pl.col("away") > 0)
+    begin, end = _joined(sets, STEPS, *LOOPS, NETWORK).select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    place = pl.lit(OTHER)
+    if begin is not None:
+        place = (
+            pl.when(pl.col("end_ns") <= begin)
+            .then(pl.lit(SET_UP))
+            .when(pl.col("start_ns") >= end)
+            .then(pl.lit(AFTER))
+            .otherwise(pl.lit(BETWEEN))
+        )
+    skipped = _skipped(cut, known)
+    outside = pl.when(skipped).then(pl.lit(UNRECORDED)).otherwise(place)
+    known_as = {"run": pl.col("run") == 0, **{name: pl.col(name) > 0 for name in (STEPS, *_SPANS, NETWORK, _IMPORT)}}
+    told = [pl.when(holds).then(pl.lit(AWAY if name == "run" else name)) for name, holds in known_as.items()]
+    part = pl.coalesce(*told, outside)
+    unknown = (pl.col("unrecorded") > 0) | (part == UNRECORDED)
+    return cut.select(
+        pl.lit(steps.process, pl.UInt32).alias("process"),
+        part.alias("part"),
+        pl.when(unknown).then(pl.lit(UNRECORDED)).otherwise("phase").alias("phase"),
+        "start_ns",
+        "end_ns",
+    )
+
+
+def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
+    """Tell which pieces lie before a step that was not recorded, or after all where the last one was not."""
+    if steps.is_empty():
+        return pl.repeat(False, cut.height, eager=True)
+    row = steps["end_ns"].search_sorted(cut["start_ns"], side="right").clip(upper_bound=steps.height - 1)
+    return ~steps["recorded"].gather(row)
+
+
+def _calls(spans: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Return the time from the first to the last of the calls of a network between which nothing else is known.
+
+    Args:
+        spans: of the stepping thread.
+        known: steps, evaluations and rollouts.
+    """
+    called = (pl.col("category") == Category.FORWARD) | (pl.col("flags") & int(Flag.NO_GRADIENTS) != 0)
+    calls = intervals.subtract(spans.filter(called), known)
+    starts = intervals.union(known)["start_ns"]
+    return calls.group_by(starts.search_sorted(calls["start_ns"]).alias("gap"), maintain_order=True).agg(
+        pl.col("start_ns").first(), pl.col("end_ns").last()
+    )
+
+
+def _spans(spans: pl.DataFrame, category: Category) -> pl.DataFrame:
+    return intervals.union(spans.filter(pl.col("category") == int(category)))
+
+
+def _joined(sets: dict[str, pl.DataFrame], *names: str) -> pl.DataFrame:
+    return pl.concat([sets[name].select(intervals.BOUNDS) for name in names])
+
+
+def _interval(start_ns: int, end_ns: int) -> pl.DataFrame:
+    return pl.DataFrame({"start_ns": [start_ns], "end_ns": [end_ns]}, schema=dict.fromkeys(intervals.BOUNDS, pl.Int64))
+
+
+_SCHEMA: Final = pl.Schema(
+    {"process": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
+)

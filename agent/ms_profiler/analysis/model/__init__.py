@@ -1,0 +1,1 @@
+"""The tables of a recording, and the one place that converts times."""

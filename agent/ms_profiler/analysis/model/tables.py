@@ -1,0 +1,239 @@
+"""The tables that every reader fills and every metric reads.
+
+All times are nanoseconds since the epoch on the one time line of the run (see `model.clock`), as Int64: a double
+has steps of 256 ns there. A row of `spans` names its thread by (`process`, `thread`) and its text by a number
+into `names`, so that ten million spans stay ten million times a few machine words. The tables of an accelerator are in
+`device_tables`, and are known here too.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.analysis.model.device_tables import (
+    ALLOCATIONS as ALLOCATIONS,
+    COPIES as COPIES,
+    COUNTER_TABLES as COUNTER_TABLES,
+    DEVICE_MEMORY as DEVICE_MEMORY,
+    DRIVER_CALLS as DRIVER_CALLS,
+    EXCHANGED as EXCHANGED,
+    LAUNCHES as LAUNCHES,
+    MARKS as MARKS,
+    MODULE_MEMORY as MODULE_MEMORY,
+    RESERVATIONS as RESERVATIONS,
+    RUNS as RUNS,
+    TASKS as TASKS,
+    TRANSFERS as TRANSFERS,
+    WAITS as WAITS,
+    Device as Device,
+    Form as Form,
+    Whole as Whole,
+)
+from ms_profiler.store.reader import ReadCounts
+from ms_profiler.store.run_info import RunInfo
+
+#: before and after all times
+EARLIEST, LATEST = -(2**63), 2**63 - 1
+
+#: of so many fine-grained spans `Recording.starts` has the start of one
+SAMPLED = 64
+
+#: thread number of records whose thread is not known
+UNKNOWN_THREAD = 2**32 - 1
+
+#: one per process that recorded
+PROCESSES = pl.Schema(
+    {
+        "process": pl.UInt32,  # pid
+        "parent": pl.UInt32,
+        "role": pl.String,  # "main", "fork", "spawn"
+        "name": pl.String,
+        "recorder": pl.String,  # "native" or "python"
+        "recorder_reason": pl.String,
+        "state": pl.String,  # see `analysis.liveness`
+        "first_ns": pl.Int64,
+        "last_ns": pl.Int64,  # of its last record
+        "records": pl.UInt64,  # read
+        "dropped": pl.UInt64,
+        "dropped_limit": pl.UInt64,  # of these, for a budget
+    }
+)
+
+#: one per thread that recorded
+THREADS = pl.Schema({"process": pl.UInt32, "thread": pl.UInt32, "native_tid": pl.UInt64, "thread_name": pl.String})
+
+#: one per span, sorted by process, thread, start, longest first
+SPANS = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "thread": pl.UInt32,
+        "name": pl.UInt32,  # row of `names`
+        "category": pl.UInt8,  # store.format.Category
+        "flags": pl.UInt8,  # store.format.Flag
+        "unfinished": pl.Boolean,  # was running when its process ended; end_ns is the last sign of life
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "arg": pl.UInt64,
+        "depth": pl.UInt16,  # spans of this thread around it; operators are counted among themselves
+        "parent": pl.UInt32,  # row of the innermost of them, null where there is none
+    }
+)
+
+#: spans before they are sorted and nested
+UNNESTED = pl.Schema({name: kind for name, kind in SPANS.items() if name not in ("depth", "parent")})
+
+#: something that happened at one moment
+INSTANTS = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "thread": pl.UInt32,
+        "name": pl.UInt32,
+        "category": pl.UInt8,
+        "time_ns": pl.Int64,
+        "arg": pl.UInt64,
+    }
+)
+
+#: a value at one moment
+COUNTERS = pl.Schema(
+    {"process": pl.UInt32, "thread": pl.UInt32, "name": pl.UInt32, "time_ns": pl.Int64, "value": pl.Float64}
+)
+
+#: what the scheduler knows of a thread, each time that the recorder looked, by process, thread and time
+LOOKS = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "thread": pl.UInt32,
+        "time_ns": pl.Int64,
+        "before_ns": pl.Int64,  # of the thread's event before this time
+        "ran_ns": pl.Int64,  # its processor time so far
+        "waited_ns": pl.Int64,  # for a processor, since the look before that tells it; null where this one does not
+    }
+)
+
+#: every step mark, by start; `metrics.steps` chooses the ones in use
+STEPS = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "thread": pl.UInt32,
+        "number": pl.Int64,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "source": pl.UInt8,  # store.format.StepSource
+        "recorded": pl.Boolean,  # false: the schedule left it out, only its times are known
+    }
+)
+
+#: what the framework's allocator held, each time that it gave or took, by process and time; bytes
+MEMORY = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "time_ns": pl.Int64,
+        "allocated": pl.Int64,
+        "reserved": pl.Int64,  # taken from the system
+        "active": pl.Int64,
+    }
+)
+
+#: one per kernel, by process, lane and start
+KERNELS = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "lane": pl.UInt32,  # the framework's own number of the thread that ran it
+        "kernel": pl.UInt32,  # row of `KERNEL_NAMES`
+        "start_ns": pl.Int64,
+        "duration_ns": pl.Int64,
+        "wait_ns": pl.Int64,  # since the end of the kernel before it in its lane and window; 0 for the first
+        "shapes": pl.UInt32,  # row of the texts, null where not known
+        "step": pl.UInt32,  # row of the steps in use, null outside
+        "host": pl.UInt32,  # row of the innermost span on the stepping thread that contains its start, null where none
+        "launch": pl.UInt32,  # row of the operator or communication span that queued it, null where not known
+        "module": pl.UInt32,  # row of the texts, null where not known
+        "bound": pl.UInt8,  # metrics.binding.Bound: to what
+        "part": pl.UInt8,  # metrics.scopes.Part: of a training step
+    }
+)
+
+#: one per kernel name; kernels name their row
+KERNEL_NAMES = pl.Schema(
+    {
+        "full_name": pl.String,  # as the framework shows it
+        "type": pl.String,  # its primitive
+        "core": pl.String,  # what ran it
+        "scope": pl.String,  # what stands before the last part, empty without one
+        "module": pl.String,  # by its scope, null where that names none
+        "class": pl.String,  # of that module
+    }
+)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of time whose kernels the framework wrote out together.
+
+    Attributes:
+        process: pid.
+        index: its number in the process.
+        folder: what was written, whether or not it is there.
+        start_ns: when it began.
+        end_ns: when it ended, or when that must have been at the latest.
+        ended: the process says that it ended.
+        drained: how many kernels the process counted in it; None where it did not.
+    """
+
+    process: int
+    index: int
+    folder: str
+    start_ns: int
+    end_ns: int
+    ended: bool
+    drained: int | None
+
+
+@dataclass
+class Recording:
+    """One result directory, read.
+
+    Attributes:
+        directory: the result directory.
+        info: the run's record.
+        has_info: the record was found and readable.
+        clock: what the times were converted with.
+        counts: what was read, and what could not be.
+        names: texts by row number.
+        looks: `LOOKS`.
+        fine: how many fine-grained spans (modules, operators) were read.
+        again: reads the spans that begin from one time to another (nanoseconds since the epoch), or the fine-grained
+            ones alone, once more, in parts, as `UNNESTED`; None where `spans` holds everything. Where it is given,
+            `spans` has no fine-grained ones until `driver.thinning` has chosen some.
+        starts: when some of the fine-grained spans begin, in order, where `spans` does not hold all of them.
+        sums: fine-grained spans by name, as of `metrics.operators.sum_up`, where `spans` does not hold all of them.
+        detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
+        windows: of the kernel stream, by process and start.
+        device: what ran on an accelerator; None where nothing did, or nobody recorded it.
+        foreign: another tool recorded it.
+    """
+
+    directory: str
+    info: RunInfo
+    has_info: bool
+    clock: Clock
+    counts: ReadCounts
+    names: pl.Series
+    processes: pl.DataFrame
+    threads: pl.DataFrame
+    spans: pl.DataFrame
+    instants: pl.DataFrame
+    counters: pl.DataFrame
+    steps: pl.DataFrame
+    looks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LOOKS))
+    fine: int = 0
+    again: Callable[[tuple[int, int], bool], Iterator[pl.DataFrame]] | None = None
+    starts: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
+    sums: pl.DataFrame | None = None
+    detailed: list[int] | None = None
+    windows: list[Window] = field(default_factory=list)
+    device: Device | None = None
+    foreign: bool = False

@@ -1,0 +1,17 @@
+"""Steps that a job took for such before something was trained."""
+
+import polars as pl
+
+from ms_profiler.store.format import GUESSES, TRAINING
+
+
+def settled(steps: pl.DataFrame) -> pl.DataFrame:
+    """Leave out the steps of a guess that what was trained later on the same thread has shown to be none.
+
+    Args:
+        steps: rows of `columns.slots.SLOTS`, of kind STEP, of each thread in the order in which they were recorded.
+    """
+    source = pl.col("category")
+    guessed = source.is_in([int(guess) for guess in GUESSES])
+    later = pl.when(~guessed).then(source).backward_fill().over("thread")
+    return steps.filter(~(guessed & later.is_in([int(known) for known in TRAINING])).fill_null(False))

@@ -1,0 +1,151 @@
+"""What was read of a large trace is kept, so that it is not taken apart again for the next question.
+
+It lies in the result of the trace, or in the user's cache directory where there is none that can be written. It is of
+one file, by device, inode, size and times of change, and of one version of the code that reads it; anything else is
+read anew. A folder appears under its final name when it is whole, so that whoever finds it can use it; whatever goes
+wrong with it is no error, for the trace itself is there.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+import time
+from typing import Final
+
+import polars as pl
+
+from ms_profiler import __version__
+from ms_profiler.analysis.driver import inputs
+from ms_profiler.analysis.readers import trace_events, trace_text
+from ms_profiler.store.reader import ReadCounts
+
+#: bytes of a trace from which on it is worth it: some 20,000 events are read in 0.2 s
+LEAST: Final = 1 << 22
+#: traces that are kept in the user's cache directory
+_MOST: Final = 4
+#: ns since the last change of a file before which another one may leave the same time behind
+_SETTLED: Final = 2_000_000_000
+_FOLDER: Final = ".ms_profiler_cache"
+_TABLES: Final = ("spans", "flows", "counters", "found")
+_REST: Final = "rest.json"
+
+
+def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> trace_events.Events:
+    """Return what `trace_events.read` does, as it was kept, or keep it.
+
+    Args:
+        path: of the trace.
+        arguments: as there.
+        counts: is told what cannot be read.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    before = os.stat(path)
+    if before.st_size < LEAST:
+        return trace_events.read(path, arguments, counts)
+    key = _key(before, arguments)
+    for folder in _folders(path):
+        if (found := _load(os.path.join(folder, key))) is not None:
+            return found
+    damage = _damage(counts)
+    events = trace_events.read(path, arguments, counts)
+    # of a damaged trace the damage has to be told each time, and one that is being written is not kept
+    settled = time.time_ns() - before.st_mtime_ns > _SETTLED and _key(os.stat(path), arguments) == key
+    if settled and _damage(counts) == damage:
+        for folder in _folders(path):
+            if _keep(events, folder, key):
+                break
+    return events
+
+
+def _key(found: os.stat_result, arguments: tuple[str, ...]) -> str:
+    identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return hashlib.sha256(json.dumps([identity, arguments, __version__, pl.__version__, _code()]).encode()).hexdigest()
+
+
+def _code() -> str:
+    """Return a digest of the code that reads: between two versions it changes, too."""
+    digest = hashlib.sha256()
+    for module in (trace_events, trace_text):
+        with open(str(module.__file__), "rb") as stream:
+            digest.update(stream.read())
+    return digest.hexdigest()
+
+
+def _folders(path: str) -> list[str]:
+    """Return where it may lie, the best place first; no result is made for it."""
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    result, own = inputs.result(path), os.path.join(user, "ms-profiler", "traces")
+    return [*([os.path.join(result, _FOLDER)] if os.path.isdir(result) else []), own]
+
+
+def _damage(counts: ReadCounts) -> tuple[int, int]:
+    return counts.damaged_events, len(counts.damaged_files)
+
+
+def _load(folder: str) -> trace_events.Events | None:
+    try:
+        there = os.lstat(folder)
+        # nobody else's: what is read here is trusted
+        if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.geteuid():
+            return None
+        with open(os.path.join(folder, _REST), encoding="utf-8") as stream:
+            rest = json.load(stream)
+        frames = {name: _texts(pl.read_ipc(os.path.join(folder, f"{name}.arrow")), pl.String) for name in _TABLES}
+        threads = {(pid, tid): name for pid, tid, name in rest["threads"]}
+        os.utime(folder)
+        spans, flows, counters, found = (frames[name] for name in _TABLES)
+        processes, labels, head = (rest[name] for name in ("processes", "labels", "head"))
+        return trace_events.Events(spans, flows, counters, found, processes, labels, threads, head)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, pl.exceptions.PolarsError):
+        return None
+
+
+def _keep(events: trace_events.Events, parent: str, key: str) -> bool:
+    """Keep it, and tell whether it is there now."""
+    made = ""
+    try:
+        os.makedirs(parent, mode=0o750, exist_ok=True)
+        made = tempfile.mkdtemp(dir=parent, prefix=".")
+        for name in _TABLES:
+            table = _texts(getattr(events, name), pl.Categorical)
+            table.write_ipc(os.path.join(made, f"{name}.arrow"), compression="lz4")
+        rest = {
+            "processes": events.processes,
+            "labels": events.labels,
+            "threads": [(*thread, name) for thread, name in events.threads.items()],
+            "head": events.head,
+        }
+        with open(os.path.join(made, _REST), "w", encoding="utf-8") as stream:
+            json.dump(rest, stream)
+        os.rename(made, os.path.join(parent, key))
+    except (OSError, ValueError, TypeError, pl.exceptions.PolarsError):
+        shutil.rmtree(made, ignore_errors=True)
+        return os.path.isdir(os.path.join(parent, key))
+    _tidy(parent, key)
+    return True
+
+
+def _tidy(parent: str, key: str) -> None:
+    """Take away what was kept of other versions of the trace, or, among those of many, the oldest."""
+    others = [os.path.join(parent, name) for name in os.listdir(parent) if name != key and not name.startswith(".")]
+    most = 0 if os.path.basename(parent) == _FOLDER else _MOST - 1
+    for folder in sorted(others, key=_age, reverse=True)[most:]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _age(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _texts(table: pl.DataFrame, kind: type[pl.DataType]) -> pl.DataFrame:
+    """Return a table with its texts as another type: a text that occurs often is kept once."""
+    held = [name for name, of in table.schema.items() if of in (pl.String, pl.Categorical)]
+    return table.with_columns(pl.col(held).cast(kind))

@@ -1,0 +1,116 @@
+"""What the events of a Kineto trace are, by their category: of each version of PyTorch and of each vendor.
+
+Kineto names its categories in `ActivityType.h` of github.com/pytorch/kineto; those of 2021 began with capitals
+(`Kernel`, `Operator`, `Runtime`). A category that is not known counts as the host's, unless its events run on a device:
+of these nothing is guessed, they are counted and told.
+"""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.readers import trace_events
+
+KERNEL: Final = "kernel"
+COPY: Final = "copy"
+SET: Final = "set"
+RUNTIME: Final = "runtime"
+SYNC: Final = "sync"
+OPERATOR: Final = "operator"
+ANNOTATION: Final = "annotation"
+MARK: Final = "mark"
+PYTHON: Final = "python"
+#: what repeats others, or is no work
+PASSED: Final = "passed"
+#: what has no category, or one that is not known, on the host
+HOST: Final = "host"
+#: what has a category that is not known, on a device
+UNKNOWN: Final = "unknown"
+
+#: calls of a device's runtime or driver, by category: the device, and the level that the calls are shown under
+RUNTIMES: Final = {
+    "runtime": ("GPU", "cuda"),
+    "cuda_runtime": ("GPU", "cuda"),
+    "cuda_driver": ("GPU", "cuda"),
+    "hip_runtime": ("GPU", "hip"),
+    "hip_driver": ("GPU", "hip"),
+    "xpu_runtime": ("XPU", "xpu"),
+    "xpu_driver": ("XPU", "xpu"),
+    "mtia_runtime": ("MTIA", "mtia"),
+    "hpu_op": ("HPU", "hpu"),
+    "glow_runtime": ("GLOW", "glow"),
+    "privateuse1_runtime": ("DEVICE", "runtime"),
+    "privateuse1_driver": ("DEVICE", "driver"),
+}
+_KINDS: Final = {
+    **dict.fromkeys(("kernel", "mtia_ccp_events"), KERNEL),
+    **dict.fromkeys(("gpu_memcpy", "memcpy"), COPY),
+    **dict.fromkeys(("gpu_memset", "memset"), SET),
+    **dict.fromkeys(RUNTIMES, RUNTIME),
+    **dict.fromkeys(("cuda_sync", "xpu_sync"), SYNC),
+    **dict.fromkeys(("cpu_op", "operator"), OPERATOR),
+    "user_annotation": ANNOTATION,
+    "gpu_user_annotation": MARK,
+    **dict.fromkeys(("python_function", "pythonfunction"), PYTHON),
+    **dict.fromkeys(("trace", "overhead", "ac2g", "fwdbwd", "external_correlation", "cuda_event"), PASSED),
+}
+#: the device whose categories are not those of a GPU's runtime
+_DEVICES: Final = {"mtia_ccp_events": "MTIA", "xpu_sync": "XPU"}
+_UNNAMED_DEVICE: Final = "DEVICE"
+_HOST_LABELS: Final = ("", "CPU")
+
+
+def added(events: trace_events.Events) -> pl.DataFrame:
+    """Return the spans of a trace with what they are, as `kind`.
+
+    Args:
+        events: of the trace, with the arguments `stream` and `device`.
+    """
+    lower = pl.col("category").str.to_lowercase()
+    labels = events.labels
+    # "python3.10" of a host may have a label, too: CPU
+    devices = [pid for pid, label in labels.items() if label.split(" ")[0] not in _HOST_LABELS]
+    spans = events.spans.with_columns(
+        lower.replace_strict(_KINDS, default=None, return_dtype=pl.String).alias("kind"),
+    )
+    if not spans["kind"].has_nulls():
+        return spans
+    on_device = events.arguments(spans, "stream").is_not_null() | spans["pid"].is_in(devices)
+    other = pl.when(pl.lit(on_device) & (pl.col("category") != "")).then(pl.lit(UNKNOWN)).otherwise(pl.lit(HOST))
+    return spans.with_columns(pl.coalesce("kind", other))
+
+
+def unknown(spans: pl.DataFrame) -> list[dict[str, str]]:
+    """Return what to say of events that ran on a device and are not known, as `not_collected` of the run's record.
+
+    Args:
+        spans: of `added`.
+    """
+    counts = spans.filter(pl.col("kind") == UNKNOWN).group_by("category").len().sort("category")
+    return [
+        {
+            "what": f"{count} events of the category {category} on a device",
+            "why": "what events of this category are is not known here; the figures of the device are without them",
+        }
+        for category, count in counts.iter_rows()
+    ]
+
+
+def device(spans: pl.DataFrame, labels: dict[str, str]) -> str:
+    """Return what kind of device the kernels of a trace ran on: GPU, XPU, MTIA, HPU, or as its label has it.
+
+    Args:
+        spans: of `added`.
+        labels: of processes by pid.
+    """
+    categories = spans["category"].unique().str.to_lowercase().to_list()
+    own = [name for category, name in _DEVICES.items() if category in categories]
+    called = {RUNTIMES[category][0] for category in categories if category in RUNTIMES}
+    # PyTorch's own calls of CUDA may stand in the trace of another device, not the other way round
+    other = own + sorted(called - {"GPU"})
+    found = other[0] if other else "GPU"
+    if found != _UNNAMED_DEVICE:
+        return found
+    pids = spans.filter(pl.col("kind") == KERNEL)["pid"].unique()
+    told = sorted({labels[pid].split(" ")[0] for pid in pids if labels.get(pid)})
+    return told[0].upper() if told else _UNNAMED_DEVICE

@@ -1,0 +1,256 @@
+"""What a device did, in a Kineto trace: kernels, copies, waits and annotations, and the calls that asked for them.
+
+A call of the runtime and what it launched share a `correlation`; where there is none, an arrow of the trace (`ac2g`)
+leads from one to the other. A kernel of NCCL exchanges data; what for, its argument `Collective name` tells, or the
+call of the host that launched it (`nccl:all_to_all`, `c10d::recv_`): its own name does not, NCCL receives and exchanges
+all to all by the same kernel. It sends `In msg nelems` elements of its `dtype`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.columns import COLUMNS
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.readers import kineto_kinds as kinds, trace_events
+
+_GROUP: Final = "Process Group Name"
+_RANKS: Final = "Process Group Ranks"
+_SIZE: Final = "Group size"
+_COLLECTIVE: Final = "Collective name"
+_ELEMENTS: Final = "In msg nelems"
+#: of spans, what is asked for
+ARGUMENTS: Final = (
+    *("stream", "device", "context", "correlation", "bytes"),
+    *(_GROUP, _RANKS, _SIZE, _COLLECTIVE, _ELEMENTS, "dtype"),
+)
+#: bytes of an element, as PyTorch names types (c10/core/ScalarType.h)
+_ELEMENT_BYTES: Final = {
+    **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
+    **dict.fromkeys(("Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz", "Float8_e8m0fnu"), 1),
+    **dict.fromkeys(("Short", "UInt16", "Half", "BFloat16"), 2),
+    **dict.fromkeys(("Int", "UInt32", "Float", "QInt32", "ComplexHalf"), 4),
+    **dict.fromkeys(("Long", "UInt64", "Double", "ComplexFloat"), 8),
+    "ComplexDouble": 16,
+}
+#: what calls NCCL on the host, and what for
+_COLLECTIVES: Final = r"^(?:c10d::|nccl:)_?(\w+?)_?(?:\s|$)"
+_EXCHANGES: Final = r"(?i)^(nccl|rccl|oneccl)|ncclKernel|ncclDevKernel"
+#: how the lanes of a device are named where nothing else has their number
+_LANE: Final = r"(\d+)\s*$"
+#: lanes of a device: with several of them the device is in the upper half
+_LANES: Final = 2**16
+_NO_STREAM: Final = 2**32 - 1
+#: what a wait is, in the words of our own tracing
+_WAITS: Final = {
+    "Stream Sync": "stream synchronize",
+    "Stream Synchronize": "stream synchronize",
+    "Context Sync": "context synchronize",
+    "Context Synchronize": "context synchronize",
+    "Device Sync": "context synchronize",
+    "Event Sync": "event synchronize",
+    "Event Synchronize": "event synchronize",
+    "Stream Wait Event": "stream waits for event",
+}
+
+
+@dataclass
+class Found:
+    """What was found of a device.
+
+    Attributes:
+        device: its tables.
+        ran: anything ran there.
+        callers: of the tables that name a thread, the threads by the operating system's number.
+    """
+
+    device: tables.Device
+    ran: bool
+    callers: dict[str, pl.Series] = field(default_factory=dict)
+
+
+def read(events: trace_events.Events, spans: pl.DataFrame, name: str) -> Found:
+    """Return what a device did.
+
+    Args:
+        events: of the trace, with `ARGUMENTS`.
+        spans: of `kineto_kinds.added`.
+        name: what kind of device it is.
+    """
+    on_device = (kinds.KERNEL, kinds.COPY, kinds.SET, kinds.SYNC, kinds.MARK)
+    placed = _placed(events, spans.filter(pl.col("kind").is_in(on_device)))
+    called = spans.filter(pl.col("kind") == kinds.RUNTIME)
+    calls = called.with_columns(events.found_of(called, "correlation"))
+    launched = _launched(events, placed, calls)
+    kernels = launched.filter(pl.col("kind") == kinds.KERNEL)
+    copies = launched.filter(pl.col("kind").is_in([kinds.COPY, kinds.SET]))
+    waits = launched.filter(pl.col("kind") == kinds.SYNC)
+    exchanged = _exchanges(events, spans, kernels)
+    device = tables.Device(
+        tables.Form.KINETO,
+        _tasks(kernels, exchanged, name),
+        [],
+        calls=_calls(calls),
+        launches=_launches(kernels, exchanged),
+        copies=_copies(copies),
+        waits=_waits(waits),
+        marks=_marks(launched.filter(pl.col("kind") == kinds.MARK)),
+        exchanged=exchanged.select(tables.EXCHANGED.names()).cast(tables.EXCHANGED),
+    )
+    callers = {"launches": kernels["caller"], "copies": copies["caller"], "waits": waits["caller"]}
+    return Found(device, kernels.height + copies.height > 0, callers)
+
+
+def _placed(events: trace_events.Events, spans: pl.DataFrame) -> pl.DataFrame:
+    """Add `device`, `lane`, `context` and `correlation`."""
+    told = spans.with_columns(events.found_of(spans, "stream", "device", "context", "correlation", "bytes"))
+    number = told.with_columns(
+        pl.coalesce("device", "pid").cast(pl.UInt32, strict=False).fill_null(0).alias("device"),
+        pl.coalesce("stream", pl.col("tid").str.extract(_LANE, 1)).cast(pl.Int64, strict=False).alias("lane"),
+        pl.col("context").cast(pl.UInt32, strict=False).fill_null(0),
+        pl.col("correlation").cast(pl.Int64, strict=False),
+        pl.col("bytes").cast(pl.UInt64, strict=False),
+    )
+    several = number["device"].n_unique() > 1
+    lane = pl.when(pl.col("lane").is_between(0, _LANES - 1)).then(pl.col("lane") % _LANES)
+    wide = pl.col("lane").is_between(0, _NO_STREAM - 1)
+    place = lane + pl.col("device") * _LANES if several else pl.when(wide).then("lane")
+    unnumbered = pl.when(pl.col("kind") == kinds.SYNC).then(pl.lit(_NO_STREAM)).otherwise(0)
+    return number.with_columns(pl.coalesce(place, unnumbered).cast(pl.UInt32).alias("lane"))
+
+
+def _launched(events: trace_events.Events, ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Add when and on which thread each was launched: `launch_ns` and `caller`, null where that is not known."""
+    known = (
+        calls.select(
+            pl.col("correlation").cast(pl.Int64, strict=False),
+            pl.col("start_ns").alias("launch_ns"),
+            pl.col("tid").alias("caller"),
+        )
+        .drop_nulls()
+        # 0 is the number of many that have none
+        .filter((pl.col("correlation") != 0) | (pl.len().over("correlation") == 1))
+        .unique("correlation", keep="first")
+    )
+    found = ran.join(known, on="correlation", how="left", maintain_order="left")
+    if events.flows.is_empty() or not found["launch_ns"].has_nulls():
+        return found
+    # an arrow belongs to the event on its thread that begins when it does
+    ends = events.flows.filter(~pl.col("begin")).select("category", "id", "tid", pl.col("time_ns").alias("start_ns"))
+    begins = events.flows.filter("begin").select(
+        "category", "id", pl.col("time_ns").alias("sent_ns"), pl.col("tid").alias("sender")
+    )
+    arrows = ends.join(begins.unique(["category", "id"], keep="first"), on=["category", "id"])
+    arrows = arrows.filter(pl.col("tid") != pl.col("sender")).unique(["tid", "start_ns"], keep="first")
+    led = found.join(arrows, on=["tid", "start_ns"], how="left", maintain_order="left")
+    return led.with_columns(pl.coalesce("launch_ns", "sent_ns"), pl.coalesce("caller", "sender")).select(found.columns)
+
+
+def _exchanges(events: trace_events.Events, spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return of each kernel `exchange`, `purpose`, `group`, `ranks`, `size`, `dtype` and `bytes`."""
+    exchange = kernels["name"].str.contains(_EXCHANGES)
+    asked = (_GROUP, _RANKS, _SIZE, _COLLECTIVE, _ELEMENTS, "dtype")
+    told = kernels.select("row").with_columns(events.found_of(kernels, *asked))
+    purpose = told[_COLLECTIVE]
+    if exchange.any() and purpose.filter(exchange).has_nulls():
+        purpose = pl.select(pl.coalesce(purpose, _purposes(spans, kernels))).to_series()
+    element = pl.col("dtype").replace_strict(_ELEMENT_BYTES, default=None, return_dtype=pl.Int64)
+    return told.select(
+        exchange.alias("exchange"),
+        purpose.alias("purpose"),
+        pl.col(_GROUP).fill_null("").alias("group"),
+        pl.col(_RANKS).alias("ranks"),
+        pl.col(_SIZE).cast(pl.Int64, strict=False).alias("size"),
+        "dtype",
+        (pl.col(_ELEMENTS).cast(pl.Int64, strict=False) * element).alias("bytes"),
+    )
+
+
+def _purposes(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:
+    """Return the call of a collective during which each kernel was launched, null where none was."""
+    named = spans.filter(pl.col("name").str.starts_with("c10d::") | pl.col("name").str.starts_with("nccl:"))
+    calls = named.select(
+        "tid", "start_ns", "end_ns", pl.col("name").str.extract(_COLLECTIVES).alias("purpose")
+    ).drop_nulls("purpose")
+    launches = kernels.select(
+        pl.col("caller").alias("tid"), pl.col("launch_ns").alias("start_ns"), pl.col("launch_ns").alias("end_ns")
+    ).with_row_index("task")
+    both = pl.concat([calls, launches.drop_nulls()], how="diagonal")
+    nested = COLUMNS.nest(both["tid"].rank("dense").cast(pl.UInt64), both["start_ns"], both["end_ns"])
+    around = both[nested["row"]].with_columns(both["purpose"].gather(nested["row"].gather(nested["parent"])))
+    found = launches.join(around.drop_nulls("task"), on="task", how="left", maintain_order="left")
+    return found["purpose"]
+
+
+def _tasks(kernels: pl.DataFrame, exchanged: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return `tables.TASKS`, by start as the spans are."""
+    return kernels.select(
+        pl.col("lane").alias("stream"),
+        "name",
+        exchanged["purpose"].set(~exchanged["exchange"], None).alias("type"),
+        pl.lit(name).alias("core"),
+        exchanged["group"].set(~exchanged["exchange"], None).alias("group"),
+        pl.lit(None, pl.String).alias("shapes"),
+        "start_ns",
+        "end_ns",
+        exchanged["exchange"],
+        "launch_ns",
+        pl.col("launch_ns").alias("driver_ns"),
+    ).cast(tables.TASKS)
+
+
+def _launches(kernels: pl.DataFrame, exchanged: pl.DataFrame) -> pl.DataFrame:
+    return kernels.select(
+        pl.lit(None, pl.UInt32).alias("thread"),
+        (pl.col("correlation").fill_null(0) % 2**32).alias("correlation"),
+        "device",
+        "context",
+        pl.lit(0).alias("graph"),
+        pl.lit(0).alias("amount"),
+        exchanged["bytes"].set(~exchanged["exchange"], None).alias("bytes"),
+    ).cast(tables.LAUNCHES)
+
+
+def _copies(copies: pl.DataFrame) -> pl.DataFrame:
+    return copies.select(
+        pl.col("lane").alias("stream"),
+        "name",
+        (pl.col("kind") == kinds.SET).alias("sets"),
+        "bytes",
+        *("start_ns", "end_ns", "launch_ns"),
+        pl.lit(None, pl.UInt32).alias("thread"),
+        (pl.col("correlation").fill_null(0) % 2**32).alias("correlation"),
+        *("device", "context"),
+    ).cast(tables.COPIES)
+
+
+def _waits(waits: pl.DataFrame) -> pl.DataFrame:
+    return waits.select(
+        pl.col("lane").alias("stream"),
+        pl.col("name").replace(_WAITS),
+        *("start_ns", "end_ns"),
+        pl.lit(None, pl.UInt32).alias("thread"),
+        (pl.col("correlation").fill_null(0) % 2**32).alias("correlation"),
+        "context",
+    ).cast(tables.WAITS)
+
+
+def _marks(marks: pl.DataFrame) -> pl.DataFrame:
+    return marks.select(pl.col("lane").alias("stream"), "name", pl.lit("").alias("domain"), "start_ns", "end_ns").cast(
+        tables.MARKS
+    )
+
+
+def _calls(calls: pl.DataFrame) -> pl.DataFrame:
+    levels = {category: level for category, (_, level) in kinds.RUNTIMES.items()}
+    level = pl.col("category").str.to_lowercase().replace_strict(levels, default="", return_dtype=pl.String)
+    # ROCm's calls stand under the category of CUDA's
+    level = pl.when(pl.col("name").str.starts_with("hip")).then(pl.lit("hip")).otherwise(level)
+    return calls.select(
+        level.alias("level"),
+        "name",
+        "start_ns",
+        "end_ns",
+        pl.col("tid").cast(pl.Int64, strict=False).fill_null(0).alias("thread"),
+    ).cast(tables.DRIVER_CALLS)

@@ -1,0 +1,70 @@
+"""Tensor memory on the host: a text file of the framework's own recorder of CPU kernels, in the folder of a window.
+
+`cpu_ms_memory_record_{rank}.txt` has a line each time that the framework's allocator gives or takes, with the wall
+clock in nanoseconds and three totals in bytes: allocated, reserved from the system, active. The recorder never forgets:
+the file of a window has what those of earlier ones had too, and only the last is kept.
+"""
+
+from itertools import groupby
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.readers import kernel_windows
+from ms_profiler.store import layout
+
+_COLUMNS: Final = pl.Schema(
+    {"wall_ns": pl.Int64, "allocated": pl.Int64, "reserved": pl.Int64, "active": pl.Int64},
+)
+
+
+def read(recording: tables.Recording) -> pl.DataFrame:
+    """Return what was recorded, as `tables.MEMORY`, by process and time; empty unless the run asked for it.
+
+    Args:
+        recording: the run; is told what cannot be read.
+    """
+    parts = [pl.DataFrame(schema=tables.MEMORY)]
+    if recording.info.options.get("profile_memory"):
+        for _, windows in groupby(recording.windows, lambda window: window.process):
+            parts.append(_process(recording, list(windows)))
+        framework = recording.info.framework
+        if framework.get("name") == "torch" and framework.get("device") == "CPU":
+            why = "PyTorch's allocator on a CPU is not recorded; the timeline has the memory of the whole process"
+            recording.info.not_collected.append({"what": "memory of tensors", "why": why})
+    return pl.concat(parts)
+
+
+def _process(recording: tables.Recording, windows: list[tables.Window]) -> pl.DataFrame:
+    rows = pl.DataFrame(schema=_COLUMNS)
+    for window in reversed(windows):
+        older = _rows(kernel_windows.content(window.folder, layout.MEMORY_PREFIX, recording.counts), recording)
+        if rows.height:
+            older = older.filter(pl.col("wall_ns") < rows["wall_ns"][0])
+        rows = pl.concat([older, rows])
+    bounds = pl.DataFrame(
+        {"start_ns": [window.start_ns for window in windows], "end_ns": [window.end_ns for window in windows]}
+    )
+    times = recording.clock.from_wall(rows["wall_ns"], windows[0].start_ns, windows[-1].end_ns)
+    inside = times.is_not_null() & intervals.locate(times, bounds).is_not_null()
+    return (
+        rows.with_columns(process=pl.lit(windows[0].process, pl.UInt32), time_ns=times)
+        .filter(inside)
+        .select(tables.MEMORY.names())
+        .sort("time_ns", maintain_order=True)
+    )
+
+
+def _rows(content: bytes, recording: tables.Recording) -> pl.DataFrame:
+    # without its header, and without the line that the end of the process may have cut
+    lines = content[content.find(b"\n") + 1 : content.rfind(b"\n") + 1]
+    if not lines:
+        return pl.DataFrame(schema=_COLUMNS)
+    rows = pl.read_csv(
+        lines, has_header=False, schema=_COLUMNS, quote_char=None, ignore_errors=True, truncate_ragged_lines=True
+    )
+    readable = rows.drop_nulls()
+    recording.counts.damaged_memory += rows.height - readable.height
+    return readable

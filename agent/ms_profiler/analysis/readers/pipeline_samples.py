@@ -1,0 +1,190 @@
+"""Windows of dataset pipelines: files of MindSpore's dataset profiler, a folder a window.
+
+`pipeline_profiling_{rank}.json` has the operators, each with the samples of its output queue;
+`minddata_cpu_utilization_{rank}.json` their processor time in percent of one processor; and
+`dataset_iterator_profiling_{rank}.txt` four lines a batch, `TYPE DETAIL BATCH VALUE TIME`, times in milliseconds: type
+0 is a duration, its detail 0 the wait for the pipeline, 1 the push into the queue of a device and 2 both; type 1 is a
+queue's size.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.model import tables
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+from ms_profiler.store.names import DATASET_WINDOW, DATASET_WINDOW_END
+
+_OPERATORS: Final = "pipeline_profiling_"
+_PROCESSORS: Final = "minddata_cpu_utilization_"
+_BATCHES: Final = ("device_queue_profiling_", "dataset_iterator_profiling_")
+
+
+@dataclass
+class Operator:
+    """One operator of a pipeline in one window or several.
+
+    Attributes:
+        op_id: its number in the pipeline; 0 gives the batches.
+        kind: its type as MindSpore has it, "MapOp".
+        workers: threads or processes of it; None where not known.
+        children: the operators that feed it.
+        length: what its output queue can hold; None without one.
+        sizes: what was in that queue, sample by sample.
+        percents: processor time sample by sample, in percent of one processor; without the first sample of a window,
+            which MindSpore puts at 0 before it has measured anything.
+    """
+
+    op_id: int
+    kind: str
+    workers: int | None
+    children: tuple[int, ...]
+    length: int | None
+    sizes: list[int] = field(default_factory=list)
+    percents: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Window:
+    """What one window holds.
+
+    Attributes:
+        process: pid.
+        pipeline: the process's number of the dataset.
+        start_ns: when it began.
+        end_ns: when it ended; for the last of a killed process, its last record.
+        ended: the process says that it ended.
+        interval_ms: time from one sample to the next; None where nothing could be read.
+        operators: by number; empty where nothing could be read.
+        waits_ms: how long each batch was waited for, without the first of an iterator.
+        pushes_ms: how long each took into the queue of a device; 0 without one.
+        periods_ms: from each batch to the next one; with a device, how long each took in all.
+    """
+
+    process: int
+    pipeline: int
+    start_ns: int
+    end_ns: int
+    ended: bool
+    interval_ms: int | None = None
+    operators: list[Operator] = field(default_factory=list)
+    waits_ms: list[int] = field(default_factory=list)
+    pushes_ms: list[int] = field(default_factory=list)
+    periods_ms: list[int] = field(default_factory=list)
+
+
+def read(recording: tables.Recording) -> list[Window]:
+    """Return the windows of every process, by process and start.
+
+    Args:
+        recording: instants, processes and where they are; its counts are told what cannot be read.
+    """
+    last = dict(recording.processes.select("process", "last_ns").iter_rows())
+    ends = {(process, index): time for process, _, index, time in _marks(recording, DATASET_WINDOW_END)}
+    windows = []
+    for process, pipeline, index, start in _marks(recording, DATASET_WINDOW):
+        end = ends.get((process, index))
+        window = Window(process, pipeline, start, last[process] if end is None else end, end is not None)
+        folder = layout.pipeline_dir(layout.process_dir(recording.directory, process), index)
+        _Reader(recording, window, folder).fill()
+        windows.append(window)
+    return sorted(windows, key=lambda window: (window.process, window.start_ns))
+
+
+def _marks(recording: tables.Recording, name: str) -> Iterator[tuple[int, int, int, int]]:
+    """Yield process, pipeline, window and time of each mark."""
+    rows = (recording.names == name).arg_true()
+    marked = recording.instants.filter(
+        pl.col("category") == Category.PROFILER, pl.col("name").is_in(rows.cast(pl.UInt32).implode())
+    )
+    for process, arg, time in marked.select("process", "arg", "time_ns").iter_rows():
+        yield process, arg >> 32, arg & 0xFFFFFFFF, time
+
+
+class _Reader:
+    """Reads one folder into its window."""
+
+    def __init__(self, recording: tables.Recording, window: Window, folder: str) -> None:
+        self.counts, self.window, self.folder = recording.counts, window, folder
+        try:
+            self.names = sorted(os.listdir(folder))
+        except OSError:
+            self.names = []
+
+    def fill(self) -> None:
+        """Read what is there; a file that cannot be read is noted and leaves its part empty."""
+        self._parse(_OPERATORS, self._fill_operators)
+        if self.window.operators:
+            self._parse(_PROCESSORS, self._fill_processors)
+            device = any(name.startswith(_BATCHES[0]) for name in self.names)
+            self._parse(_BATCHES[0 if device else 1], self._fill_batches)
+
+    def _parse(self, prefix: str, take: Any) -> None:
+        for name in [name for name in self.names if name.startswith(prefix)][:1]:
+            try:
+                with open(os.path.join(self.folder, name), encoding="utf-8") as stream:
+                    take(stream.read())
+            except OSError as error:
+                self._damaged(name, error.strerror or "cannot be read")
+            except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
+                self._damaged(name, "it is not what MindSpore writes")
+
+    def _damaged(self, name: str, reason: str) -> None:
+        parts = (f"process_{self.window.process}", layout.PIPELINES, os.path.basename(self.folder), name)
+        self.counts.damaged_files.append((os.path.join(*parts), reason))
+
+    def _fill_operators(self, text: str) -> None:
+        content = json.loads(text)
+        operators = []
+        for item in content["op_info"]:
+            queue = (item.get("metrics") or {}).get("output_queue")
+            workers = item.get("num_workers")
+            operators.append(
+                Operator(
+                    op_id=int(item["op_id"]),
+                    kind=str(item["op_type"]),
+                    workers=None if workers is None else int(workers),
+                    children=tuple(int(child) for child in item.get("children") or ()),
+                    length=int(queue["length"]) if queue else None,
+                    sizes=[int(size) for size in queue.get("size") or ()] if queue else [],
+                )
+            )
+        operators.sort(key=lambda operator: operator.op_id)
+        known = [operator.op_id for operator in operators]
+        if known != list(range(len(known))) or any(
+            not operator.op_id < child < len(known) for operator in operators for child in operator.children
+        ):
+            raise ValueError("operators are numbered from their root on")
+        self.window.interval_ms = int(content["sampling_interval"])
+        self.window.operators = operators
+
+    def _fill_processors(self, text: str) -> None:
+        read = {}
+        for item in json.loads(text)["op_info"]:
+            metrics = item["metrics"]
+            pairs = zip(metrics["sys_utilization"], metrics["user_utilization"], strict=True)
+            read[int(item["op_id"])] = [float(system) + float(user) for system, user in pairs][1:]
+        for operator in self.window.operators:
+            operator.percents = read.get(operator.op_id, [])
+
+    def _fill_batches(self, text: str) -> None:
+        durations: tuple[list[int], list[int], list[int]] = ([], [], [])
+        times: list[int] = []
+        for line in text.splitlines():
+            kind, detail, batch, value, time = map(int, line.split()[:5])
+            if batch < 2:  # the first also waits for the pipeline to start
+                times = [time] if kind == 1 else times
+            elif kind == 1:
+                times.append(time)
+            else:
+                durations[detail].append(value)
+        device = any(name.startswith(_BATCHES[0]) for name in self.names)
+        waits, pushes, whole = durations
+        periods = whole if device else [after - before for before, after in pairwise(times)]
+        self.window.waits_ms, self.window.pushes_ms, self.window.periods_ms = waits, pushes, periods

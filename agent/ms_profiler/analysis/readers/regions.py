@@ -1,0 +1,23 @@
+"""Spans that PyTorch reports as operators, and that are regions: those of its compiler's own.
+
+Dynamo reports the phases of a compilation as it reports operators: `gc (dynamo_timed)`, and `gc` around it, which has a
+second one with its details inside, `gc_data: compile_id=0/0` (`dynamo_timed` and `ChromiumEventLogger` of
+torch/_dynamo/utils.py).
+"""
+
+from typing import Final
+
+import polars as pl
+
+_TIMED: Final = r" \(dynamo_timed\)$"
+_DETAILED: Final = r"^(\w+)_data: "
+
+
+def regions(names: pl.Series) -> pl.Series:
+    """Tell which names are those of regions.
+
+    Args:
+        names: of all that is reported as an operator or as a region of the user's.
+    """
+    detailed = names.str.extract(_DETAILED).drop_nulls().unique()
+    return names.str.contains(_TIMED) | names.str.contains(_DETAILED) | names.is_in(detailed.implode())

@@ -1,0 +1,87 @@
+"""What stands below the tables of a summary: how the run ended, what is not complete, what it cost, where to look."""
+
+from typing import Any
+
+from ms_profiler.analysis.report.durations import milliseconds
+from ms_profiler.store import layout
+
+
+def end(process: dict[str, Any]) -> str:
+    """Return how a process ended."""
+    how = "still running" if process["state"] == "running" else process["state"]
+    return f"{who(process)}: {how}, last record after {process['last_record_s']:.2f} s"
+
+
+def gaps(summary: dict[str, Any]) -> list[str]:
+    """Return what is not complete."""
+    counts = summary["completeness"]
+    words = {
+        "dropped": "records were refused (no space, no memory, or a budget)",
+        "torn": "records were torn",
+        "cut": "records were cut off",
+        "unknown": "records are of an unknown kind",
+        "backwards": "records end before they start",
+        "missing_strings": "records have lost their name",
+        "damaged_kernels": "kernels could not be read",
+        "damaged_memory": "records of memory could not be read",
+        "damaged_events": "events could not be read",
+        "unfinished_spans": "spans were still running when their process ended",
+    }
+    lines = [f"{counts[key]} {text}" for key, text in words.items() if counts.get(key)]
+    coverage = summary["coverage"]
+    if coverage["timeline_files"] > 1:
+        lines.append(
+            f"the timeline is in {coverage['timeline_files']} files, each some time of the run: {layout.TRACE_VIEW}, "
+            f"{layout.trace_slice(1)} and so on"
+        )
+    if coverage["kernel_steps"] is not None:
+        lines.append(
+            f"the timeline and {layout.KERNEL_DETAILS} have the kernels of {len(coverage['kernel_steps'])} steps "
+            f"({coverage['kernels_kept']:,} of {coverage['kernels']:,}); the other tables count all of them"
+        )
+    lines += [f"{item['what']}: from {item['from_s']} s to {item['to_s']} s" for item in counts["lost_windows"]]
+    lines += [f"{item['file']}: {item['reason']}" for item in counts["damaged_files"]]
+    lines += [f"hook {target}: {reason}" for target, reason in summary["hooks"]["failed"].items()]
+    lines += [
+        f"the wall clock was set by {item['jump_ns'] / 1e6:.3f} ms during the run; times go on as they began"
+        for item in summary["clock"]["wall_steps"]
+    ]
+    return lines
+
+
+def cost(cost: dict[str, Any]) -> str:
+    """Return what recording cost the job."""
+    if cost["estimated_ms"] is None:
+        return f"{cost['spans']} records; what one costs was not measured in this run"
+    share = f" ({cost['share_of_run'] * 100:.2f} % of the run)" if cost["share_of_run"] is not None else ""
+    parts = [f"{cost['spans']} records of {cost['span_ns']:.0f} ns"]
+    if cost["start_ms"]:
+        parts.append(f"{milliseconds(cost['start_ms'])} to start")
+    if cost["drains"]:
+        parts.append(f"{milliseconds(cost['drain_ms'])} to write kernels {cost['drains']} times")
+    return f"{', '.join(parts)}: about {milliseconds(cost['estimated_ms'])} in all{share}"
+
+
+def files(directory: str) -> list[str]:
+    """Return where to look next."""
+    return [
+        directory,
+        f"{layout.OUTPUT}/{layout.TRACE_VIEW}: MindStudio Insight; {layout.PERFETTO_TRACE} beside it: https://ui.perfetto.dev",
+        f"{layout.OUTPUT}: msprof-analyze and spreadsheets; {layout.SUMMARY}: this page for programs",
+    ]
+
+
+def derived(summary: dict[str, Any], directory: str) -> list[str]:
+    """Return what was added to the result of another tool, and what of that tool's stands in place of it."""
+    lines = [directory]
+    if written := summary["derived"]["written"]:
+        lines.append(f"derived: {', '.join(sorted(written))}")
+    if kept := summary["derived"]["kept"]:
+        lines.append(f"there before, and left as it is: {', '.join(sorted(kept))}")
+    return [*lines, f"{layout.SUMMARY}: this page for programs"]
+
+
+def who(process: dict[str, Any]) -> str:
+    """Return what a process is called."""
+    name = " ".join(str(process[key]) for key in ("role", "name") if process[key])
+    return f"{name} (pid {process['pid']})"

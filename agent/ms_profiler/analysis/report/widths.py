@@ -1,0 +1,122 @@
+"""Tables and lines that fit a terminal: names are shortened in their middle, numbers never, words stay whole."""
+
+import textwrap
+from typing import Final
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+#: cells between two columns
+GAP: Final = 2
+#: cells of a column of words that may be broken into lines
+_WORDS: Final = 20
+#: cells that names have at least, where they need them; columns make way for that
+_NAME: Final = 14
+#: titles of columns that make way first; then those at the right do
+_FIRST: Final = ("", "average", "calls", "optimizer", "backward", "forward", "longest")
+#: before the lines that go on with a text
+_INDENT: Final = "  "
+#: one side of a name is as long as the other: C++ says its type at the left, its place in the model at the right
+_SIGN: Final = "…"
+
+
+def table(first: str, *others: str) -> Table:
+    """Return a table of names at the left and numbers beside them.
+
+    Args:
+        first: title of the names.
+        others: titles of the numbers; a column without one is of bars.
+    """
+    made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0))
+    made.add_column(first, no_wrap=True)
+    for name in others:
+        made.add_column(name, justify="right" if name else "left", no_wrap=True)
+    return made
+
+
+def fitted(made: Table, width: int) -> Table:
+    """Return a table that is no wider than `width`, with a note of the columns that found no room.
+
+    Args:
+        made: of `table`.
+        width: in cells.
+    """
+    names, *others = [[_text(column.header), *map(_text, column.cells)] for column in made.columns]
+    longest = max(map(_cells, names))
+    kept = list(range(len(others)))
+    least = min(longest, _NAME)
+
+    def room() -> int:
+        return width - sum(
+            GAP + (max(map(_cells, others[at])) if made.columns[at + 1].no_wrap else _WORDS) for at in kept
+        )
+
+    if room() < longest:
+        for cells in others:  # titles of several words, one below the other
+            cells[0] = Text("\n".join(cells[0].plain.split()))
+    order = sorted(kept, key=lambda at: (_place(made.columns[at + 1].header), -at))
+    while room() < least and len(kept) > 1:
+        kept.remove(order.pop(0))
+    space = max(room(), 1)
+    shown = table("", *[""] * len(kept))
+    for at, column in zip((0, *(at + 1 for at in kept)), shown.columns, strict=True):
+        column.justify, column.no_wrap = made.columns[at].justify, made.columns[at].no_wrap
+    columns = [[shortened(name, space) for name in names], *(others[at] for at in kept)]
+    for column, cells in zip(shown.columns, columns, strict=True):
+        column.header = cells[0]
+    for row in zip(*(cells[1:] for cells in columns), strict=True):
+        shown.add_row(*row)
+    left_out = [str(made.columns[at + 1].header) for at in range(len(others)) if at not in kept]
+    if titles := ", ".join(title for title in left_out if title):
+        shown.caption, shown.caption_justify = Text(f"a wider terminal also shows: {titles}"), "left"
+    return shown
+
+
+def shortened(name: Text, width: int) -> Text:
+    """Return a name that takes at most so many cells, without its middle where it is longer."""
+    text = name.plain
+    if cell_len(text) <= width:
+        return name
+    before = width // 2
+    behind = width - before - 1
+    ending = set_cell_size(text[::-1], behind)[::-1] if behind else ""
+    return Text(f"{set_cell_size(text, before)}{_SIGN}{ending}", style=name.style)
+
+
+def lines(text: Text, out: Console, indent: str = "") -> None:
+    """Print a text; on a terminal in lines of whole words, elsewhere in one.
+
+    Args:
+        text: without an end of a line.
+        out: where to.
+        indent: before each line.
+    """
+    if not out.is_terminal:
+        out.print(Text(indent) + text, soft_wrap=True)
+        return
+    plain = text.plain
+    start = indent + plain[: len(plain) - len(plain.lstrip())]
+    # a path that is longer than a line stays in one piece, for the mouse
+    for line in textwrap.wrap(
+        plain.strip(),
+        out.width,
+        initial_indent=start,
+        subsequent_indent=start + _INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ):
+        out.print(Text(line, style=text.style), soft_wrap=True)
+
+
+def _place(header: object) -> int:
+    return _FIRST.index(str(header)) if str(header) in _FIRST else len(_FIRST)
+
+
+def _text(cell: object) -> Text:
+    return cell if isinstance(cell, Text) else Text(str(cell))
+
+
+def _cells(text: Text) -> int:
+    return max(map(cell_len, text.plain.split("\n")))

@@ -1,0 +1,1 @@
+"""What ran: kernels of the host and tasks of devices, as one stream each."""

@@ -1,0 +1,203 @@
+"""What an accelerator did, in the tables that our own kernel stream fills: from tasks to a stream."""
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import device_steps, intervals, kernels, launched
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.streams.device_time import LAUNCHED, DeviceTime
+from ms_profiler.analysis.streams.kernel_stream import Stream
+
+#: tasks of our own tracing that are looked at at once
+PART = 500_000
+
+_NAME = ["name", "type", "core"]
+
+
+def collect(recording: tables.Recording, device: tables.Device, whole: Steps, used: Steps) -> Stream:
+    """Return the tasks of a device as a kernel stream, and the steps as they show them.
+
+    `sums` are over the tasks that exchange nothing, as in the tables of the tools that record them. Of our own tracing
+    all tasks are summed up, part by part, and those are kept whose details the device has.
+
+    Args:
+        recording: the run.
+        device: its tasks.
+        whole: the steps of the run.
+        used: those that are asked for, which are all or some of these.
+    """
+    texts, names, runs = _numbered(recording, device)
+    time = DeviceTime(device, runs, whole, recording.names.gather(recording.spans["name"]))
+    taken = _Taken(recording, device, time, _Choice(whole, used), used.process)
+    for part in device_steps.parts(runs, PART) if device.whole is not None else iter([runs]):
+        taken.take(part)
+    time.end()
+    choice = taken.choice
+    return Stream(
+        texts=pl.Series("text", texts, dtype=pl.String),
+        states=choice.of(time.states()),
+        times=choice.of(time.times()),
+        moments=choice.of(time.moments()),
+        during=choice.of(time.spans),
+        table=pl.concat(taken.kept).sort("process", "lane", "start_ns", "kernel"),
+        names=names.select(
+            pl.col("name").alias("full_name"),
+            "type",
+            "core",
+            pl.lit("").alias("scope"),
+            pl.lit(None, pl.String).alias("module"),
+            pl.lit(None, pl.String).alias("class"),
+        ),
+        sums=kernels.add_up(taken.sums),
+        detailed=None if device.within is None else device.within["number"].to_list(),
+        decides=True,
+        bound=pl.concat(taken.bound),
+        owned=pl.concat(taken.owned),
+    )
+
+
+def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[str], pl.DataFrame, pl.DataFrame]:
+    """Return texts, kernels by name, type and core, and the tasks with `kernel` and `shapes`, rows of these."""
+    texts = recording.names.to_list()
+    if device.whole is not None:
+        names = device.whole.kernels.with_columns(pl.coalesce("type", "name").alias("type"))
+        if device.within is not None:
+            return texts, names, device.runs.with_columns(pl.lit(None, pl.UInt32).alias("shapes"))
+        different, shapes = _shapes(device, len(texts))
+        return [*texts, *different], names, device.runs.with_columns(shapes)
+    # where no type is known the name stands for it
+    tasks = device.tasks.with_columns(pl.coalesce("type", "name").alias("type"))
+    if device.launches is not None:
+        tasks = tasks.with_columns(device.launches["thread"])
+    names = tasks.select(_NAME).unique(maintain_order=True)
+    numbered = tasks.join(names.with_row_index("kernel"), on=_NAME, how="left", maintain_order="left")
+    different, shapes = _shapes(device, len(texts))
+    return [*texts, *different], names, numbered.with_columns(shapes)
+
+
+def _shapes(device: tables.Device, first: int) -> tuple[pl.Series, pl.Series]:
+    """Return the different shapes of the tasks, and which each has, numbered from `first` on."""
+    shapes = device.tasks["shapes"]
+    different = shapes.drop_nulls().unique(maintain_order=True)
+    rows = pl.int_range(first, first + len(different), dtype=pl.UInt32, eager=True)
+    return different, shapes.replace_strict(different, rows, default=None, return_dtype=pl.UInt32)
+
+
+class _Choice:
+    """The steps that are asked for among those of the run."""
+
+    def __init__(self, whole: Steps, used: Steps) -> None:
+        chosen = whole.table["number"].is_in(used.table["number"].implode())
+        self.all = bool(chosen.all())
+        self._rows = pl.select(pl.when(chosen).then(chosen.cum_sum() - 1).cast(pl.UInt32)).to_series()
+
+    def rows(self, steps: pl.Series) -> pl.Series:
+        """Return rows of the steps that are asked for, null for others, of rows of all."""
+        return self._rows.gather(steps).alias("step")
+
+    def of(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Return what of a table is of the steps that are asked for."""
+        if self.all:
+            return table
+        return table.with_columns(self.rows(table["step"])).filter(pl.col("step").is_not_null())
+
+
+@dataclass
+class _Taken:
+    """What was taken of the tasks so far.
+
+    Attributes:
+        sums: of `kernels.sum_up`.
+        kept: `tables.KERNELS`.
+        bound: `launched.BOUND`, of these, by start.
+        owned: the step of each of these.
+    """
+
+    recording: tables.Recording
+    device: tables.Device
+    time: DeviceTime
+    choice: _Choice
+    process: int
+    sums: list[pl.DataFrame] = field(default_factory=list)
+    kept: list[pl.DataFrame] = field(default_factory=list)
+    bound: list[pl.DataFrame] = field(default_factory=list)
+    owned: list[pl.Series] = field(default_factory=list)
+    _launches: launched.Launches | None = None
+    _last_ns: int | None = None
+    _last_in: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.device.whole is not None or self.device.launches is not None:
+            self._launches = launched.Launches(self.recording, self.process)
+
+    def take(self, part: pl.DataFrame) -> None:
+        """Take some tasks that nothing runs across the ends of."""
+        bound = launched.unbound(part.height) if self._launches is None else self._launches.bind(part)
+        placed = pl.concat([part, bound], how="horizontal")
+        steps = self.time.owners(part)
+        self.time.take(placed.with_columns(steps))
+        own, detailed = self.choice.rows(steps), self._details(part)
+        self.bound.append(bound.filter(detailed))
+        self.owned.append(own.filter(detailed))
+        tasks = placed.with_columns(own, duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+        waited = self._waited(tasks)
+        if not self.choice.all:
+            waited = waited.filter(pl.col("step").is_not_null())
+        summed = kernels.sum_up(waited.filter(~pl.col("exchange")))
+        self.sums = [kernels.add_up([*self.sums, summed])]
+        named = waited.filter(self._details(waited)).with_columns(
+            pl.col("stream").alias("lane"), pl.lit(self.process, pl.UInt32).alias("process")
+        )
+        self.kept.append(named.select(tables.KERNELS.names()).cast(tables.KERNELS))
+
+    def _waited(self, tasks: pl.DataFrame) -> pl.DataFrame:
+        if self.device.form in LAUNCHED:
+            waited = kernels.waits_in_stream(tasks, self._last_in)
+            self._last_in |= dict(waited.group_by("stream").agg(pl.col("end_ns").max()).iter_rows())
+            return waited
+        waited = kernels.waits_on_device(tasks, self._last_ns)
+        self._last_ns = int(waited["end_ns"][-1]) if waited.height else self._last_ns
+        return waited
+
+    def _details(self, tasks: pl.DataFrame) -> pl.Series:
+        """Tell which tasks the device has the details of."""
+        if self.device.within is None:
+            return pl.repeat(True, tasks.height, eager=True)
+        return intervals.locate(_moments(tasks), self.device.within).is_not_null()
+
+
+def _moments(tasks: pl.DataFrame) -> pl.Series:
+    """Return when tasks were launched, as far as that is known, or else began."""
+    return tasks.select(pl.coalesce("launch_ns", "start_ns").alias("moment")).to_series()
+
+
+def calls(device: tables.Device, stream: Stream) -> pl.DataFrame:
+    """Return the exchanges in the steps, with the columns of `communication.calls`; 0 bytes where they are not known.
+
+    Args:
+        device: its tasks.
+        stream: of `collect`.
+    """
+    tasks = device.tasks.with_columns(stream.owned, told=pl.lit(None, pl.String), bytes=pl.lit(None, pl.Int64))
+    also = []
+    if device.exchanged is not None:
+        tasks = tasks.with_columns(device.exchanged, told=device.exchanged["purpose"])
+        also = ["ranks", "size", "dtype"]
+    if device.launches is not None:
+        tasks = tasks.with_columns(device.launches["bytes"])
+    return (
+        tasks.filter("exchange")
+        .with_columns(pl.int_range(pl.len()).over("group").alias("number"))
+        .filter(pl.col("step").is_not_null())
+        .select(
+            pl.coalesce("told", "name").alias("operation"),
+            "group",
+            "number",
+            pl.col("bytes").fill_null(0),
+            *intervals.BOUNDS,
+            "step",
+            *also,
+        )
+    )

@@ -1,0 +1,127 @@
+"""What a device did in the steps, part by part: its states, and the sums over each step."""
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import device_steps, intervals, launched_steps, overlap
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
+
+#: recordings whose steps are what the host launched in them, in every table: no vendor has formulas of its own there
+LAUNCHED = (tables.Form.KINETO, tables.Form.CUPTI)
+#: recordings whose steps are those of the clock of the host
+BY_HOST = (tables.Form.MINDSPORE, tables.Form.MS_PROFILER)
+
+
+class DeviceTime:
+    """Measures the steps of a run with the tasks of a device, all of them, whichever are asked for.
+
+    What a step left out would look like a pause of the others; so the choice is made of what has been measured.
+
+    Args:
+        device: its tasks.
+        runs: of these, all.
+        steps: of the run.
+        names: of spans of the recording, each by its row.
+
+    Attributes:
+        spans: of `launched_steps.spans`.
+    """
+
+    def __init__(self, device: tables.Device, runs: pl.DataFrame, steps: Steps, names: pl.Series) -> None:
+        self._device, self._steps, self._names = device, steps, names
+        self._launches = runs["launch_ns"].null_count() < runs.height
+        self._during = device_steps.windows(runs, steps, device.form)
+        ended = runs.select("end_ns", launched_steps.owners(runs, steps, self._launches))
+        self.spans = launched_steps.spans(ended, steps)
+        self._copied = intervals.union(device.copies if device.whole is None else device.whole.copied)
+        self._states: list[pl.DataFrame] = []
+        self._moments: list[pl.DataFrame] = []
+        self._times: list[pl.DataFrame] = []
+        self._until = tables.EARLIEST
+        self._busy_ns: int | None = None
+
+    def owners(self, tasks: pl.DataFrame) -> pl.Series:
+        """Return the step of each task (row of the steps), null where it has none.
+
+        It is the one that launched it; in a result of MindSpore's, whose steps are those of the host's clock, the one
+        in which it starts.
+
+        Args:
+            tasks: some of the run's.
+        """
+        if self._device.form in BY_HOST:
+            return self._during["step"].gather(intervals.locate(tasks["start_ns"], self._during)).alias("step")
+        return launched_steps.owners(tasks, self._steps, self._launches)
+
+    def take(self, tasks: pl.DataFrame) -> None:
+        """Take some tasks that nothing runs across the ends of, in order of time.
+
+        Args:
+            tasks: with `step`, of `owners`, and `launch`, the row of the span that launched each.
+        """
+        form = self._device.form
+        last = tasks["end_ns"].max()
+        pieces = self._pieces(tasks, max(int(last), self._until) if isinstance(last, int) else self._until)
+        if form in LAUNCHED:
+            self._keep(pieces)
+            self._times.append(launched_steps.sums(tasks.with_columns(self._bubbles(tasks))))
+            return
+        if form == tables.Form.MS_PROFILER:
+            computed, exchanged = (intervals.union(tasks.filter(kind)) for kind in (~pl.col("exchange"), "exchange"))
+            self._states.append(overlap.states(computed, exchanged, self._steps))
+            self._times.append(overlap.by_step(self._states[-1]))
+            return
+        states = device_steps.states(tasks, self._busy_ns)
+        self._busy_ns = int(states["end_ns"][-1]) if states.height else self._busy_ns
+        self._keep(states.with_columns(self._during["step"].gather(intervals.locate(states["start_ns"], self._during))))
+        if self._device.whole is None:
+            self._times.append(device_steps.by_step(states, tasks, self._during, form))
+        else:
+            self._times.append(device_steps.sum_up(states, tasks.with_columns(self._bubbles(tasks)), self._during))
+
+    def end(self) -> None:
+        """Take the time behind the last task."""
+        pieces = self._pieces(pl.DataFrame(schema=tables.RUNS), tables.LATEST)
+        if self._device.form in LAUNCHED:
+            self._keep(pieces)
+
+    def states(self) -> pl.DataFrame:
+        """Return the steps cut by state, as `overlap.states` does."""
+        return pl.concat(self._states, how="diagonal")
+
+    def moments(self) -> pl.DataFrame:
+        """Return `launched_steps.moments`."""
+        return launched_steps.moments(self._moments)
+
+    def times(self) -> pl.DataFrame:
+        """Return the columns of `overlap.by_step`, by the formulas of who recorded it."""
+        if self._device.form in LAUNCHED:
+            return launched_steps.by_step(self._times, self.moments(), self.spans)
+        return self._times[0] if self._device.whole is None else device_steps.add_up(self._times, self._during)
+
+    def _pieces(self, tasks: pl.DataFrame, until: int) -> pl.DataFrame:
+        pieces = launched_steps.pieces(tasks, self._copied, self.spans, self._until, until)
+        self._until = until
+        self._moments.append(pieces)
+        return pieces
+
+    def _keep(self, states: pl.DataFrame) -> None:
+        """Keep the states of the steps whose tasks are kept."""
+        if self._device.within is not None:
+            # what they ran in, which may be long after they were launched
+            numbers = self._steps.table["number"].gather(states["step"])
+            states = states.filter(numbers.is_in(self._device.within["number"].implode()))
+        self._states.append(states)
+
+    def _bubbles(self, tasks: pl.DataFrame) -> pl.Series:
+        """Tell which tasks wait for another stage of a pipeline."""
+        device, whole = self._device, self._device.whole
+        if device.form == tables.Form.KINETO:
+            told = tasks["type"]
+        elif device.form == tables.Form.CUPTI:
+            # NCCL has one kernel for many purposes: the call that launched it tells
+            told = self._names.gather(tasks["launch"])
+        else:
+            assert whole is not None
+            told = whole.kernels["name"].gather(tasks["kernel"])
+        return device_steps.bubbles(told, device.form).fill_null(False).alias("bubble")

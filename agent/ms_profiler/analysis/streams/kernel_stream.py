@@ -1,0 +1,327 @@
+"""Take in the kernel stream batch by batch: place every kernel, sum all up, and keep what the timeline can show.
+
+Sums and the states of all steps cover every kernel. Of more than `MOST` kernels those of the first, the slowest and the
+last steps are kept, as `driver.thinning` does with spans.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.driver import liveness
+from ms_profiler.analysis.driver.thinning import kept_steps
+from ms_profiler.analysis.metrics import binding, graph_names, intervals, kernels, launched, launched_steps, overlap
+from ms_profiler.analysis.metrics.communication import COLLECTIVES, called
+from ms_profiler.analysis.metrics.graph_owners import Owner
+from ms_profiler.analysis.metrics.kernels import HOST_CPU
+from ms_profiler.analysis.metrics.phases import GRAPH_OWNERS
+from ms_profiler.analysis.metrics.scopes import Part, Scope
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.readers import graphs, kernel_windows as reader
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+from ms_profiler.store.reader import ReadCounts
+
+#: kernels that are kept, about
+MOST: Final = 500_000
+#: kernels placed at once
+BATCH: Final = 100_000
+
+#: windows whose shapes are compared with those of compiled graphs
+COMPARED: Final = 2
+#: bytes of their executions at most: some ten thousand kernels, as it is one step that the first window has
+COMPARED_BYTES: Final = 2_000_000
+
+#: categories of spans in which kernels run
+_COMPUTING: Final = [int(category) for category in (*GRAPH_OWNERS, Category.GRAPH, Category.MODULE)]
+_FOREVER: Final = 2**62
+_BOUNDS: Final = pl.Schema(dict.fromkeys(intervals.BOUNDS, tables.KERNELS["start_ns"]))
+
+
+@dataclass
+class Stream:
+    """The kernel stream of a run, and the steps as it shows them.
+
+    Attributes:
+        texts: of modules and shapes; the recording's names come first, in their order.
+        states: of `metrics.overlap.states`, of the steps in `detailed`.
+        times: of `metrics.overlap.by_step`, of all recorded steps.
+        table: `tables.KERNELS` kept, by process, lane and start.
+        names: `tables.KERNEL_NAMES`.
+        sums: of `metrics.kernels.sum_up`, over all kernels.
+        detailed: numbers of the steps whose kernels `table` holds; None for all.
+        covered: when kernels of the stepping process were recorded, `start_ns` and `end_ns`.
+        lost: windows of which nothing or not all could be read, as in `summary.json`.
+        decides: the states of the steps rest on kernels, where there are any.
+        bound: `metrics.launched.BOUND` of a device's tasks, row by row.
+        owned: the step of each of these.
+        moments: of `metrics.launched_steps.moments`, where a device was watched.
+        during: of `metrics.launched_steps.spans`, likewise.
+    """
+
+    texts: pl.Series
+    states: pl.DataFrame
+    times: pl.DataFrame
+    table: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.KERNELS))
+    names: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.KERNEL_NAMES))
+    sums: pl.DataFrame = field(default_factory=lambda: kernels.sum_up(pl.DataFrame(schema=tables.KERNELS)))
+    detailed: list[int] | None = None
+    covered: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_BOUNDS))
+    lost: list[dict[str, Any]] = field(default_factory=list)
+    decides: bool = False
+    bound: pl.DataFrame = field(default_factory=lambda: launched.unbound(0))
+    owned: pl.Series = field(default_factory=lambda: pl.Series("step", dtype=pl.UInt32))
+    moments: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=launched_steps.MOMENTS))
+    during: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=launched_steps.SPANS))
+
+    @property
+    def count(self) -> int:
+        """Return how many kernels were read."""
+        return int(self.sums["count"].sum())
+
+
+def collect(
+    recording: tables.Recording, used: Steps, compute: pl.DataFrame, communicate: pl.DataFrame, restricted: bool
+) -> Stream:
+    """Read the kernel stream, and measure the steps with it where they were computed on the processor.
+
+    Args:
+        recording: the run.
+        used: the steps in use.
+        compute: when the model was computed, as the phases tell; counts where no kernels were recorded.
+        communicate: when data was exchanged, as the phases tell; counts where no kernels were recorded.
+        restricted: keep to the time of the steps in use.
+    """
+    if not recording.windows:
+        states = overlap.states(compute, communicate, used)
+        return Stream(recording.names, states, overlap.by_step(states))
+    within = (-_FOREVER, _FOREVER)
+    if restricted:
+        within = int(used.table["start_ns"][0]), int(used.table["end_ns"][-1])
+    return _Intake(recording, used, compute, communicate, within).run()
+
+
+class _Intake:
+    """Takes the windows one after the other."""
+
+    def __init__(
+        self,
+        recording: tables.Recording,
+        used: Steps,
+        compute: pl.DataFrame,
+        communicate: pl.DataFrame,
+        within: tuple[int, int],
+    ) -> None:
+        self.recording, self.used, self.within = recording, used, within
+        self.compute, self.communicate = compute, communicate
+        self.called = called(recording, used)
+        total = sum(map(reader.size, filter(self._touches, recording.windows))) // reader.EXECUTION_BYTES
+        self.detailed = kept_steps(used.recorded, total, MOST) if total > MOST else None
+        # with an accelerator, what runs on the processor is no step's computation
+        self.decides = recording.info.framework.get("device", "CPU").upper() in ("", "CPU")
+        self.hosts = binding.Hosts(recording.spans, recording.names, used)
+        self.names: dict[str, int] = {}
+        self.scopes: list[Scope] = []
+        self.owners: dict[str, Owner] = {}
+        self.texts = {text: row for row, text in enumerate(recording.names)}
+        self.kept: list[pl.DataFrame] = []
+        self.sums: list[pl.DataFrame] = []
+        self.states: list[pl.DataFrame] = []
+        self.times: list[pl.DataFrame] = []
+        self.covered: list[tuple[int, int]] = []
+        self.lost: list[dict[str, Any]] = []
+
+    def run(self) -> Stream:
+        """Read all windows and return what they show."""
+        for process, group in groupby(self.recording.windows, lambda window: window.process):
+            self._process(process, list(group))
+        if not self.states:
+            self._measure(pl.DataFrame(schema=tables.KERNELS), (-_FOREVER, _FOREVER))
+        table = pl.concat(self.kept) if self.kept else pl.DataFrame(schema=tables.KERNELS)
+        return Stream(
+            texts=pl.Series("text", list(self.texts), dtype=pl.String),
+            states=pl.concat(self.states),
+            times=overlap.add_up(self.times),
+            table=table.sort("process", "lane", "start_ns", "kernel"),
+            names=pl.DataFrame(
+                [(name, *self._described(row)) for name, row in self.names.items()],
+                schema=tables.KERNEL_NAMES,
+                orient="row",
+            ),
+            sums=kernels.add_up(self.sums) if self.sums else kernels.sum_up(pl.DataFrame(schema=tables.KERNELS)),
+            detailed=None if self.detailed is None else self.detailed["number"].to_list(),
+            covered=pl.DataFrame(self.covered, schema=_BOUNDS, orient="row"),
+            lost=self.lost,
+            decides=self.decides,
+        )
+
+    def _process(self, process: int, windows: list[tables.Window]) -> None:
+        """Take the windows of one process, several at a time where they are small."""
+        self.owners = self._owned(process, [window for window in windows if self._touches(window)])
+        pending: list[pl.DataFrame] = []
+        since = -_FOREVER
+        for window, following in zip(windows, [*windows[1:], None], strict=True):
+            pending.append(self._read(window))
+            if following is None or sum(frame.height for frame in pending) >= BATCH:
+                until = _FOREVER if following is None else following.start_ns
+                self._take(pl.concat(pending), (since, until), process == self.used.process)
+                pending, since = [], until
+
+    def _read(self, window: tables.Window) -> pl.DataFrame:
+        """Return the kernels of a window, before they are placed, and note what is lost."""
+        recording = self.recording
+        executions = pl.DataFrame(schema=reader.EXECUTIONS)
+        if self._touches(window):
+            executions = reader.read(window, self.names, recording.clock, recording.counts)
+            self._note(window, executions.height)
+        for name in list(self.names)[len(self.scopes) :]:
+            self.scopes.append(scope := self._scope(name))
+            if scope.module is not None:
+                self.texts.setdefault(scope.module, len(self.texts))
+        shapes = pl.repeat(None, executions.height, dtype=pl.UInt32, eager=True)
+        if not self._kept(executions).is_empty():
+            shapes = reader.shapes(window, executions, list(self.names), self.texts)
+        return kernels.waits(executions.with_columns(shapes.alias("shapes"))).with_columns(
+            process=pl.lit(window.process, pl.UInt32), window_ns=pl.lit(window.start_ns, pl.Int64)
+        )
+
+    def _owned(self, process: int, windows: list[tables.Window]) -> dict[str, Owner]:
+        """Return the owners of the kernels of a process that compiled graphs, by their names."""
+        found = graphs.read(layout.process_dir(self.recording.directory, process), self.recording.counts)
+        if not found:
+            return {}
+        seen: set[str] = set()
+        ran: dict[str, set[str]] = {}
+        compared = 0
+        for window in windows:
+            seen |= (named := reader.names(window))
+            if named and compared < COMPARED and reader.size(window) <= COMPARED_BYTES:
+                compared += 1
+                for name, shapes in self._shapes(window):
+                    ran.setdefault(name, set()).add(shapes)
+        return self._spanned(graph_names.owners(found, seen, ran))
+
+    def _spanned(self, owners: dict[str, Owner]) -> dict[str, Owner]:
+        """Return owners in the words of the spans of modules: a function that was compiled names no outermost cell."""
+        spans = self.recording.spans
+        rows = spans.filter(pl.col("category") == int(Category.MODULE))["name"].unique()
+        names = self.recording.names.gather(rows).to_list()
+        modules = {owner.module for owner in owners.values() if owner.module}
+        if not modules or not modules.isdisjoint(names):
+            return owners
+        roots = [
+            {name.removesuffix(f".{module}") for name in names if name.endswith(f".{module}")} for module in modules
+        ]
+        around = set.intersection(*roots)
+        if len(around) != 1:
+            return owners
+        (root,) = around
+        return {
+            name: replace(owner, module=f"{root}.{owner.module}") if owner.module else owner
+            for name, owner in owners.items()
+        }
+
+    def _shapes(self, window: tables.Window) -> Iterator[tuple[str, str]]:
+        """Yield names and shapes of the operands of the kernels of a window."""
+        names: dict[str, int] = {}
+        texts: dict[str, int] = {}
+        read = reader.read(window, names, self.recording.clock, ReadCounts())
+        rows = read.select("kernel", reader.shapes(window, read, list(names), texts).alias("shapes")).unique()
+        known, lines = list(names), list(texts)
+        for kernel, shapes in rows.drop_nulls().iter_rows():
+            yield known[kernel], lines[shapes]
+
+    def _scope(self, name: str) -> Scope:
+        """Return what is known of a kernel by its name: MindSpore gives like cells the scope of the first of them."""
+        scope = Scope.of(name)
+        owner = self.owners.get(name)
+        if owner is None:
+            return scope if scope.part == Part.OPTIMIZER else replace(scope, module=None, kind=None)
+        if owner.module is None and scope.part == Part.OPTIMIZER:
+            return scope
+        kind = scope.kind if owner.named else None
+        return replace(scope, module=owner.module or None, kind=kind, named=owner.named, part=owner.part or scope.part)
+
+    def _note(self, window: tables.Window, count: int) -> None:
+        """Note whether a window was written out whole: without a file it was when nothing was computed in it."""
+        processes = self.recording.processes
+        state = processes.row(by_predicate=pl.col("process") == window.process, named=True)["state"]
+        # a process that went on counted what MindSpore wrote: of a call that runs no kernel it writes no file
+        nothing = state != liveness.VANISHED and window.drained == 0 and reader.empty(window)
+        whole = window.ended and (count > 0 or nothing or not self._computed(window))
+        if whole or (count > 0 and reader.written(window)):
+            if window.process == self.used.process:
+                self.covered.append((window.start_ns, window.end_ns))
+            return
+        start = min(processes["first_ns"].to_list())
+        rest = f"of which {count} could be read" if count else "none of which could be read"
+        if state == liveness.RUNNING and not window.ended:
+            rest = "not written out yet"
+        self.lost.append(
+            {
+                "pid": window.process,
+                "what": f"kernels of window {window.index}, {rest}",
+                "from_s": round((window.start_ns - start) / 1e9, 6),
+                "to_s": round((window.end_ns - start) / 1e9, 6),
+                "records": 0,
+            }
+        )
+
+    def _computed(self, window: tables.Window) -> bool:
+        inside = self.recording.spans.filter(
+            pl.col("process") == window.process,
+            pl.col("start_ns").is_between(window.start_ns, window.end_ns),
+            pl.col("category").is_in(_COMPUTING),
+        )
+        return not inside.is_empty()
+
+    def _take(self, executions: pl.DataFrame, between: tuple[int, int], own: bool) -> None:
+        """Place and sum up the kernels of one batch."""
+        inside = executions.filter(pl.col("start_ns") >= self.within[0], pl.col("start_ns") < self.within[1])
+        # what the schedule leaves out may be there all the same, because a profiler of the script asked for it
+        left_out = self.used.table.filter(~pl.col("recorded"))
+        inside = inside.filter(intervals.locate(inside["start_ns"], left_out).is_null())
+        placed = self.hosts.bind(inside, self.scopes, self.texts)
+        self.sums = [kernels.add_up([*self.sums, kernels.sum_up(placed)])]
+        self.kept.append(self._kept(placed).select(tables.KERNELS.names()))
+        if own:
+            self._measure(placed, between)
+
+    def _measure(self, placed: pl.DataFrame, between: tuple[int, int]) -> None:
+        """Cut the steps from one time to another by their states."""
+        compute, communicate = intervals.clip(self.compute, *between), self.communicate
+        if self.decides:
+            runs = placed.select(
+                "start_ns",
+                (pl.col("start_ns") + pl.col("duration_ns")).alias("end_ns"),
+                exchange=pl.Series([scope.type in COLLECTIVES for scope in self.scopes], dtype=pl.Boolean).gather(
+                    placed["kernel"]
+                ),
+            )
+            covered = pl.DataFrame(self.covered, schema=_BOUNDS, orient="row")
+            elsewhere = intervals.subtract(compute, covered)
+            computed = runs.filter(~pl.col("exchange")).select(intervals.BOUNDS)
+            compute = intervals.union(pl.concat([computed, elsewhere]))
+            # a call that queued a kernel is over when that is; one that did not exchanged the data itself
+            direct = self.called.filter(~pl.col("row").is_in(placed["launch"].drop_nulls().implode()))
+            exchanged = pl.concat([runs.filter("exchange").select(intervals.BOUNDS), direct.select(intervals.BOUNDS)])
+            communicate = intervals.union(pl.concat([exchanged, intervals.subtract(communicate, covered)]))
+        states = overlap.states(compute, communicate, self.used, between)
+        self.times.append(overlap.sum_up(states))
+        self.states.append(self._kept(states))
+
+    def _described(self, row: int) -> tuple[str, str, str, str | None, str | None]:
+        scope = self.scopes[row]
+        return scope.type, HOST_CPU, scope.path, scope.module, scope.kind
+
+    def _touches(self, window: tables.Window) -> bool:
+        return window.start_ns < self.within[1] and window.end_ns > self.within[0]
+
+    def _kept(self, frame: pl.DataFrame) -> pl.DataFrame:
+        if self.detailed is None:
+            return frame
+        return frame.filter(intervals.locate(frame["start_ns"], self.detailed).is_not_null())

@@ -1,0 +1,37 @@
+"""dataset.csv: how often each data operation ran and how long the caller waited for it on average.
+
+Columns are those of MindSpore's public profiler documents. `Stage` is the phase in which the operation runs, and
+`Custom Info` has no meaning for what is recorded here.
+"""
+
+import os
+from typing import BinaryIO
+
+import polars as pl
+
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.metrics.phases import NAMES
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category
+
+
+def path(measures: Measures) -> str:
+    """Return where it goes."""
+    return os.path.join(layout.OUTPUT, layout.DATASET)
+
+
+def applies(measures: Measures) -> bool:
+    """Tell whether any data operation was recorded."""
+    return not measures.waits.is_empty()
+
+
+def write(measures: Measures, stream: BinaryIO) -> None:
+    """Write the table."""
+    average = (pl.col("total_ns") / pl.col("count") / 1000).round(3)
+    measures.waits.select(
+        pl.col("operation").alias("Operation"),
+        pl.lit(NAMES[Category.DATA]).alias("Stage"),
+        pl.col("count").alias("Occurrences"),
+        average.alias("Avg. time (us)"),
+        pl.lit("N/A").alias("Custom Info"),
+    ).write_csv(stream, float_precision=3)

@@ -1,0 +1,52 @@
+"""What summary.json says of the whole run."""
+
+from typing import Any
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import steps, stretches
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.metrics.steps import milliseconds
+from ms_profiler.store.format import StepSource
+
+
+def summary(measures: Measures) -> list[dict[str, Any]] | None:
+    """Return the parts of each process that has steps; those of the first one add up to the run's time.
+
+    Args:
+        measures: of the run.
+
+    Returns:
+        None for the result of another tool.
+    """
+    if measures.recording.foreign:
+        return None
+    sums = stretches.sums(measures.stretches)
+    return [_process(measures, used, sums) for used in steps.every(measures.recording)]
+
+
+def _process(measures: Measures, used: steps.Steps, sums: pl.DataFrame) -> dict[str, Any]:
+    own = sums.filter(pl.col("process") == used.process)
+    total = int(own["total_ns"].sum())
+    parts: dict[str, dict[str, int]] = {}
+    for part, phase, duration in own.select("part", "phase", "total_ns").iter_rows():
+        parts.setdefault(part, {})[phase] = duration
+    row = measures.recording.processes.row(by_predicate=pl.col("process") == used.process, named=True)
+    counted = used.source != StepSource.WHOLE_RUN
+    return {
+        "pid": used.process,
+        "role": row["role"],
+        "name": row["name"],
+        "total_ns": total,
+        "steps": used.table.height if counted else 0,
+        "step_median_ms": steps.statistics(used.table)["median_ms"] if counted else None,
+        "parts": [
+            {
+                "part": part,
+                "total_ns": sum(phases.values()),
+                "share": round(sum(phases.values()) / max(total, 1), 6),
+                "contains_ms": {phase: milliseconds(duration) for phase, duration in phases.items()},
+            }
+            for part, phases in parts.items()
+        ],
+    }

@@ -1,0 +1,102 @@
+"""Stay behind when `ms-profiler run` becomes the command, and say when nothing was recorded, and why.
+
+The command keeps the process id, the parent and the signals that it has without us: we are nobody's child, in a session
+of our own, and hold nothing of the command's open but stderr.
+"""
+
+import os
+import select
+import time
+from collections.abc import Mapping, Sequence
+
+from ms_profiler import log, options
+from ms_profiler.store import layout
+
+_NULL = (0, 1)  #: descriptors that the command's readers must not wait for
+
+
+def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Fork a process that waits for the end of this one; return in this one, which becomes the command.
+
+    Nobody watches where the command would get the watcher as its child: as process 1 of a container it adopts orphans.
+
+    Args:
+        command: what this process becomes.
+        environ: its environment.
+
+    Returns:
+        A descriptor that the command does not inherit: a byte in it says that the command could not be executed; -1
+        where nobody watches.
+    """
+    chosen = options.parse(environ.get("MS_PROFILER_OPTIONS")).options
+    if chosen is None or chosen.quiet or os.getpid() == 1 or not hasattr(os, "pidfd_open"):
+        return -1
+    begun = time.time()
+    try:
+        directory = os.getcwd()
+        process = os.pidfd_open(os.getpid())
+        reader, writer = os.pipe()
+        child = os.fork()
+    except OSError:
+        return -1  # Linux before 5.3 has no such descriptors; a full process table has no room
+    if child:
+        os.close(process)
+        os.close(reader)
+        os.waitpid(child, 0)  # it ends at once
+        return writer
+    code = 1
+    try:
+        os.setsid()
+        os.close(writer)
+        if not os.fork() and not os.read(reader, 1):
+            _watch(process, command, environ, directory, chosen.output_path, begun)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _watch(
+    process: int, command: Sequence[str], environ: Mapping[str, str], directory: str, output: str, begun: float
+) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in _NULL:
+        os.dup2(null, descriptor)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in (*_NULL, 2, process):
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # that of the listing itself
+    select.select([process], [], [])
+    if not recorded(os.path.join(directory, os.path.expanduser(output)), begun):
+        log.line(_why(command, environ, directory))
+
+
+def recorded(output: str, begun: float) -> bool:
+    """Return whether a result was made below a directory, or where results go that cannot be written there.
+
+    Args:
+        output: the option `output_path`.
+        begun: seconds since the epoch; older results do not count.
+    """
+    for folder in (output, os.environ.get("TMPDIR") or "/tmp"):
+        try:
+            with os.scandir(folder) as entries:
+                # the result was made after `begun`; one second for file systems that round times down
+                if any(entry.name.endswith(layout.SUFFIX) and entry.stat().st_ctime >= begun - 1 for entry in entries):
+                    return True
+        except OSError:
+            continue
+    return False
+
+
+def _why(command: Sequence[str], environ: Mapping[str, str], directory: str) -> str:
+    from ms_profiler.doctor import command as examination
+    from ms_profiler.doctor.finding import State
+
+    found = examination.examine(command, environ, directory)
+    for state in (State.CAUSE, State.NOTE):
+        for finding in found:
+            if finding.state == state:
+                return f"nothing was recorded: {finding.text} {finding.remedy}".rstrip()
+    return "nothing was recorded: the command ended before it imported MindSpore or PyTorch."

@@ -1,0 +1,44 @@
+"""Examine a command without running it: the variable, its interpreter, and the program that it names."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from ms_profiler.doctor import interpreter, program, script, variable
+from ms_profiler.doctor.finding import Finding, cause, note
+from ms_profiler.errors import UsageError
+from ms_profiler.job import helper
+
+
+def examine(command: Sequence[str], environ: Mapping[str, str], directory: str) -> list[Finding]:
+    """Return what would keep a command from being recorded.
+
+    Args:
+        command: its words.
+        environ: with which it would start.
+        directory: in which it would start.
+
+    Raises:
+        UsageError: there are no words.
+    """
+    if not command:
+        raise UsageError("There is no command behind `--`.", "Write `ms-profiler doctor -- python train.py`.")
+    resolved, found = program.resolve(command, environ, directory)
+    found = [*variable.examine(resolved.environ, directory), *found]
+    if not resolved.python:
+        return found
+    found += interpreter.examine(resolved.python, resolved.flags, resolved.environ, directory)
+    return [*found, *_program(resolved, directory)]
+
+
+def _program(resolved: program.Program, directory: str) -> list[Finding]:
+    """Return what the program says that the interpreter runs."""
+    why = helper.is_tool(resolved.words) or helper.is_companion(resolved.words, resolved.environ)
+    if why.startswith("the launcher"):
+        return [note("command", f"{resolved.words[0]} starts {why}; its workers are recorded, each with a result.")]
+    if why:
+        return [cause("command", f"This process is left alone: it is {why}.", "Examine the command that trains.")]
+    how, what = helper.program(resolved.words)
+    if not how and what not in ("", "-"):
+        path = os.path.join(directory, what)
+        return script.examine(os.path.join(path, "__main__.py") if os.path.isdir(path) else path)
+    return []

@@ -1,0 +1,104 @@
+"""Look at what a job left: whether it recorded, how that ended, what was hooked, and what is missing."""
+
+import os
+from contextlib import suppress
+
+from ms_profiler.doctor.finding import Finding, cause, note, ok
+from ms_profiler.errors import UsageError
+from ms_profiler.job import process
+from ms_profiler.store import layout, run_info
+
+#: lines of the analysis' log that are shown
+_LINES = 3
+
+
+def examine(directory: str) -> list[Finding]:
+    """Return what the results in a directory tell.
+
+    Args:
+        directory: a result, or the parent of several.
+
+    Raises:
+        UsageError: there is no such directory.
+    """
+    if not os.path.isdir(directory):
+        raise UsageError(f"There is no directory {directory}.", "Name a result, or the `output_path` of the job.")
+    results = [directory] if _is_result(directory) else _below(directory)
+    if not results:
+        text = f"{directory} holds no result: no process recorded into it."
+        remedy = "Ask `ms-profiler doctor -- COMMAND` with the job's command, in the environment that it starts in."
+        return [cause("result", text, remedy)]
+    return [finding for result in results for finding in _examine(result)]
+
+
+def _is_result(path: str) -> bool:
+    return os.path.exists(layout.run_info_path(path))
+
+
+def _below(directory: str) -> list[str]:
+    paths = (os.path.join(directory, name) for name in sorted(os.listdir(directory)))
+    return [path for path in paths if _is_result(path)]
+
+
+def _examine(result: str) -> list[Finding]:
+    name = os.path.basename(os.path.abspath(result))
+    try:
+        info = run_info.read_run(layout.run_info_path(result))
+    except (OSError, ValueError) as reason:
+        text = f"{name}: the run's record cannot be read ({reason})."
+        return [cause(name, text, f"ms-profiler analyse {result} uses what is left.")]
+    found = [note(name, message) for message in info.messages]
+    found += _processes(result, name)
+    found += [
+        note(name, f"The hook of {target} is {state}.") for target, state in info.hooks.items() if state != "applied"
+    ]
+    for activity, source in info.device_sources.items():
+        found.append(ok(name, f"{activity} records come from {source.get('interface')}: {source.get('why')}."))
+    found += [note(name, f"Not collected: {entry['what']}: {entry['why']}.") for entry in info.not_collected]
+    return [*found, *_analysis(result, name)]
+
+
+def _processes(result: str, name: str) -> list[Finding]:
+    found, records = [], []
+    for folder in layout.process_dirs(result):
+        with suppress(OSError, ValueError):
+            records.append(run_info.read_process(os.path.join(folder, layout.PROCESS_INFO)))
+    daemons = {pid for record in records for pid in record.daemons}
+    for record in records:
+        who = f"process {record.pid} ({record.name})"
+        if record.recorder_reason:
+            text = f"{who} used the slower recorder in Python: {record.recorder_reason}."
+            found.append(note(name, text, "Install the wheel for this machine and Python."))
+        if record.state == "running" and process.is_alive(record.pid, record.process_start):
+            found.append(ok(name, f"{who} runs."))
+        elif record.state == "running" and record.pid in daemons:
+            found.append(ok(name, f"{who} was ended by its parent when that exited."))
+        elif record.state == "running":
+            found.append(note(name, f"{who} was killed or vanished; all that it recorded before is in the store."))
+        elif record.records:
+            found.append(ok(name, f"{who} ended ({record.end}) with {record.records} records."))
+        else:
+            text = f"{who} ended ({record.end}) without a record."
+            found.append(cause(name, text, "Did it train? `ms-profiler doctor -- COMMAND` looks at its start."))
+        if record.dropped_limit:
+            text = f"{who} dropped {record.dropped_limit} records at the limit max_disk."
+            found.append(note(name, text, "Raise max_disk, or free some space."))
+        if record.dropped:
+            found.append(note(name, f"{who} lost {record.dropped} records: the disk was full.", "Free some space."))
+    if not found:
+        text = "No process recorded: the job ended before its framework was imported, or while it was."
+        return [cause(name, text, "Run the job again to its end.")]
+    return found
+
+
+def _analysis(result: str, name: str) -> list[Finding]:
+    if os.path.exists(os.path.join(result, layout.SUMMARY)):
+        return [ok(name, "It is analysed.")]
+    log = os.path.join(result, layout.LOGS, "analysis.log")
+    try:
+        with open(log, encoding="utf-8", errors="replace") as stream:
+            lines = stream.read().strip().splitlines()
+    except OSError:
+        lines = []
+    said = f" Its log ends: {' / '.join(lines[-_LINES:])}" if lines else ""
+    return [note(name, f"It is not analysed.{said}", f"ms-profiler analyse {result}")]

@@ -1,0 +1,70 @@
+"""The one session of this process: opened when a framework has been imported, or when a script asks for it."""
+
+import os
+import threading
+from typing import Any
+
+from ms_profiler import log, options
+from ms_profiler.job import kinship, origin, process
+from ms_profiler.job.recording import Recording
+from ms_profiler.job.session import Session
+
+_lock = threading.Lock()
+_current: Session | None = None
+_asked = False
+
+
+def current() -> Session | None:
+    """Return the session of this process, if there is one."""
+    return _current
+
+
+def framework_imported(name: str, module: Any, start_ns: int, end_ns: int) -> None:
+    """Open the variable's recording if this process is to be profiled, and hook the framework.
+
+    Args:
+        name: the framework's top-level module.
+        module: that module.
+        start_ns: when its import began, CLOCK_MONOTONIC_RAW.
+        end_ns: when its import ended.
+    """
+    global _current, _asked
+    with _lock:
+        first, _asked = not _asked, True
+        if first:
+            _open(end_ns)
+        if _current is not None:
+            _current.add_framework(name, module, start_ns, end_ns)
+
+
+def _open(since_ns: int) -> None:
+    global _current
+    parsed = options.parse(os.environ.get(origin.VARIABLE))
+    identity = process.identity(os.environ)
+    parent = kinship.find(os.environ)
+    if parent is None and identity.rank == 0:
+        for message in parsed.messages:
+            log.line(message)
+    if parsed.options is None or not identity.selected(parsed.options.ranks):
+        return
+    if parent is not None and not parent.directory:
+        return  # it records now and then, and without this one
+    if _current is None:
+        _current = Session(identity)
+    if parsed.options.dynamic is not None:
+        _current.watch(parsed.options)
+        return
+    recording = Recording(parsed.options, list(parsed.messages), identity)
+    if not _current.open(recording, parent, since_ns) and not _current.hooks.plugins:
+        _current = None
+
+
+def for_script() -> Session:
+    """Return the session of this process, made if need be, with every framework hooked that is or will be imported."""
+    global _current
+    with _lock:
+        if _current is None:
+            _current = Session(process.identity(os.environ))
+        session = _current
+    session.hooks.add_all(session.add_framework)
+    return session

@@ -1,0 +1,87 @@
+"""What the store keeps of each compiled graph, so that the analysis can tell whose a kernel is.
+
+Kernels have names, but MindSpore gives like cells the scope of the first of them. MindSpore's description of the graph
+has nodes, their inputs and the names of parameters, in 300 bytes an operator, written in C++ in 20 to 70 us a node.
+It is kept as it is, less its constants: those are values. Before it stands a line with the cells of the network, since
+a description names parameters but not the cells that hold them.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks import trees
+from ms_profiler.job.frameworks.mindspore import exchanges, modules
+from ms_profiler.store import anf_ir, layout
+from ms_profiler.store.format import Category, Kind
+
+if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
+
+#: bytes of descriptions that a process keeps: of 200 000 operators
+MOST = 64 << 20
+
+
+class Graphs:
+    """Keep what compiled graphs consist of.
+
+    Args:
+        host: whose store takes it.
+    """
+
+    def __init__(self, host: "Host") -> None:
+        self.host = host
+        self._label = host.recorder.intern("read a compiled graph")
+        self._folder = ""
+        self._count = self._bytes = 0
+
+    def compiled(self, executor: Any, subject: Any, phase: str) -> None:
+        """Keep the description of a graph that has just been compiled.
+
+        Args:
+            executor: MindSpore's.
+            subject: the cell or function that was compiled.
+            phase: MindSpore's name for the graph.
+        """
+        describe = getattr(executor, "get_func_graph_proto", None)
+        if describe is None or self.host.home is None or not executor.has_compiled(phase):
+            return
+        recorder, begun = self.host.recorder, self.host.recorder.now()
+        description = describe(phase, "anf_ir", False)
+        exchanges.note(self.host, description)
+        if self.host.wants("CPU"):
+            self._keep(self.host.home.folder, subject, description)
+        recorder.record(Kind.SPAN, Category.PROFILER, 0, self._label, begun, recorder.now(), 0)
+
+    def _keep(self, folder: str, subject: Any, description: bytes) -> None:
+        if folder != self._folder:
+            self._folder, self._bytes, self._count = folder, 0, len(layout.graphs(folder))
+        content = anf_ir.without_constants(description)
+        self._bytes += len(content)
+        if self._bytes > MOST:
+            self.host.not_collected("owners of kernels", f"compiled graphs are larger than {MOST >> 20} MB")
+            return
+        head = {"time_ns": self.host.recorder.now(), "cells": list(_cells(subject))}
+        path = layout.graph_path(folder, self._count)
+        os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with open(os.open(path, flags, layout.FILE_MODE), "wb") as stream:
+            stream.write(json.dumps(head).encode() + b"\n" + content)
+        self._count += 1
+
+
+def _cells(subject: Any) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield path, class and names of own parameters of each cell below a cell, less those of its optimizers."""
+    if not isinstance(trees.attributes(subject).get(modules.TABLE), dict):  # a function
+        return
+    skipped: tuple[str, ...] = ()
+    for path, cell in trees.walk(subject, modules.TABLE):
+        if skipped and path.startswith(skipped):
+            continue
+        if issubclass(type(cell), modules.optimizer_types()):
+            skipped += (f"{path}.",)
+            continue
+        parameters = trees.attributes(cell).get("_params") or {}
+        own = [parameter.name for parameter in dict.values(parameters) if parameter is not None]
+        yield path, trees.kind_name(cell), own

@@ -1,0 +1,109 @@
+"""The profiled process that started this one through multiprocessing, whose result this one adds to.
+
+That process tells its children by a file that it has mapped: /proc/PID/maps names it. The environment would show it to
+the job and to whatever the job starts, a file elsewhere would stay when the process is killed, and a descriptor may be
+closed by the job.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ms_profiler.job import process
+from ms_profiler.job.recorder import mapping
+from ms_profiler.store import layout, run_info
+
+#: What a process maps that records now and then: this package's own file.
+_WATCHES = os.path.join("ms_profiler", "job", "control", "dynamic.py")
+
+_announced: "mapping.Mapping | None" = None
+
+
+class Parent(NamedTuple):
+    """The profiled process that started this one through multiprocessing.
+
+    Attributes:
+        directory: its result directory; empty where it records now and then, and without this one.
+        rank: its rank.
+        job: its job, see `process.Identity`.
+    """
+
+    directory: str
+    rank: int
+    job: str
+
+
+def announce(directory: str) -> None:
+    """Tell the processes that this one will start which result directory is theirs too.
+
+    Where no file can be mapped they are jobs of their own.
+
+    Args:
+        directory: the result directory; empty where there is none at times.
+    """
+    global _announced
+    if directory:
+        path = os.path.join(layout.process_dir(directory, os.getpid()), layout.ANNOUNCED)
+        flags = os.O_RDONLY | os.O_CREAT
+    else:
+        package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        path, flags = os.path.join(package, _WATCHES), os.O_RDONLY
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC, layout.FILE_MODE)
+        try:
+            _announced = mapping.Mapping(descriptor, 1, writable=False)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        pass
+
+
+def find(environ: Mapping[str, str]) -> Parent | None:
+    """Return the profiled process whose result this one belongs to; None when it is a job of its own.
+
+    It belongs to it when that process lives, started this one through multiprocessing (directly or by its fork
+    server), and no launcher gave this one another rank. Any other program that a job starts is a job of its own.
+    """
+    if "--multiprocessing-fork" in sys.orig_argv:
+        pid = os.getppid()
+    elif _is_fork_server(os.getppid()):
+        pid = process.parent_of(os.getppid())
+    else:
+        return None
+    directory = _directory(pid)
+    if not directory:
+        return None if directory is None else Parent("", 0, "")
+    try:
+        info = run_info.read_run(layout.run_info_path(directory))
+    except (OSError, ValueError):
+        return None
+    own = process.identity(environ)
+    return None if own.ranked and own.rank != info.rank else Parent(directory, info.rank, info.job)
+
+
+def _directory(pid: int) -> str | None:
+    """Return the result directory that a process has announced, empty where it is none, None where it has not."""
+    own = f"/{layout.ANNOUNCED}"
+    folder = layout.process_dir("", pid)
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as stream:
+            for line in stream:
+                # address, rights, offset, device, inode, path
+                fields = os.fsdecode(line).rstrip("\n").split(None, 5)
+                path = fields[5].removesuffix(" (deleted)").replace("\\012", "\n") if len(fields) == 6 else ""
+                if path.endswith(f"/{folder}{own}"):
+                    return path.removesuffix(f"/{folder}{own}")
+                if path.endswith(f"/{_WATCHES}"):
+                    return ""
+    except OSError:
+        pass  # not our parent any more, or another user's
+    return None
+
+
+def _is_fork_server(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as stream:
+            return b".forkserver import main" in stream.read()
+    except OSError:
+        return False

@@ -1,0 +1,196 @@
+"""What a recorder does; the native one and its pure-Python twin both keep to it, under the same tests."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ms_profiler.job.detached import Detached
+from ms_profiler.job.recorder.tracing import Tracing
+from ms_profiler.store.device_format import Source
+
+
+@dataclass(frozen=True)
+class RecorderStats:
+    """What a recorder did so far.
+
+    Attributes:
+        records: events committed; strings, anchors and thread marks are not events.
+        dropped: events and strings refused for any reason but a pause (no disk, no memory, a budget, nesting too deep).
+        dropped_limit: of these, refused because a budget was reached.
+        bytes: size on disk of all segments.
+        unnamed: times that a name was refused, because a process keeps no more of them.
+        threads: threads that recorded.
+        failure: errno of the last segment that could not be made; 0 when none failed.
+    """
+
+    records: int
+    dropped: int
+    dropped_limit: int
+    bytes: int
+    unnamed: int
+    threads: int
+    failure: int
+
+
+class Recorder(Protocol):
+    """Append events of the calling thread to a store folder.
+
+    Every method may be called from any thread, at any time, also before `open` and after `close`: then nothing is
+    recorded and nothing is raised. In a fork child nothing is recorded until the child calls `open` itself. What hooks
+    call often takes its arguments by position only, so that the native functions can be called without a detour.
+    """
+
+    @property
+    def kind(self) -> str:
+        """Return "native" or "python"."""
+
+    def tracing(self, source: Source) -> Tracing | None:
+        """Return what traces devices by a vendor's interface; None where that cannot be."""
+
+    def open(self, folder: str, *, first_slots: int = 2048, account: str = "", limit: int | None = None) -> None:
+        """Start recording into the existing directory `folder`, closing what was open; pauses and `fine` are reset.
+
+        Args:
+            folder: where the segments go.
+            first_slots: slots of a thread's first segment; later ones double up to 128 Ki slots (4 MiB).
+            account: path of the file in which all processes of a result count what they take of the disk; empty for
+                one of this process alone.
+            limit: bytes that they may take, where this process makes that file; None is no limit. Fine-grained
+                categories are refused from half of it on, everything but steps, anchors and strings from seven eighths.
+
+        Raises:
+            OSError: the first segment cannot be made; `EDQUOT` where the account has no room.
+        """
+
+    def spend(self, size: int, /) -> None:
+        """Count bytes on disk that somebody else took, or gave back, below zero."""
+
+    def set_aside(self, size: int, /) -> None:
+        """Leave so many bytes of the limit to somebody else; below zero: take them back."""
+
+    def room(self) -> int:
+        """Return the bytes that are left to fine-grained records; 0 while nothing is open."""
+
+    def close(self) -> None:
+        """End all open spans of the calling thread, write a last anchor, unmap, and record nothing from here on."""
+
+    def take_ops(self) -> bool:
+        """Record operators that PyTorch reports from here on; return whether it will report any."""
+
+    def take_ranges(self) -> bool:
+        """Record operators that PyTorch reports through NVTX from here on; return whether it will report any."""
+
+    def annotate(self, text: str, /) -> None:
+        """Make a region that the user marked of the operator that this thread began last, if it has this name."""
+
+    def pause(self, paused: bool, /) -> None:
+        """Refuse new spans, instants and counters while `paused`; `record` and `end` go on."""
+
+    def intern(self, text: str, /) -> int:
+        """Return the id of `text`, 0 when it cannot be written, or 65536 texts or 8 MB of them are kept.
+
+        An id is good for the life of the process and in its fork children: strings known when a store is opened are
+        written to it then, later ones on first sight.
+        """
+
+    def thread_name(self, text: str, /) -> None:
+        """Name the calling thread in every store from here on; without it the system's name of the thread is used."""
+
+    def begin(self, name: int, category: int, arg: int = 0, /) -> int:
+        """Begin a span on this thread and return its token, 0 when nothing was recorded.
+
+        Args:
+            name: id from `intern`.
+            category: `store.format.Category`.
+            arg: any unsigned 64-bit value, stored with the span.
+        """
+
+    def end(self, token: int, flags: int = 0, /) -> None:
+        """End the span of `token` on this thread, and any that began after it and was not ended (`ABANDONED`).
+
+        A token of 0, of another session, or already ended does nothing.
+        """
+
+    def instant(self, name: int, category: int, arg: int = 0, /) -> None:
+        """Record that something happened now."""
+
+    def counter(self, name: int, value: float, /) -> None:
+        """Record the value of a counter now."""
+
+    def wrap(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: int = 0,
+        category: int = 0,
+        before: Callable[..., Any] | None = None,
+        after: Callable[[Any, Any, Any], Any] | None = None,
+        labels: dict[int, Any] | None = None,
+        describe: Callable[[Any], Any] | None = None,
+        failed: Callable[[BaseException], Any],
+        forked: list[Any],
+        outermost: int = 0,
+    ) -> Callable[..., Any]:
+        """Return what stands in place of a function and records its calls, if it can without a frame of its own.
+
+        Args:
+            function: what it calls.
+            name: of the span of each call, where nothing below is given.
+            category: of that, and of spans whose label cannot be made.
+            before: instead, called with the arguments before each call.
+            after: called after each call with what `before` returned, the result, and the exception that ended the
+                call; not called where `before` returned None.
+            labels: id of the first argument -> (name, category, argument of the span), or anything else for calls
+                that `before` and `after` are called around.
+            describe: called with a first argument that has no label; returns it. Without `labels`, that of the first
+                call is for all of them.
+            failed: called with an exception of `before`, `after` or `describe`; raises those that are the job's.
+            forked: in a fork child that does not record yet, its session.
+            outermost: the kind of calls, 1 to 3, of which only those count that are in no other of their thread;
+                inner ones are recorded where they have a label. 0 for all.
+        """
+
+    def nest(self, kind: int, levels: int, /) -> int:
+        """Add to how deep this thread is in calls of a kind of which only the outermost counts; return that."""
+
+    def record(self, kind: int, category: int, flags: int, name: int, start_ns: int, end_ns: int, arg: int, /) -> bool:
+        """Record one complete slot with given times; return whether it was committed.
+
+        Args:
+            kind: SPAN, INSTANT, COUNTER, STEP or OPERANDS; any other is not committed.
+        """
+
+    def fine(self, on: bool, /) -> None:
+        """Refuse fine-grained categories while not `on`; counted as `dropped_limit`."""
+
+    def now(self) -> int:
+        """Return CLOCK_MONOTONIC_RAW in nanoseconds."""
+
+    def anchor(self) -> None:
+        """Write a pair of CLOCK_MONOTONIC_RAW and CLOCK_REALTIME readings with its uncertainty."""
+
+    def answers(self, patience: float) -> bool:
+        """Return whether the file system of the store answers; also true where that cannot be found out.
+
+        Args:
+            patience: seconds.
+        """
+
+    def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
+        """Wait for a program before this process is gone; called once, at exit.
+
+        A signal ends the wait, and never this process, which has already ended well or not.
+
+        Args:
+            program: what is waited for. Its one line says that it has succeeded.
+            timeout: seconds after which it is killed; a signal kills it too.
+            shows: write its line to stderr, unless that is a pipe or socket: its reader waits for the job's end.
+            late: written instead when it was killed.
+            failed: written instead when it wrote no line.
+        """
+
+    def stats(self) -> RecorderStats:
+        """Return what was recorded and refused so far; after `close`, of the store closed last."""
+
+    def span_cost(self) -> float:
+        """Measure what one pair of `begin` and `end` takes here, in nanoseconds, without touching the store (5 ms)."""

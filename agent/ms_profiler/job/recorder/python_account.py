@@ -1,0 +1,90 @@
+"""The account of a result as the pure-Python recorder keeps it; `native/account.c` is the other writer of such files.
+
+Python adds to no memory atomically, so the file is read and written, under a lock where there are locks at once.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ms_profiler.store import account, layout
+from ms_profiler.store.account import Account
+from ms_profiler.store.file_limit import limited
+
+
+class PythonAccount:
+    """Join an account, or make it.
+
+    Args:
+        path: of its file; empty for an account of this process alone.
+        limit: bytes that may be taken, where this process makes it; None is no limit.
+    """
+
+    def __init__(self, path: str, limit: int | None) -> None:
+        self._path = path
+        self.now = Account(account.NO_LIMIT if limit is None else limit)
+        if path:
+            self._make()
+
+    def _make(self) -> None:
+        content = self.now.packed().ljust(account.FILE_SIZE, b"\0")
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(self._path, flags, layout.FILE_MODE)
+        except OSError as error:
+            self._path = self._path if error.errno == errno.EEXIST else ""
+            self.change()
+            return
+        try:
+            with limited():
+                os.pwrite(descriptor, content, 0)
+        except OSError:
+            os.unlink(self._path)
+            self._path = ""
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                pass  # somebody else is at it, or there are no locks here: a segment may be overlooked
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def change(self, size: int = 0, limit: int = 0, refused: int = 0) -> None:
+        """Add to what is counted, and learn what others have added."""
+        if not self._path:
+            self._add(size, limit, refused)
+            return
+        try:
+            with self._opened() as descriptor, limited():
+                self.now = account.parsed(os.pread(descriptor, account.FORMAT.size, 0)) or self.now
+                self._add(size, limit, refused)
+                if size or limit or refused:
+                    os.pwrite(descriptor, self.now.packed(), 0)
+        except OSError:  # a file system that takes nothing takes no segments either
+            self._add(size, limit, refused)
+
+    def _add(self, size: int, limit: int, refused: int) -> None:
+        limited_by = self.now.limit
+        most = limited_by if limited_by == account.NO_LIMIT else max(limited_by + limit, 0)
+        self.now = Account(most, max(self.now.taken + size, 0), self.now.refused + refused)
+
+    def take(self, size: int, worth: int) -> bool:
+        """Take so many bytes if that leaves the account below the ceiling of what they are for."""
+        self.change()
+        if self.now.taken + size > self.now.ceilings[worth]:
+            return False
+        self.change(size)
+        return True
+
+    def left(self, worth: int) -> int:
+        """Return the bytes that are left of what these may have."""
+        return max(self.now.ceilings[worth] - self.now.taken, 0)

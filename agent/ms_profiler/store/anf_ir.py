@@ -1,0 +1,103 @@
+"""MindSpore's description of a compiled graph: a `ModelProto` of its anf_ir.proto, and how protobuf is read.
+
+Of the few fields that are used the numbers are below; the generated reader would make every job load protobuf.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+# ModelProto, GraphProto, NodeProto, AttributeProto, ValueProto, TypeProto, Tensor, TensorShapeProto, Dimension
+MODEL_GRAPH = 4
+GRAPH_NODE, GRAPH_PARAMETER, GRAPH_CONSTANT = 1, 3, 5
+NODE_INPUT, NODE_NAME, NODE_TYPE, NODE_ATTRIBUTE, NODE_OUTPUT, NODE_FULL_NAME = 1, 2, 3, 5, 6, 8
+NAME, VALUE = 1, 2
+VALUE_TEXT = 7
+TYPE_TENSOR, TYPE_SEQUENCE, SEQUENCE_TYPES = 2, 3, 1
+TENSOR_ELEMENT, TENSOR_SHAPE, SHAPE_DIMENSION, DIMENSION_SIZE = 1, 2, 1, 1
+
+#: DataType -> bytes of an element
+WIDTHS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 2, 8: 4, 9: 8, 10: 2, 11: 4, 12: 8, 43: 8, 44: 16, 46: 2}
+#: A size that is only known when the graph runs.
+UNKNOWN = 1 << 63
+
+
+class Tensor(NamedTuple):
+    """Bytes of an element, and dimensions."""
+
+    width: int
+    dimensions: tuple[int, ...]
+
+
+def tensors(kind: bytes) -> list[Tensor]:
+    """Return the tensors of a `TypeProto`: one, those of a sequence, or none."""
+    found = []
+    for number, value in fields(kind):
+        if number == TYPE_SEQUENCE:
+            found += [tensor for inner, part in fields(value) if inner == SEQUENCE_TYPES for tensor in tensors(part)]
+        elif number == TYPE_TENSOR:
+            tensor = dict(fields(value))
+            sizes = [dict(fields(part)) for inner, part in fields(tensor.get(TENSOR_SHAPE, b""))]
+            dimensions = tuple(_signed(size.get(DIMENSION_SIZE, b"")) for size in sizes)
+            found.append(Tensor(WIDTHS.get(_signed(tensor.get(TENSOR_ELEMENT, b"")), 0), dimensions))
+    return found
+
+
+def _signed(varint: bytes) -> int:
+    number = int.from_bytes(varint, "little")
+    return number - 2 * UNKNOWN if number >= UNKNOWN else number
+
+
+def without_constants(description: bytes) -> bytes:
+    """Return the `GraphProto` of a description without its constants."""
+    graph = next((value for number, value in fields(description) if number == MODEL_GRAPH), b"")
+    places = list(_places(graph))
+    return b"".join(graph[start:end] for number, _, start, _, end in places if number != GRAPH_CONSTANT)
+
+
+def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield number and content of the fields of a message, a whole number as its bytes, the lowest first.
+
+    Format: https://protobuf.dev/programming-guides/encoding/.
+
+    Raises:
+        ValueError: it is none.
+    """
+    for number, kind, _, begin, end in _places(message):
+        yield number, message[begin:end] if kind else _varint(message, begin)[0].to_bytes(8, "little")
+
+
+def _places(message: bytes) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield number, wire type, begin, begin of the content and end of the fields of a message."""
+    place, end = 0, len(message)
+    while place < end:
+        start, key, place = place, message[place], place + 1
+        if key > 127:
+            key, place = _varint(message, start)
+        kind, begin = key & 7, place
+        if kind == 2:
+            length, begin = _varint(message, place)
+            place = begin + length
+        elif kind == 0:
+            _, place = _varint(message, place)
+        elif kind in (1, 5):
+            place += 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"there is no wire type {kind}")
+        if place > end:
+            raise ValueError("a field is cut off")
+        yield key >> 3, kind, start, begin, place
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    if place < len(message) and message[place] < 128:
+        return message[place], place + 1
+    number = shift = 0
+    while True:
+        if place >= len(message) or shift > 63:
+            raise ValueError("a number is cut off")
+        byte = message[place]
+        place += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number & (1 << 64) - 1, place
+        shift += 7

@@ -1,0 +1,18 @@
+"""Texts that JSON can hold and UTF-8 cannot: halves of surrogate pairs, which other programs write as `\\ud800`."""
+
+from typing import Any
+
+
+def whole(value: Any) -> Any:
+    """Return a value as JSON has it with every half of a surrogate pair replaced by "?", as the recorder does it.
+
+    Args:
+        value: text, number, list or object.
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [whole(item) for item in value]
+    if isinstance(value, dict):
+        return {whole(key): whole(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,36 @@
+"""Draw what `ms-profiler summary DIR` prints, for the README: `make picture` runs it after the demo."""
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+from ms_profiler.analysis.report import terminal
+from rich.console import Console
+from rich.text import Text
+
+WIDTH = 118
+TITLE = "ms-profiler summary ./data"
+
+
+def main(directory: str, image: str) -> None:
+    """Write the picture.
+
+    Args:
+        directory: a result.
+        image: SVG file to write.
+    """
+    summary = json.loads((Path(directory) / "summary.json").read_text())
+    printed = io.StringIO()
+    shown = f"./data/{Path(directory).name}"
+    terminal.show(summary, shown, Console(file=printed, force_terminal=True, width=WIDTH, highlight=False))
+    recorded = Console(file=io.StringIO(), record=True, width=WIDTH)
+    recorded.print(Text.from_ansi(printed.getvalue()))
+    drawn = recorded.export_svg(title=TITLE)
+    # the picture has to look the same without a network: the fonts of the reader's machine serve
+    Path(image).write_text(re.sub(r"@font-face \{.*?\}\n", "", drawn, flags=re.DOTALL))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,55 @@
+/* The account of a result directory: what all processes that record into it have taken of the disk.
+ *
+ * It is one small file (account_format below), which the first process makes and every other one joins; a process that
+ * is killed leaves what it took counted. Each process maps it and adds to it with one atomic operation, when a segment
+ * is made and not before. Where the file system maps no files it is read and written instead: there two processes may
+ * overlook each other's segment at times.
+ */
+#ifndef MSP_ACCOUNT_H
+#define MSP_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MSP_ACCOUNT_MAGIC 0x3154434341505350ULL /* the bytes "PSPACCT1" */
+#define MSP_ACCOUNT_NO_LIMIT UINT64_MAX
+
+/* store/account.py mirrors it, and a test compares the two. */
+typedef struct {
+  uint64_t magic;   /* MSP_ACCOUNT_MAGIC */
+  uint64_t limit;   /* bytes that may be taken; MSP_ACCOUNT_NO_LIMIT: any number */
+  uint64_t bytes;   /* that are taken */
+  uint64_t refused; /* processes that found no room to begin */
+} msp_account;
+
+/* What an event is worth when disk is short. */
+typedef enum {
+  MSP_WORTH_FINE,   /* stops at half of the limit */
+  MSP_WORTH_COARSE, /* stops at seven eighths */
+  MSP_WORTH_ALWAYS, /* steps, strings, anchors: stop at the limit */
+} msp_worth;
+
+/* Join the account in `path`, or make it with `limit`; "" is one of this process alone. Raises no signal. */
+void msp_account_open(const char *path, uint64_t limit);
+
+/* Let go of it; what was taken stays counted. */
+void msp_account_close(void);
+void msp_account_after_fork(void);
+
+/* Take so many bytes if that leaves the account below the ceiling of `worth`. */
+bool msp_account_take(uint64_t bytes, msp_worth worth);
+
+/* Add what is taken anyway, or give back, below zero. */
+void msp_account_add(int64_t bytes);
+
+/* Lower the limit by so many bytes, which somebody else may take; below zero: raise it again. */
+void msp_account_set_aside(int64_t bytes);
+
+/* Count this process as one that found no room. */
+void msp_account_refuse(void);
+
+/* Bytes that are left of what `worth` may have. */
+uint64_t msp_account_left(msp_worth worth);
+uint64_t msp_account_limit(void);
+
+#endif

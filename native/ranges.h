@@ -1,0 +1,27 @@
+/* Mapped files of ours, and what happens when one of them is lost: somebody truncates it, or its disk fails.
+ *
+ * The next access to such a page is a SIGBUS, which would end the job. A handler puts zeroed memory in place of the
+ * page and of all behind it in the same file, so that the thread goes on; what it writes there is lost. Every other
+ * SIGBUS goes to the handler that was there before, or ends the process as if ours were not. It stands only while there
+ * is a session, and nobody's handler that comes later is touched.
+ */
+#ifndef MSP_RANGES_H
+#define MSP_RANGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Watch a mapping; `lost`, where there is one, is set to 1 + the offset of the first lost page. In any order, on any
+ * thread; a mapping that there is no memory to watch is just that. */
+void msp_ranges_add(void *start, size_t size, uint64_t *lost);
+void msp_ranges_remove(const void *start);
+
+/* Put the handler in its place, and take it away again, unless somebody else's stands there by then. */
+void msp_ranges_guard(void);
+void msp_ranges_unguard(void);
+
+/* Mappings are not inherited. */
+void msp_ranges_after_fork(void);
+
+#endif

@@ -1,0 +1,64 @@
+"""Whose kernels are, as their shapes tell it, beside what a run's tables say."""
+
+import csv
+import json
+from dataclasses import dataclass, field
+
+NOTHING = "N/A"
+
+
+@dataclass
+class Score:
+    """Kernel time in us: of kernels whose owner the shapes tell, what of it is right and wrong, and all of it."""
+
+    right: float = 0.0
+    wrong: float = 0.0
+    told: float = 0.0
+    total: float = 0.0
+    bound: float = 0.0
+    mistakes: dict = field(default_factory=dict)
+
+
+def truth(shapes, planted):
+    """The one part that has these sizes; None where it is not exactly one."""
+    sizes = {int(text) for text in shapes.replace('"', "").replace(";", ",").split(",") if text.strip().isdigit()}
+    parts = {planted[size] for size in sizes if size in planted}
+    outer = {part for part in parts if all(f"{other}.".startswith(f"{part}.") for other in parts)}
+    return min(outer, key=len) if outer else None
+
+
+def score(path, planted, keep=lambda row: True):
+    """Compare `kernel_details.csv` with what was planted, {size: path}."""
+    found = Score()
+    planted = {int(size): part for size, part in planted.items()}
+    with open(path, newline="") as stream:
+        for row in csv.DictReader(stream):
+            if not keep(row):
+                continue
+            time = float(row["Duration(us)"])
+            found.total += time
+            module = row.get("Module", NOTHING)
+            found.bound += time * (module != NOTHING)
+            part = truth(row.get("Input Shapes", ""), planted)
+            if part is None:
+                continue
+            found.told += time
+            if f".{part}." in f".{module}.":
+                found.right += time
+            elif module != NOTHING and not outer(module, part):
+                found.wrong += time
+                key = row["Name"], part, module
+                found.mistakes[key] = found.mistakes.get(key, 0.0) + time
+    return found
+
+
+def outer(module, part):
+    """Tell whether a module is around a part: it ends with what the part begins with, or is the whole network."""
+    names, parts = module.split("."), part.split(".")
+    return any(names[-count:] == parts[:count] for count in range(1, len(parts))) or not any(
+        name in parts or name.isdigit() for name in names
+    )
+
+
+def planted(output):
+    return json.loads(output.strip().splitlines()[-1])

@@ -1,0 +1,24 @@
+"""One loop under PyTorch's own profiler or under ours, for programs that run on a GPU."""
+
+
+def profiled(loop, steps, trace=None):
+    """Run a loop, which calls its argument after each step.
+
+    Args:
+        loop: which.
+        steps: how many it has.
+        trace: file for the trace of PyTorch's own profiler; None for ours, whose result goes to "own".
+    """
+    if trace is not None:
+        import torch
+
+        with torch.profiler.profile() as profiler:
+            loop(lambda: None)
+        profiler.export_chrome_trace(trace)
+        return
+    import ms_profiler
+
+    handler = ms_profiler.tensorboard_trace_handler("own")
+    schedule = ms_profiler.schedule(wait=0, active=steps, repeat=1)
+    with ms_profiler.profile(schedule=schedule, on_trace_ready=handler) as profiler:
+        loop(profiler.step)

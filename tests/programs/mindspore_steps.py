@@ -1,0 +1,121 @@
+"""Train in ways in which steps are hard to tell; print how many the script made. usage: mindspore_steps.py MODE KIND"""
+
+import sys
+
+import mindspore as ms
+import numpy as np
+from mindspore import Tensor, nn, ops
+from mindspore.dataset import NumpySlicesDataset
+
+ms.set_seed(7)
+ms.set_device("CPU")
+ms.set_context(mode=ms.GRAPH_MODE if sys.argv[1] == "graph" else ms.PYNATIVE_MODE)
+
+
+class Summed(nn.Cell):
+    """A network and what it is to make small."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def construct(self, x):
+        return self.network(x).sum()
+
+
+net, critic = nn.Dense(8, 4), nn.Dense(8, 4)
+x = Tensor(np.ones((4, 8), np.float32))
+count = 0
+
+
+def trained(network):
+    optimizer = nn.SGD(network.trainable_params(), 0.01)
+    return nn.TrainOneStepCell(Summed(network), optimizer)
+
+
+def updated(network, optimizer):
+    """Return what makes a step with an optimizer of its own call."""
+    gradient = ms.value_and_grad(lambda x: network(x).sum(), None, network.trainable_params())
+
+    def update():
+        optimizer(gradient(x)[1])
+
+    return update
+
+
+def rollout():
+    """Twice 70 calls of the network, then 5 updates."""
+    global count
+    update = updated(net, nn.SGD(net.trainable_params(), 0.01))
+    for _ in range(2):
+        for _ in range(70):
+            net(x)
+        for _ in range(5):
+            update()
+            count += 1
+
+
+def evaluation_first():
+    """Model.eval, then cells that train, with an evaluation of the script's own between."""
+    global count
+    data = NumpySlicesDataset(np.ones((12, 8), np.float32), ["x"]).batch(4)
+
+    class Metric(nn.Metric):
+        def clear(self):
+            pass
+
+        def update(self, *inputs):
+            pass
+
+        def eval(self):
+            return 0.0
+
+    ms.Model(net, eval_network=Summed(net), metrics={"none": Metric()}).eval(data, dataset_sink_mode=False)
+    step = trained(net)
+    for _ in range(2):
+        for _ in range(3):
+            step(x)
+            count += 1
+        for _ in range(5):
+            net(x)
+
+
+def cells():
+    """Two cells that train in turn, the second twice."""
+    global count
+    first, second = trained(net), trained(critic)
+    for _ in range(4):
+        first(x)
+        second(x)
+        second(x)
+        count += 1
+
+
+def accumulate():
+    """Three gradients are one step."""
+    global count
+    parameters = net.trainable_params()
+    optimizer = nn.Adam(parameters, 0.01)
+    gradient = ms.value_and_grad(lambda x: net(x).sum(), None, parameters)
+    for _ in range(4):
+        total = None
+        for _ in range(3):
+            found = gradient(x)[1]
+            total = found if total is None else tuple(ops.add(a, b) for a, b in zip(total, found, strict=True))
+        optimizer(total)
+        count += 1
+
+
+def optimizers():
+    """Two optimizers that step together."""
+    global count
+    updates = [updated(network, nn.SGD(network.trainable_params(), 0.01)) for network in (net, critic)]
+    for _ in range(5):
+        for update in updates:
+            update()
+        count += 1
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[2]]()
+    print(count)

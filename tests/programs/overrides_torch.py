@@ -1,0 +1,200 @@
+"""Classes whose every method tells that it was called, and one that ends the job: nobody but PyTorch may call them."""
+
+import collections
+import functools
+import gc
+import io
+import sys
+import weakref
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+calls = collections.Counter()
+told = object.__getattribute__
+
+OVERRIDES = (
+    "named_modules",
+    "modules",
+    "named_children",
+    "children",
+    "named_parameters",
+    "parameters",
+    "state_dict",
+    "__hash__",
+    "__eq__",
+    "__bool__",
+    "__len__",
+    "__iter__",
+    "__repr__",
+    "__str__",
+    "__getattr__",
+    "__getattribute__",
+)
+
+
+def overriding(base, ends=False, names=OVERRIDES):
+    """Return a class whose methods count their calls, or end the job where the base has none such or is not meant to.
+
+    Args:
+        base: that has them.
+        ends: methods raise SystemExit, but for those without which PyTorch does not work.
+        names: of the methods.
+    """
+    found = {}
+    for name in names:
+
+        def method(self, *args, name=name, **kwargs):
+            what = args[0] if name.startswith("__getattr") else ""
+            calls[f"{base.__name__}.{name} {what}"] += 1
+            if ends and told(self, "__dict__").get("armed") and not (name == "__getattribute__" or inside(self, what)):
+                print(name, what)
+                raise SystemExit(7)
+            if hasattr(base, name):
+                return getattr(base, name)(self, *args, **kwargs)
+            if name == "__getattr__":
+                raise AttributeError(what)
+            return False if name == "__bool__" else 0
+
+        if hasattr(base, name) or name in ("__bool__", "__len__", "__getattr__"):
+            found[name] = method
+    return type(base)(f"Own{base.__name__}", (base,), found)
+
+
+def armed(kind):
+    """Return what makes an object of a class, whose methods may end the job from then on."""
+
+    def make(*args):
+        made = kind(*args)
+        told(made, "__dict__")["armed"] = True
+        return made
+
+    return make
+
+
+def inside(item, what):
+    held = told(item, "__dict__")
+    return any(what in held.get(table, ()) for table in ("_modules", "_parameters", "_buffers"))
+
+
+def weights(item):
+    held = told(item, "__dict__")
+    return [*held["_parameters"].values(), *(one for inner in held["_modules"].values() for one in weights(inner))]
+
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return torch.ones(4) * index
+
+
+def train(net, optimizer_class, loader):
+    optimizer = optimizer_class(weights(net), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    scaler = torch.amp.GradScaler("cpu")
+    for batch in loader:
+        optimizer.zero_grad()
+        loss = net(batch).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        scheduler.step()
+    print(type(net).__name__, loss.item())
+
+
+class OptimizedModule(nn.Module):
+    """Stands around another module, as one that is compiled does."""
+
+    def __init__(self, module):
+        super().__init__()
+        self._orig_mod = module
+
+    def forward(self, x):
+        return self._orig_mod(x)
+
+
+class Held(OptimizedModule):
+    """Holds what it stands around where it is no part of it."""
+
+    def __init__(self, module):
+        nn.Module.__init__(self)
+        self.inner = module
+        self.__dict__["_orig_mod"] = module
+
+
+Held.__name__ = "OptimizedModule"
+torch.manual_seed(0)
+for ends in (False, True):
+    Linear = armed(overriding(nn.Linear, ends))
+    Quiet = overriding(torch.optim.SGD, False)
+    Loader = overriding(torch.utils.data.DataLoader, False)
+    Data = overriding(Rows, False)
+    for around in (lambda net: net, OptimizedModule, Held):
+        train(around(nn.Sequential(Linear(4, 4), Linear(4, 2))), Quiet, Loader(Data(), batch_size=2))
+    x = torch.ones(2, 4, requires_grad=True)
+    own = Linear(4, 4)
+    for reentrant in (True, False):
+        for block in (own, own.forward, functools.partial(own)):
+            checkpoint(block, x, use_reentrant=reentrant).sum().backward()
+net = nn.Sequential()
+net.__class__ = overriding(nn.Sequential, False)
+nn.Sequential.append(net, nn.Linear(4, 4))
+torch.save(nn.Module.state_dict(net), io.BytesIO())
+
+
+class Meta(type):
+    def __getattribute__(cls, name):
+        calls[f"Meta {name}"] += 1
+        return super().__getattribute__(name)
+
+    def __hash__(cls):
+        calls["Meta hash"] += 1
+        return super().__hash__()
+
+    def __eq__(cls, other):
+        calls["Meta eq"] += 1
+        return super().__eq__(other)
+
+
+class OfMeta(nn.Linear, metaclass=Meta):
+    pass
+
+
+OfMeta(4, 4)(x).sum().backward()
+
+
+class Told(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        calls[f"Told {getattr(function, '__name__', function)}"] += 1
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+tensor = torch.ones(2, 4).as_subclass(Told)
+nn.Linear(4, 4)(tensor).sum().backward()
+for name, count in sorted(calls.items()):
+    print(name, count)
+
+alive = weakref.WeakSet()
+weight = nn.Parameter(torch.ones(2))
+weight.grad = torch.ones(2)
+for number in range(3000):
+    kind = type(f"Optimizer{number % 10}", (torch.optim.SGD,), {})
+    optimizer = kind([weight], lr=0.1)
+    optimizer.step()
+    alive.add(kind)
+del kind, optimizer
+gc.collect()
+print(len(alive), "classes alive")
+modules = weakref.WeakSet()
+for _ in range(300):
+    kind = type("Module", (nn.Identity,), {})
+    kind()(weight)
+    modules.add(kind)
+del kind
+gc.collect()
+print(len(modules), "classes of modules alive")
+print("nothing ended the job", file=sys.stderr)

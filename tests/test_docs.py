@@ -1,0 +1,141 @@
+"""The pages tell the truth: links lead somewhere, commands run, tests exist, figures are those of the measurements."""
+
+import argparse
+import importlib
+import json
+import re
+import shlex
+
+import pytest
+from conftest import ROOT
+from ms_profiler import options
+from ms_profiler.cli import COMMANDS, options as options_command
+from store_builder import write_training
+from test_cli import run
+
+PAGES = sorted(
+    [*ROOT.glob("README*.md"), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
+)
+#: a front door is read whole
+README_LINES = 150
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def text_of(page):
+    return page.read_text(encoding="utf-8")
+
+
+def commands(page):
+    """Return the command lines of a page: lines set off by four spaces, and code within a sentence."""
+    set_off = re.findall(r"^ {4}(ms-profiler .*?)(?: +#.*)?$", text_of(page), re.MULTILINE)
+    return set_off + re.findall(r"`(ms-profiler [^`]*)`", text_of(page))
+
+
+def anchors(page):
+    """Return what a link can name on a page, made from headings as Markdown renderers do."""
+    headings = re.findall(r"^#+ (.*)$", text_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_is_a_front_door():
+    assert len(text_of(ROOT / "README.md").splitlines()) <= README_LINES
+
+
+def test_the_readme_says_the_same_in_both_languages():
+    english, chinese = (text_of(ROOT / name) for name in ("README.md", "README.zh.md"))
+    for pattern in (
+        r"^#+ ",
+        r"^\|",
+        r"(?<!\[中文)\]\((?!README)([^)]*)\)",
+        r"^ {4}(\S+)",
+        r"`([^`]+)`",
+        r"\bx?\d+\.\d+\b",
+    ):
+        first, second = (re.findall(pattern, text, re.MULTILINE) for text in (english, chinese))
+        assert first and sorted(first) == sorted(second), pattern
+
+
+@each_page
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", text_of(page)):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), target
+        assert not anchor or anchor in anchors(found), target
+
+
+def test_every_page_is_reached_from_the_readme():
+    reached, new = set(), {ROOT / "README.md"}
+    while new:
+        page = new.pop()
+        reached.add(page)
+        targets = {target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+\.md[^)\s]*)\)", text_of(page))}
+        new |= {(page.parent / target).resolve() for target in targets if "://" not in target} - reached
+    # the other ways in: the site, and the translation
+    entries = {ROOT / "docs/index.md", ROOT / "README.zh.md"}
+    assert set(PAGES) - entries <= reached
+
+
+@each_page
+def test_tests_that_a_page_names_exist(page):
+    for name, case in re.findall(r"`(test_\w+\.py)(?:::(\w+))?`", text_of(page)):
+        assert (ROOT / "tests" / name).exists(), name
+        assert not case or f"def {case}(" in text_of(ROOT / "tests" / name), case
+
+
+@each_page
+def test_commands_are_those_of_the_program(page):
+    for line in commands(page):
+        words = shlex.split(line.replace("...", ""))[1:]
+        if words == ["--help"] or "select" in words[-1:]:
+            continue
+        assert words[0] in COMMANDS, line
+        parser = argparse.ArgumentParser(exit_on_error=False)
+        importlib.import_module(COMMANDS[words[0]]).add_arguments(parser)
+        # a sentence may leave out what everybody knows, but what it names has to be there
+        known = {word for action in parser._actions for word in action.option_strings}
+        named = words[1 : words.index("--")] if "--" in words else words[1:]
+        assert {word for word in named if word.startswith("--")} <= known, line
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    names = {f"DIR{rank}": f"h_{rank}_20260101000000123_ascend_ms" for rank in range(2)}
+    paths = {key: write_training(folder, name=name, rank=rank) for rank, (key, name) in enumerate(names.items())}
+    return paths | {"DIR": paths["DIR0"]}
+
+
+@each_page
+def test_queries_are_answered(page, results):
+    for line in commands(page):
+        words = shlex.split(line)[1:]
+        if words[0] != "sql" or len(words) < 3 or "..." in line:
+            continue
+        done = run(*(results.get(word, word) for word in words))
+        assert (done.returncode, "cannot" in done.stderr) == (0, False), (line, done.stderr)
+
+
+@each_page
+def test_options_that_a_page_shows_are_valid(page):
+    for content in re.findall(r"MS_PROFILER_OPTIONS='?(\{.*\})'?$", text_of(page), re.MULTILINE):
+        json.loads(content)
+        assert options.parse(content).messages == [], content
+
+
+def test_the_table_of_options_is_that_of_the_code():
+    """`ms-profiler options --write docs/options.md` writes it."""
+    page = text_of(ROOT / "docs/options.md")
+    assert options_command.rewritten(page) == page
+
+
+def test_figures_of_the_readme_are_measured():
+    """Each figure of the comparison stands in a row of the measurements."""
+    measured = text_of(ROOT / "benchmarks/RESULTS.md")
+    comparison = text_of(ROOT / "README.md").partition("## Compared with others")[2].partition("\n## ")[0]
+    figures = re.findall(r"\bx?\d+\.\d+\b(?! GHz)", comparison)
+    assert len(figures) >= 5
+    assert [figure for figure in figures if figure not in measured] == []

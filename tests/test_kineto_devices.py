@@ -1,0 +1,324 @@
+"""Traces of devices of several ages and vendors, with a truth that is planted; times in microseconds."""
+
+import itertools
+import json
+
+import polars as pl
+import pytest
+from ms_profiler.analysis import catalogue
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.metrics import critical_path
+
+US = 1000
+
+
+class Trace:
+    """A trace in the making: calls of a runtime, and what they launch."""
+
+    def __init__(self, runtime="cuda_runtime", prefix="cuda", kernel="kernel", copy="gpu_memcpy", set_="gpu_memset"):
+        self.events, self.runtime, self.prefix, self.number = [], runtime, prefix, 0
+        self.kinds = {"kernel": kernel, "copy": copy, "set": set_}
+
+    def span(self, name, category, start, end, tid=11, pid=4242, **args):
+        event = {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": start, "dur": end - start}
+        self.events.append(event | {"args": args})
+
+    def steps(self, *bounds):
+        for number, (start, end) in enumerate(itertools.pairwise(bounds)):
+            self.span(f"ProfilerStep#{number}", "user_annotation", start, end)
+
+    def call(self, name, start, end, tid=11):
+        self.number += 1
+        self.span(self.prefix + name, self.runtime, start, end, tid, correlation=self.number)
+        return self.number
+
+    def ran(self, name, start, end, number=None, stream=7, device=0, kind="kernel", **args):
+        known = {} if number is None else {"correlation": number}
+        place = {"device": device, "context": 1, "stream": stream}
+        self.span(name, self.kinds[kind], start, end, stream, device, **place, **known, **args)
+
+    def kernel(self, name, launch, start, end, stream=7, device=0, **args):
+        self.ran(name, start, end, self.call("LaunchKernel", launch, launch + 1), stream, device, **args)
+
+    def measured(self, folder, chosen=None, **head):
+        path = folder / "a.json"
+        path.write_text(json.dumps({"traceEvents": self.events, **head}))
+        return engine.measured(str(path), chosen)
+
+
+def shares(measures):
+    return {kind: round(share * 100) for kind, share in critical_path.shares(measures.diagnosis.path).items() if share}
+
+
+def bound(measures):
+    return {part: round(share * 100) for part, share in measures.diagnosis.shares.items() if share}
+
+
+def three(trace):
+    """Three steps of 100, each with a kernel of 80 that a synchronization at the end waits for."""
+    trace.steps(0, 100, 200, 300)
+    for begin in (0, 100, 200):
+        trace.span("aten::mm", "cpu_op", begin + 2, begin + 9)
+        trace.kernel("gemm", begin + 5, begin + 10, begin + 90)
+        trace.call("DeviceSynchronize", begin + 12, begin + 92)
+    return trace
+
+
+DEVICES = {
+    "cuda": (Trace, {}, "GPU"),
+    "2021": (Trace, {"runtime": "Runtime", "kernel": "Kernel", "copy": "Memcpy", "set_": "Memset"}, "GPU"),
+    "rocm": (Trace, {"prefix": "hip"}, "GPU"),
+    "xpu": (Trace, {"runtime": "xpu_runtime", "prefix": "ze"}, "XPU"),
+    "mtia": (Trace, {"runtime": "mtia_runtime", "prefix": "mtia", "kernel": "mtia_ccp_events"}, "MTIA"),
+    "gaudi": (Trace, {"runtime": "hpu_op", "prefix": "syn"}, "HPU"),
+    "other": (Trace, {"runtime": "privateuse1_runtime", "prefix": "my"}, "DEVICE"),
+}
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_device_of_each_age_and_vendor(tmp_path, name):
+    make, words, device = DEVICES[name]
+    measures = three(make(**words)).measured(tmp_path)
+    info = measures.recording.info
+    assert info.framework["device"] == device
+    assert set(measures.stream.names["core"]) == {device}
+    assert not [entry for entry in info.not_collected if "category" in entry["what"]]
+    assert measures.stream.times["computing"].to_list() == [80 * US] * 3
+    assert measures.stream.moments["idle"].to_list() == [20 * US] * 3
+    # of 100: 5 before the launch and 8 behind the wait are the host's, 5 the launch takes, 2 the call to come back
+    assert shares(measures) == {"computing": 80, "sync": 2, "launch": 5, "host": 13}
+    assert bound(measures)["computing"] == 80
+    assert measures.finding.kind == "computing"
+    table = measures.recording.device.calls
+    assert table["name"].to_list() == [f"{words.get('prefix', 'cuda')}{call}" for call in _CALLS] * 3
+
+
+_CALLS = ("LaunchKernel", "DeviceSynchronize")
+
+
+def test_a_category_that_nobody_knows_is_told_and_counted_as_nothing(tmp_path):
+    trace = three(Trace())
+    trace.span("mystery", "npu_thing", 0, 300, 3, 0, stream=3)
+    trace.events.append({"ph": "M", "name": "process_labels", "pid": 9, "args": {"labels": "TPU 0"}})
+    trace.span("other", "tpu_op", 0, 300, 1, 9)
+    trace.span("own", "my_framework", 95, 98)
+    measures = trace.measured(tmp_path)
+    told = {entry["what"] for entry in measures.recording.info.not_collected}
+    assert {f"1 events of the category {name} on a device" for name in ("npu_thing", "tpu_op")} <= told
+    assert shares(measures) == {"computing": 80, "sync": 2, "launch": 5, "host": 13}
+    texts = measures.recording.names.to_list()
+    assert "own" in texts and "mystery" not in texts and "other" not in texts
+
+
+def test_two_gpus_with_streams_of_the_same_number(tmp_path):
+    trace = Trace()
+    trace.steps(0, 100)
+    trace.kernel("a", 1, 10, 50, device=0)
+    trace.kernel("b", 2, 20, 60, device=1)
+    trace.kernel("c", 3, 70, 80, device=1)
+    measures = trace.measured(tmp_path)
+    device = measures.recording.device
+    assert device.tasks["stream"].to_list() == [7, 2**16 + 7, 2**16 + 7]
+    assert device.launches["device"].to_list() == [0, 1, 1]
+    waits = dict(zip(measures.stream.names["full_name"], measures.stream.table.sort("kernel")["wait_ns"], strict=True))
+    # each waited for the one before it on its own stream
+    assert waits == {"a": 0, "b": 0, "c": 10 * US}
+
+
+def pageable(trace, kind, returns):
+    """A step of 100: a kernel 10-60, and a copy behind it that the call asks for at 20 and leaves at `returns`."""
+    trace.steps(0, 100)
+    trace.kernel("gemm", 5, 10, 60)
+    number = trace.call("MemcpyAsync", 20, returns)
+    trace.ran(kind, 62, 64, number, kind="copy", bytes=4096)
+    return trace
+
+
+@pytest.mark.parametrize("prefix", ["cuda", "hip"])
+@pytest.mark.parametrize(
+    ("kind", "returns", "waits"),
+    [
+        ("Memcpy DtoH (Device -> Pageable)", 66, True),
+        ("Memcpy HtoD (Pageable -> Device)", 63, True),
+        ("Memcpy DtoH (Device -> Pinned)", 22, False),
+        ("Memcpy DtoH (Device -> Pinned)", 66, True),
+        ("Memcpy HtoD (Pageable -> Device)", 22, False),
+    ],
+)
+def test_a_copy_whose_call_comes_back_after_it_blocks(tmp_path, prefix, kind, returns, waits):
+    measures = pageable(Trace(prefix=prefix), kind, returns).measured(tmp_path)
+    found = shares(measures)
+    assert found.get("computing", 0) == (50 if waits else 0)
+    assert found.get("copy", 0) == ((min(returns, 64) - 62) if waits else 0)
+    # the copy is neither idle time nor computing
+    (row,) = measures.stream.moments.iter_rows(named=True)
+    assert (row["computing"], row["copying"], row["idle"]) == (50 * US, 2 * US, 48 * US)
+    assert measures.recording.device.copies["bytes"].to_list() == [4096]
+
+
+def test_kernels_that_outlive_their_step(tmp_path):
+    """The host asks for 3 x 90 in steps of 30, and waits for nothing: the device is what the run waits for."""
+    trace = Trace()
+    trace.steps(0, 30, 60, 90)
+    for number in range(3):
+        trace.kernel("gemm", 30 * number + 5, 10 + 90 * number, 98 + 90 * number)
+    whole = trace.measured(tmp_path)
+    numbers = whole.steps.table["number"].gather(whole.stream.table["step"]).to_list()
+    assert numbers == [0, 1, 2]
+    assert whole.stream.moments.select("length", "computing", "idle").rows() == [
+        (98 * US, 88 * US, 10 * US),
+        (90 * US, 88 * US, 2 * US),
+        (90 * US, 88 * US, 2 * US),
+    ]
+    lengths = whole.diagnosis.path.group_by("step").agg((pl.col("end_ns") - pl.col("start_ns")).sum()).sort("step")
+    assert lengths["end_ns"].to_list() == [90 * US] * 2
+    assert shares(whole) == {"computing": 98, critical_path.GAP: 2}
+    assert bound(whole) == {"computing": 98, critical_path.GAP: 2}
+    assert whole.advice == []
+    # a step that is asked for alone is what it was among all
+    alone = trace.measured(tmp_path, [1])
+    assert alone.stream.times.drop("step").equals(whole.stream.times.slice(1, 1).drop("step"))
+    assert alone.finding.share == pytest.approx(88 / 90)
+
+
+def test_a_kernel_without_a_launch_is_of_the_step_of_its_neighbours_or_of_none(tmp_path):
+    trace = Trace()
+    trace.steps(0, 100, 200)
+    trace.ran("before", 1, 4)
+    trace.kernel("first", 5, 10, 20)
+    trace.ran("lost", 20, 25, 99)
+    trace.kernel("second", 30, 40, 50)
+    trace.ran("between", 60, 65)
+    trace.kernel("third", 105, 110, 120)
+    trace.ran("after", 130, 140)
+    measures = trace.measured(tmp_path)
+    steps = dict(zip(measures.recording.device.tasks["name"], measures.stream.owned, strict=True))
+    assert steps == {
+        "before": None,
+        "first": 0,
+        "lost": 0,
+        "second": 0,
+        "between": None,
+        "third": 1,
+        "after": None,
+    }
+
+
+def test_an_arrow_leads_from_a_call_to_a_kernel_without_a_number(tmp_path):
+    trace = Trace()
+    trace.steps(0, 100, 200)
+    trace.span("cudaLaunchKernel", "cuda_runtime", 90, 95)
+    trace.ran("late", 120, 150)
+    for end, tid, pid, time in (("s", 11, 4242, 90), ("f", 7, 0, 120)):
+        trace.events.append({"ph": end, "cat": "ac2g", "name": "ac2g", "id": 5, "pid": pid, "tid": tid, "ts": time})
+    measures = trace.measured(tmp_path)
+    assert measures.stream.owned.to_list() == [0]
+    assert measures.stream.moments["length"].to_list() == [150 * US, 50 * US]
+
+
+def test_a_stream_that_waits_for_another_has_its_kernel_on_the_path(tmp_path):
+    """The second kernel waits for an exchange on another stream, long after the one before it on its own has ended."""
+    trace = Trace()
+    trace.steps(0, 100)
+    trace.kernel("forward", 2, 10, 20)
+    trace.kernel("ncclDevKernel_AllReduce", 3, 15, 70, stream=20)
+    trace.kernel("update", 4, 71, 90)
+    trace.call("StreamSynchronize", 10, 92)
+    found = shares(trace.measured(tmp_path))
+    assert (found["communication"], found["computing"]) == (55, 19)
+
+
+def test_a_host_that_is_elsewhere_is_not_the_device_s_fault(tmp_path):
+    trace = Trace()
+    trace.steps(0, 30_000, 60_000)
+    for begin in (0, 30_000):
+        trace.kernel("gemm", begin + 20_000, begin + 20_010, begin + 29_000)
+        trace.call("DeviceSynchronize", begin + 20_020, begin + 29_001)
+    measures = trace.measured(tmp_path)
+    # what is between the end of the wait and that of the step is short enough to be launching
+    assert (shares(measures)["host"], bound(measures)["host"]) == (70, 67)
+    assert [item.what for item in measures.advice] == ["host"]
+
+
+def test_what_is_bound_by_data_is_so_though_a_device_is_watched(tmp_path):
+    trace = Trace()
+    trace.steps(0, 100_000, 200_000)
+    for begin in (0, 100_000):
+        loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        trace.span(loading, "user_annotation", begin + 100, begin + 70_000)
+        trace.kernel("gemm", begin + 70_010, begin + 70_020, begin + 99_000)
+    measures = trace.measured(tmp_path)
+    assert bound(measures)["data"] == 70
+    assert [item.what for item in measures.advice] == ["data"]
+
+
+def test_modules_operators_and_marks_are_told(tmp_path):
+    trace = Trace()
+    trace.steps(0, 100)
+    trace.span("train.py(3): main", "python_function", 0, 99)
+    trace.span("nn.Module: Linear_0", "python_function", 1, 40)
+    trace.span("aten::addmm", "cpu_op", 2, 30)
+    trace.kernel("gemm", 5, 10, 20)
+    trace.span("backward", "gpu_user_annotation", 10, 20, 7, 0, stream=7)
+    measures = trace.measured(tmp_path)
+    (kernel,) = measures.stream.table.iter_rows(named=True)
+    names, spans = measures.recording.names, measures.recording.spans
+    assert measures.stream.texts[kernel["module"]] == "Linear_0"
+    assert names[spans["name"][kernel["launch"]]] == "aten::addmm"
+    assert measures.recording.device.marks.select("name", "start_ns").rows() == [("backward", 10 * US)]
+
+
+def test_bytes_are_absent_where_the_type_of_elements_is_not_known(tmp_path):
+    trace = Trace()
+    trace.steps(0, 100)
+    told = {"Collective name": "allreduce", "Group size": 4, "Process Group Name": "2", "Process Group Ranks": "[0, 1]"}
+    for number, dtype in enumerate(("BFloat16", "Float9")):
+        start = 10 + 20 * number
+        more = {"In msg nelems": 1000, "dtype": dtype}
+        trace.kernel("ncclDevKernel_AllReduce", start - 5, start, start + 10, **told, **more)
+    measures = trace.measured(tmp_path)
+    assert measures.recording.device.launches["bytes"].to_list() == [2000, None]
+    columns = ("operation", "group", "ranks", "size", "dtype", "bytes")
+    assert measures.calls.select(columns).rows() == [
+        ("allreduce", "2", "[0, 1]", 4, "BFloat16", 2000),
+        ("allreduce", "2", "[0, 1]", 4, "Float9", 0),
+    ]
+
+
+def test_statistics_of_launches_pauses_queues_and_copies(tmp_path):
+    trace = Trace()
+    trace.steps(0, 1000)
+    trace.span("aten::mm", "cpu_op", 0, 15)
+    trace.kernel("a", 1, 10, 100)
+    trace.kernel("b", 5, 110, 200)
+    trace.span("aten::add", "cpu_op", 300, 320)
+    trace.kernel("c", 305, 310, 320)
+    trace.kernel("d", 311, 400, 500)
+    number = trace.call("MemcpyAsync", 312, 314)
+    trace.ran("Memcpy HtoD (Pinned -> Device)", 450, 460, number, stream=9, kind="copy", bytes=20_000)
+    measures = trace.measured(tmp_path)
+
+    def ask(name, *columns):
+        return catalogue.named(name).of(measures).select(columns).rows()
+
+    assert ask("launches", "name", "kind", "call", "called", "delay", "step")[:2] == [
+        ("a", "computation", "cudaLaunchKernel", US, 8 * US, 0),
+        ("b", "computation", "cudaLaunchKernel", US, 104 * US, 0),
+    ]
+    assert sorted(ask("idle", "cause", "dur")) == [
+        ("host wait", 110 * US),
+        ("kernel wait", 10 * US),
+        ("other", 80 * US),
+    ]
+    assert [row[1] for row in ask("queue", "stream", "length") if row[0] == 7] == [1, 2, 1, 0, 1, 0, 1, 0]
+    assert ask("device_kinds", "kinds", "total") == [
+        ("computation", 280 * US),
+        ("computation + memory", 10 * US),
+    ]
+    assert ask("copy_sums", "name", "count", "bytes", "bandwidth") == [
+        ("Memcpy HtoD (Pinned -> Device)", 1, 20_000, 2.0)
+    ]
+    assert ask("sequences", "operator", "kernels", "length", "count", "total") == [
+        ("aten::mm", "a\nb", 2, 1, 180 * US),
+        ("aten::add", "c\nd", 2, 1, 110 * US),
+    ]

@@ -1,0 +1,64 @@
+"""`max_disk` holds for all processes of a job together, and for what the analysis writes."""
+
+import json
+import os
+
+import pytest
+from conftest import PROGRAMS
+from ms_profiler.store import account, layout
+
+pytest_plugins = ["recorder_fixtures"]
+
+MOST = 4_000_000
+
+
+def size(folder):
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+
+
+@pytest.fixture(scope="module")
+def bare(launch):
+    return launch(PROGRAMS / "children.py", "16", "150", profile=False)
+
+
+@pytest.fixture(scope="module")
+def run(launch):
+    return launch(PROGRAMS / "children.py", "16", "150", options={"max_disk": str(MOST), "overhead_budget": 0})
+
+
+def test_the_job_is_what_it_was(bare, run):
+    assert (run.code, run.out) == (bare.code, bare.out), run.err
+    assert len(run.lines) == 2, "children that find no room say nothing"
+
+
+def test_all_processes_and_the_analysis_keep_to_it_together(run):
+    assert MOST / 2 < size(run.result / layout.FRAMEWORK) <= 0.75 * MOST + 20_000
+    assert size(run.result) <= MOST
+
+
+def test_what_found_no_room_is_told(run):
+    found = account.read(layout.account_path(str(run.result)))
+    recorded = len(layout.process_dirs(str(run.result))) - 1
+    assert found.refused == 16 - recorded and recorded >= 4 and found.refused >= 4
+    told = {entry["what"]: entry["why"] for entry in run.summary["not_collected"]}
+    assert "max_disk" in told[f"{found.refused} processes that the job started"]
+    assert run.summary["completeness"]["dropped_limit"] > 1000
+
+
+def test_timelines_have_the_steps_that_there_is_room_for(run):
+    whats = [entry["what"] for entry in run.summary["not_collected"]]
+    (what,) = (what for what in whats if what.startswith("the timeline"))
+    assert "but for those of steps" in what
+    events = json.loads((run.result / layout.OUTPUT / layout.TRACE_VIEW).read_text())
+    assert sum(event["ph"] == "X" for event in events) > 100
+    assert (run.result / layout.OUTPUT / layout.PERFETTO_TRACE).stat().st_size > 1000
+
+
+def test_without_free_space_nothing_is_recorded(job, mounted):
+    disk = mounted("-t", "tmpfs", "-o", "size=2m", "tmpfs")
+    code = "import torch; print(float(torch.nn.Linear(2, 2)(torch.ones(1, 2)).sum()) < 9)"
+    run = job(code, options={"output_path": str(disk)})
+    assert (run.code, run.out) == (0, "True\n")
+    (line,) = run.lines
+    assert "a tenth of the free space leave" in line and "256 are needed" in line and "not profiled" in line
+    assert not any(os.scandir(disk))

@@ -1,0 +1,25 @@
+"""What a script overrides is called as often as in the bare run: hooks run none of its code to look at its objects."""
+
+import pytest
+from conftest import PROGRAMS
+from events import events, of
+from ms_profiler.store.format import Category
+
+#: modules or cells that have to be recorded, or the comparison is of two bare runs
+RECORDED = {
+    "torch": {"OptimizedModule", "Sequential", "Sequential.0", "Sequential.1", "OwnLinear"},
+    "mindspore": {"Around.cell"},
+}
+
+
+@pytest.mark.parametrize("framework", ["torch", "mindspore"])
+def test_no_method_of_the_script_is_called_and_no_class_kept_that_is_not_in_the_bare_run(job, framework):
+    program = PROGRAMS / f"overrides_{framework}.py"
+    bare = job(program, profile=False)
+    run = job(program, options={"analyse": "off", "quiet": True}, env={"MS_PROFILER_RAISE": "1"})
+    assert run.out == bare.out
+    assert run.code == bare.code == 0, run.err
+    assert [line for line in run.err.splitlines() if not line.startswith("ms-profiler: ")] == bare.err.splitlines()
+    assert "nothing ended the job" in bare.err and len(bare.out.splitlines()) > 50
+    recorded = of(events(run.result), Category.MODULE)
+    assert RECORDED[framework] <= recorded.keys()

@@ -1,0 +1,120 @@
+"""How often a device is looked for at calls of `torch.cuda`, all of which pass one function, for the life of a job."""
+
+import sys
+import types
+
+import pytest
+from ms_profiler.job.devices import devices
+from ms_profiler.job.devices.cupti import DAEMON, Cupti
+from ms_profiler.job.devices.mspti import Mspti
+from ms_profiler.job.frameworks.base import Plugin
+from ms_profiler.job.frameworks.torch import cuda
+from ms_profiler.job.guard import Guard
+from ms_profiler.job.recorder.tracing import Outcome
+from ms_profiler.job.sources import Sources
+from recorders import make
+from test_source import Session as OneSource, Tracing
+
+CALLS = 10_000
+#: what becomes of the interface, once and for all
+FINAL = (Outcome.DONE, Outcome.OWNED, Outcome.FAILED, Outcome.MISSING)
+
+
+class Counted(Tracing):
+    """Counts how often it is asked whether its device is in use."""
+
+    looks = 0
+
+    def ready(self):
+        self.looks += 1
+        return super().ready()
+
+
+class Looked(devices.Devices):
+    """Counts how often a device is looked for."""
+
+    looks = 0
+
+    def look(self, activity):
+        self.looks += 1
+        super().look(activity)
+
+
+class Session(OneSource):
+    """A session with all devices, whose errors are the test's."""
+
+    def __init__(self, made):
+        self.made = made
+        super().__init__(None)
+        self.recorder.wrap = make("native").wrap
+        self.sources = Sources(self.guard)
+        self.devices = Looked(self)
+        self.steps.recording = True
+
+    def guard(self, what):
+        return Guard(self.failed, what)
+
+    def failed(self, what, reason):
+        raise AssertionError(what) from reason
+
+
+@pytest.fixture
+def begin(monkeypatch):
+    """Return a function that hooks a `torch.cuda`, which counts how often it was called, for a GPU."""
+    monkeypatch.delenv(DAEMON, raising=False)
+    monkeypatch.setattr(devices, "INTERFACES", (Cupti, Mspti))
+    for kind in (Cupti, Mspti):
+        monkeypatch.setattr(kind, "libraries", lambda _: ["lib.so"])
+        monkeypatch.setattr(kind, "left_to", lambda *_: "")
+        monkeypatch.setattr(kind, "tracing", lambda self, _, host: host.made[self.activity])
+
+    def begin(gpu, initialises=lambda: None):
+        module = types.ModuleType("torch.cuda")
+        module._lazy_init = initialises
+        monkeypatch.setitem(sys.modules, "torch.cuda", module)
+        session = Session({"GPU": gpu, "NPU": Counted(in_use=False)})
+        plugin = Plugin("torch", [cuda.targets])
+        plugin.apply(session)
+        assert plugin.state == {"torch.cuda._lazy_init": "applied"}
+        return session, module
+
+    return begin
+
+
+def called(module):
+    for _ in range(CALLS):
+        module._lazy_init()
+
+
+def test_a_device_that_is_not_there_is_looked_for_ever_more_seldom(begin):
+    gpu = Counted(in_use=False)
+    session, module = begin(gpu)
+    called(module)
+    assert session.devices.looks == gpu.looks == CALLS.bit_length()  # at calls 1, 2, 4 ... 8192
+    gpu.in_use = True
+    called(module)
+    assert (gpu.looks, gpu.asked[0]) == (CALLS.bit_length() + 1, "attach")
+    called(module)
+    assert session.devices.looks == gpu.looks == CALLS.bit_length() + 1
+    assert session.made["NPU"].looks == 0
+
+
+@pytest.mark.parametrize("outcome", FINAL, ids=lambda outcome: outcome.name)
+def test_once_the_answer_is_final_it_is_looked_for_no_more(begin, outcome):
+    gpu = Counted(attach=outcome)
+    session, module = begin(gpu)
+    called(module)
+    assert (session.devices.looks, gpu.looks, gpu.asked[0]) == (1, 1, "attach")
+    assert session.made["NPU"].looks == 0
+
+
+def test_without_cuda_nothing_is_looked_for_and_its_error_is_the_job_s(begin):
+    def initialises():
+        raise AssertionError("Torch not compiled with CUDA enabled")
+
+    gpu = Counted()
+    _, module = begin(gpu, initialises)
+    for _ in range(10):
+        with pytest.raises(AssertionError, match="not compiled with CUDA"):
+            module._lazy_init()
+    assert (gpu.looks, gpu.asked) == (0, [])

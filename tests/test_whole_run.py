@@ -1,0 +1,76 @@
+"""What the whole run was spent on, as a user sees it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from conftest import PROGRAMS, environment
+from ms_profiler.analysis.driver import engine
+from ms_profiler.store import layout
+
+KILLED = """
+import sys
+import torch
+net = torch.nn.Linear(4, 2)
+with torch.no_grad():
+    for _ in range(100):
+        net(torch.ones(1, 4))
+if sys.argv[1] == "trained":
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(7):
+        net(torch.ones(1, 4)).sum().backward()
+        optimizer.step()
+print("done", flush=True)
+sys.stdin.read()
+"""
+
+
+def adds_up(summary):
+    first = summary["whole_run"][0]
+    assert sum(part["total_ns"] for part in first["parts"]) == first["total_ns"]
+    assert round(first["total_ns"] / 1e9, 6) == summary["run"]["duration_s"]
+    return {part["part"]: part for part in first["parts"]}
+
+
+def test_each_spawned_child_that_trains_has_its_place(job):
+    run = job(PROGRAMS / "torch_spawned.py")
+    assert (run.code, run.out) == (0, "0 0\n"), run.err
+    summary = run.summary
+    adds_up(summary)
+    told = summary["whole_run"]
+    assert [process["steps"] for process in told] == [10, 5]
+    children = {row["pid"] for row in summary["run"]["processes"] if row["role"] == "spawn"}
+    assert {process["pid"] for process in told} == children
+    page = subprocess.run(
+        [sys.executable, "-m", "ms_profiler", "summary", str(run.result)], capture_output=True, text=True, check=True
+    ).stdout
+    at = page.index("Processes that have steps")
+    for process in told:
+        assert f"pid {process['pid']}" in page[at : page.index("\n\n", at)]
+
+
+@pytest.mark.parametrize(("kind", "steps"), [("rollout", 100), ("trained", 7)])
+def test_a_killed_run_adds_up(tmp_path, kind, steps):
+    """Killed before anything is trained, calls of the network are its steps; afterwards they are none."""
+    output = tmp_path / "data"
+    options = {"start": True, "output_path": str(output), "quiet": True}
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, kind],
+        env=environment(options),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    ) as process:
+        assert process.stdout.readline() == "done\n"
+        os.kill(process.pid, signal.SIGKILL)
+    (result,) = output.glob("*_ascend_ms")
+    engine.analyse([result])
+    summary = json.loads((result / layout.SUMMARY).read_text())
+    parts = adds_up(summary)
+    assert summary["steps"]["count"] == steps
+    assert ("network calls" in parts) == (kind == "trained")
+    assert parts["import"]["total_ns"] > 0 and parts["steps"]["total_ns"] > 0

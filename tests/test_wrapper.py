@@ -1,0 +1,182 @@
+"""What stands in place of a function: a function to all who look, no frame, no level of recursion, and recorded."""
+
+import copy
+import functools
+import gc
+import inspect
+import pickle
+import signal
+import sys
+import types
+import weakref
+
+import pytest
+from ms_profiler.job.guard import is_of_the_job
+from ms_profiler.job.recorder.native import NativeRecorder
+from ms_profiler.job.recorder.python import PythonRecorder
+from ms_profiler.store.format import Category
+
+
+@pytest.fixture(params=[NativeRecorder, PythonRecorder], ids=["native", "python"])
+def wrap(request):
+    """Return what wraps a function, with a list of the exceptions of ours."""
+    recorder, errors = request.param(), []
+
+    def make(function, **settings):
+        return recorder.wrap(function, failed=errors.append, forked=[], **settings)
+
+    make.errors = errors
+    make.native = request.param is NativeRecorder
+    return make
+
+
+def add(first, second=2, *more, third=3, **named):
+    """Return the arguments."""
+    return first, second, more, third, named
+
+
+class Deep:
+    def __call__(self, levels):
+        return 0 if not levels else 1 + self(levels - 1)
+
+
+def test_calls_are_passed_on_as_they_are(wrap):
+    calls = []
+
+    def before(*args, **kwargs):
+        calls.append((args, kwargs))
+        return "state"
+
+    for function in (wrap(add), wrap(add, before=before, after=lambda *call: calls.append(call))):
+        assert function(1) == (1, 2, (), 3, {})
+        assert function(1, 5, 6, third=4, other=7) == (1, 5, (6,), 4, {"other": 7})
+        assert function(first=1) == (1, 2, (), 3, {})
+        with pytest.raises(TypeError, match="first"):
+            function()
+    assert calls[:2] == [((1,), {}), ("state", (1, 2, (), 3, {}), None)]
+    assert calls[-1][:2] == ("state", None) and isinstance(calls[-1][2], TypeError)
+
+
+def test_it_passes_for_the_function(wrap):
+    function = wrap(add)
+    assert inspect.isfunction(function) and isinstance(function, types.FunctionType)
+    assert inspect.signature(function) == inspect.signature(add) and inspect.unwrap(function) is add
+    assert inspect.getsource(function) == inspect.getsource(add)
+    assert (function.__code__ is add.__code__) == wrap.native
+    assert (function.__name__, function.__qualname__, function.__doc__) == ("add", "add", add.__doc__)
+    assert functools.wraps(function)(lambda: 0).__wrapped__ is function
+
+
+def test_it_is_pickled_and_copied_by_its_name(wrap, monkeypatch):
+    function = wrap(add)
+    monkeypatch.setattr(sys.modules[__name__], "add", function)
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert copy.deepcopy([function])[0] is function and copy.copy(function) is function
+
+
+def test_methods_are_bound(wrap, monkeypatch):
+    class Kind:
+        def method(self, value):
+            return self, value
+
+        plain = staticmethod(wrap(add))
+
+    Kind.method = wrap(Kind.method)
+    kind = Kind()
+    bound = kind.method
+    assert bound(1) == kind.method(1) == Kind.method(kind, 1) == (kind, 1)
+    assert isinstance(bound, types.MethodType) and bound.__self__ is kind
+    assert kind.plain(1)[0] == 1
+
+
+def deepest(call):
+    low, high = 0, 5000
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            call(middle)
+            low = middle
+        except RecursionError:
+            high = middle
+    return low
+
+
+def test_a_level_of_nested_calls_costs_no_level_of_recursion(wrap, monkeypatch):
+    bare = deepest(Deep())
+    for settings in ({}, {"before": lambda *_: 1, "after": lambda *_: None}):
+        with monkeypatch.context() as patch:
+            patch.setattr(Deep, "__call__", wrap(Deep.__call__, **settings))
+            assert (deepest(Deep()) == bare) == wrap.native
+
+
+def test_no_frame_stands_around_a_call(wrap):
+    def fails():
+        raise ValueError(len(inspect.stack()))
+
+    depths = []
+    for function in (fails, wrap(fails), wrap(fails, before=lambda: 1, after=lambda *_: None)):
+        with pytest.raises(ValueError, match=r"\d+") as caught:
+            function()
+        depths.append((caught.value.args, len(caught.traceback)))
+    assert (len(set(depths)) == 1) == wrap.native
+
+
+@pytest.mark.parametrize("where", ["before", "after", "describe"])
+def test_an_error_of_ours_is_told_and_the_call_goes_on(wrap, where):
+    def breaks(*_):
+        raise KeyError(where)
+
+    hooks = {"before": lambda *_: 1, "after": lambda *_: None}
+    settings = {where: breaks} if where == "describe" else hooks | {where: breaks}
+    function = wrap(add, **settings)
+    assert function(1)[0] == 1
+    with pytest.raises(TypeError, match="exactly one"):
+        wrap(len, **settings)(1, 2)
+    assert [str(error) for error in wrap.errors] == [f"'{where}'"] * len(wrap.errors) and wrap.errors
+
+
+def test_only_the_outermost_call_of_a_kind_is_hooked(wrap):
+    seen, labels = [], {}
+
+    def describe(item):
+        labels[id(item)] = (1, int(Category.MODULE), 0)
+        return labels[id(item)]
+
+    class Nested:
+        def __call__(self, inner):
+            return inner(None) if inner else None
+
+    hooks = {"before": lambda item, *_: seen.append(item), "after": lambda *_: None}
+    Nested.__call__ = wrap(Nested.__call__, labels=labels, describe=describe, outermost=1, **hooks)
+    outer, inner = Nested(), Nested()
+    outer(inner)
+    outer(None)
+    assert seen == [outer, outer] and set(labels) == {id(inner)}
+
+
+def test_what_it_holds_is_let_go(wrap):
+    def function():
+        pass
+
+    wrapper = wrap(function)
+    wrapper.itself = wrapper
+    gone = weakref.ref(function)
+    del function, wrapper
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_a_handler_of_a_signal_raises_is_the_jobs(monkeypatch):
+    def handler(*_):
+        raise TimeoutError("too long")
+
+    before = signal.signal(signal.SIGUSR2, handler)
+    try:
+        with pytest.raises(TimeoutError) as caught:
+            signal.raise_signal(signal.SIGUSR2)
+        assert is_of_the_job(caught.value) and is_of_the_job(SystemExit()) and not is_of_the_job(ValueError())
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    with pytest.raises(TimeoutError) as caught:
+        handler()
+    assert not is_of_the_job(caught.value)
