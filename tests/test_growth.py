@@ -47,6 +47,18 @@ def test_no_growth_without_evidence(held):
     assert found(held) is None
 
 
+def test_samples_that_stand_close_together_where_steps_were_slow_are_no_blocks_of_their_own():
+    rows = [(1, 1, number, number * MS, (number + 1) * MS, 1, True) for number in range(120)]
+    steps = Steps(1, 1, StepSource.SCRIPT, pl.DataFrame(rows, schema=tables.STEPS, orient="row"))
+    # one sample in six steps, and one a step between steps 60 and 78
+    looked_at = sorted({*range(0, 120, 6), *range(60, 78)})
+    held = [(100 + number) * MB for number in looked_at]
+    times = [(number + 1) * MS + 1000 for number in looked_at]
+    leak = growth(pl.DataFrame({"time_ns": times, "held": held}), steps, [])
+    assert leak is not None
+    assert leak.per_step == pytest.approx(MB)
+
+
 def test_what_compiling_keeps_is_not_the_scripts():
     compiled = list(range(0, 40, 2))
     assert found([100 + 10 * (step // 2) for step in range(40)], compiled) is None

@@ -52,8 +52,8 @@ MINDSPORE = {
     "convolution": "",
 }
 MINDSPORE_RANKS = {"late": ("late-rank", "host-waits"), "ranks": ("", "")}
-#: the fastest of them run always
-QUICK = ("input", "sync", "launch", "growth", "sleep-module", "none")
+#: the fastest of them whose verdict no busy machine changes run always
+QUICK = ("input", "growth", "sleep-module")
 #: advice on a part of the steps, which stands on the page too
 PART_OF = {
     "input-bound": "data",

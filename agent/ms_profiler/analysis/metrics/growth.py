@@ -41,8 +41,9 @@ def growth(samples: pl.DataFrame, steps: Steps, compiled: list[int]) -> Growth |
     """Return how much memory each step adds; None where that is not evident.
 
     Samples are taken between steps. What is added in steps that compiled is what compilers keep, and does not count.
-    The rest is cut into `BLOCKS` blocks of as many samples; the growth is evident where every block but the first grew,
-    none less than `EVEN` of the one that grew most, and all of them together by `LEAST`.
+    The rest is cut into `BLOCKS` blocks of as many steps. (Samples are taken by the clock: where steps are slow they
+    stand closer together.) The growth is evident where every block but the first grew, none by less a step than `EVEN`
+    of the one that grew most, and all of them together by `LEAST`.
 
     per step = growth over these blocks / steps in them.
 
@@ -66,11 +67,16 @@ def growth(samples: pl.DataFrame, steps: Steps, compiled: list[int]) -> Growth |
     ).filter(quiet.fill_null(True))
     if walked.height < ENOUGH:
         return None
-    bounds = [round(block * (walked.height - 1) / BLOCKS) for block in range(BLOCKS + 1)]
-    levels = walked["added"].gather(bounds).to_list()
+    took = walked["took"]
+    bounds = [took.search_sorted(round(block * took[-1] / BLOCKS)) for block in range(BLOCKS + 1)]
+    levels, steps_taken = walked["added"].gather(bounds).to_list(), took.gather(bounds).to_list()
+    lengths = [after - before for before, after in pairwise(steps_taken[1:])]
+    if min(lengths) <= 0:
+        return None
     blocks = [after - before for before, after in pairwise(levels[1:])]
-    total, count = sum(blocks), int(walked["took"][-1] - walked["took"][bounds[1]])
-    if total < LEAST or min(blocks) < EVEN * max(blocks) or not count:
+    rates = [grown / length for grown, length in zip(blocks, lengths, strict=True)]
+    total, count = sum(blocks), sum(lengths)
+    if total < LEAST or min(rates) < EVEN * max(rates):
         return None
     return Growth(
         total / count,
