@@ -137,5 +137,5 @@ def test_the_summary_of_what_cannot_be_written(tmp_path):
         [sys.executable, "-c", script, "summary", str(folder / "a.json")], capture_output=True, text=True, check=False
     )
     assert (done.returncode, "torch CPU" in done.stdout) == (0, True), done.stderr
-    assert done.stderr.strip() == f"ms-profiler: {folder}/a_analysis cannot be written: nothing of this is kept there."
+    assert done.stderr.strip() == f"ms-profiler: {folder}/a_analysis cannot be written, so the analysis is not kept."
     assert os.listdir(folder) == ["a.json"]

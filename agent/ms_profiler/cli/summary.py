@@ -5,16 +5,25 @@ import json
 import os
 import sys
 import tempfile
+from dataclasses import dataclass
 from typing import Any
 
 from ms_profiler.analysis.driver import engine, inputs
 from ms_profiler.analysis.metrics.utilization import Workload
 from ms_profiler.cli import workload
 from ms_profiler.errors import DependencyError, StoreError
-from ms_profiler.store import layout
+from ms_profiler.store import layout, run_info
 
 NAME = "summary"
 HELP = "show a result on the terminal, analysing it first where that has not been done"
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A result that is to be shown: its directory, and what its summary.json says."""
+
+    directory: str
+    content: dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,29 +31,127 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
     )
+    parser.add_argument(
+        "--last", action="store_true", help="show only the job that started last, with all of its ranks"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print summary.json in place of the page; of several results, an array",
+    )
+    parser.add_argument(
+        "--top",
+        type=_count,
+        metavar="N",
+        help="rows of the tables of operators, modules and dataset operations (8 by default, and 14 modules); "
+        "summary.json lists at most 20 operators and 200 modules, `ms-profiler sql` has all",
+    )
     workload.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the summary of each result directory."""
+    """Print the summary of each result: an index first where there are several.
+
+    Returns:
+        2 where one of several results cannot be read, which a line on stderr names; else 0.
+
+    Raises:
+        StoreError: there is no result that can be read.
+        DependencyError: Rich is not installed.
+    """
     try:
-        from ms_profiler.analysis.driver.ledger import read_summary
-        from ms_profiler.analysis.report import terminal
+        from ms_profiler.analysis.report import index, terminal
     except ModuleNotFoundError as error:
         raise DependencyError(f"Showing a summary needs Rich ({error}).") from error
     known = workload.workload(args)
-    for path in engine.find(args.directories):
-        directory = inputs.result(path)
-        if known.given or _outdated(path):
-            if not _writable(directory):
-                _show_elsewhere(path, known)
-                continue
-            engine.analyse([path], workload=known)
-        if read_summary(directory) is None:
-            remedy = f"Write somewhere else: `ms-profiler analyse {path} --output DIR`."
-            raise StoreError(f"{directory} holds a {layout.SUMMARY} of another tool.", remedy)
-        terminal.show(_load(directory), directory)
-    return 0
+    paths = _found(args.directories)
+    if args.last:
+        paths = _last(paths)
+    results, errors = [], []
+    for path in paths:
+        try:
+            results.append(_result(path, known))
+        except StoreError as error:
+            if len(paths) == 1:
+                raise
+            errors.append(f"ms-profiler: {error}")
+    if args.json:
+        _print_json(results)
+    else:
+        page = terminal.page()
+        if len(results) > 1:
+            index.show([(result.directory, result.content) for result in results], page)
+        for number, result in enumerate(results, 1):
+            if len(results) > 1:
+                index.separate(number, len(results), result.directory, page)
+            terminal.show(result.content, result.directory, page, args.top)
+    print(*errors, sep="\n", end="\n" if errors else "", file=sys.stderr)
+    return StoreError.exit_code if errors else 0
+
+
+def _found(directories: list[str]) -> list[str]:
+    """Return the results and traces in these directories.
+
+    Raises:
+        StoreError: one holds none; the error says why, as `ms-profiler doctor` does.
+    """
+    try:
+        return engine.find(directories)
+    except StoreError as error:
+        from ms_profiler.doctor import result
+
+        reasons = [f"  {finding.text} {finding.remedy}" for item in directories for finding in result.absent(item)]
+        if not reasons:
+            raise
+        raise StoreError(str(error.args[0]), "\n".join(["Possible reasons:", *dict.fromkeys(reasons)])) from None
+
+
+def _last(paths: list[str]) -> list[str]:
+    """Return the results of the job that started last: one, or one for each of its ranks."""
+    started = {path: _start(path) for path in paths}
+    newest = max(paths, key=lambda path: started[path])
+    job = _job(newest)
+    return [path for path in paths if path == newest or (job and _job(path) == job)]
+
+
+def _start(path: str) -> float:
+    """Return when a job started, in seconds since the epoch; of other tools' results, when they were written."""
+    try:
+        return run_info.read_run(layout.run_info_path(path)).started_wall
+    except (OSError, ValueError):
+        return os.stat(path).st_mtime
+
+
+def _job(path: str) -> str:
+    """Return what all ranks of a launch share; empty where a result does not tell."""
+    try:
+        return run_info.read_run(layout.run_info_path(path)).job
+    except (OSError, ValueError):
+        return ""
+
+
+def _result(path: str, known: Workload) -> _Result:
+    """Return what is to be shown of one result, which is analysed first where it has to be.
+
+    Raises:
+        StoreError: it cannot be read, or its summary.json is another tool's.
+    """
+    from ms_profiler.analysis.driver.ledger import read_summary
+
+    directory = inputs.result(path)
+    if known.given or _outdated(path):
+        if not _writable(directory):
+            return _elsewhere(path, known)
+        engine.analyse([path], workload=known)
+    if read_summary(directory) is None:
+        remedy = f"Write somewhere else: `ms-profiler analyse {path} --output DIR`."
+        raise StoreError(f"{directory} holds a {layout.SUMMARY} of another tool.", remedy)
+    return _Result(directory, _load(directory))
+
+
+def _print_json(results: list[_Result]) -> None:
+    contents = [result.content for result in results]
+    print(json.dumps(contents[0] if len(contents) == 1 else contents, indent=1))
 
 
 def _writable(directory: str) -> bool:
@@ -53,18 +160,17 @@ def _writable(directory: str) -> bool:
     return os.access(there, os.W_OK | os.X_OK)
 
 
-def _show_elsewhere(path: str, known: Workload) -> None:
-    """Show a summary of what lies where nothing can be written."""
-    from ms_profiler.analysis.report import terminal
-
+def _elsewhere(path: str, known: Workload) -> _Result:
+    """Analyse a result whose directory cannot be written, in a temporary directory."""
     with tempfile.TemporaryDirectory(prefix="ms_profiler_") as folder:
         (done,) = engine.analyse([path], workload=known, output=folder)
-        terminal.show(_load(done.directory), inputs.result(path))
-    print(f"ms-profiler: {inputs.result(path)} cannot be written: nothing of this is kept there.", file=sys.stderr)
+        content = _load(done.directory)
+    print(f"ms-profiler: {inputs.result(path)} cannot be written, so the analysis is not kept.", file=sys.stderr)
+    return _Result(inputs.result(path), content)
 
 
 def _outdated(path: str) -> bool:
-    """Tell whether there is no usable summary, or what it is of has changed since it was written."""
+    """Tell whether there is no usable summary, or the files that it was made from have changed since."""
     directory = inputs.result(path)
     try:
         written = os.stat(os.path.join(directory, layout.SUMMARY)).st_mtime_ns
@@ -87,3 +193,10 @@ def _load(directory: str) -> dict[str, Any]:
     with open(os.path.join(directory, layout.SUMMARY), encoding="utf-8") as stream:
         content: dict[str, Any] = json.load(stream)
     return content
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"a number of rows from 1 on, not {text}")
+    return number

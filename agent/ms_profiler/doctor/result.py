@@ -3,9 +3,12 @@
 import os
 from contextlib import suppress
 
-from ms_profiler.doctor.finding import Finding, cause, note, ok
+from ms_profiler import options
+from ms_profiler.doctor import variable
+from ms_profiler.doctor.finding import Finding, State, cause, note, ok
 from ms_profiler.errors import UsageError
 from ms_profiler.job import process
+from ms_profiler.job.origin import VARIABLE
 from ms_profiler.store import layout, run_info
 
 #: lines of the analysis' log that are shown
@@ -25,10 +28,33 @@ def examine(directory: str) -> list[Finding]:
         raise UsageError(f"There is no directory {directory}.", "Name a result, or the `output_path` of the job.")
     results = [directory] if _is_result(directory) else _below(directory)
     if not results:
-        text = f"{directory} holds no result: no process recorded into it."
-        remedy = "Ask `ms-profiler doctor -- COMMAND` with the job's command, in the environment that it starts in."
-        return [cause("result", text, remedy)]
+        return absent(directory)
     return [finding for result in results for finding in _examine(result)]
+
+
+def absent(directory: str) -> list[Finding]:
+    """Return why a directory holds no result, as far as the directory and this environment tell.
+
+    Args:
+        directory: it may be missing altogether.
+
+    Returns:
+        An empty list where the directory holds results.
+    """
+    if os.path.isdir(directory) and (_is_result(directory) or _below(directory)):
+        return []
+    if elsewhere := _deeper(directory):
+        text = f"{directory} holds no result itself, but {elsewhere[0]} does."
+        return [cause("result", text, f"Name {' or '.join(elsewhere)}.")]
+    what = "holds no result" if os.path.isdir(directory) else "does not exist"
+    remedy = "Ask `ms-profiler doctor -- COMMAND` with the job's command, in the environment that it starts in."
+    found = [cause("result", f"{directory} {what}: no process recorded into it.", remedy)]
+    chosen = options.parse(os.environ.get(VARIABLE)).options
+    if chosen is None:
+        found += [finding for finding in variable.examine(os.environ, os.getcwd()) if finding.state == State.CAUSE]
+    elif (place := os.path.abspath(os.path.expanduser(chosen.output_path))) != os.path.abspath(directory):
+        found.append(note("output", f"{VARIABLE} of this shell sends results to {place}.", f"Look into {place}."))
+    return found
 
 
 def _is_result(path: str) -> bool:
@@ -38,6 +64,14 @@ def _is_result(path: str) -> bool:
 def _below(directory: str) -> list[str]:
     paths = (os.path.join(directory, name) for name in sorted(os.listdir(directory)))
     return [path for path in paths if _is_result(path)]
+
+
+def _deeper(directory: str) -> list[str]:
+    """Return the directories in this one that hold results."""
+    if not os.path.isdir(directory):
+        return []
+    paths = [os.path.join(directory, name) for name in sorted(os.listdir(directory))]
+    return [path for path in paths if os.path.isdir(path) and os.access(path, os.R_OK) and _below(path)]
 
 
 def _examine(result: str) -> list[Finding]:

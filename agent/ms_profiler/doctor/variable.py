@@ -1,5 +1,6 @@
 """Examine the variable in an environment: set, valid, switched on, this rank chosen, output writable."""
 
+import json
 import os
 from collections.abc import Mapping
 
@@ -25,14 +26,19 @@ def examine(environ: Mapping[str, str], directory: str) -> list[Finding]:
     parsed = options.parse(value)
     chosen = parsed.options
     if chosen is None:
-        why = parsed.messages[0] if parsed.messages else f"{VARIABLE} does not switch profiling on."
-        remedy = (
-            'Add "start": true to the object.' if value.lstrip().startswith("{") else f"Set it like this: {EXAMPLE}"
-        )
-        return [cause("variable", why, remedy)]
+        why = parsed.messages[0].rstrip(".") if parsed.messages else f"{VARIABLE} does not switch profiling on"
+        remedy = 'Add "start": true to the object.' if _is_object(value) else f"Set it like this: {EXAMPLE}"
+        return [cause("variable", f"{why}.", remedy)]
     found = [note("variable", message, "`ms-profiler options` lists every option.") for message in parsed.messages]
     found.append(ok("variable", f"{VARIABLE} is set and switches profiling on."))
     return [*found, *_rank(environ, chosen), *_output(chosen, directory), *_when(chosen)]
+
+
+def _is_object(value: str) -> bool:
+    try:
+        return isinstance(json.loads(value), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _rank(environ: Mapping[str, str], chosen: options.Options) -> list[Finding]:

@@ -8,7 +8,7 @@ from rich.text import Text
 from ms_profiler.analysis.report import widths
 from ms_profiler.analysis.report.durations import milliseconds
 
-#: rows that are shown, those with most time
+#: rows shown by default, those with most time
 ROWS: Final = 14
 
 
@@ -25,14 +25,15 @@ def title(tree: dict[str, Any]) -> str:
     return f"Modules, {of}{how}"
 
 
-def table(tree: dict[str, Any]) -> Table:
-    """Return the rows with most time, each under what it is in.
+def table(tree: dict[str, Any], top: int = ROWS) -> Table:
+    """Return the modules with most time, each below the module that contains it.
 
     Args:
         tree: `module_tree` of the summary.
+        top: modules to show.
     """
     table = widths.table("module", "forward", "backward", "optimizer", "total", "self", "share", "calls")
-    shown = sorted(sorted(tree["rows"], key=lambda row: -row["total_ms"])[:ROWS], key=tree["rows"].index)
+    shown = sorted(sorted(tree["rows"], key=lambda row: -row["total_ms"])[:top], key=tree["rows"].index)
     for row in shown:
         name = row["module"].rpartition(".")[2] if row["depth"] else row["module"]
         times = (_time(row[f"{part}_ms"]) for part in ("forward", "backward", "optimizer", "total", "self"))

@@ -17,7 +17,10 @@ _FILE_WIDTH = 200
 _BAR = 30
 #: cells before what stands under a title
 _INDENT = 2
+#: rows of a table of names, those with most time
 _ROWS = 8
+#: steps that are listed one by one; of more steps the sum is shown
+_STEPS = 8
 _PIPELINES = 3
 #: parts of a step on a device, and what they are called
 _STATES = {
@@ -46,24 +49,31 @@ _PARTS = {
 }
 
 
-def show(summary: dict[str, Any], directory: str, console: Console | None = None) -> None:
+def show(summary: dict[str, Any], directory: str, console: Console | None = None, top: int | None = None) -> None:
     """Print a summary: the finding first, then where the time went, how it ended, and what is missing.
 
     Args:
         summary: content of summary.json.
-        directory: where it lies, as the reader named it.
+        directory: the result directory, as the user named it.
         console: where to print; standard output by default, plain when that is no terminal.
+        top: rows of operators, modules and dataset operations; by default 8, and 14 modules.
     """
-    out = console or Console(highlight=False)
-    if console is None and not out.is_terminal:
-        out.width = max(out.width, _FILE_WIDTH)
+    out = console or page()
     with out.capture() as captured:
-        _print(summary, directory, out)
+        _print(summary, directory, out, top)
     # tables are padded to the width of the terminal, which is of no use in a file
     out.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
-def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
+def page() -> Console:
+    """Return standard output as a console, wide enough for whole names where it is no terminal."""
+    out = Console(highlight=False)
+    if not out.is_terminal:
+        out.width = max(out.width, _FILE_WIDTH)
+    return out
+
+
+def _print(summary: dict[str, Any], directory: str, out: Console, top: int | None) -> None:
     for head in (
         Text(summary["verdict"], style="bold"),
         _run_line(summary),
@@ -76,9 +86,9 @@ def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
         ("Device, by step", _device(summary)),
         (_phases_title(summary), _phases(summary)),
         ("What bounds a step, and its critical path", _bounds(summary)),
-        (_operators_title(summary), _names(summary["top_operators"])),
-        _modules(summary.get("module_tree")),
-        ("Data", _dataset(summary["dataset"])),
+        (_operators_title(summary), _names(summary["top_operators"], top or _ROWS)),
+        _modules(summary.get("module_tree"), top or modules.ROWS),
+        ("Data", _dataset(summary["dataset"], top or _ROWS)),
         *_pipelines(summary.get("dataset_pipelines", [])),
     ]
     for title, table in sections:
@@ -176,7 +186,7 @@ def _device(summary: dict[str, Any]) -> Table | None:
         return None
     table = widths.table("step", *_STATES.values())
     rows = [(str(step["number"]), step) for step in time["steps"]]
-    if len(rows) > _ROWS:
+    if len(rows) > _STEPS:
         rows = [("all", time["total"])]
     for name, row in rows:
         table.add_row(name, *(_ms(row[f"{state}_ms"]) for state in _STATES))
@@ -263,26 +273,26 @@ def _memory(memory: dict[str, Any] | None) -> list[str]:
     return [text]
 
 
-def _names(rows: list[dict[str, Any]]) -> Table | None:
+def _names(rows: list[dict[str, Any]], top: int) -> Table | None:
     if not rows:
         return None
     table = widths.table("name", "self", "total", "calls", "average")
-    for row in rows[:_ROWS]:
+    for row in rows[:top]:
         table.add_row(
             Text(row["name"]), _ms(row["self_ms"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"])
         )
     return table
 
 
-def _modules(tree: dict[str, Any] | None) -> tuple[str, Table | None]:
-    return (modules.title(tree), modules.table(tree)) if tree else ("", None)
+def _modules(tree: dict[str, Any] | None, top: int) -> tuple[str, Table | None]:
+    return (modules.title(tree), modules.table(tree, top)) if tree else ("", None)
 
 
-def _dataset(rows: list[dict[str, Any]]) -> Table | None:
+def _dataset(rows: list[dict[str, Any]], top: int) -> Table | None:
     if not rows:
         return None
     table = widths.table("operation", "total", "calls", "average", "longest")
-    for row in rows[:_ROWS]:
+    for row in rows[:top]:
         table.add_row(
             Text(row["operation"]),
             _ms(row["total_ms"]),
