@@ -179,7 +179,7 @@ def hidden(monkeypatch):
         seen = os.environ.get("MS_PROFILER_OPTIONS")
         watch.after(takeover.MODULE, None, 1, 2)
         assert os.environ["MS_PROFILER_OPTIONS"] == value
-        return seen, takeover.kept
+        return seen, takeover.left_running
 
     yield look
     import_hook.clear()

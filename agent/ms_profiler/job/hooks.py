@@ -86,9 +86,9 @@ class Hooks:
             info.framework.update({"name": plugin.framework, "version": str(version)})
             if ended:
                 info.framework.update(plugin.describe())
-            recording.collected(plugin.handed)
-            if plugin.yielded:
-                recording.not_collected("device records", f"{plugin.yielded}; its result is beside this one")
+            recording.collected(plugin.forwarded_options)
+            if plugin.left_running:
+                recording.not_collected("device records", f"{plugin.left_running}; its result is beside this one")
         source = self._host.steps.source
         if source is not None:
             info.steps = {"source": source.name.lower(), "why": WHY[source]}

@@ -171,7 +171,7 @@ class Session:
     @property
     def left_running(self) -> str:
         """Return why a framework's own profiler keeps running; empty when none does."""
-        return next((plugin.yielded for plugin in self.hooks.plugins if plugin.yielded), "")
+        return next((plugin.left_running for plugin in self.hooks.plugins if plugin.left_running), "")
 
     @property
     def targets(self) -> set[str]:

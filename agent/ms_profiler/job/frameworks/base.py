@@ -81,7 +81,7 @@ class Plugin:
         self._apply_quickly(host, (concern,))
 
     def redirect(self, host: "Host") -> None:
-        """Let ours stand in for the framework's own profiler, if it has one."""
+        """Replace the framework's own profiler, if it has one, by our classes of the same interface."""
 
     def _apply_quickly(self, host: "Host", concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
         # what is made here stays; looking through all of a framework's objects for garbage would take 100 ms
@@ -115,17 +115,17 @@ class Plugin:
         self._sources.append((host.sources, [call for call in host.sources.calls if call not in before]))
 
     @property
-    def yielded(self) -> str:
+    def left_running(self) -> str:
         """Return why the framework's own profiler was left running; empty when it was not."""
         return ""
 
     @property
-    def handed(self) -> tuple[str, ...]:
-        """Return the options that it was handed there."""
+    def forwarded_options(self) -> tuple[str, ...]:
+        """Return the options passed on to the framework's own profiler, because it was left running."""
         return ()
 
     def describe(self) -> dict[str, str]:
-        """Return what only the end of the run can tell about the framework: mode, device."""
+        """Return the framework's mode and device, which are known only at the end of the run."""
         return {}
 
     def undo(self) -> None:

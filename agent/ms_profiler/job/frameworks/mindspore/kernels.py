@@ -197,7 +197,7 @@ def targets(host: "Host") -> list[Target]:
     """Start the stream, and declare what it makes way for."""
     from ms_profiler.job.frameworks.mindspore import takeover
 
-    if not host.owner or takeover.kept:
+    if not host.owner or takeover.left_running:
         return []
     recorder = sys.modules["mindspore._c_expression"].Profiler.get_instance("CPU")
     if recorder is None:

@@ -28,7 +28,7 @@ NAMES = (
 
 def targets(host: "Host") -> list[Target]:
     """Declare what stands in for MindSpore's classes; nothing unless the session is to stand in for them."""
-    if takeover.kept or not host.redirects:
+    if takeover.left_running or not host.redirects:
         return []
 
     def instead(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -369,7 +369,7 @@ def targets(host: "Host") -> list[Target]:
     from ms_profiler.job.frameworks.mindspore import takeover
 
     engine: Any = sys.modules.get(ENGINE)
-    if not host.owner or takeover.kept or not hasattr(engine, "ProfilingManager"):
+    if not host.owner or takeover.left_running or not hasattr(engine, "ProfilingManager"):
         return []
     stream = PipelineStream(host, engine.GlobalContext.profiling_manager(), engine.ProfilingManager.init)
     host.at_step(stream.stepped)

@@ -53,18 +53,18 @@ class MindSpore(base.Plugin):
         super().__init__("mindspore", [concern.targets for concern in concerns])
 
     def redirect(self, host: "Host") -> None:
-        """Let ours stand in for MindSpore's own profiler classes."""
+        """Replace MindSpore's own profiler classes by ours."""
         self.add(host, own_profiler.targets)
 
     @property
-    def yielded(self) -> str:
+    def left_running(self) -> str:
         """Return why MindSpore's own profiler was left running."""
-        return f"MindSpore's own profiler keeps running: {takeover.kept}" if takeover.kept else ""
+        return f"MindSpore's own profiler keeps running: {takeover.left_running}" if takeover.left_running else ""
 
     @property
-    def handed(self) -> tuple[str, ...]:
-        """Return the options that it was handed there."""
-        return takeover.HANDED if takeover.kept else ()
+    def forwarded_options(self) -> tuple[str, ...]:
+        """Return the options passed on to MindSpore's own profiler, because it was left running."""
+        return takeover.FORWARDED if takeover.left_running else ()
 
     def describe(self) -> dict[str, str]:
         """Return mode and device, which a script sets after the import."""

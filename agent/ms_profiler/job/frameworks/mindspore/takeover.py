@@ -1,9 +1,9 @@
 """Keep MindSpore's own profiler from starting beside ours.
 
 `import mindspore` reads MS_PROFILER_OPTIONS itself, in the last line of `mindspore.profiler.envprofiler`, and starts
-its profiler; two collectors lose both recordings, a value like `[1]` ends the interpreter, and in a spawn child it
-starts an endless chain of processes. So the variable is away while that module executes, and back afterwards: the
-script and the job's children see it as it was.
+its profiler. Two collectors lose both recordings, a value like `[1]` ends the interpreter, and in a spawn child
+MindSpore's profiler starts an endless chain of processes. So the variable is removed from the environment while that
+module executes, and restored afterwards: the script and the job's children see it unchanged.
 """
 
 import json
@@ -16,16 +16,16 @@ from ms_profiler.job.devices import npu
 from ms_profiler.job.frameworks import import_hook
 
 MODULE = "mindspore.profiler.envprofiler"
-#: Seconds that it may take to find out whether an interface of ours can be used.
+#: Seconds that the test of an NPU interface may take.
 PATIENCE = 30
-#: options of which MindSpore's own profiler makes something where it is left to itself
-HANDED = (
+#: options that only MindSpore's own profiler uses, where it is left running
+FORWARDED = (
     *("profiler_level", "aic_metrics", "with_stack", "parallel_strategy", "l2_cache", "hbm_ddr", "pcie", "sys_io"),
     *("sys_interconnection", "host_sys", "mstx"),
 )
 
-#: Why MindSpore's own profiler was left to itself; empty when it was not.
-kept = ""
+#: Why MindSpore's own profiler was left running; empty when it was not.
+left_running = ""
 
 _value: str | None = None
 
@@ -38,14 +38,14 @@ def install(counts: bool) -> None:
     """
 
     def hide(_name: str) -> None:
-        global kept, _value
-        kept = ""
-        # away first: if what follows fails, the job is better off without either profiler
+        global left_running, _value
+        left_running = ""
+        # removed first: if the rest fails, neither profiler starts, which harms the job least
         _value = os.environ.pop(origin.VARIABLE, None)
         if _value is None:
             return
-        kept, shown = _decide(options.parse(_value), _value, counts)
-        if kept:
+        left_running, shown = _decide(options.parse(_value), _value, counts)
+        if left_running:
             os.environ[origin.VARIABLE] = shown
 
     import_hook.unwatch(MODULE)  # of an earlier import that failed, or before a reload
@@ -60,7 +60,7 @@ def _restore(_name: str, *_: object) -> None:
 
 
 def _decide(parsed: options.Parsed, value: str, counts: bool) -> tuple[str, str]:
-    """Return why MindSpore's profiler is left to itself, and the value of the variable it is to see."""
+    """Return why MindSpore's profiler is left running, and the value of the variable for it."""
     if not parsed.takeover:
         return "takeover is false", value
     chosen = parsed.options
@@ -70,25 +70,25 @@ def _decide(parsed: options.Parsed, value: str, counts: bool) -> tuple[str, str]
     if not identity.selected(chosen.ranks):
         return "", ""
     if npu.count() and "NPU" in chosen.activities and (why := unusable(chosen)):
-        return f"an NPU is here, and {why}", _in_its_words(chosen)
+        return f"an NPU is here, and {why}", _for_mindspore(chosen)
     return "", ""
 
 
-def _in_its_words(chosen: options.Options) -> str:
-    """Return the options as MindSpore's profiler takes them: resolved, since it stumbles over what we forgive."""
+def _for_mindspore(chosen: options.Options) -> str:
+    """Return the resolved options as JSON: MindSpore's profiler rejects spellings that we accept."""
     values = chosen.as_dict()
     values["export_type"] = [form for form in chosen.export_type if form != "kineto"] or ["text"]
     return json.dumps(values)
 
 
 def unusable(chosen: options.Options) -> str:
-    """Return why no interface of ours can record the NPU as it is asked for; empty where one can.
+    """Return why no interface of ours can record the NPU with these options; empty where one can.
 
-    It is tried in a process of its own: a library of the vendor's may crash whoever loads it, and this one may be a job
-    that uses no NPU.
+    Each interface is tried in a separate process, because a vendor's library may crash the process that loads it, and
+    this process may be a job that uses no NPU.
 
     Args:
-        chosen: what is asked for.
+        chosen: the options of the run.
     """
     from ms_profiler.job.devices.devices import INTERFACES  # only where there is an NPU
     from ms_profiler.job.devices.survey import find
