@@ -117,8 +117,8 @@ def test_it_is_said_once_which_one_it_is():
     """A profiler of the script's own has had it in between."""
     session = Session({"l2_cache": True})
     session.start()
-    session.device.make_way()
-    session.device.go_on()
+    session.device.release()
+    session.device.resume()
     assert session.asked["aclprof"] == [*TAKEN, "detach", *TAKEN]
     assert len(session.recordings[0].said) == 1
 

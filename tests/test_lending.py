@@ -22,11 +22,11 @@ class Session:
         self.sources = types.SimpleNamespace(calls=[])
         self.devices = self
 
-    def make_way(self):
-        self.said.append("make way")
+    def release(self):
+        self.said.append("release")
 
-    def go_on(self):
-        self.said.append("go on")
+    def resume(self):
+        self.said.append("resume")
 
     def guard(self, _):
         return nullcontext()
@@ -76,14 +76,14 @@ def profiler(request, monkeypatch):
 def test_it_is_lent_from_its_preparation_to_its_end(profiler):
     session, begin, end = profiler
     end(begin())
-    assert session.said == ["make way", "begins", "ends", "go on"]
+    assert session.said == ["release", "begins", "ends", "resume"]
 
 
 def test_one_that_cannot_be_prepared_leaves_it_to_us(profiler):
     session, begin, _ = profiler
     with pytest.raises(RuntimeError, match="there is no device"):
         begin(fails=True)
-    assert session.said == ["make way", "begins", "go on"]
+    assert session.said == ["release", "begins", "resume"]
 
 
 def test_the_names_are_those_of_the_mindspore_that_is_here():

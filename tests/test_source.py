@@ -204,11 +204,11 @@ def test_between_two_results_it_goes_on(begin):
 def test_a_profiler_of_the_scripts_has_it_from_its_preparation_on(begin):
     tracing = Tracing()
     session = begin(tracing)
-    session.device.make_way()
-    session.device.make_way()  # prepared, then started
+    session.device.release()
+    session.device.release()  # prepared, then started
     session.device.look()
     assert tracing.asked[2:] == ["detach"]
-    session.device.go_on()
+    session.device.resume()
     assert tracing.asked[3:] == ["attach", ("record", Kinds.BASIC)]
 
 
@@ -220,8 +220,8 @@ def test_what_hangs_is_left_alone(begin, what):
     asked = len(tracing.asked)
     session.device.start()
     session.at(1)
-    session.device.make_way()
-    session.device.go_on()
+    session.device.release()
+    session.device.resume()
     assert len(tracing.asked) == asked
     assert session.noted[WHAT] == "CUPTI did not answer for ten seconds, and is left alone from there on"
 
@@ -253,8 +253,8 @@ def test_a_fork_child_leaves_its_parents_alone(begin, monkeypatch):
     session = begin(tracing)
     asked = list(tracing.asked)
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    session.device.make_way()
-    session.device.go_on()
+    session.device.release()
+    session.device.resume()
     session.device.look()
     session.device.stop()
     assert not session.device.waits
@@ -317,9 +317,9 @@ def test_who_has_mspti_already_is_named(begin, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch_npu", os)
     tracing = Tracing()
     session = begin(tracing, interface=Mspti())
-    session.device.make_way()
+    session.device.release()
     tracing._answers["attach"] = Outcome.OWNED
-    session.device.go_on()
+    session.device.resume()
     assert session.noted[NPU] == "msPTI belongs to PyTorch's own profiler"
 
 

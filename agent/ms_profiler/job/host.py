@@ -1,7 +1,6 @@
-"""What hooks, sources, devices and samplers may use of the collection that they belong to.
+"""The part of a session that hooks, sources, devices and samplers may use.
 
-The session is such a host. What is hooked knows this protocol alone, so that imports in `job` point one way: the
-session knows the hooks, and no hook knows the session.
+They know this protocol and not the session, so that imports in `job` point one way.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -17,40 +16,40 @@ from ms_profiler.store.run_info import ProcessInfo
 
 
 class Tracers(Protocol):
-    """The tracing interfaces of the devices, as one."""
+    """The tracing interfaces of all devices, behind one object."""
 
     def waits(self, activity: str) -> bool:
-        """Return whether an interface to such a device is still to be taken.
+        """Return whether an interface to a kind of device may still be attached later.
 
         Args:
-            activity: of the option `activities`.
+            activity: the kind of device, as in the option `activities`.
         """
 
     def look(self, activity: str) -> None:
-        """Take the interface to such a device if the job uses it by now.
+        """Attach the interface to a kind of device if the job uses such a device by now.
 
         Args:
             activity: as for `waits`.
         """
 
-    def make_way(self) -> None:
-        """Give all interfaces to a profiler that the script starts."""
+    def release(self) -> None:
+        """Detach all interfaces, because a profiler of the script starts."""
 
-    def go_on(self) -> None:
-        """Take them again, where possible, when that profiler has stopped."""
+    def resume(self) -> None:
+        """Attach them again where possible, after the script's profiler has stopped."""
 
 
 class Host(Protocol):
-    """The collection in this process.
+    """The session of this process.
 
     Attributes:
         recorder: receives every record.
         steps: decides where a step ends.
-        sources: are called when recording begins, between steps, and when it ends.
+        sources: functions called when recording begins, between steps, and when recording ends.
         devices: the tracing interfaces.
         process: the record of this process.
-        forked: this process is a fork child of the one that made the collection.
-        limit: bytes on disk that all processes may take for what is recorded.
+        forked: this process is a fork child of the process that made the session.
+        limit: bytes on disk that the records of all processes may take.
     """
 
     recorder: Recorder
@@ -70,19 +69,19 @@ class Host(Protocol):
 
     @property
     def owner(self) -> bool:
-        """Return whether this process owns the result directory, rather than adding to that of its parent."""
+        """Return whether this process owns the result directory; a fork child adds to its parent's."""
 
     @property
     def recordings(self) -> Sequence[Recording]:
-        """Return the result directories that are recorded for now, the one with the store first."""
+        """Return the recordings that are open, the one with the store first."""
 
     @property
     def home(self) -> Recording | None:
-        """Return the result directory that has the store, or had it last."""
+        """Return the recording that has the store, or had it last."""
 
     @property
     def redirects(self) -> bool:
-        """Return whether our profiler stands in for the frameworks' own."""
+        """Return whether our profiler classes replace the frameworks' own."""
 
     @property
     def left_running(self) -> str:
@@ -93,37 +92,37 @@ class Host(Protocol):
         """Return the devices that the frameworks say they use: "CPU", "GPU", "Ascend"."""
 
     def guard(self, what: str) -> Guard:
-        """Return a context that keeps our errors from the job."""
+        """Return a context manager that keeps our errors from the job."""
 
     def failed(self, what: str, reason: BaseException) -> None:
         """Note an error of ours."""
 
     def not_collected(self, what: str, why: str) -> None:
-        """Note what the results will not hold, and why."""
+        """Note in every open result that something is missing, and why."""
 
     def wants(self, activity: str) -> bool:
-        """Return whether any recording asks for this activity."""
+        """Return whether the options of any open recording contain this activity."""
 
     def asks(self, option: str) -> bool:
-        """Return whether any recording turns this option on."""
+        """Return whether the options of any open recording switch this option on."""
 
     def at_start(self, call: Callable[[], None]) -> None:
-        """Have a source called when recording begins or continues; at once, when it has begun."""
+        """Register a function to call when recording begins or continues; call it now if recording has begun."""
 
     def at_step(self, call: Callable[[int], tuple[int, bool]]) -> None:
-        """Have a source called between steps."""
+        """Register a function to call between steps."""
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Have a source called before recording ends, or is cut between two results."""
+        """Register a function to call before recording ends, or continues in another result."""
 
     def save(self) -> None:
-        """Write the records of the runs and of this process."""
+        """Write `run_info.json` of each open recording, and `process_info.json` of this process."""
 
     def reopen(self) -> None:
-        """Record into a folder of this fork child's own from here on."""
+        """Record into a new folder from now on: this fork child must not write into its parent's."""
 
     def become(self, number: int, world_size: int) -> None:
-        """Go on as this rank of the job, which the framework tells.
+        """Continue as another rank, whose number the framework has told only now.
 
         Args:
             number: the rank.

@@ -41,15 +41,15 @@ class Devices:
         return []
 
     def waits(self, activity: str) -> bool:
-        """Return whether an interface to a kind of device is still to be taken.
+        """Return whether an interface to a kind of device may still be attached later.
 
         Args:
-            activity: what asks for that kind, "GPU" or "NPU".
+            activity: the kind of device, "GPU" or "NPU".
         """
         return any(source.waits for source in self.sources if source.interface.activity == activity)
 
     def look(self, activity: str) -> None:
-        """Take the interface to such a device if the job has it in use by now.
+        """Attach the interface to a kind of device if the job uses such a device by now.
 
         Args:
             activity: as for `waits`.
@@ -58,18 +58,18 @@ class Devices:
             if source.interface.activity == activity:
                 source.look()
 
-    def make_way(self) -> None:
-        """Give all interfaces to a profiler of the script's own."""
+    def release(self) -> None:
+        """Detach all interfaces, because a profiler of the script starts."""
         for source in self.sources:
-            source.make_way()
+            source.release()
 
-    def go_on(self) -> None:
-        """Take them again, if that can be, when all of these have stopped."""
+    def resume(self) -> None:
+        """Attach them again where possible, after the script's profiler has stopped."""
         for source in self.sources:
-            source.go_on()
+            source.resume()
 
     def _turn(self, source: DeviceSource) -> bool:
-        """Return whether it is this source that records its device."""
+        """Return whether this source, and no other, is to record its device."""
         beside = [other for other in self.sources if other.interface.activity == source.interface.activity]
         if any(other.attached for other in beside):
             return source.attached

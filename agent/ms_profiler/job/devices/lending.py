@@ -1,7 +1,7 @@
-"""Lend the interfaces of devices to a profiler of the script's own: on an NPU there is room for one collector.
+"""Release the tracing interfaces of devices while a profiler of the script runs: an NPU serves one collector only.
 
-A second one is refused, or both lose records. So ours gives the interface back before the script's profiler is
-prepared, and takes it again when that has ended.
+A second collector is refused, or both lose records. So ours detaches before the script's profiler is prepared, and
+attaches again after that profiler has ended.
 """
 
 from collections.abc import Callable
@@ -14,33 +14,33 @@ if TYPE_CHECKING:
 
 
 def targets(host: "Host", module: str, begins: str, ends: str) -> list[Target]:
-    """Declare what is wrapped of a profiler.
+    """Declare the two functions of a framework's NPU profiler between which our interfaces are released.
 
     Args:
-        host: whose interfaces are lent.
-        module: of the profiler.
-        begins: path in the module of the function that prepares it.
-        ends: of the one that it has ended with.
+        host: owner of the interfaces.
+        module: name of the profiler's module.
+        begins: path in the module of the function that prepares the profiler.
+        ends: path in the module of the function that ends it.
     """
     devices = host.devices
 
     def begin(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with host.guard("making way for the script's own profiler"):
-            devices.make_way()
+        with host.guard("releasing devices for the script's own profiler"):
+            devices.release()
         try:
             return wrapped(*args, **kwargs)
         except BaseException:
-            go_on()
+            resume()
             raise
 
     def end(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             return wrapped(*args, **kwargs)
         finally:
-            go_on()
+            resume()
 
-    def go_on() -> None:
-        with host.guard("going on after the script's own profiler"):
-            devices.go_on()
+    def resume() -> None:
+        with host.guard("resuming after the script's own profiler"):
+            devices.resume()
 
     return [Target(module, begins, begin), Target(module, ends, end)]

@@ -122,8 +122,8 @@ class DeviceSource:
             self._detach()
         self._tell()
 
-    def make_way(self) -> None:
-        """Give the interface to a profiler of the script's own."""
+    def release(self) -> None:
+        """Detach the interface, because a profiler of the script starts."""
         if self._inherited:
             return
         self._away = self._profiled = True
@@ -131,30 +131,30 @@ class DeviceSource:
             self._detach()
             self._host.not_collected(
                 f"{self.interface.what} while the script's own profiler runs",
-                f"{self.interface.name} has room for one",
+                f"{self.interface.name} serves one profiler at a time",
             )
 
-    def go_on(self) -> None:
-        """Take it again, if that can be, when all of these have stopped."""
+    def resume(self) -> None:
+        """Attach the interface again where possible, after the script's profiler has stopped."""
         self._away = False
         if self._host.recordings and not self._inherited:
             self.look()
 
     @contextmanager
     def _own(self, what: str) -> Iterator[None]:
-        """Record what we do here as time of ours, not the job's."""
+        """Record the time of the body as time of the profiler, not of the job."""
         recorder = self._host.recorder
         begun = recorder.now()
         yield
         recorder.record(Kind.SPAN, Category.PROFILER, 0, recorder.intern(what), begun, recorder.now(), 0)
 
     def _say_of_child(self) -> None:
-        """Note that a fork child uses the device itself, which its parent cannot have done before."""
+        """Note that a fork child uses the device, whose interface its parent never attached."""
         used = self._tracing is not None and not (self._was_attached or self._given_up) and self._tracing.ready()
         if used and self._wanted():
             self._given_up = True
             if self._host.process.pid != os.getpid():
-                self._host.reopen()  # its record is the parent's until it has recorded something
+                self._host.reopen()  # until it records something, it shares its parent's record
             why = f"a fork child does not record its {self.interface.activity}; a child that is spawned does"
             self._host.not_collected(self.interface.what, why)
 

@@ -129,7 +129,7 @@ class KernelStream:
         self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Wrap the start of the script's own profiler, which uses the same recorder."""
-        with self.host.guard("making way for the script's own profiler"):
+        with self.host.guard("stopping the kernel recorder for the script's own profiler"):
             self.stop()
             self._yielded += 1
             self.host.not_collected(
@@ -140,7 +140,7 @@ class KernelStream:
     def resume(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Wrap the stop of the script's own profiler."""
         result = wrapped(*args, **kwargs)
-        with self.host.guard("going on after the script's own profiler"):
+        with self.host.guard("resuming after the script's own profiler"):
             self._yielded = max(self._yielded - 1, 0)
             self.start()
         return result

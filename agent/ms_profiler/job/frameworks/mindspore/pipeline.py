@@ -134,7 +134,7 @@ class PipelineStream:
 
         def init(manager: Any) -> Any:
             watched = self._watched
-            with self.host.guard("making way for the script's own dataset profiler"):
+            with self.host.guard("stopping for the script's own dataset profiler"):
                 self._give_up("the script uses MindSpore's dataset profiler itself")
             # where one is watched it is set up, and cannot be again while that pipeline lives
             return None if watched else original(manager)

@@ -3,8 +3,8 @@
 import sys
 from typing import Any
 
+from ms_profiler.job.frameworks.torch.profiler_slot import CORE
 from ms_profiler.job.frameworks.torch.silence import silently
-from ms_profiler.job.frameworks.torch.yielding import CORE
 
 
 class Kineto:

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job import recorder
-from ms_profiler.job.frameworks.torch.yielding import CORE
+from ms_profiler.job.frameworks.torch.profiler_slot import CORE
 
 if TYPE_CHECKING:
     from ms_profiler.job.recorder import Recorder

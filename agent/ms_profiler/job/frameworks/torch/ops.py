@@ -23,9 +23,9 @@ from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.torch import closures, itt, nvtx, windows
 from ms_profiler.job.frameworks.torch.operands import OPTION
+from ms_profiler.job.frameworks.torch.profiler_slot import CORE, ProfilerSlot
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 from ms_profiler.job.frameworks.torch.shapes import Shapes
-from ms_profiler.job.frameworks.torch.yielding import CORE, Yielding
 from ms_profiler.job.sources import NEVER
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ class Switch:
     """Switch the hook of the calling thread on and off, as PyTorch lets Python do it.
 
     Args:
-        yielding: tells of the script's own profilers.
+        slot: knows the script's own profilers that run.
     """
 
-    def __init__(self, yielding: Yielding) -> None:
-        self._yielding = yielding
+    def __init__(self, slot: ProfilerSlot) -> None:
+        self._slot = slot
         core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
         self._enable, self._disable = core._enable_profiler, core._disable_profiler
         self._enabled = core._profiler_enabled
@@ -81,7 +81,7 @@ class Switch:
         While a profiler for all threads runs, PyTorch would stop that one instead. A thread that ends meanwhile takes
         its hook along, of which PyTorch warns.
         """
-        if self._yielding.everywhere:
+        if self._slot.everywhere:
             return False
         self.before_off()
         self._disable()
@@ -130,8 +130,8 @@ class OpStream:
     def __init__(self, host: "Host", instead: str = "") -> None:
         self.host = host
         self._instead = instead
-        self.yielding = Yielding(host, self)
-        self._switch = Switch(self.yielding)
+        self.slot = ProfilerSlot(host, self)
+        self._switch = Switch(self.slot)
         self.shapes = Shapes(host, self)
         self._switch.before_off = self.shapes.end
         #: operators are to be recorded now
@@ -153,31 +153,32 @@ class OpStream:
     def follow(self) -> None:
         """Switch the calling thread's hook as it is wanted now; never raise."""
         hook = self.hook
-        if hook.on is not self.wanted and not self.yielding.lent:
+        if hook.on is not self.wanted and not self.slot.lent:
             with self.host.guard("following operators"):
                 hook.turn(self.wanted)
                 if self.wanted and not hook.on:
                     self.host.not_collected(
-                        "operators of a thread", "another profiler was on there, which PyTorch has room for one of"
+                        "operators of a thread",
+                        "another profiler ran there, and PyTorch allows one on a thread",
                     )
 
-    def make_way(self) -> None:
-        """See `Guest`: what stops a profiler would stop one for all threads first."""
+    def release(self) -> None:
+        """See `Collector`. Kineto ends first: PyTorch's stop function would stop a profiler for all threads instead."""
         self.shapes.end()
         hook = self.hook
         if hook.on:
             hook.turn(False)
 
-    def make_room(self) -> None:
-        """See `Guest`: of ours only Kineto is in its way."""
+    def release_kineto(self) -> None:
+        """See `Collector`."""
         self.shapes.end()
 
-    def go_on(self) -> None:
-        """See `Guest`."""
+    def resume(self) -> None:
+        """See `Collector`."""
         self.follow()
 
     def is_ours(self, kind: Any) -> bool:
-        """See `Guest`."""
+        """See `Collector`."""
         return self.hook.on and bool(kind == self._switch.kind)
 
     def start(self) -> None:
@@ -294,5 +295,5 @@ def targets(host: "Host") -> list[Target]:
         Target(PROFILER, "record_function.__enter__", closure=stream.region),
         Target("torch.profiler.itt", "range_push", closure=stream.pushed),
         Target(PROFILER, "_set_is_profiler_enabled", closure=stream.flag),
-        *stream.yielding.targets(),
+        *stream.slot.targets(),
     ]

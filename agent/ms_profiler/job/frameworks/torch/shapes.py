@@ -21,7 +21,7 @@ from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:
-    from ms_profiler.job.frameworks.torch.yielding import Yielding
+    from ms_profiler.job.frameworks.torch.profiler_slot import ProfilerSlot
     from ms_profiler.job.host import Host
 
 #: Steps before the first that is recorded, how many are, and how often that is begun where something cuts it.
@@ -51,11 +51,11 @@ class Operators(Protocol):
     """What records operators.
 
     Attributes:
-        yielding: lends threads to profilers of the script.
+        slot: lends threads to profilers of the script.
         wanted: operators are to be recorded now.
     """
 
-    yielding: "Yielding"
+    slot: "ProfilerSlot"
     wanted: bool
 
     @property
@@ -125,7 +125,7 @@ class Shapes:
             return (count + 1 if self._left else NEVER), True
         # before the first step that a schedule records there is none whose size would be known
         unknown = size < 0 and self._host.steps.schedule is None
-        if count < FIRST or not self._stream.wanted or self._stream.yielding.lent or unknown:
+        if count < FIRST or not self._stream.wanted or self._stream.slot.lent or unknown:
             return count + 1, False
         why = "" if self._tries else "threads that ended, forks or other profilers cut each step that was to have them"
         if size > MOST:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.torch.kineto import Kineto
 from ms_profiler.job.frameworks.torch.operands import OPTION, Operands, category
-from ms_profiler.job.frameworks.torch.yielding import Yielding
+from ms_profiler.job.frameworks.torch.profiler_slot import ProfilerSlot
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category, Kind
 
@@ -37,7 +37,7 @@ class Windows:
 
     def __init__(self, host: "Host", why: str) -> None:
         self.host = host
-        self.yielding = Yielding(host, self)
+        self.slot = ProfilerSlot(host, self)
         self._why = why
         self._thread = 0  # that steps
         self._began = -1  # number of steps before the window; -1 while there is none
@@ -64,7 +64,7 @@ class Windows:
                 return count + 1, False
             self.stop()
             return NEVER, True
-        if count < FIRST or not host.steps.recording or self.yielding.lent:
+        if count < FIRST or not host.steps.recording or self.slot.lent:
             return count + 1, False
         self._shapes = host.asks(OPTION)
         self._kineto.prepare(self._shapes)
@@ -95,19 +95,19 @@ class Windows:
         name = recorder.intern("operator window")
         recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), events)
 
-    def make_room(self) -> None:
-        """See `Guest`: what ours has would be lost."""
+    def release_kineto(self) -> None:
+        """See `Collector`: the window ends here, or its records would be lost."""
         self.stop()
 
-    def make_way(self) -> None:
-        """See `Guest`."""
+    def release(self) -> None:
+        """See `Collector`."""
         self.stop()
 
-    def go_on(self) -> None:
-        """See `Guest`: there is one window."""
+    def resume(self) -> None:
+        """See `Collector`: there is only one window, which is over."""
 
     def is_ours(self, kind: Any) -> bool:
-        """See `Guest`: the thread that steps has no profiler of its own by ours."""
+        """See `Collector`: our profiler for all threads is not reported on the stepping thread."""
         return False
 
 
@@ -129,4 +129,4 @@ def targets(host: "Host", why: str) -> list[Target]:
     host.at_start(windows.start)
     host.at_end(windows.stop)
     os.register_at_fork(before=windows.stop)
-    return windows.yielding.targets()
+    return windows.slot.targets()

@@ -1,9 +1,9 @@
-"""Make way for a profiler of the script's own.
+"""Share PyTorch's one profiler slot of a thread with the script's own profilers.
 
-PyTorch has room for one profiler on a thread: switching a second one on raises in the job. All of them go through two
+PyTorch allows one profiler on a thread: enabling a second one raises in the job. All profilers start and stop through
 functions of `torch._C._autograd`: `torch.profiler` with or without a schedule, `emit_itt`, `emit_nvtx`, the legacy one.
-There ours is switched off before the script's profiler starts, and on again when it has stopped. The script also finds
-what it would have found when it asks whether there is a profiler.
+These functions are wrapped: our collector is switched off before the script's profiler starts, and on again after it
+has stopped. The functions that tell whether a profiler is enabled do not report our collector.
 """
 
 import sys
@@ -22,37 +22,37 @@ STARTS = ("_enable_profiler", "_enable_profiler_legacy")
 STOPS = ("_disable_profiler", "_disable_profiler_legacy")
 
 
-class Guest(Protocol):
-    """What of ours makes way."""
+class Collector(Protocol):
+    """A collector of ours that occupies the profiler slot."""
 
-    def make_way(self) -> None:
-        """Stop what would be in the way of a profiler on the calling thread."""
+    def release(self) -> None:
+        """Stop recording on the calling thread, before a profiler of the script starts there."""
 
-    def make_room(self) -> None:
-        """Stop what would be in the way of a profiler that is being prepared."""
+    def release_kineto(self) -> None:
+        """Stop Kineto if we use it, before the script prepares a profiler: preparing a second one fails."""
 
-    def go_on(self) -> None:
-        """Go on where nothing is in our way any more; on the thread whose profiler has stopped."""
+    def resume(self) -> None:
+        """Record again on every free thread; called on the thread whose profiler has stopped."""
 
     def is_ours(self, kind: Any) -> bool:
         """Return whether the profiler of this kind, on the calling thread, is ours."""
 
 
-class Yielding:
-    """Lend threads to the script's own profilers for as long as they run.
+class ProfilerSlot:
+    """Release the slot of a thread while a profiler of the script uses it.
 
     Args:
-        host: whose result says so.
-        guest: what makes way.
+        host: notes in its result that operators are missing meanwhile.
+        collector: occupies the slot otherwise.
     """
 
-    def __init__(self, host: "Host", guest: Guest) -> None:
+    def __init__(self, host: "Host", collector: Collector) -> None:
         self._host = host
-        self._guest = guest
+        self._collector = collector
         self._devices = host.devices
-        #: thread that started a profiler of the script's own which runs -> whether it is for all threads
+        #: thread on which the script started a profiler that still runs -> whether that profiler is for all threads
         self.lent: dict[int, bool] = {}
-        #: how many of these are for all threads, or may be, because they are just being started
+        #: how many of these profilers are for all threads, or may be, because they are just being started
         self.everywhere = 0
         kinds = sys.modules["torch._C._profiler"].ActiveProfilerType
         self._none = kinds.NONE
@@ -62,9 +62,9 @@ class Yielding:
         """Return the replacement of a function that starts a profiler on the calling thread."""
 
         def enable(*args: Any, **kwargs: Any) -> Any:
-            with self._host.guard("making way for the script's own profiler"):
-                self._guest.make_way()
-                self._devices.make_way()
+            with self._host.guard("releasing the profiler slot"):
+                self._collector.release()
+                self._devices.release()
             self.everywhere += 1
             started = False
             try:
@@ -72,24 +72,24 @@ class Yielding:
                 started = True
             finally:
                 self.everywhere -= 1
-                with self._host.guard("making way for the script's own profiler"):
+                with self._host.guard("releasing the profiler slot"):
                     self._started(started)
             return result
 
         return closures.replace(original, enable)
 
     def prepare(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of a function that prepares a profiler: Kineto takes the device's interface there."""
+        """Return the replacement of the function that prepares a profiler; Kineto takes the device's interface there."""
 
         def prepare(*args: Any, **kwargs: Any) -> Any:
-            with self._host.guard("making way for the script's own profiler"):
-                self._guest.make_room()
-                self._devices.make_way()
+            with self._host.guard("releasing the profiler slot"):
+                self._collector.release_kineto()
+                self._devices.release()
             try:
                 return original(*args, **kwargs)
             except BaseException:
-                with self._host.guard("going on after the script's own profiler"):
-                    self._go_on()
+                with self._host.guard("resuming after the script's own profiler"):
+                    self._resume()
                 raise
 
         return closures.replace(original, prepare)
@@ -98,15 +98,15 @@ class Yielding:
         """Return the replacement of a function that stops the profiler of the calling thread."""
 
         def disable(*args: Any, **kwargs: Any) -> Any:
-            with self._host.guard("making way for the script's own profiler"):
-                # the script's is one for all threads, or there is none and it is to get its error
-                self._guest.make_way()
+            with self._host.guard("releasing the profiler slot"):
+                # the script's profiler is one for all threads; or it has none, and PyTorch raises its error
+                self._collector.release()
             stopped = False
             try:
                 result = original(*args, **kwargs)
                 stopped = True
             finally:
-                with self._host.guard("going on after the script's own profiler"):
+                with self._host.guard("resuming after the script's own profiler"):
                     self._stopped(stopped)
             return result
 
@@ -114,27 +114,27 @@ class Yielding:
 
     def _started(self, started: bool) -> None:
         if not started:
-            self._go_on()
+            self._resume()
             return
         thread = threading.get_ident()
         self._take_back(thread)
-        # the thread that starts one for all threads has none of its own
+        # PyTorch reports no profiler on the thread that starts one for all threads
         self.lent[thread] = everywhere = self._kind() == self._none
         self.everywhere += everywhere
         self._host.not_collected(
-            "operators while the script's own profiler runs", "PyTorch has room for one profiler on a thread"
+            "operators while the script's own profiler runs", "PyTorch allows one profiler on a thread"
         )
 
     def _stopped(self, stopped: bool) -> None:
         if not self._take_back(threading.get_ident()) and stopped:
             for thread in [thread for thread, everywhere in self.lent.items() if everywhere]:
-                self._take_back(thread)  # that one had started it
-        self._go_on()
+                self._take_back(thread)  # this thread had started the profiler for all threads
+        self._resume()
 
-    def _go_on(self) -> None:
-        self._guest.go_on()
+    def _resume(self) -> None:
+        self._collector.resume()
         if not self.lent:
-            self._devices.go_on()
+            self._devices.resume()
 
     def _take_back(self, thread: int) -> bool:
         if thread not in self.lent:
@@ -144,7 +144,7 @@ class Yielding:
 
     def enabled(self, original: Callable[[], bool]) -> Callable[[], bool]:
         """Return the replacement of the function that tells whether a profiler is on."""
-        kind, is_ours = self._kind, self._guest.is_ours
+        kind, is_ours = self._kind, self._collector.is_ours
 
         def _profiler_enabled() -> bool:
             return original() and not is_ours(kind())
@@ -153,7 +153,7 @@ class Yielding:
 
     def kind(self, original: Callable[[], Any]) -> Callable[[], Any]:
         """Return the replacement of the function that tells which profiler is on."""
-        is_ours = self._guest.is_ours
+        is_ours = self._collector.is_ours
 
         def _profiler_type() -> Any:
             kind = original()
@@ -162,7 +162,7 @@ class Yielding:
         return closures.replace(original, _profiler_type)
 
     def targets(self) -> list[Target]:
-        """Declare what starts and stops the script's profilers, and what tells of them."""
+        """Declare the functions that prepare, start, stop and report a profiler."""
         return [
             Target(CORE, "_prepare_profiler", closure=self.prepare, copies=True),
             *(Target(CORE, name, closure=self.start, copies=True) for name in STARTS),
