@@ -1,8 +1,9 @@
-"""Boundaries between steps as one source reports them, before it is known which source is believed."""
+"""Boundaries between steps as a source reports them, before a source is chosen."""
 
 from collections.abc import Hashable
 
-#: Boundaries kept while undecided. A cycle of optimizers or accumulated batches longer than this is not recognised.
+#: Boundaries held in memory while no source is chosen. A longer cycle of optimizers or accumulated batches is not
+#: recognised.
 PENDING = 64
 
 
@@ -16,15 +17,16 @@ class Track:
         self.pending: list[tuple[int, int]] = []
 
     def end(self, end_ns: int) -> tuple[int, int] | None:
-        """Close the step that is open and open the next; None when none was."""
+        """Close the open step, open the next one, and return begin and end; None when no step was open."""
         start, self.start = self.start, end_ns
         return None if start is None else (start, end_ns)
 
 
 class Leader:
-    """Tell whose calls are the steps when several networks are called in turn: the one that is called again first.
+    """Choose, among several networks called in turn, the one whose calls are the steps: the first to be called twice.
 
-    Another takes its place after `TAKEOVER` calls between two of its own: another part of the job has begun.
+    Another network replaces it after `TAKEOVER` calls between two calls of the first, because another part of the job
+    has begun.
     """
 
     TAKEOVER = 4
@@ -34,7 +36,7 @@ class Leader:
         self._others: dict[Hashable, list[int]] = {}
 
     def called(self, which: Hashable, end_ns: int) -> list[int]:
-        """Return the ends of steps that the end of this call tells of, oldest first."""
+        """Return the ends of the steps that are known after this call, oldest first."""
         if which != self._leader:
             if len(self._others) > PENDING:
                 self._others.clear()

@@ -239,7 +239,7 @@ class Session:
 
     def _settle_pause(self) -> None:
         """Keep the schedule of the variable from pausing what a recording of the script wants."""
-        self.steps.keep_recording(any(recording is not self.main for recording in self.recordings))
+        self.steps.override_schedule(any(recording is not self.main for recording in self.recordings))
 
     def _steps_decided(self, source: StepSource) -> None:
         for recording in self.recordings:

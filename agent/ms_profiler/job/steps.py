@@ -1,15 +1,16 @@
-"""Where one training step ends and the next begins, for a job that does not say so itself.
+"""Decide where one training step ends and the next begins, in a job that does not say so itself.
 
-Several sources report boundaries. The best one that speaks wins: a framework's own loop at its first step; a repeating
-cycle of optimizer calls, or of cells that train; the batches of an evaluation; a dataset's batches; calls of a network.
-Until the winner is known, boundaries are kept, not written, so that no step is lost or counted twice.
+Several sources report boundaries. The source with the highest rank decides: the framework's own loop, from its first
+step on; a repeating cycle of optimizer calls, or of calls of training cells; the batches of an evaluation; a dataset's
+batches; calls of a network. Until a source is chosen, boundaries wait in memory, so that no step is lost or counted
+twice.
 
-The last three win in a job that trains nothing. When something is trained after all, what they told of was an
-evaluation, a rollout or a warm-up: these steps are revoked. Nothing is written for that; whoever reads steps of what
-trains leaves out those guesses before them (`store.format.GUESSES`), so that a process may be killed at any time.
+The last three sources decide in a job that trains nothing. If the job trains something later, their steps were an
+evaluation, a rollout or a warm-up, and are revoked. No record of the revocation is written, because the process may be
+killed at any time; the reader removes steps of these sources (`store.format.GUESSES`) where steps of training follow.
 
-A step begins where the one before it ended, so that nothing between two steps is lost, unless an epoch ended or a
-nested evaluation ran in between: then it begins with the wait for its first batch.
+A step begins where the step before it ended, so that no time between two steps is lost. After the end of an epoch, or
+after a nested evaluation, a step begins with the wait for its first batch.
 """
 
 import threading
@@ -22,7 +23,7 @@ from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.turns import Population, Turns, unrepeated
 from ms_profiler.store.format import GUESSES, TRAINING, Flag, Kind, StepSource
 
-#: Members of enumerations that are needed at every step: to look one up takes 2 us where caches are cold.
+#: Enumeration members used in every step, as constants: looking one up takes 2 us with cold caches.
 STEP, FRAMEWORK_LOOP, DATASET = int(Kind.STEP), StepSource.FRAMEWORK_LOOP, StepSource.DATASET
 NETWORK_CALL, EVALUATION_LOOP = StepSource.NETWORK_CALL, StepSource.EVALUATION_LOOP
 
@@ -39,20 +40,20 @@ WHY = {
 
 
 def _nothing() -> None:
-    """Do what is done at a boundary where nobody asked for anything."""
+    """Default callback of a boundary: do nothing."""
 
 
 class Steps:
-    """Take boundaries from all sources, decide which one counts, and write the steps.
+    """Receive boundaries from all sources, choose the source that decides, and write the steps.
 
     Args:
-        recorder: where the steps go; also paused and resumed by the schedule.
-        schedule: which steps are recorded; None records all.
-        decided: called once with the winning source.
-        stepped: called between two steps with the number of steps so far, once that is `due`; returns whether it did
-            something that took time, which then belongs to neither.
+        recorder: receives the steps; the schedule pauses and resumes it.
+        schedule: the steps to record; None records all.
+        decided: called once with the source that decides.
+        stepped: called between two steps with the number of steps so far, from `due` steps on; returns whether it took
+            noticeable time, which then belongs to neither step.
 
-    Only the first thread that reports a boundary is listened to. Times are CLOCK_MONOTONIC_RAW nanoseconds.
+    Boundaries of other threads than the first one to report are ignored. Times are CLOCK_MONOTONIC_RAW nanoseconds.
     """
 
     def __init__(
@@ -70,87 +71,91 @@ class Steps:
     def _begin(self, decided: Callable[[StepSource], None], stepped: Callable[[int], bool]) -> None:
         self._decided = decided
         self._stepped = stepped
-        #: called for each boundary that is kept, while nothing is decided
-        self.kept: Callable[[], None] = _nothing
-        self._kept = False  # somebody wants what the schedule leaves out
+        #: called for each boundary that waits in memory, while no source is chosen
+        self.on_pending: Callable[[], None] = _nothing
+        self._overridden = False  # another recording needs the steps that the schedule leaves out
         self._thread: int | None = None
         self._loops = 0  # framework loops that are running: while one is, only it counts
         self._suspended = 0
         self._optimizers = Population()
 
     def forked(self) -> None:
-        """Begin anew in a fork child: its parent's loops, evaluations, optimizers and sources are not its own."""
+        """Forget the parent's loops, evaluations, optimizers and sources, in a fork child."""
         self._begin(lambda source: None, lambda count: False)
         self.reset()
 
     def reset(self, schedule: Schedule | None = None) -> None:
-        """Count from the first step again, as another recording begins; the loop that runs goes on.
+        """Count from the first step again, because another recording begins; running loops continue.
 
-        Hooks keep this object, so it is reset and never replaced.
+        Hooks hold a reference to this object, so it is reset and never replaced.
 
         Args:
-            schedule: which steps are recorded; None records all.
+            schedule: the steps to record; None records all.
         """
         self.schedule = schedule
-        #: boundaries so far, which never become fewer
+        #: boundaries so far; never decreases
         self.count = 0
-        #: of these, that were none: see `number`
+        #: of these, boundaries that were revoked: see `number`
         self._revoked = 0
-        self._guessed = 0  # steps that may be revoked yet
-        self._guesses = False  # whether the source that decides is one of a job that trains nothing
-        #: the number of boundaries from which on `stepped` is called
+        self._guessed = 0  # steps that may still be revoked
+        self._guesses = False  # whether the chosen source is one of a job that trains nothing
+        #: `stepped` is called from this number of boundaries on
         self.due = 0
         self.source: StepSource | None = None
         self._tracks = {source: Track() for source in StepSource}
-        self._chosen: Track = Track()  # that of the source that decides
-        self._quick: StepSource | None = None  # that source, while what it reports is a step and nothing else
-        self._name = 0  # id of its name
+        self._chosen: Track = Track()  # track of the chosen source
+        self._quick: StepSource | None = None  # the chosen source, while each of its boundaries is a step
+        self._name = 0  # id of the chosen source's name
         self._turns = {source: Turns() for source in (StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)}
-        self._depth = 0  # calls of networks that have not returned
+        self._depth = 0  # calls of networks that have not returned yet
         self._leader = Leader()
         if schedule is not None:
             self.recorder.pause(not self.recording)
 
     @property
     def recording(self) -> bool:
-        """Return whether what happens now is recorded: the schedule says so, or somebody needs it all the same."""
-        return self._kept or self.schedule is None or self.schedule.records(self.number)
+        """Return whether the current step is recorded: by the schedule, or for another recording."""
+        return self._overridden or self.schedule is None or self.schedule.records(self.number)
 
     @property
     def number(self) -> int:
-        """Return the number of the step that runs now: how many there were before it."""
+        """Return the number of the current step: the count of steps before it."""
         return self.count - self._revoked
 
     @property
     def trains(self) -> bool:
-        """Return whether it is known that the job trains something, or its script says what a step is."""
+        """Return whether the job is known to train something, or its script reports the steps."""
         return self.source is not None and not self._guesses
 
-    def keep_recording(self, kept: bool) -> None:
-        """Record what the schedule leaves out as well, or no longer."""
-        self._kept = kept
+    def override_schedule(self, overridden: bool) -> None:
+        """Record the steps that the schedule leaves out, too, or no longer.
+
+        Args:
+            overridden: whether another recording needs all steps.
+        """
+        self._overridden = overridden
         if self.schedule is not None:
             self.recorder.pause(not self.recording)
 
     @property
     def running(self) -> int | None:
-        """Return when the step that runs now began; None when none does, or nothing tells yet where steps end."""
+        """Return when the current step began; None when none runs, or no source is chosen yet."""
         return self._chosen.start
 
     def began(self, at_ns: int) -> None:
-        """Note that work on a step begins, where no earlier boundary says so."""
+        """Note that work on a step begins, if no step runs yet."""
         if self._chosen.start is not None and not self._guesses:
-            return  # the usual case, and a hot path
+            return  # the usual case, on a hot path
         if self._listens():
             self._open(at_ns)
 
     def script_began(self, at_ns: int, decides: bool = False, again: bool = False) -> None:
-        """Note that the script says that a step begins.
+        """Note that the script reports the begin of a step.
 
         Args:
-            at_ns: when.
-            decides: it will say where steps end, so nobody else is listened to.
-            again: although one runs, of which nothing but work of ours has been done so far.
+            at_ns: time of the begin.
+            decides: the script will also report where steps end, so other sources are ignored.
+            again: replace the begin of the current step, in which only the profiler has worked so far.
         """
         if not self._listens():
             return
@@ -161,7 +166,7 @@ class Steps:
             self._decide(StepSource.SCRIPT)
 
     def script_ended(self) -> None:
-        """Note that the script says no more about steps: whoever speaks next is believed."""
+        """Note that the script stops reporting steps: the next source that reports is chosen."""
         if self.source == StepSource.SCRIPT:
             self.source, self._guesses = None, False
             self._chosen = Track()
@@ -185,47 +190,47 @@ class Steps:
             self._open(at_ns)
 
     def batches_ended(self) -> None:
-        """Note that the wait for a batch found none: what follows belongs to no step until the next batch."""
+        """Note that the dataset is exhausted: no step runs until the next batch."""
         if self._listens():
             self._forget()
 
     def loop_began(self) -> None:
-        """Note that a framework's loop runs from here: it alone decides about steps."""
+        """Note that a framework's loop begins: until it ends, it alone reports steps."""
         self._loops += 1
         self._settle()
         self._forget()
 
     def loop_ended(self) -> None:
-        """Note that the framework's loop is over."""
-        self._loops = max(self._loops - 1, 0)  # it may have begun in the parent of this fork child
+        """Note that the framework's loop has ended."""
+        self._loops = max(self._loops - 1, 0)  # a fork child may leave a loop that its parent entered
         self._settle()
         self._forget()
 
     def suspend(self) -> None:
-        """Leave out what follows, an evaluation inside training, until `resume`."""
+        """Ignore boundaries until `resume`, because an evaluation inside training begins."""
         self._suspended += 1
         self._settle()
 
     def resume(self) -> None:
-        """Listen again; the next step begins with its batch."""
+        """Accept boundaries again; the next step begins with its batch."""
         self._suspended = max(self._suspended - 1, 0)
         self._settle()
         self._forget()
 
     def optimizer_made(self, optimizer: Any = None) -> None:
-        """Note that the job has one more optimizer; once it is gone it is not waited for."""
+        """Note that the job has one more optimizer; a full cycle no longer needs it once it is garbage-collected."""
         self._optimizers.made(optimizer)
 
     def optimizer_absorbed(self) -> None:
-        """Note that one of the job's optimizers is part of another, whose calls alone count."""
+        """Note that another optimizer contains one of the job's: only the calls of the outer one count."""
         self._optimizers.absorbed()
 
     def optimizer_ended(self, optimizer: Hashable, at_ns: int) -> None:
-        """Note that a call of an optimizer ended; `optimizer` tells it from others."""
+        """Note that a call of an optimizer ended; `optimizer` identifies it."""
         self._turn_ended(StepSource.OPTIMIZER_CYCLE, optimizer, at_ns)
 
     def cell_ended(self, cell: Hashable, at_ns: int) -> None:
-        """Note that a call of a cell that trains ended; `cell` tells it from others."""
+        """Note that a call of a training cell ended; `cell` identifies it."""
         self._turn_ended(StepSource.TRAIN_CELL, cell, at_ns)
 
     def _turn_ended(self, source: StepSource, which: Hashable, at_ns: int) -> None:
@@ -238,7 +243,7 @@ class Steps:
                 turns.calls.clear()
                 self._boundary(source, at_ns)
             return
-        # where steps end is not known before that is
+        # no step can end before the length of a cycle is known
         self._settle_turns(source, turns.keep(which, at_ns, self._tracks[source], self._optimizers.count))
 
     def call_began(self, at_ns: int) -> None:
@@ -252,7 +257,7 @@ class Steps:
         self._depth += 1
 
     def call_ended(self, network: Hashable, at_ns: int) -> None:
-        """Note that such a call ended; `network` tells what was called from others."""
+        """Note that a call of a network, a gradient or a compiled function ended; `network` identifies it."""
         if self._outranked(NETWORK_CALL) or not self._listens():
             return
         self._depth = max(self._depth - 1, 0)
@@ -261,13 +266,13 @@ class Steps:
                 self._boundary(NETWORK_CALL, end_ns)
 
     def ended(self, source: StepSource, at_ns: int) -> None:
-        """Note that a step ended, according to `source`."""
+        """Note that a step ended, as `source` reports."""
         if source is not self._quick or threading.get_ident() != self._thread:
             if self._listens():
                 self._boundary(source, at_ns)
             return
-        # The usual case, all in one place: between two steps nothing of ours is in the processor's caches, and each
-        # function, attribute or member of an enumeration that is looked up takes half a microsecond.
+        # The usual case is written without calls: between two steps the processor's caches hold none of our code, and
+        # each lookup of a function, an attribute or an enumeration member takes half a microsecond.
         track = self._chosen
         start, track.start = track.start, at_ns
         if start is not None:
@@ -278,7 +283,7 @@ class Steps:
                 track.start = self.recorder.now()
 
     def close(self) -> None:
-        """Decide with what is known, at the end of the run, and write what was kept."""
+        """Choose a source at the end of the run, if none is chosen yet, and write the waiting steps."""
         for source, turns in self._turns.items():
             if turns.calls and not turns.length and not self._outranked(source):
                 self._settle_turns(source, unrepeated(turns.calls))
@@ -300,7 +305,7 @@ class Steps:
         return self.source is not None and self.source < source
 
     def _settle(self) -> None:
-        """Tell whether what the source that decides reports is a step without further thought."""
+        """Set `_quick`: the chosen source, if each of its boundaries ends a step without further conditions."""
         source = self.source
         asked = self.schedule is not None or self._suspended
         if source is None or self._guesses or asked or (self._loops and source > FRAMEWORK_LOOP):
@@ -333,23 +338,23 @@ class Steps:
         if step is None:
             return
         track.pending.append(step)
-        self.kept()
+        self.on_pending()
         if source <= FRAMEWORK_LOOP:
             self._decide(source)
         elif any(turns.calls for turns in self._turns.values()):
-            pass  # something is trained: what a step is will be known
+            pass  # the job trains: a cycle will be found
         elif self.source is not None or len(track.pending) >= self._enough(source):
             self._decide(source)
         elif source == NETWORK_CALL:
             del track.pending[:-PENDING]
 
     def _enough(self, source: StepSource) -> int:
-        """Return how many steps a source has to report before it is believed."""
+        """Return how many steps a source has to report before it is chosen."""
         if source == EVALUATION_LOOP:
             return 1
         batches = self._tracks[DATASET]
         if source == NETWORK_CALL and (batches.pending or batches.start is not None):
-            return PENDING + 1  # never: batches are better
+            return PENDING + 1  # never: batches have a higher rank
         return 2 if source == NETWORK_CALL and not self._optimizers.count else PENDING
 
     def _decide(self, source: StepSource) -> None:
@@ -376,14 +381,14 @@ class Steps:
             self._pass(track)
 
     def _step(self, track: Track, at_ns: int) -> None:
-        """Write the step that ends, according to the source that decides."""
+        """Write the step that ends, as the chosen source reports."""
         start, track.start = track.start, at_ns
         if start is not None:
             self._write(start, at_ns)
             self._pass(track)
 
     def _pass(self, track: Track) -> None:
-        # calls of a network become steps only when a later one tells them apart: their times lie behind
+        # calls of a network become steps only at a later call, when their end has long passed
         if self.count >= self.due and self._stepped(self.count) and self.source != NETWORK_CALL:
             track.start = self.recorder.now()
 

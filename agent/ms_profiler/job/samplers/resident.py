@@ -1,4 +1,4 @@
-"""How much memory the process holds, looked at between steps."""
+"""Sample the memory of the process, between steps."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -9,15 +9,15 @@ from ms_profiler.store.names import HELD
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: ns between two looks, or more
+#: least time between two samples, in ns
 PAUSE: Final = 5_000_000
 
 
 class Resident:
-    """Record what the process holds, between steps.
+    """Record the memory of the process as a counter.
 
     Args:
-        host: whose steps count.
+        host: its steps say when to sample.
     """
 
     def __init__(self, host: "Host") -> None:
@@ -27,32 +27,32 @@ class Resident:
         self._on = False
 
     def start(self) -> None:
-        """Begin to look."""
-        self._host.steps.kept = self._kept
+        """Begin to sample."""
+        self._host.steps.on_pending = self._sample_early
         self._on = True
 
     def stop(self) -> None:
-        """Look no longer."""
+        """Stop sampling."""
         self._on = False
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Record what is held now; return from which step on to look again, which takes no time worth a word."""
-        if not self._looks():
+        """Record one sample; return the step of the next one, and that the sample took no noticeable time."""
+        if not self._samples():
             return count + 1, False
-        self._look()
+        self._sample()
         self._pace.looked(self._host.recorder.now())
         return count + self._pace.steps, False
 
-    def _kept(self) -> None:
-        """Look as well while it is not known what a step is: no source is called then."""
-        if self._looks():
+    def _sample_early(self) -> None:
+        """Sample at a boundary while no source of steps is chosen: `stepped` is not called then."""
+        if self._samples():
             with self._host.guard("looking at memory"):
-                self._look()
+                self._sample()
 
-    def _looks(self) -> bool:
+    def _samples(self) -> bool:
         return self._on and self._host.steps.recording
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         try:
             held = statm.held()
         except OSError as reason:
@@ -62,7 +62,11 @@ class Resident:
 
 
 def watch(host: "Host") -> None:
-    """Look at memory for as long as the session records."""
+    """Sample the memory of the process while the session records.
+
+    Args:
+        host: the session.
+    """
     resident = Resident(host)
     host.at_start(resident.start)
     host.at_end(resident.stop)

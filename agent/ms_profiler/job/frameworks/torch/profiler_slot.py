@@ -79,7 +79,7 @@ class ProfilerSlot:
         return closures.replace(original, enable)
 
     def prepare(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that prepares a profiler; Kineto takes the device's interface there."""
+        """Return the replacement of the function that prepares a profiler: there Kineto takes the device's API."""
 
         def prepare(*args: Any, **kwargs: Any) -> Any:
             with self._host.guard("releasing the profiler slot"):
