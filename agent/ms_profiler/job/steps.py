@@ -2,8 +2,7 @@
 
 Several sources report boundaries. The source with the highest rank decides: the framework's own loop, from its first
 step on; a repeating cycle of optimizer calls, or of calls of training cells; the batches of an evaluation; a dataset's
-batches; calls of a network. Until a source is chosen, boundaries wait in memory, so that no step is lost or counted
-twice.
+batches; calls of a network. Until a source is chosen, boundaries wait in memory, so that no step is lost.
 
 The last three sources decide in a job that trains nothing. If the job trains something later, their steps were an
 evaluation, a rollout or a warm-up, and are revoked. No record of the revocation is written, because the process may be
@@ -128,11 +127,7 @@ class Steps:
         return self.source is not None and not self._guesses
 
     def override_schedule(self, overridden: bool) -> None:
-        """Record the steps that the schedule leaves out, too, or no longer.
-
-        Args:
-            overridden: whether another recording needs all steps.
-        """
+        """Record all steps, because another recording needs them, or only those of the schedule again."""
         self._overridden = overridden
         if self.schedule is not None:
             self.recorder.pause(not self.recording)
