@@ -182,6 +182,22 @@ def is_alive(pid: int, started: int) -> bool:
     return found.start == started != 0 and found.state not in "ZX"
 
 
+def machine() -> dict[str, str]:
+    """Return the model of the processor and how many of them the machine has, as far as the system tells."""
+    found = {"cores": str(os.cpu_count() or "")}
+    try:
+        # a machine may have hundreds of processors; the first one is in the first block
+        with open("/proc/cpuinfo", "rb", buffering=0) as stream:
+            lines = stream.read(4096).decode("ascii", "replace").split("\n\n")[0].splitlines()
+    except OSError:
+        return found
+    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    # ARM has numbers in place of a name
+    arm = " ".join(told[name] for name in ("CPU implementer", "CPU part") if name in told)
+    model = told.get("model name") or (f"ARM {arm}" if arm else "")
+    return found | ({"cpu": model} if model else {})
+
+
 def boot_id() -> str:
     """Return what identifies this boot of this host; empty where the kernel does not say."""
     try:

@@ -85,6 +85,7 @@ class Recording:
             device_id=identity.device_id,
             job=identity.job,
             python=".".join(map(str, sys.version_info[:3])),
+            machine=process.machine(),
         )
 
     def make(self, base: str, name: str = "") -> bool:

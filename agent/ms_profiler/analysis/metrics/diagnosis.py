@@ -56,7 +56,9 @@ class Diagnosis:
     """Why steps take as long as they do.
 
     Attributes:
-        parts: of `bounds.by_step`, of the steady steps whose operators or kernels are known, if there are any.
+        pieces: of `bounds.parts`, or of `device_bounds.parts` where a device was watched, of the steady steps whose
+            operators or kernels are known, if there are any.
+        parts: of `bounds.by_step`, of the same pieces.
         moments: of `bounds.parts`, of the same steps.
         queued: part of these steps in which the stepping thread waited for a processor, whatever it was at.
         reading: part of launching operators in which a script that computes on the processor does little but read.
@@ -77,6 +79,7 @@ class Diagnosis:
         waits: of `dataset.waits`, of the stepping thread.
     """
 
+    pieces: pl.DataFrame
     parts: pl.DataFrame
     moments: pl.DataFrame
     queued: float
@@ -163,6 +166,7 @@ def diagnose(
         pieces, path = _of_device(recording, recording.device, stream, spans, steps, did, rows)
     device = recording.info.framework.get("device", "CPU").upper()
     return Diagnosis(
+        pieces=pieces,
         parts=bounds.by_step(pieces),
         moments=moments,
         queued=scheduling.queued(cells, during),

@@ -75,10 +75,17 @@ def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, st
     if stream.sums["module"].is_not_null().any():
         return _of_kernels(stream)
     known = bool((recording.spans["category"] == int(Category.MODULE)).any())
-    return _of_steps(recording, used, steady) if known else None
+    return of_steps(recording, used, steady) if known else None
 
 
-def _of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> Ownership:
+def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> Ownership:
+    """Return whose the time of the stepping thread is.
+
+    Args:
+        recording: the run.
+        used: the steps in use.
+        chosen: of these, with `row`, those that shares are of.
+    """
     known = used.table.with_row_index("row").filter("recorded")
     if recording.detailed is not None:
         known = known.filter(pl.col("number").is_in(recording.detailed))

@@ -1,0 +1,255 @@
+"""The digest of one result: of one rank, or of a trace."""
+
+import os
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.comparison import counting, moments
+from ms_profiler.analysis.comparison.digest import (
+    VERSION,
+    Cell,
+    Completeness,
+    DataWait,
+    Digest,
+    Fingerprint,
+    Hint,
+    Module,
+    Named,
+    StepTime,
+)
+from ms_profiler.analysis.metrics import intervals, module_tree, phases
+from ms_profiler.analysis.metrics.diagnosis import Diagnosis, diagnose
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.metrics.steps import settled
+from ms_profiler.store.format import Category
+
+#: part of the steps after the first ones from which on compiling is what steps do
+REPEATED: Final = 0.1
+#: operators, kernels and modules that are kept, those with most time
+MOST: Final = 500
+#: options of a recording that change what is counted
+_OPTIONS: Final = ("op_time", "profiler_level", "record_shapes", "with_stack", "profile_memory", "profile_framework")
+
+
+def condense(measures: Measures) -> Digest:
+    """Return the digest of what was measured.
+
+    Args:
+        measures: of one result.
+    """
+    recording, info = measures.recording, measures.recording.info
+    compiled = _warming(measures)
+    steady = _steady(measures, compiled)
+    found = _diagnosis(measures, compiled)
+    rows = moments.usual(found, steady)
+    cells = moments.cells(measures, found, rows)
+    inside: list[int] = steady["row"].filter(steady["row"].is_in(found.parts["step"].unique().implode())).to_list()
+    counts = recording.counts
+    usual = found.pieces.filter(pl.col("step").is_in(rows))
+    length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns")
+    return Digest(
+        version=VERSION,
+        source=os.path.basename(os.path.abspath(recording.directory)),
+        started_ns=int(min(recording.processes["first_ns"].to_list(), default=0)),
+        step=_step(measures, steady),
+        told_ns=int(cells["ns"].sum()),
+        phases=_mean(_phases(measures, rows).select(name="phase", ns="duration_ns"), len(rows)),
+        bounds=_mean(usual.group_by(name="part").agg(length), len(rows)),
+        cells=tuple(_cells(cells)),
+        modules=_modules(measures, rows),
+        modules_of="" if measures.ownership is None else measures.ownership.basis,
+        operators=_operators(measures, inside),
+        kernels=_kernels(measures, inside),
+        counts=counting.counts(measures, found, inside),
+        waits=tuple(DataWait(row[0], int(row[1]), int(row[2])) for row in _waits(measures)),
+        slow_transform=_slow(measures),
+        memory=counting.memory(measures),
+        advice=tuple(Hint(item.cause, item.what, item.share, item.evidence, item.action) for item in measures.advice),
+        completeness=Completeness(
+            expected=max(info.world_size, 1),
+            present=(info.rank,),
+            dropped=int(measures.completeness["dropped"]),
+            damaged=sum(counts_of for counts_of in (counts.torn, counts.damaged_kernels, counts.damaged_events))
+            + len(counts.damaged_files),
+            ended=(_ended(measures),),
+        ),
+        fingerprint=_fingerprint(measures),
+    )
+
+
+def _warming(measures: Measures) -> list[int]:
+    """Return the rows of the steps that compiled and do not count: all of them, unless compiling is repeated.
+
+    Then those count that come after the first step in which nothing was compiled.
+    """
+    known = measures.steps.table.with_row_index("row").filter("recorded")["row"].to_list()
+    compiled = set(measures.compiled)
+    first = next((place for place, row in enumerate(known) if row not in compiled), len(known))
+    later = [row for row in known[first:] if row in compiled]
+    if len(later) <= REPEATED * len(known[first:]):
+        return list(measures.compiled)
+    return [row for row in known[:first] if row in compiled]
+
+
+def _steady(measures: Measures, compiled: list[int]) -> pl.DataFrame:
+    known = measures.steps.table.with_row_index("row").filter("recorded")
+    return known.filter(pl.col("row").is_in(settled(known, compiled)))
+
+
+def _diagnosis(measures: Measures, compiled: list[int]) -> Diagnosis:
+    if compiled == list(measures.compiled):
+        return measures.diagnosis
+    own = (measures.recording, measures.steps, measures.pieces, measures.spans, measures.stream)
+    return diagnose(*own, measures.host_operators, measures.calls, compiled)
+
+
+def _step(measures: Measures, steady: pl.DataFrame) -> StepTime:
+    durations = steady.sort("start_ns")["duration_ns"].to_list()
+    recording, table = measures.recording, measures.steps.table
+    first = None
+    if not recording.foreign and table.height:
+        first = int(table["end_ns"][0]) - int(min(recording.processes["first_ns"].to_list()))
+    return StepTime(
+        median_ns=round(steady["duration_ns"].median() or 0),  # type: ignore[arg-type]
+        first_ns=first,
+        durations_ns=tuple(durations),
+        count=len(durations),
+        total=table.height,
+        source=measures.steps.source.name.lower(),
+    )
+
+
+def _phases(measures: Measures, rows: list[int]) -> pl.DataFrame:
+    times = phases.by_step(measures.pieces.filter(pl.col("step").is_in(rows)))
+    return times.group_by("phase").agg(pl.col("duration_ns").sum())
+
+
+def _mean(sums: pl.DataFrame, count: int) -> dict[str, int]:
+    ordered = sums.sort("ns", "name", descending=[True, False])
+    return {name: round(total / max(count, 1)) for name, total in ordered.select("name", "ns").iter_rows()}
+
+
+def _cells(table: pl.DataFrame) -> list[Cell]:
+    return [Cell(*row) for row in table.iter_rows()]
+
+
+def _modules(measures: Measures, rows: list[int]) -> tuple[Module, ...]:
+    found = measures.ownership
+    if found is None:
+        return ()
+    known = found.sums.filter(pl.col("step").is_in(rows))
+    if known.is_empty():
+        known = found.sums
+    count = max(known["step"].n_unique(), 1)
+    within = module_tree.within(known).group_by("module").agg(pl.exclude("step").sum())
+    placed = found.tree.with_row_index("place").select("module", "place", "calls")
+    kinds = _classes(measures)
+    orders = _orders(measures)
+    table = within.join(placed, on="module", how="left").sort("total_ns", "module", descending=[True, False])
+    return tuple(
+        Module(
+            path=row["module"],
+            kind=kinds.get(row["module"], ""),
+            order=orders.get(row["module"], row["place"] or 0),
+            calls=None if row["calls"] is None else round(row["calls"] / max(found.steps, 1), 3),
+            forward_ns=round(row["forward_ns"] / count),
+            backward_ns=round(row["backward_ns"] / count),
+            optimizer_ns=round(row["optimizer_ns"] / count),
+            total_ns=round(row["total_ns"] / count),
+            self_ns=round(row["self_ns"] / count),
+        )
+        for row in table.head(MOST).iter_rows(named=True)
+    )
+
+
+def _classes(measures: Measures) -> dict[str, str]:
+    """Return the class of each module whose kernels tell it."""
+    known = measures.stream.names.drop_nulls(["module", "class"])
+    return dict(known.select("module", "class").iter_rows())
+
+
+def _orders(measures: Measures) -> dict[str, int]:
+    """Return the place of each module among all, by their first call."""
+    recording = measures.recording
+    called = recording.spans.filter(pl.col("category") == int(Category.MODULE))
+    first = called.group_by("name").agg(pl.col("start_ns").min()).sort("start_ns", "name")
+    return {name: place for place, name in enumerate(recording.names.gather(first["name"]))}
+
+
+def _operators(measures: Measures, rows: list[int]) -> tuple[Named, ...]:
+    steps, names = measures.steps, measures.recording.names
+    table = steps.table.with_row_index("row").filter(pl.col("row").is_in(rows)).sort("start_ns")
+    own = measures.spans.filter(
+        pl.col("process") == steps.process,
+        pl.col("thread") == steps.thread,
+        pl.col("category") == int(Category.OP),
+    )
+    own = own.filter(intervals.locate(own["start_ns"], table).is_not_null())
+    summed = own.group_by("name").agg((~pl.col("repeated")).sum().alias("count"), pl.col("self_ns").sum())
+    named = summed.select(names.gather(summed["name"]).alias("name"), "count", ns="self_ns").with_columns(
+        kind=pl.lit("")
+    )
+    return _named(named, len(rows))
+
+
+def _kernels(measures: Measures, rows: list[int]) -> tuple[Named, ...]:
+    stream = measures.stream
+    own = stream.table.filter(pl.col("step").is_in(rows))
+    summed = own.group_by("kernel").agg(pl.len().alias("count"), pl.col("duration_ns").sum().alias("ns"))
+    kinds = stream.names.select(pl.col("full_name").alias("name"), pl.col("type").fill_null("").alias("kind"))
+    return _named(pl.concat([kinds[summed["kernel"]], summed.drop("kernel")], how="horizontal"), len(rows))
+
+
+def _named(summed: pl.DataFrame, count: int) -> tuple[Named, ...]:
+    table = summed.group_by("name", "kind").agg(pl.col("count").sum(), pl.col("ns").sum())
+    ordered = table.sort("ns", "name", "kind", descending=[True, False, False]).head(MOST)
+    steps = max(count, 1)
+    return tuple(
+        Named(name, kind, round(number / steps, 3), round(total / steps))
+        for name, kind, number, total in ordered.select("name", "kind", "count", "ns").iter_rows()
+    )
+
+
+def _waits(measures: Measures) -> list[tuple[str, int, int]]:
+    return list(measures.waits.select("operation", "count", "total_ns").iter_rows())
+
+
+def _slow(measures: Measures) -> str:
+    for pipeline in measures.pipelines:
+        finding = pipeline.slowest()
+        if finding is not None and finding.slow is not None:
+            return finding.evidence
+    return ""
+
+
+def _ended(measures: Measures) -> str:
+    if measures.recording.foreign:
+        return ""
+    own = measures.recording.processes.filter(pl.col("process") == measures.steps.process)
+    return str(own["state"][0]) if own.height else ""
+
+
+def _fingerprint(measures: Measures) -> Fingerprint:
+    info, found = measures.recording.info, measures.ownership
+    framework = info.framework
+    paths = [] if found is None else found.tree["module"].to_list()
+    return Fingerprint(
+        cpu=info.machine.get("cpu", ""),
+        cores=_number(framework.get("processors") or info.machine.get("cores", "")),
+        device=framework.get("device", ""),
+        host=info.host,
+        python=info.python,
+        framework=f"{framework.get('name', '')} {framework.get('version', '')}".strip(),
+        profiler=info.product_version,
+        mode=framework.get("mode", ""),
+        threads=_number(framework.get("threads", "")),
+        world_size=max(info.world_size, 1),
+        network=tuple(sorted(path for path in paths if "." not in path)),
+        modules=len(paths),
+        options={name: str(info.options[name]) for name in _OPTIONS if name in info.options},
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if str(text).isdecimal() else 0

@@ -1,0 +1,161 @@
+"""How often things happen in a step, and how much was held: figures that one run tells nearly exactly."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.comparison.digest import Count, Memory
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.diagnosis import Diagnosis
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.store.format import Category
+from ms_profiler.store.names import HELD
+
+OPERATORS: Final = "operators"
+KERNELS: Final = "kernels"
+COPIES: Final = "copies"
+COPIED: Final = "copied_bytes"
+SYNCHRONISATIONS: Final = "synchronisations"
+COLLECTIVES: Final = "collectives"
+EXCHANGED: Final = "collective_bytes"
+RECOMPILES: Final = "recompiles"
+GRAPHS: Final = "graphs"
+BREAKS: Final = "graph_breaks"
+COMPILED: Final = "compiled_steps"
+#: of a step, in the order in which they are shown, and of a run
+NAMES: Final = (OPERATORS, KERNELS, COPIES, COPIED, SYNCHRONISATIONS, COLLECTIVES, EXCHANGED)
+OF_RUN: Final = (RECOMPILES, GRAPHS, BREAKS, COMPILED)
+#: those that are bytes
+BYTES: Final = (COPIED, EXCHANGED)
+
+#: operators and primitives that copy a tensor, where no device tells of copies
+_COPYING: Final = ("aten::copy_", "TensorMove", "Copy")
+#: a function that Dynamo goes on with after it broke a graph
+_RESUMED: Final = re.compile(r"torch_dynamo_resume_in_\S+")
+
+
+def counts(measures: Measures, found: Diagnosis, rows: list[int]) -> dict[str, Count]:
+    """Return counts by name, those alone that were recorded.
+
+    Args:
+        measures: of the run.
+        found: why steps take as long as they do.
+        rows: the steady steps that are known inside.
+    """
+    return dict(_of_steps(measures, found, rows)) | _of_run(measures, found)
+
+
+def memory(measures: Measures) -> Memory:
+    """Return the most that was held.
+
+    Args:
+        measures: of the run.
+    """
+    recording = measures.recording
+    held = recording.counters.filter(
+        pl.col("process") == measures.steps.process,
+        pl.col("name").is_in((recording.names == HELD).arg_true().implode()),
+    )["value"].max()
+    allocated = measures.memory["allocated"].max()
+    device = recording.device
+    taken = None
+    if device is not None:
+        if not device.reservations.is_empty():
+            size = pl.col("bytes").cast(pl.Int64)
+            signed = pl.when("allocates").then(size).otherwise(-size)
+            by_time = device.reservations.sort("time_ns").select(
+                "device", signed.cum_sum().over("device").alias("held")
+            )
+            taken = by_time["held"].max()
+        elif not device.memory.is_empty():
+            taken = device.memory["reserved"].max()
+            allocated = device.memory["allocated"].max() if allocated is None else allocated
+    return Memory(_whole(held), _whole(taken), _whole(allocated))
+
+
+def _whole(value: object) -> int | None:
+    return None if value is None else round(float(str(value)))
+
+
+def _of_steps(measures: Measures, found: Diagnosis, rows: list[int]) -> Iterator[tuple[str, Count]]:
+    recording, steps, stream = measures.recording, measures.steps, measures.stream
+    table = steps.table.with_row_index("row").filter(pl.col("row").is_in(rows)).sort("start_ns")
+    if table.is_empty():
+        return
+    operators = measures.spans.filter(
+        pl.col("process") == steps.process,
+        pl.col("thread") == steps.thread,
+        pl.col("category") == int(Category.OP),
+        ~pl.col("repeated"),
+    )
+    known = not operators.is_empty()
+    if known:
+        yield OPERATORS, _each(_rows(operators["start_ns"], table), rows)
+    device = recording.device
+    if device is not None or (stream.decides and not stream.table.is_empty()):
+        yield KERNELS, _each(stream.table["step"], rows)
+    if device is not None:
+        placed = _rows(device.copies["launch_ns"].fill_null(device.copies["start_ns"]), table)
+        copies = device.copies.filter(placed.is_not_null() & ~device.copies["sets"])
+        placed = placed.filter(placed.is_not_null() & ~device.copies["sets"])
+        yield COPIES, _each(placed, rows)
+        yield COPIED, _each(placed, rows, copies["bytes"])
+    elif not stream.table.is_empty() and stream.decides:
+        types = stream.names["type"].is_in(_COPYING).gather(stream.table["kernel"])
+        yield COPIES, _each(stream.table.filter(types)["step"], rows)
+    elif known:
+        names = recording.names.is_in(_COPYING).gather(operators["name"])
+        yield COPIES, _each(_rows(operators.filter(names)["start_ns"], table), rows)
+    yield SYNCHRONISATIONS, _each(_synchronising(measures, found, table), rows)
+    calls = measures.calls
+    if not calls.is_empty():
+        yield COLLECTIVES, _each(calls["step"], rows)
+        yield EXCHANGED, _each(calls["step"], rows, calls["bytes"])
+
+
+def _synchronising(measures: Measures, found: Diagnosis, table: pl.DataFrame) -> pl.Series:
+    """Return the step of each read of a value, and of each call that waits for a device."""
+    device = measures.recording.device
+    reads = found.reads["step"]
+    if device is None or device.waits.is_empty():
+        return reads
+    asked = device.waits.filter(pl.col("name").str.contains("synchronize"))
+    waits = _rows(asked["start_ns"], table)
+    return waits if len(waits) >= len(reads) else reads
+
+
+def _rows(times: pl.Series, table: pl.DataFrame) -> pl.Series:
+    """Return the row of the step in which each time lies."""
+    return table["row"].gather(intervals.locate(times, table))
+
+
+def _each(placed: pl.Series, rows: list[int], amount: pl.Series | None = None) -> Count:
+    """Return how many there are in each of some steps, or how much of an amount."""
+    one = pl.repeat(1, len(placed), dtype=pl.Int64, eager=True) if amount is None else amount.cast(pl.Int64)
+    summed = pl.DataFrame({"row": placed.cast(pl.UInt32), "n": one}).drop_nulls("row").group_by("row").agg(pl.sum("n"))
+    every = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
+    found = every.join(summed, on="row", how="left")["n"].fill_null(0).sort().to_list()
+    # of an even number the lower one of the two in the middle: it is the count of a step, not of none
+    return Count(float(found[(len(found) - 1) // 2]), float(found[0]), float(found[-1]))
+
+
+def _of_run(measures: Measures, found: Diagnosis) -> dict[str, Count]:
+    recording, steps = measures.recording, measures.steps
+    if recording.foreign:
+        return {}
+    compiling = recording.spans.filter(
+        pl.col("process") == steps.process,
+        pl.col("category") == int(Category.COMPILE),
+        pl.col("thread") == steps.thread,
+    )
+    texts = recording.names.gather(compiling["name"]).to_list()
+    resumed = {match.group() for text in texts if (match := _RESUMED.search(text))}
+    numbers = {
+        RECOMPILES: found.recompiles.height,
+        GRAPHS: compiling.height,
+        BREAKS: len(resumed),
+        COMPILED: len(measures.compiled),
+    }
+    return {name: Count(float(number), float(number), float(number), "run") for name, number in numbers.items()}

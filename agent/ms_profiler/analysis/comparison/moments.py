@@ -1,0 +1,202 @@
+"""What each moment of a usual step was, and whose: cells that add up to the step by construction.
+
+The parts of a step (`metrics.bounds`) are cut where its module changes (`metrics.owners`, or the module of a kernel)
+and where the operator, kernel or span does. So a moment is in one cell: part, phase, module, stage, and what ran.
+"""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import bounds, critical_path, intervals, phases
+from ms_profiler.analysis.metrics.communication import COLLECTIVES
+from ms_profiler.analysis.metrics.diagnosis import Diagnosis
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.metrics.owners import PIECES
+from ms_profiler.analysis.metrics.ownership import of_steps
+from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.store.format import Category
+
+#: cells
+CELLS: Final = pl.Schema(
+    {
+        "part": pl.String,
+        "phase": pl.String,
+        "module": pl.String,
+        "stage": pl.String,
+        "what": pl.String,
+        "ns": pl.Int64,
+    }
+)
+#: phase of a step that is cut as a device saw it
+DEVICE: Final = "device"
+#: of a usual step, below which a cell loses its names: 20 us of a step of 100 ms
+LEAST: Final = 2e-4
+#: in these a device decides alone, whatever the host is at
+_OF_DEVICE: Final = (critical_path.GAP, critical_path.COPY)
+#: spans that say what the host was at; modules are told beside them
+_SAYING: Final = [
+    int(category)
+    for category in Category
+    if category not in (Category.MODULE, Category.RUN, Category.EPOCH, Category.FORWARD, Category.IMPORT)
+]
+_STAGES: Final = {int(part): part.name.lower() if part else "" for part in Part}
+
+
+def usual(found: Diagnosis, steady: pl.DataFrame) -> list[int]:
+    """Return the rows of the steps that stand for all: of those that are known inside, the middle half by duration.
+
+    Args:
+        found: of the run.
+        steady: steps, `row`, `duration_ns`.
+    """
+    seen = steady.filter(pl.col("row").is_in(found.parts["step"].unique().implode()))
+    if seen.is_empty():
+        return []
+    low, high = (steady["duration_ns"].quantile(share, "nearest") for share in (0.25, 0.75))
+    inside = seen.filter(pl.col("duration_ns").is_between(low, high))
+    if inside.is_empty():
+        middle = steady["duration_ns"].median()
+        inside = seen.sort((pl.col("duration_ns") - middle).abs(), "row").head(1)
+    rows: list[int] = inside["row"].to_list()
+    return rows
+
+
+def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame:
+    """Return the cells of a usual step, as `CELLS`, most time first.
+
+    ns = mean over these steps, rounded; a cell that takes less than `LEAST` of the step keeps part and phase alone.
+
+    Args:
+        measures: of the run.
+        found: why steps take as long as they do.
+        rows: of the steps, see `usual`.
+    """
+    pieces = found.pieces.filter(pl.col("step").is_in(rows))
+    if pieces.is_empty():
+        return pl.DataFrame(schema=CELLS)
+    if "phase" not in pieces.columns:
+        pieces = pieces.with_columns(phase=pl.lit(DEVICE))
+    within = pieces.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    computing, exchanging = _kernels(measures, within)
+    layers = {
+        "moment": pieces.select("part", "phase", *intervals.BOUNDS),
+        "kernel": computing,
+        "exchange": exchanging,
+        "owner": _owners(measures, within),
+        "span": _spans(measures, within),
+    }
+    coded, keys = {}, {}
+    for name, table in layers.items():
+        coded[name], keys[name] = _coded(table, name)
+    line = intervals.timeline(coded, dict.fromkeys(layers, "code")).filter(pl.col("moment") > 0)
+    summed = line.group_by(*layers).agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns"))
+    for name, key in keys.items():
+        summed = summed.join(key, on=name, how="left")
+    told = summed.select("part", "phase", *(_said(column) for column in ("module", "stage", "what")), ns="ns")
+    told = told.with_columns(pl.col("ns") / len(rows))
+    return folded(told)
+
+
+def folded(told: pl.DataFrame) -> pl.DataFrame:
+    """Return cells summed up, without the names of small ones; rounded so that they add up to the rounded sum.
+
+    Args:
+        told: as `CELLS`, in fractions of a nanosecond.
+    """
+    names = ["part", "phase", "module", "stage", "what"]
+    summed = told.group_by(names).agg(pl.col("ns").sum())
+    small = pl.col("ns") < LEAST * pl.col("ns").sum()
+    bare = [pl.when(small).then(pl.lit("")).otherwise(name).alias(name) for name in names[2:]]
+    kept = summed.select("part", "phase", *bare, "ns").group_by(names).agg(pl.col("ns").sum())
+    ordered = kept.sort("ns", *names, descending=[True, *[False] * len(names)])
+    whole = pl.col("ns").cum_sum().round().cast(pl.Int64)
+    return ordered.with_columns((whole - whole.shift(1, fill_value=0)).alias("ns")).cast(CELLS)
+
+
+def _coded(table: pl.DataFrame, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return intervals with a `code` for what they say, and what each code, called `name`, says."""
+    says = [column for column in table.columns if column not in intervals.BOUNDS]
+    known = table.select(says).unique(maintain_order=True).with_row_index("code", 1).cast({"code": pl.Int64})
+    coded = table.join(known, on=says, how="left", nulls_equal=True).select("code", *intervals.BOUNDS)
+    return coded, known.rename({"code": name})
+
+
+def _touching(within: tuple[int, int]) -> pl.Expr:
+    return (pl.col("start_ns") < within[1]) & (pl.col("end_ns") > within[0])
+
+
+def _said(column: str) -> pl.Expr:
+    """Return what is said of a moment: by the kernel, where one runs that the moment is of, or else by the host."""
+    part = pl.col("part")
+    device = pl.when(part.is_in(_OF_DEVICE)).then(pl.lit(""))
+    ran = device.when((part == bounds.COMPUTING) & (pl.col("kernel") > 0)).then(f"kernel_{column}")
+    ran = ran.when((part == bounds.COMMUNICATION) & (pl.col("exchange") > 0)).then(f"exchange_{column}")
+    host = "span_what" if column == "what" else f"owner_{column}"
+    return ran.otherwise(host).fill_null("").alias(column)
+
+
+def _kernels(measures: Measures, within: tuple[int, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return which kernel computes, and which one exchanges data; of several at once the one that began first.
+
+    Returns:
+        `kernel_module`, `kernel_stage`, `kernel_what`, and the same for `exchange`.
+    """
+    stream, device = measures.stream, measures.recording.device
+    table = stream.table.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns")).filter(_touching(within))
+    if device is None:
+        table = table.filter(pl.lit(stream.decides), pl.col("process") == measures.steps.process)
+        rows = stream.names["type"].is_in(list(COLLECTIVES)).gather(table["kernel"]).fill_null(False)
+        computing, exchanging = table.filter(~rows), table.filter(rows)
+    else:
+        exchanges = device.tasks.filter("exchange").select("stream", "start_ns").unique()
+        on = exchanges.rename({"stream": "lane"}).cast({name: table.schema[name] for name in ("lane", "start_ns")})
+        computing = table.join(on, on=["lane", "start_ns"], how="anti")
+        exchanging = table.join(on, on=["lane", "start_ns"], how="semi")
+    return _apart(measures, computing, "kernel"), _apart(measures, exchanging, "exchange")
+
+
+def _apart(measures: Measures, table: pl.DataFrame, name: str) -> pl.DataFrame:
+    stream, before = measures.stream, pl.col("end_ns").cum_max().shift(1)
+    cut = table.sort("start_ns", "end_ns").with_columns(start_ns=pl.max_horizontal("start_ns", before))
+    kept = cut.filter(pl.col("end_ns") > pl.col("start_ns"))
+    stages = kept["part"].cast(pl.Int64).replace_strict(_STAGES, default="", return_dtype=pl.String)
+    return kept.select(
+        stream.texts.gather(kept["module"]).alias(f"{name}_module"),
+        stages.alias(f"{name}_stage"),
+        _names(measures, name).gather(kept["kernel"]).alias(f"{name}_what"),
+        *intervals.BOUNDS,
+    )
+
+
+def _names(measures: Measures, name: str) -> pl.Series:
+    """Return what kernels are called across runs: the primitive, where a framework names it, or a device's own name.
+
+    Names of exchanges have numbers of the run in them, so they go by their type.
+    """
+    chosen = "full_name" if measures.recording.device is not None and name == "kernel" else "type"
+    return measures.stream.names.select(pl.coalesce(chosen, "full_name").alias("what")).to_series()
+
+
+def _owners(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
+    """Return whose the stepping thread's time is: `owner_module`, `owner_stage`."""
+    recording, found = measures.recording, measures.ownership
+    if found is not None and found.basis != "host":
+        known = bool((recording.spans["category"] == int(Category.MODULE)).any())
+        found = of_steps(recording, measures.steps, measures.steady) if known else None
+    own = pl.DataFrame(schema=PIECES) if found is None else found.pieces.filter(_touching(within))
+    stage = pl.col("part").cast(pl.Int64).replace_strict(_STAGES, default="", return_dtype=pl.String)
+    return own.select(pl.col("owner").alias("owner_module"), stage.alias("owner_stage"), *intervals.BOUNDS)
+
+
+def _spans(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
+    """Return what the innermost span of the stepping thread is called: `span_what`."""
+    steps, names = measures.steps, measures.recording.names
+    own = measures.spans.filter(
+        pl.col("process") == steps.process,
+        pl.col("thread") == steps.thread,
+        pl.col("category").is_in(_SAYING),
+        _touching(within),
+    )
+    found = phases.innermost(own, "name")
+    return found.select(names.gather(found["name"]).alias("span_what"), *intervals.BOUNDS)

@@ -1,0 +1,215 @@
+"""The runs that lie at a path, each as one digest over all ranks of its launch."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ms_profiler.analysis.comparison.digest import (
+    Cell,
+    Completeness,
+    Count,
+    DataWait,
+    Digest,
+    Memory,
+    Module,
+    Named,
+    StepTime,
+)
+from ms_profiler.analysis.driver import engine
+from ms_profiler.errors import StoreError, UsageError
+
+#: ns within which the ranks of a launch start
+TOGETHER: Final = 300 * 10**9
+
+
+def digest(path: str) -> Digest:
+    """Return the digest of the one run at a path.
+
+    Args:
+        path: a result directory of ours or of another tool, a trace, or a parent of the results of all ranks of a
+            launch.
+
+    Raises:
+        StoreError: nothing there can be read.
+        UsageError: there are several runs.
+    """
+    found = digests(path)
+    if len(found) > 1:
+        raise UsageError(f"{path} holds {len(found)} runs, not one.", "Name one of them, or compare all as repeats.")
+    return found[0]
+
+
+def digests(path: str, tell: Callable[[str], None] | None = None) -> list[Digest]:
+    """Return the digest of each run at a path, in the order in which they began.
+
+    Args:
+        path: as of `digest`, or a parent of several runs.
+        tell: called with each result before it is read.
+
+    Raises:
+        StoreError: nothing there can be read.
+    """
+    from ms_profiler.analysis.comparison.condensing import condense
+
+    parts = []
+    for result in engine.find([path]):
+        if tell is not None:
+            tell(result)
+        parts.append(condense(engine.measured(result)))
+    merged = [merge(launch) for launch in launches(parts)]
+    if len(merged) == 1:
+        return [replace(merged[0], source=os.path.basename(os.path.abspath(path)))]
+    return merged
+
+
+def launches(parts: Sequence[Digest]) -> list[list[Digest]]:
+    """Return the results of each launch: ranks that are not there twice, as many as the launch has, begun together.
+
+    Args:
+        parts: one for each result.
+    """
+    found: list[list[Digest]] = []
+    for part in sorted(parts, key=lambda part: (part.started_ns, part.completeness.present, part.source)):
+        world = part.completeness.expected
+        for launch in found if world > 1 or part.completeness.ended == ("",) else ():
+            ranks = [rank for other in launch for rank in other.completeness.present]
+            # other tools do not always tell how many ranks there were
+            alike = launch[0].completeness.expected == world or part.completeness.ended == ("",)
+            if alike and part.completeness.present[0] not in ranks and _together(launch[0], part):
+                launch.append(part)
+                break
+        else:
+            found.append([part])
+    return [sorted(launch, key=lambda part: part.completeness.present) for launch in found]
+
+
+def _together(one: Digest, other: Digest) -> bool:
+    return abs(one.started_ns - other.started_ns) <= TOGETHER
+
+
+def merge(parts: Sequence[Digest]) -> Digest:
+    """Return one digest over the ranks of a launch: times and counts are those of a rank, on average.
+
+    Args:
+        parts: one for each rank, at least one.
+
+    Raises:
+        StoreError: there is none.
+    """
+    if not parts:
+        raise StoreError("There is no result to compare.")
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    slowest = max(parts, key=lambda part: part.step.median_ns)
+    whole = [part.completeness for part in parts]
+    slow = [part for part in parts if part.slow_transform]
+    return replace(
+        first,
+        step=StepTime(
+            median_ns=_mean([part.step.median_ns for part in parts]),
+            first_ns=_most([part.step.first_ns for part in parts]),
+            durations_ns=slowest.step.durations_ns,
+            count=min(part.step.count for part in parts),
+            total=min(part.step.total for part in parts),
+            source=first.step.source,
+        ),
+        told_ns=_mean([part.told_ns for part in parts]),
+        phases=_sums([part.phases for part in parts]),
+        bounds=_sums([part.bounds for part in parts]),
+        cells=_cells(parts),
+        modules=_modules(parts),
+        operators=_named([part.operators for part in parts]),
+        kernels=_named([part.kernels for part in parts]),
+        counts=_counts(parts),
+        waits=_waits(parts),
+        slow_transform=slow[0].slow_transform if slow else "",
+        memory=Memory(
+            *(_most([getattr(part.memory, name) for part in parts]) for name in ("host", "device", "allocated"))
+        ),
+        advice=slowest.advice,
+        completeness=Completeness(
+            expected=max(each.expected for each in whole),
+            present=tuple(sorted(rank for each in whole for rank in each.present)),
+            dropped=sum(each.dropped for each in whole),
+            damaged=sum(each.damaged for each in whole),
+            ended=tuple(end for each in whole for end in each.ended),
+        ),
+    )
+
+
+def _mean(values: Sequence[float]) -> int:
+    return round(sum(values) / len(values))
+
+
+def _most(values: Sequence[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _sums(parts: Sequence[dict[str, int]]) -> dict[str, int]:
+    names = dict.fromkeys(name for part in parts for name in part)
+    means = {name: _mean([part.get(name, 0) for part in parts]) for name in names}
+    return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _cells(parts: Sequence[Digest]) -> tuple[Cell, ...]:
+    sums: dict[tuple[str, str, str, str, str], int] = {}
+    for part in parts:
+        for cell in part.cells:
+            key = (cell.part, cell.phase, cell.module, cell.stage, cell.what)
+            sums[key] = sums.get(key, 0) + cell.ns
+    found, before, run = [], 0, 0
+    for key, ns in sorted(sums.items(), key=lambda item: (-item[1], item[0])):
+        run += ns
+        whole = round(run / len(parts))  # so that they add up to the rounded mean
+        found.append(Cell(*key, ns=whole - before))
+        before = whole
+    return tuple(found)
+
+
+def _modules(parts: Sequence[Digest]) -> tuple[Module, ...]:
+    by_path: dict[str, list[Module]] = {}
+    for part in parts:
+        for module in part.modules:
+            by_path.setdefault(module.path, []).append(module)
+    times = ("forward_ns", "backward_ns", "optimizer_ns", "total_ns", "self_ns")
+    found = [
+        replace(same[0], **{name: round(sum(getattr(module, name) for module in same) / len(parts)) for name in times})
+        for same in by_path.values()
+    ]
+    return tuple(sorted(found, key=lambda module: (-module.total_ns, module.path)))
+
+
+def _named(parts: Sequence[tuple[Named, ...]]) -> tuple[Named, ...]:
+    sums: dict[tuple[str, str], tuple[float, int]] = {}
+    for part in parts:
+        for item in part:
+            count, ns = sums.get((item.name, item.kind), (0.0, 0))
+            sums[item.name, item.kind] = count + item.count, ns + item.ns
+    found = [
+        Named(*key, count=round(count / len(parts), 3), ns=round(ns / len(parts))) for key, (count, ns) in sums.items()
+    ]
+    return tuple(sorted(found, key=lambda item: (-item.ns, item.name, item.kind)))
+
+
+def _counts(parts: Sequence[Digest]) -> dict[str, Count]:
+    found = {}
+    for name in dict.fromkeys(name for part in parts for name in part.counts):
+        known = [part.counts[name] for part in parts if name in part.counts]
+        found[name] = Count(
+            round(sum(count.value for count in known) / len(known), 3),
+            min(count.least for count in known),
+            max(count.most for count in known),
+            known[0].per,
+        )
+    return found
+
+
+def _waits(parts: Sequence[Digest]) -> tuple[DataWait, ...]:
+    sums: dict[str, tuple[int, int]] = {}
+    for part in parts:
+        for wait in part.waits:
+            count, ns = sums.get(wait.operation, (0, 0))
+            sums[wait.operation] = count + wait.count, ns + wait.ns
+    return tuple(DataWait(name, count, ns) for name, (count, ns) in sorted(sums.items(), key=lambda item: -item[1][1]))
