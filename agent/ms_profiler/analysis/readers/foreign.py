@@ -1,11 +1,11 @@
-"""Results of other tools: which reader reads what."""
+"""Choose the reader for the result of another tool."""
 
 import os
 from typing import Final
 
 from ms_profiler.analysis.driver.inputs import Kind, kind
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import ascend_db, ascend_text, kept, kineto
+from ms_profiler.analysis.readers import ascend_db, ascend_text, kineto, trace_cache
 from ms_profiler.errors import StoreError
 from ms_profiler.store.reader import ReadCounts
 
@@ -13,11 +13,11 @@ _ARGUMENTS: Final = (*kineto.ARGUMENTS, *ascend_text.ARGUMENTS)
 
 
 def read(path: str, ours: frozenset[str]) -> tables.Recording:
-    """Read a result; where one has a database and texts, the database, which has more in it.
+    """Read a result; of a database and texts, the database, because it contains more.
 
     Args:
         path: of `inputs.find`.
-        ours: paths below it that an earlier analysis of ours wrote.
+        ours: files in it that an earlier analysis of ours wrote, as relative paths.
 
     Raises:
         StoreError: nothing in it can be read.
@@ -39,10 +39,10 @@ def read(path: str, ours: frozenset[str]) -> tables.Recording:
 
 
 def _trace(path: str) -> tables.Recording:
-    """Read a trace that lies by itself; one with the lane of an Ascend device is of its profilers."""
+    """Read a single trace file: of an Ascend profiler where it has the lane of an Ascend device, else of Kineto."""
     counts = ReadCounts()
     try:
-        events = kept.read(path, _ARGUMENTS, counts)
+        events = trace_cache.read(path, _ARGUMENTS, counts)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}.") from error
     if events.of_process(ascend_text.HARDWARE).is_empty():

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from ms_profiler.analysis.catalogue import query
 from ms_profiler.analysis.driver import engine
-from ms_profiler.analysis.readers import foreign, kept, trace_events
+from ms_profiler.analysis.readers import foreign, trace_cache, trace_events
 from ms_profiler.store.reader import ReadCounts
 from polars.testing import assert_frame_equal
 
@@ -18,7 +18,7 @@ ARGUMENTS = ("stream", "correlation")
 @pytest.fixture
 def trace(tmp_path, monkeypatch):
     """Return a trace that is kept, with threads, flows, counters and a name that is no UTF-8 text."""
-    monkeypatch.setattr(kept, "LEAST", 0)
+    monkeypatch.setattr(trace_cache, "LEAST", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / "a.json"
     write(path, "first")
@@ -40,7 +40,7 @@ def write(path, name, age_s=60):
 
 
 def read(path):
-    return kept.read(str(path), ARGUMENTS, ReadCounts())
+    return trace_cache.read(str(path), ARGUMENTS, ReadCounts())
 
 
 def folders(tmp_path):
@@ -79,7 +79,7 @@ def test_a_trace_that_has_just_changed_or_is_damaged_is_not_kept(trace, tmp_path
     os.utime(trace, (time.time() - 60,) * 2)
     counts = ReadCounts()
     for _ in range(2):
-        kept.read(str(trace), ARGUMENTS, counts)
+        trace_cache.read(str(trace), ARGUMENTS, counts)
     assert len(counts.damaged_files) == 2
     assert folders(tmp_path) == []
 

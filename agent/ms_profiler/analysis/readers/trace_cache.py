@@ -1,9 +1,9 @@
-"""What was read of a large trace is kept, so that it is not taken apart again for the next question.
+"""Cache the parsed columns of a large trace, so that the next query does not parse its text again.
 
-It lies in the result of the trace, or in the user's cache directory where there is none that can be written. It is of
-one file, by device, inode, size and times of change, and of one version of the code that reads it; anything else is
-read anew. A folder appears under its final name when it is whole, so that whoever finds it can use it; whatever goes
-wrong with it is no error, for the trace itself is there.
+The cache lies in the result directory of the trace, or, where that is missing or read-only, in the user's cache
+directory. An entry is valid for one file, identified by device, inode, size and times of change, and for one version of
+the reading code; otherwise the trace is parsed again. A folder gets its final name when it is complete, so that every
+folder with such a name is usable. A failure of the cache is never an error, because the trace itself is there.
 """
 
 import hashlib
@@ -22,11 +22,11 @@ from ms_profiler.analysis.driver import inputs
 from ms_profiler.analysis.readers import trace_events, trace_text
 from ms_profiler.store.reader import ReadCounts
 
-#: bytes of a trace from which on it is worth it: some 20,000 events are read in 0.2 s
+#: smallest trace to cache, in bytes: some 20,000 events, which are parsed in 0.2 s
 LEAST: Final = 1 << 22
-#: traces that are kept in the user's cache directory
+#: traces cached in the user's cache directory
 _MOST: Final = 4
-#: ns since the last change of a file before which another one may leave the same time behind
+#: ns after a change of a file within which another change may leave the same modification time
 _SETTLED: Final = 2_000_000_000
 _FOLDER: Final = ".ms_profiler_cache"
 _TABLES: Final = ("spans", "flows", "counters", "found")
@@ -34,12 +34,12 @@ _REST: Final = "rest.json"
 
 
 def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> trace_events.Events:
-    """Return what `trace_events.read` does, as it was kept, or keep it.
+    """Return the events of a trace as `trace_events.read` does, from the cache or into it.
 
     Args:
         path: of the trace.
-        arguments: as there.
-        counts: is told what cannot be read.
+        arguments: names of the arguments of events to read.
+        counts: receives the number of damaged events and files.
 
     Raises:
         OSError: the file cannot be opened.
@@ -53,11 +53,11 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> trace_eve
             return found
     damage = _damage(counts)
     events = trace_events.read(path, arguments, counts)
-    # of a damaged trace the damage has to be told each time, and one that is being written is not kept
+    # a damaged trace is not cached, because its damage is to be reported each time; nor is one that is being written
     settled = time.time_ns() - before.st_mtime_ns > _SETTLED and _key(os.stat(path), arguments) == key
     if settled and _damage(counts) == damage:
         for folder in _folders(path):
-            if _keep(events, folder, key):
+            if _write(events, folder, key):
                 break
     return events
 
@@ -68,7 +68,7 @@ def _key(found: os.stat_result, arguments: tuple[str, ...]) -> str:
 
 
 def _code() -> str:
-    """Return a digest of the code that reads: between two versions it changes, too."""
+    """Return a digest of the reading code, which changes between two released versions, too."""
     digest = hashlib.sha256()
     for module in (trace_events, trace_text):
         with open(str(module.__file__), "rb") as stream:
@@ -77,7 +77,7 @@ def _code() -> str:
 
 
 def _folders(path: str) -> list[str]:
-    """Return where it may lie, the best place first; no result is made for it."""
+    """Return the places for a cache entry, the best one first. No result directory is made for it."""
     user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     result, own = inputs.result(path), os.path.join(user, "ms-profiler", "traces")
     return [*([os.path.join(result, _FOLDER)] if os.path.isdir(result) else []), own]
@@ -90,7 +90,7 @@ def _damage(counts: ReadCounts) -> tuple[int, int]:
 def _load(folder: str) -> trace_events.Events | None:
     try:
         there = os.lstat(folder)
-        # nobody else's: what is read here is trusted
+        # a folder of another user is not trusted
         if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.geteuid():
             return None
         with open(os.path.join(folder, _REST), encoding="utf-8") as stream:
@@ -105,8 +105,8 @@ def _load(folder: str) -> trace_events.Events | None:
         return None
 
 
-def _keep(events: trace_events.Events, parent: str, key: str) -> bool:
-    """Keep it, and tell whether it is there now."""
+def _write(events: trace_events.Events, parent: str, key: str) -> bool:
+    """Write an entry, and return whether there is one now."""
     made = ""
     try:
         os.makedirs(parent, mode=0o750, exist_ok=True)
@@ -131,7 +131,7 @@ def _keep(events: trace_events.Events, parent: str, key: str) -> bool:
 
 
 def _tidy(parent: str, key: str) -> None:
-    """Take away what was kept of other versions of the trace, or, among those of many, the oldest."""
+    """Remove the entries of older versions of the trace; in the user's cache directory, the oldest entries."""
     others = [os.path.join(parent, name) for name in os.listdir(parent) if name != key and not name.startswith(".")]
     most = 0 if os.path.basename(parent) == _FOLDER else _MOST - 1
     for folder in sorted(others, key=_age, reverse=True)[most:]:
@@ -146,6 +146,6 @@ def _age(folder: str) -> int:
 
 
 def _texts(table: pl.DataFrame, kind: type[pl.DataType]) -> pl.DataFrame:
-    """Return a table with its texts as another type: a text that occurs often is kept once."""
+    """Return a table with its texts as another type; as Categorical, a repeated text is stored once."""
     held = [name for name, of in table.schema.items() if of in (pl.String, pl.Categorical)]
     return table.with_columns(pl.col(held).cast(kind))
