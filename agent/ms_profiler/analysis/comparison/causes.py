@@ -1,0 +1,352 @@
+"""Why the steps of a run take longer, or shorter, than those of another one: contributors that add up to the change.
+
+Every moment of a step is in one cell (`moments`), so the differences of the cells add up. What belongs together is one
+contributor: a wait by its kind, anything else by the module whose it is, as far inside as one module has most of it.
+Where everything takes longer by the same factor, it is the machine, or what all of a job depends on, and no module:
+that is one contributor, and modules are told beyond it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from statistics import median
+from typing import Final
+
+from ms_profiler.analysis.comparison import evidence, matching, repeats
+from ms_profiler.analysis.comparison.digest import Cell, Digest
+from ms_profiler.analysis.comparison.moments import DEVICE
+from ms_profiler.analysis.metrics import bounds, critical_path
+
+MODULE: Final = "module"
+OUTSIDE: Final = "outside"
+KERNEL: Final = "kernel"
+ALIKE: Final = "alike"
+SMALL: Final = "small differences"
+UNEXPLAINED: Final = "unexplained"
+#: of the change, what a contributor has to have to be told
+TOLD: Final = 0.1
+#: of the step before, likewise
+LEAST: Final = 0.01
+#: what steps vary by without a reason hides no contributor that is larger than this part of the step
+MOST: Final = 0.05
+#: change of the step from which on it is remarkable, as long as steps do not vary by more
+REMARKABLE: Final = 0.05
+#: a factor nearer to 1 than this is none
+EVEN: Final = 0.02
+#: modules, or what stands beside them, that have to agree in a factor
+AGREEING: Final = 5
+#: of a step, what a module has to take to be asked for a factor
+ASKED: Final = 0.005
+#: of what a module takes, the change beyond the common factor from which on it is more than noise
+BEYOND: Final = 0.1
+#: of the change of a module, what one inside has to have for it to be the cause
+INSIDE: Final = 0.7
+#: these are waits of their own, whatever module they are in
+_WAITS: Final = (bounds.DATA, bounds.COMPILE, bounds.CHECKPOINT, bounds.GARBAGE, bounds.RUNNABLE)
+_OF_DEVICE: Final = (critical_path.COPY, critical_path.GAP)
+
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Contributor:
+    """A part of the change of the step time.
+
+    Attributes:
+        kind: part of `metrics.bounds`, "module", "outside", "kernel", "alike", "small differences", "unexplained".
+        name: what people read.
+        module: its path in the second run, or in the first one where it is gone; empty for what is no module.
+        was: its path in the first run, where that is another one.
+        before_ns: a step.
+        after_ns: a step.
+        change_ns: of it: what it takes more, beyond what everything takes more.
+        share: of the change of the step time; 0 where that did not change.
+        evidence: what is known of it.
+        told: it is large enough for a word.
+    """
+
+    kind: str
+    name: str
+    module: str
+    was: str
+    before_ns: int
+    after_ns: int
+    change_ns: int
+    share: float
+    evidence: str
+    told: bool
+
+
+@dataclass(frozen=True)
+class Causes:
+    """Why step times differ.
+
+    Attributes:
+        before_ns: median step.
+        after_ns: median step.
+        spread: what steps vary by without a reason, as a part of them.
+        remarkable: the change is larger than that, and than `REMARKABLE`.
+        factor: by which everything changed alike.
+        contributors: the largest change first; they add up to the change exactly. The last two are what is too small to
+            be told, and what is not explained.
+    """
+
+    before_ns: int
+    after_ns: int
+    spread: float
+    remarkable: bool
+    factor: float
+    contributors: tuple[Contributor, ...]
+
+    @property
+    def change_ns(self) -> int:
+        """Return what steps take longer."""
+        return self.after_ns - self.before_ns
+
+    @property
+    def told(self) -> list[Contributor]:
+        """Return the contributors that are worth a word."""
+        return [each for each in self.contributors if each.told]
+
+
+def causes(before: Sequence[Digest], after: Sequence[Digest]) -> Causes:
+    """Return why the steps of some runs take longer, or shorter, than those of others.
+
+    Args:
+        before: runs of one job.
+        after: runs of another one.
+    """
+    first, second = repeats.typical(before), repeats.typical(after)
+    spread = max(repeats.spread(before), repeats.spread(after))
+    return between(first, second, matching.match(first, second), spread)
+
+
+def between(first: Digest, second: Digest, matches: Sequence[matching.Match], spread: float) -> Causes:
+    """Return why the steps of a run take longer, or shorter, than those of another one.
+
+    Args:
+        first: the run before.
+        second: the run after.
+        matches: their modules, of `matching.match`.
+        spread: what steps vary by without a reason, as a part of them.
+    """
+    was = {each.after: each.before for each in matches if each.before is not None and each.after is not None}
+    now = {before: after for after, before in was.items()}
+    pairs = _Pairs(first, second, now)
+    factor = pairs.factor()
+    change = second.step.median_ns - first.step.median_ns
+    floor = max(LEAST, min(spread, MOST)) * first.step.median_ns
+    found = [*pairs.waits(), *pairs.modules(factor, max(TOLD * abs(change), floor))]
+    if factor != 1:
+        found.append(pairs.alike(factor))
+    known = [
+        replace(
+            each,
+            was=was.get(each.module) or "" if was.get(each.module) != each.module else "",
+            share=each.change_ns / change if change else 0.0,
+            told=each.kind != SMALL and abs(each.change_ns) >= max(TOLD * abs(change), floor),
+        )
+        for each in found
+        if each.change_ns
+    ]
+    told = sorted((each for each in known if each.told), key=lambda each: (-_toward(each, change), each.name))
+    small = [each for each in known if not each.told]
+    rest = change - sum(each.change_ns for each in known)
+    ends = (_sum(SMALL, small, change), _rest(first, second, rest, change))
+    remarkable = abs(change) > max(REMARKABLE, spread) * first.step.median_ns
+    return Causes(first.step.median_ns, second.step.median_ns, spread, remarkable, factor, (*told, *ends))
+
+
+def _toward(each: Contributor, change: int) -> int:
+    return each.change_ns if change >= 0 else -each.change_ns
+
+
+def _sum(name: str, small: Sequence[Contributor], change: int) -> Contributor:
+    before, after, more = (
+        sum(getattr(each, field) for each in small) for field in ("before_ns", "after_ns", "change_ns")
+    )
+    count = f"{len(small)} of them" if small else ""
+    return Contributor(name, name, "", "", before, after, more, more / change if change else 0.0, count, False)
+
+
+def _rest(first: Digest, second: Digest, rest: int, change: int) -> Contributor:
+    before, after = first.step.median_ns - first.told_ns, second.step.median_ns - second.told_ns
+    why = "what the median step takes beyond those that are known inside" if rest else ""
+    share = rest / change if change else 0.0
+    return Contributor(UNEXPLAINED, UNEXPLAINED, "", "", before, after, rest, share, why, False)
+
+
+class _Pairs:
+    """The cells of two runs, side by side.
+
+    Args:
+        first: the run before.
+        second: the run after.
+        now: path in the second run of each module that both have.
+    """
+
+    def __init__(self, first: Digest, second: Digest, now: dict[str, str]) -> None:
+        self.first, self.second = first, second
+        self.cells: dict[_Key, tuple[list[Cell], list[Cell]]] = {}
+        for side, run in enumerate((first, second)):
+            for cell in run.cells:
+                known = replace(cell, module=now.get(cell.module, cell.module)) if side == 0 else cell
+                self.cells.setdefault(_key(known), ([], []))[side].append(known)
+        self.ns = {key: (_total(before), _total(after)) for key, (before, after) in self.cells.items()}
+
+    def factor(self) -> float:
+        """Return by which factor everything that computes changed; 1 where it did not, or not alike.
+
+        It is the median over modules, or that over their time, whichever is nearer to 1: so neither many small modules
+        nor a single large one decides.
+        """
+        least = ASKED * self.first.told_ns
+        known = [
+            (after / before, before)
+            for (kind, _), (before, after) in self.ns.items()
+            if kind in (MODULE, OUTSIDE, KERNEL) and before >= least and after > 0
+        ]
+        if len(known) < AGREEING:
+            return 1.0
+        known.sort()
+        middle = median(ratio for ratio, _ in known)
+        half, run = sum(time for _, time in known) / 2, list(accumulate(time for _, time in known))
+        ratio = known[bisect_left(run, half)][0]
+        if (middle - 1) * (ratio - 1) <= 0:
+            return 1.0
+        found = min(middle, ratio, key=lambda each: abs(each - 1))
+        return found if abs(found - 1) >= EVEN else 1.0
+
+    def alike(self, factor: float) -> Contributor:
+        """Return what everything takes longer by one factor."""
+        found = [before for (kind, _), (before, _) in self.ns.items() if kind in (MODULE, OUTSIDE, KERNEL)]
+        whole, more = sum(found), sum(round(before * factor) - before for before in found)
+        name = f"everything alike, by a factor of {factor:.2f}"
+        told = evidence.machine(self.first, self.second)
+        return Contributor(ALIKE, name, "", "", whole, whole + more, more, 0.0, told, False)
+
+    def waits(self) -> list[Contributor]:
+        """Return what is no work of a module."""
+        found = []
+        for key, (before, after) in self.ns.items():
+            kind, name = key
+            if kind in (MODULE, OUTSIDE, KERNEL):
+                continue
+            told = evidence.of_wait(kind, self.first, self.second, *self.cells[key])
+            title = evidence.TITLES.get(kind, kind) + (f": {name}" if name else "")
+            module = name if kind == bounds.SYNC else ""
+            found.append(Contributor(kind, title, module, "", before, after, after - before, 0.0, told, False))
+        return found
+
+    def modules(self, factor: float, least: float) -> list[Contributor]:
+        """Return what modules, and what stands beside them, take longer beyond the common factor.
+
+        Args:
+            factor: of `factor`.
+            least: ns from which on a change is worth a word.
+        """
+        more = {
+            key: after - round(before * factor)
+            for key, (before, after) in self.ns.items()
+            if key[0] in (MODULE, OUTSIDE, KERNEL)
+        }
+        if factor != 1:
+            # what is near the common factor is noise of it, and must not pass for a cause
+            more = {key: each if self._beyond(key, each, factor) else 0 for key, each in more.items()}
+        found = [self._contributor(kind, name, [(kind, name)], more) for kind, name in more if kind != MODULE]
+        tree = _Tree({name: each for (kind, name), each in more.items() if kind == MODULE})
+        for path, inside in tree.explained(least):
+            found.append(self._contributor(MODULE, path, [(MODULE, name) for name in inside], more))
+        if factor != 1:
+            noise = {
+                key: after - round(before * factor) - more[key]
+                for key, (before, after) in self.ns.items()
+                if key in more
+            }
+            rest = [key for key, each in noise.items() if each]
+            before, after = (sum(self.ns[key][side] for key in rest) for side in (0, 1))
+            change = sum(noise.values())
+            name = "what deviates from that factor"
+            found.append(Contributor(SMALL, name, "", "", before, after, change, 0.0, f"{len(rest)} parts", False))
+        return found
+
+    def _beyond(self, key: _Key, more: int, factor: float) -> bool:
+        return abs(more) >= BEYOND * max(self.ns[key][0] * factor, self.ns[key][1])
+
+    def _contributor(self, kind: str, name: str, keys: list[_Key], more: dict[_Key, int]) -> Contributor:
+        before, after = (sum(self.ns[key][side] for key in keys) for side in (0, 1))
+        cells = tuple([cell for key in keys for cell in self.cells[key][side]] for side in (0, 1))
+        told = evidence.of_work(self.first, self.second, *cells)
+        title = evidence.title(kind, name, self.first, self.second, *cells)
+        change = sum(more[key] for key in keys)
+        module = name if kind == MODULE else ""
+        return Contributor(kind, title, module, "", before, after, change, 0.0, told, False)
+
+
+class _Tree:
+    """Modules with what they take longer.
+
+    Args:
+        more: ns, of the module alone, by path.
+    """
+
+    def __init__(self, more: dict[str, int]) -> None:
+        self.own = more
+        self.children: dict[str, list[str]] = {}
+        self.inside: dict[str, list[str]] = {}
+        self.roots: list[str] = []
+        for path in sorted(more):
+            parts = path.split(".")
+            for length in range(1, len(parts) + 1):
+                outer = ".".join(parts[:length])
+                self.inside.setdefault(outer, []).append(path)
+                around = ".".join(parts[: length - 1])
+                below = self.children.setdefault(around, []) if around else self.roots
+                if outer not in below:
+                    below.append(outer)
+
+    def change(self, path: str) -> int:
+        """Return what a module and all in it take longer."""
+        return sum(self.own[name] for name in self.inside[path])
+
+    def explained(self, least: float) -> list[tuple[str, list[str]]]:
+        """Return the modules that explain the change, with the modules in each whose time is told there.
+
+        Args:
+            least: ns from which on a change is worth a word.
+        """
+        return [each for root in self.roots for each in self._explained(root, least)]
+
+    def _explained(self, path: str, least: float) -> list[tuple[str, list[str]]]:
+        children = self.children.get(path, [])
+        large = [child for child in children if abs(self.change(child)) >= least]
+        whole = self.change(path)
+        few = len(large) == 1 or 2 * len(large) <= len(children)
+        most = abs(sum(self.change(child) for child in large)) >= INSIDE * abs(whole)
+        opposed = len({self.change(child) > 0 for child in large}) > 1
+        if not large or not (opposed or (few and most)):
+            return [(path, self.inside[path])]
+        found = [each for child in large for each in self._explained(child, least)]
+        told = {name for _, names in found for name in names}
+        rest = [name for name in self.inside[path] if name not in told]
+        return [*found, (path, rest)] if rest else found
+
+
+def _key(cell: Cell) -> _Key:
+    """Return what a cell belongs to."""
+    if cell.part in _WAITS or cell.part in _OF_DEVICE:
+        return cell.part, ""
+    if cell.part == bounds.COMMUNICATION:
+        return cell.part, ""
+    if cell.part == bounds.SYNC:
+        return cell.part, cell.module
+    if cell.module:
+        return MODULE, cell.module
+    if cell.phase == DEVICE:
+        return (KERNEL, cell.what) if cell.part == bounds.COMPUTING else (OUTSIDE, cell.part)
+    return OUTSIDE, cell.phase
+
+
+def _total(cells: Sequence[Cell]) -> int:
+    return sum(cell.ns for cell in cells)

@@ -1,0 +1,244 @@
+"""What is known of a contributor, in words with numbers."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ms_profiler.analysis.comparison import counting
+from ms_profiler.analysis.comparison.digest import Cell, Digest
+from ms_profiler.analysis.metrics import bounds, critical_path
+from ms_profiler.analysis.metrics.advice.base import length, size
+
+#: what people read for a part
+TITLES: Final = {
+    bounds.DATA: "waiting for data",
+    bounds.COMPILE: "compiling",
+    bounds.CHECKPOINT: "writing checkpoints",
+    bounds.GARBAGE: "Python's garbage collection",
+    bounds.RUNNABLE: "waiting for a processor",
+    bounds.COMMUNICATION: "exchanging data with other ranks",
+    bounds.SYNC: "reading values, or waiting for the device",
+    critical_path.COPY: "copies on the device",
+    critical_path.GAP: "gaps between kernels on the device",
+}
+#: causes of `advice` that belong to a part
+_HINTS: Final = {
+    bounds.DATA: ("input-bound",),
+    bounds.COMPILE: ("recompiling",),
+    bounds.CHECKPOINT: ("checkpointing",),
+    bounds.GARBAGE: ("gc-pauses",),
+    bounds.COMMUNICATION: ("communication-bound", "late-rank", "small-packets"),
+    bounds.RUNNABLE: ("oversubscribed",),
+    bounds.SYNC: ("sync-bound",),
+}
+#: counts that belong to a part
+_COUNTS: Final = {
+    bounds.COMPILE: (counting.RECOMPILES, counting.COMPILED, counting.BREAKS),
+    bounds.COMMUNICATION: (counting.COLLECTIVES, counting.EXCHANGED),
+    bounds.SYNC: (counting.SYNCHRONISATIONS,),
+    critical_path.COPY: (counting.COPIES, counting.COPIED),
+}
+WORDS: Final = {
+    counting.OPERATORS: "operators",
+    counting.KERNELS: "kernels",
+    counting.COPIES: "copies",
+    counting.COPIED: "bytes copied",
+    counting.SYNCHRONISATIONS: "reads and waits of the host",
+    counting.COLLECTIVES: "exchanges",
+    counting.EXCHANGED: "bytes exchanged",
+    counting.RECOMPILES: "recompilations",
+    counting.GRAPHS: "compilations",
+    counting.BREAKS: "graph breaks",
+    counting.COMPILED: "steps that compiled",
+}
+#: what people read for a part that is of a module
+_PARTS: Final = {
+    bounds.BLOCKED: "asleep or blocked",
+    bounds.LAUNCH: "launching",
+    bounds.HOST: "other code of the host",
+    bounds.UNKNOWN: "unknown",
+}
+#: operators and calls that take a value to the host
+_READS: Final = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "Tensor.asnumpy", "Tensor.item")
+#: operators that copy
+_COPIES: Final = ("aten::copy_", "aten::clone", "aten::_to_copy", "aten::to", "TensorMove", "Copy")
+#: of a change, what a name has to have of it to be told
+SOME: Final = 0.2
+#: reads that come with so many operators more, at most, are what those operators are for
+_EACH: Final = 12
+
+
+def of_wait(kind: str, first: Digest, second: Digest, before: Sequence[Cell], after: Sequence[Cell]) -> str:
+    """Return what is known of a wait: how often, and what the advice of the slower run says.
+
+    Args:
+        kind: part of `metrics.bounds`.
+        first: the run before.
+        second: the run after.
+        before: its cells before.
+        after: its cells after.
+    """
+    found = [counted(name, first, second) for name in _COUNTS.get(kind, ())]
+    longer = second if _ns(after) >= _ns(before) else first
+    if kind == bounds.DATA:
+        found += [longer.slow_transform or _waits(longer)]
+    if kind != bounds.DATA or not found[-1]:
+        causes = _HINTS.get(kind, ())
+        found += [hint.evidence for hint in longer.advice if hint.cause in causes][:1]
+    if kind in (bounds.SYNC, bounds.COMPILE, bounds.GARBAGE, bounds.COMMUNICATION):
+        found += changes(before, after, "what")[:1]
+    return "; ".join(each for each in found if each)
+
+
+def of_work(first: Digest, second: Digest, before: Sequence[Cell], after: Sequence[Cell]) -> str:
+    """Return what of a module, or beside all of them, takes longer: passes, operators, and how often these run.
+
+    Args:
+        first: the run before.
+        second: the run after.
+        before: its cells before.
+        after: its cells after.
+    """
+    found = [*changes(before, after, "stage"), *_off(before, after)]
+    names = changes(before, after, "what")[:2]
+    if names:
+        found.append(", ".join(names))
+    ran = {cell.what for cell in (*before, *after)}
+    counted_before, counted_after = ({item.name: item.count for item in run.operators} for run in (first, second))
+    more = [
+        (abs(counted_after.get(name, 0) - counted_before.get(name, 0)), name)
+        for name in ran
+        if counted_after.get(name, 0) != counted_before.get(name, 0)
+    ]
+    for _, name in sorted(more, key=lambda each: (-each[0], each[1]))[:1]:
+        found.append(f"{name} {counted_before.get(name, 0):g} -> {counted_after.get(name, 0):g} a step")
+    return "; ".join(found)
+
+
+def title(kind: str, name: str, first: Digest, second: Digest, before: Sequence[Cell], after: Sequence[Cell]) -> str:
+    """Return what people read for work: its module, or what it is where it is in none.
+
+    Args:
+        kind: of `causes`.
+        name: path of a module, a phase, or a kernel.
+        first: the run before.
+        second: the run after.
+        before: its cells before.
+        after: its cells after.
+    """
+    cells = (*before, *after)
+    if kind == "module":
+        if all(cell.stage == "optimizer" for cell in cells):
+            return f"optimizer {name}" if not before or not after or "." not in name else f"optimizer of {name}"
+        return name
+    if kind == "kernel":
+        return name or "kernels without a name"
+    place = {"other": "code of the script outside of modules", "device": "on the device"}.get(
+        name, f"{name}, in no module"
+    )
+    reads, operators = (_more(each, first, second) for each in (counting.SYNCHRONISATIONS, counting.OPERATORS))
+    if name == "other" and reads >= 1 and operators <= _EACH * reads:
+        return f"reading values: {place}"
+    if _mostly(before, after, _COPIES):
+        return f"copies: {place}"
+    return place
+
+
+def counted(name: str, first: Digest, second: Digest) -> str:
+    """Return how often something happened in two runs; empty where that did not change, or is not known.
+
+    Args:
+        name: of `counting`.
+        first: the run before.
+        second: the run after.
+    """
+    before, after = first.counts.get(name), second.counts.get(name)
+    if before is None or after is None or before.value == after.value:
+        return ""
+    shown = size if name in counting.BYTES else "{:g}".format
+    per = " a step" if after.per == "step" else ""
+    return f"{WORDS[name]} {shown(before.value)} -> {shown(after.value)}{per}"
+
+
+def machine(first: Digest, second: Digest) -> str:
+    """Return what of the machine and the versions differs, which may be why everything does."""
+    names = {
+        "cpu": "processor",
+        "cores": "processors",
+        "threads": "threads of an operator",
+        "device": "device",
+        "framework": "framework",
+        "mode": "mode",
+    }
+    one, other = first.fingerprint, second.fingerprint
+    found = [
+        f"{word} {getattr(one, name) or 'unknown'} -> {getattr(other, name) or 'unknown'}"
+        for name, word in names.items()
+        if getattr(one, name) != getattr(other, name) and getattr(one, name) and getattr(other, name)
+    ]
+    if found:
+        return "; ".join(found)
+    return "a slower or busier machine, another batch, precision or number of threads; no module of its own"
+
+
+def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[str]:
+    """Return what changed most by name, as text, of what has at least `SOME` of the change.
+
+    Args:
+        before: cells.
+        after: cells.
+        field: of a cell: "what" or "stage".
+    """
+    more: dict[str, int] = {}
+    for cells, sign in ((before, -1), (after, 1)):
+        for cell in cells:
+            name = str(getattr(cell, field))
+            more[name] = more.get(name, 0) + sign * cell.ns
+    whole = abs(sum(more.values()))
+    large = [(ns, name) for name, ns in more.items() if name and abs(ns) >= max(SOME * whole, 1)]
+    return [f"{name} {signed(ns)}" for ns, name in sorted(large, key=lambda each: (-abs(each[0]), each[1]))]
+
+
+def signed(ns: float) -> str:
+    """Return a difference of times as people read it."""
+    return f"{'-' if ns < 0 else '+'}{length(abs(ns))}"
+
+
+def _off(before: Sequence[Cell], after: Sequence[Cell]) -> list[str]:
+    """Return what of the change is no computing."""
+    whole = abs(_ns(after) - _ns(before))
+    found = []
+    for part, word in _PARTS.items():
+        more = sum(cell.ns for cell in after if cell.part == part) - sum(
+            cell.ns for cell in before if cell.part == part
+        )
+        if abs(more) >= max(SOME * whole, 1):
+            found.append(f"{word} {signed(more)}")
+    return found
+
+
+def _mostly(before: Sequence[Cell], after: Sequence[Cell], names: Sequence[str]) -> bool:
+    more = sum(cell.ns for cell in after if cell.what in names) - sum(cell.ns for cell in before if cell.what in names)
+    return 2 * more > abs(_ns(after) - _ns(before)) > 0
+
+
+def _more(name: str, first: Digest, second: Digest) -> float:
+    before, after = first.counts.get(name), second.counts.get(name)
+    return 0.0 if before is None or after is None else after.value - before.value
+
+
+def _ns(cells: Sequence[Cell]) -> int:
+    return sum(cell.ns for cell in cells)
+
+
+def _waits(run: Digest) -> str:
+    """Return what was waited for most."""
+    found = sorted(run.waits, key=lambda wait: -wait.ns)
+    # the wait for a batch has the fetching in it, where no worker does that
+    inner = next((wait for wait in found if wait.operation == "fetch batch"), None)
+    outer = next((wait for wait in found if wait is not inner), None)
+    if outer is None or not outer.count:
+        return ""
+    told = f"{outer.operation}: {length(outer.ns / outer.count)} each"
+    if inner is not None and 2 * inner.ns >= outer.ns:
+        told += ", nearly all of it fetching the batch in the training process (no workers)"
+    return told

@@ -1,0 +1,155 @@
+"""Which module of a run is which of another one: by name, or by what it holds and does where it was renamed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ms_profiler.analysis.comparison.digest import Digest
+
+NAME: Final = "name"
+STRUCTURE: Final = "structure"
+CLASS: Final = "class"
+OPERATORS: Final = "operators"
+ORDER: Final = "order"
+#: of two modules, the share of what they hold, or run, that they have in common, from which they may be the same
+ALIKE: Final = 0.5
+#: as much where they do not stand in the same place
+ELSEWHERE: Final = 0.8
+
+
+@dataclass(frozen=True)
+class Match:
+    """A module of two runs.
+
+    Attributes:
+        before: its path in the first one; None where it is new.
+        after: its path in the second one; None where it is gone.
+        how: what says so: "name", "structure", "class", "operators", "order"; empty where it is in one run alone.
+    """
+
+    before: str | None
+    after: str | None
+    how: str
+
+
+@dataclass
+class _Node:
+    path: str
+    kind: str
+    order: int
+    inside: frozenset[str]  # paths below, from here
+    runs: frozenset[str]  # operators of it and of all in it
+    children: list["_Node"]
+
+    @property
+    def last(self) -> str:
+        return self.path.rpartition(".")[2]
+
+
+def match(before: Digest, after: Digest) -> list[Match]:
+    """Return the modules of two runs, each once.
+
+    Modules of one name in the same place are the same. Of the others in a place those are that hold modules of the same
+    names, are of one class, or run the same operators; and of equal ones the first called is the first called. What has
+    no counterpart in its place may be wrapped, or unwrapped: then one elsewhere that holds nearly the same is it.
+
+    Args:
+        before: the first run.
+        after: the second run.
+    """
+    first, second = _trees(before), _trees(after)
+    found: dict[str, Match] = {}
+    _pair(first, second, found)
+    taken = {each.after for each in found.values()}
+    for node in _all(first):
+        if node.path in found or not node.inside:
+            continue
+        free = [other for other in _all(second) if other.path not in taken and other.inside]
+        best = max(free, key=lambda other: _common(node.inside, other.inside), default=None)
+        if best is not None and _common(node.inside, best.inside) >= ELSEWHERE:
+            found[node.path] = Match(node.path, best.path, STRUCTURE)
+            _pair(node.children, best.children, found)
+            taken = {each.after for each in found.values()}
+    gone = [Match(node.path, None, "") for node in _all(first) if node.path not in found]
+    new = [Match(None, node.path, "") for node in _all(second) if node.path not in taken]
+    return [*found.values(), *gone, *new]
+
+
+def _pair(first: Sequence[_Node], second: Sequence[_Node], found: dict[str, Match]) -> None:
+    """Match the modules of one place, and what they hold."""
+    names = {node.last: node for node in second}
+    rest = []
+    for node in first:
+        other = names.pop(node.last, None)
+        if other is None:
+            rest.append(node)
+        else:
+            _take(node, other, NAME, found)
+    free = sorted(names.values(), key=lambda node: node.order)
+    for node in sorted(rest, key=lambda node: node.order):
+        scored = [(_score(node, other), -place) for place, other in enumerate(free)]
+        (score, how), place = max(scored, default=((0.0, ""), 0))
+        if score < ALIKE:
+            continue
+        ties = sum(each[0] == (score, how) for each in scored)
+        _take(node, free.pop(-place), ORDER if ties > 1 else how, found)
+
+
+def _take(node: _Node, other: _Node, how: str, found: dict[str, Match]) -> None:
+    found[node.path] = Match(node.path, other.path, how)
+    _pair(node.children, other.children, found)
+
+
+def _score(node: _Node, other: _Node) -> tuple[float, str]:
+    """Return how much speaks for two modules being the same, and what."""
+    if node.kind and other.kind and node.kind != other.kind:
+        return 0.0, ""
+    if node.inside or other.inside:
+        return _common(node.inside, other.inside), STRUCTURE
+    if node.kind and node.kind == other.kind:
+        return 1.0, CLASS
+    return _common(node.runs, other.runs), OPERATORS
+
+
+def _common(first: frozenset[str], second: frozenset[str]) -> float:
+    return len(first & second) / max(len(first | second), 1)
+
+
+def _trees(run: Digest) -> list[_Node]:
+    """Return the outermost modules of a run."""
+    known = {module.path: module for module in run.modules}
+    ran: dict[str, set[str]] = {path: set() for path in known}
+    for cell in run.cells:
+        for path in _around(cell.module):
+            if path in ran and cell.what:
+                ran[path].add(cell.what)
+    nodes = {
+        path: _Node(path, module.kind, module.order, frozenset(), frozenset(ran[path]), [])
+        for path, module in known.items()
+    }
+    inside: dict[str, set[str]] = {path: set() for path in nodes}
+    roots: list[_Node] = []
+    for path in sorted(nodes):
+        *around, _ = _around(path)
+        for outer in around:
+            if outer in inside:
+                inside[outer].add(path[len(outer) + 1 :])
+        parent = nodes.get(around[-1]) if around else None
+        (roots if parent is None else parent.children).append(nodes[path])
+    for path, node in nodes.items():
+        node.inside = frozenset(inside[path])
+    return roots
+
+
+def _around(path: str) -> list[str]:
+    """Return the paths of all modules around one, and its own, the outermost first."""
+    parts = path.split(".")
+    return [".".join(parts[: length + 1]) for length in range(len(parts))]
+
+
+def _all(nodes: Iterable[_Node]) -> list[_Node]:
+    """Return modules with all in them, the outer ones first."""
+    found = []
+    for node in nodes:
+        found += [node, *_all(node.children)]
+    return found

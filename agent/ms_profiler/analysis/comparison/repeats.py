@@ -1,0 +1,88 @@
+"""Several runs of one job: the one that stands for them, and how much they differ."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Final
+
+from ms_profiler.analysis.comparison.digest import Count, Digest
+from ms_profiler.analysis.comparison.runs import merge
+
+#: blocks of the steps of a run, whose medians tell how much that run varies by itself
+BLOCKS: Final = 5
+
+
+def typical(runs: Sequence[Digest]) -> Digest:
+    """Return what stands for some runs of one job.
+
+    Its step time is the median of theirs, and its cells are the mean of those runs whose step time is in the middle
+    half. So runs that something disturbed count for little.
+
+    Args:
+        runs: at least one.
+    """
+    if len(runs) == 1:
+        return runs[0]
+    ordered = sorted(runs, key=lambda run: run.step.median_ns)
+    edge = len(ordered) // 4
+    middle = ordered[edge : len(ordered) - edge]
+    whole = merge(middle)
+    step = replace(
+        whole.step,
+        median_ns=round(median(run.step.median_ns for run in runs)),
+        first_ns=_median([run.step.first_ns for run in runs]),
+        durations_ns=ordered[len(ordered) // 2].step.durations_ns,
+        count=min(run.step.count for run in runs),
+    )
+    memory = replace(
+        whole.memory,
+        **{name: _median([getattr(run.memory, name) for run in runs]) for name in ("host", "device", "allocated")},
+    )
+    every = [run.completeness for run in runs]
+    completeness = replace(
+        every[0],
+        present=tuple(sorted(set.intersection(*(set(each.present) for each in every)))),
+        dropped=sum(each.dropped for each in every),
+        damaged=sum(each.damaged for each in every),
+        ended=tuple(end for each in every for end in each.ended),
+    )
+    return replace(
+        whole, step=step, memory=memory, counts=_counts(runs), completeness=completeness, advice=middle[-1].advice
+    )
+
+
+def spread(runs: Sequence[Digest]) -> float:
+    """Return how much step times vary without a reason, as a part of them.
+
+    Of several runs it is half of what their medians are apart; of one run that of the medians of `BLOCKS` blocks of its
+    steps, which tells less than a second run would.
+
+    Args:
+        runs: of one job.
+    """
+    values: list[float] = [run.step.median_ns for run in runs]
+    if len(runs) == 1:
+        durations = runs[0].step.durations_ns
+        size = max(len(durations) // BLOCKS, 1)
+        values = [median(durations[start : start + size]) for start in range(0, len(durations) - size + 1, size)]
+    if not values:
+        return 0.0
+    return (max(values) - min(values)) / 2 / max(median(values), 1)
+
+
+def _median(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return round(median(known)) if known else None
+
+
+def _counts(runs: Sequence[Digest]) -> dict[str, Count]:
+    found = {}
+    for name in dict.fromkeys(name for run in runs for name in run.counts):
+        known = [run.counts[name] for run in runs if name in run.counts]
+        found[name] = Count(
+            median(count.value for count in known),
+            min(count.least for count in known),
+            max(count.most for count in known),
+            known[0].per,
+        )
+    return found
