@@ -84,9 +84,10 @@ def analyse(
     found = find(directories)
     cpus.limit_threads(max_processes)
     try:
+        import orjson  # noqa: F401
         import polars  # noqa: F401
     except ModuleNotFoundError as error:
-        raise DependencyError(f"Analysing needs Polars ({error}).") from error
+        raise DependencyError(f"Analysing needs Polars and orjson ({error}).") from error
     results: list[Result] = []
     for directory in found:
         try:

@@ -20,38 +20,38 @@ Closure = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def traced() -> Callable[[], bool]:
-    """Return the function that tells whether Dynamo is tracing its caller."""
+    """Return PyTorch's function that says whether Dynamo is tracing its caller."""
     compiler = sys.modules["torch.compiler"]
-    # until PyTorch 2.2 there was only the second
+    # PyTorch 2.2 and older have only `is_compiling`
     found: Callable[[], bool] = getattr(compiler, "is_dynamo_compiling", None) or compiler.is_compiling
     return found
 
 
 def unseen(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Have Dynamo leave the frame of a function of ours alone, but not what the function calls."""
-    _leave_alone(function.__code__, "DEFAULT")
+    """Exclude a function of ours from Dynamo's tracing, but not the functions that it calls."""
+    _exclude(function.__code__, "DEFAULT")
     return function
 
 
 def hide() -> None:
-    """Have Dynamo leave alone every other function of ours, with all that it calls: none of that is the job's."""
+    """Exclude every other function of ours from Dynamo's tracing, with all functions that it calls."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("ms_profiler."):
+        if name.startswith("ms_profiler.") and module is not None:
             for code in _codes(vars(module).values(), name):
                 if code not in _unseen:
-                    _leave_alone(code, "SKIP")
+                    _exclude(code, "SKIP")
 
 
 #: code of ours that calls code of the job
 _unseen: set[CodeType] = set()
 
 
-def _leave_alone(code: CodeType, called: str) -> None:
-    """Tell Dynamo's evaluation of frames, which has no need of the rest of Dynamo, what to do with some code.
+def _exclude(code: CodeType, called: str) -> None:
+    """Exclude code from Dynamo's tracing through its evaluation of frames, which works without importing Dynamo.
 
     Args:
-        code: whose frames it leaves alone.
-        called: what to do with the frames that those call: "DEFAULT", or "SKIP" them as well.
+        code: the code to exclude.
+        called: treatment of the functions that the code calls: "DEFAULT", or "SKIP" to exclude them, too.
     """
     if called == "DEFAULT":
         _unseen.add(code)
