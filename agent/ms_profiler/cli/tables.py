@@ -1,4 +1,4 @@
-"""`ms-profiler tables`: list the tables that can be asked for, on the terminal or into a document."""
+"""`ms-profiler tables`: list the tables of `ms-profiler sql`, or the CSV files of a result, with all columns."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -8,15 +8,18 @@ from ms_profiler.errors import DependencyError
 
 if TYPE_CHECKING:
     from ms_profiler.analysis.catalogue import Column, Table
+    from ms_profiler.analysis.catalogue.csv_files import CsvFile
 
 NAME = "tables"
-HELP = "list the tables of `ms-profiler sql` and `ms-profiler analyse --export parquet`"
+HELP = "list every column of the tables of `ms-profiler sql`, or of the CSV files of a result"
 MARKS = Marks("tables")
+FILE_MARKS = Marks("files")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("--write", metavar="FILE", help=f"replace what stands between {MARKS} in a Markdown file")
+    parser.add_argument("--files", action="store_true", help="list the CSV files below ASCEND_PROFILER_OUTPUT instead")
+    parser.add_argument("--write", metavar="FILE", help="replace the list in a Markdown file, between its two marks")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,10 +30,31 @@ def run(args: argparse.Namespace) -> int:
         UsageError: the document cannot be read or has no place for them.
     """
     if args.write is None:
-        print(listing(), end="")
+        print(file_listing() if args.files else listing(), end="")
+    elif args.files:
+        FILE_MARKS.write(args.write, file_markdown())
     else:
         MARKS.write(args.write, markdown())
     return 0
+
+
+def file_listing() -> str:
+    """Return the CSV files as text for a terminal."""
+    lines = []
+    for file in _files():
+        width = max(map(len, file.columns)) + 2
+        lines.append(f"{file.name}: {file.meaning}".replace("`", ""))
+        lines += [f"    {name:<{width}}{meaning}".replace("`", "") for name, meaning in file.columns.items()]
+    return "\n".join(lines) + "\n"
+
+
+def file_markdown() -> str:
+    """Return the CSV files as Markdown."""
+    parts = []
+    for file in _files():
+        rows = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in file.columns.items())
+        parts.append(f"### {file.name}\n\n{file.meaning}\n\n| Column | Meaning |\n| --- | --- |\n{rows}")
+    return "\n" + "\n".join(parts) + "\n"
 
 
 def listing() -> str:
@@ -59,6 +83,14 @@ def _tables() -> "tuple[Table, ...]":
     except ModuleNotFoundError as error:
         raise DependencyError(f"Listing the tables needs Polars ({error}).") from error
     return TABLES
+
+
+def _files() -> "tuple[CsvFile, ...]":
+    try:
+        from ms_profiler.analysis.catalogue.csv_files import FILES
+    except ModuleNotFoundError as error:
+        raise DependencyError(f"Listing the files needs Polars ({error}).") from error
+    return FILES
 
 
 def _kind(column: "Column") -> str:

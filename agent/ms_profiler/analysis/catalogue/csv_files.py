@@ -1,0 +1,205 @@
+"""The CSV files of a result and the meaning of their columns; `ms-profiler tables --files` prints them."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ms_profiler.store import layout
+
+
+@dataclass(frozen=True)
+class CsvFile:
+    """A CSV file below `ASCEND_PROFILER_OUTPUT`.
+
+    Attributes:
+        name: of the file; `{rank}` stands for the rank.
+        meaning: what a row is, and when the file is written.
+        columns: name -> meaning, in the order of the file. Columns that a run does not have are left out.
+    """
+
+    name: str
+    meaning: str
+    columns: dict[str, str]
+
+
+_DEVICE_ID: Final = {"Device_id": "number of the device, `host` for work on a processor; torch_npu has no such column"}
+_DEVICE_TYPE: Final = "the memory: `CPU`, `GPU:0` or `NPU:0`, with the number of the device"
+_MOMENT: Final = "us since the epoch, followed by a tab, which keeps spreadsheets from rounding it"
+
+FILES: Final = (
+    CsvFile(
+        layout.STEP_TRACE_TIME,
+        "A step. Times are microseconds. Of results of other tools, the formulas are those of their vendor.",
+        {
+            "Step": "number of the step, as in the summary",
+            "Computing": "time in which kernels ran; without kernels, the compute phases of the host",
+            "Communication(Not Overlapped)": "communication while nothing was computed",
+            "Overlapped": "communication while something was computed",
+            "Communication": "time of communication: sum of the two columns before",
+            "Free": "time in which nothing was computed or communicated",
+            "Stage": "length of the step, on a device that of its work there without `Bubble`",
+            "Bubble": "time in which the device waited for another stage of a pipeline; 0 on a processor",
+            "Communication(Not Overlapped and Exclude Receive)": "`Communication(Not Overlapped)` without `Bubble`",
+            "Preparing": "from the begin of the step on the host to its first computation or communication",
+        },
+    ),
+    CsvFile(
+        layout.KERNEL_DETAILS,
+        "A kernel, by stream and start. PyTorch on a processor has no kernels: its innermost operators stand for them.",
+        {
+            "Step ID": "number of the step; empty outside of all steps",
+            "Model ID": "always N/A",
+            "Task ID": "number of the task where CANN tells it, else N/A",
+            "Stream ID": "stream of the device, or thread of the host",
+            "Name": "full name of the kernel",
+            "Type": "type of the operator",
+            "OP State": "static or dynamic where CANN tells it, else N/A",
+            "Accelerator Core": "the kind of core that ran the kernel",
+            "Start Time(us)": _MOMENT,
+            "Duration(us)": "duration of the kernel",
+            "Wait Time(us)": "gap since the kernel before in the same stream",
+            "Block Num": "blocks of the kernel where CANN tells them, else 0",
+            "Input Shapes": "shapes of the inputs, where any shape is known",
+            "Module": "module that the kernel belongs to, where modules are known",
+            "Module Binding": "how the module is known: exact, by parameter or by order; only where any is inferred",
+        },
+    ),
+    CsvFile(
+        layout.OP_STATISTIC,
+        "All kernels of one type, or all calls of a PyTorch operator on a processor. Most time first.",
+        {
+            **_DEVICE_ID,
+            "OP Type": "type of the kernels, or name of the operator",
+            "Core Type": "the kind of core that ran them",
+            "Count": "number of kernels",
+            "Total Time(us)": "sum of their durations",
+            "Min Time(us)": "shortest duration",
+            "Avg Time(us)": "mean duration",
+            "Max Time(us)": "longest duration",
+            "Ratio(%)": "share of the time of all kernels; of operators, of all self time",
+            "Self Time(us)": "time without operators inside; of PyTorch's operators only",
+        },
+    ),
+    CsvFile(
+        layout.OPERATOR_DETAILS,
+        "A call of an operator, by time; with `record_shapes`, or where operators launched work on a device.",
+        {
+            "Name": "name of the operator",
+            "Input Shapes": "sizes separated by commas, inputs by semicolons; an input without a size is empty",
+            "Module": "innermost module around the operator",
+            "Host Self Duration(us)": "time on the host without operators inside",
+            "Host Total Duration(us)": "time on the host",
+            "Device Self Duration(us)": "time of the kernels that the operator itself launched",
+            "Device Total Duration(us)": "the same with operators inside",
+        },
+    ),
+    CsvFile(
+        layout.API_STATISTIC,
+        "All calls on the host of one level and name. Most time first within a level.",
+        {
+            **_DEVICE_ID,
+            "Level": "kind of the call: model, module, primitive, dataset, and others; calls of the device's driver",
+            "API Name": "name of the call",
+            "Time(us)": "sum of the durations",
+            "Count": "number of calls",
+            "Avg(us)": "mean duration",
+            "Min(us)": "shortest duration",
+            "Max(us)": "longest duration",
+            "Variance": "variance of the durations, in square microseconds",
+        },
+    ),
+    CsvFile(
+        layout.DATASET,
+        "All waits for one data operation.",
+        {
+            "Operation": "name of the operation",
+            "Stage": "the phase that it runs in: `data`",
+            "Occurrences": "number of waits",
+            "Avg. time (us)": "mean wait",
+            "Custom Info": "always N/A",
+        },
+    ),
+    CsvFile(
+        layout.MEMORY_RECORD,
+        "A change of the memory that the framework's allocator holds (`profile_memory`). A megabyte is 2^20 bytes.",
+        {
+            "Component": "the allocator: `MindSpore`, or as the other tool names it",
+            "Timestamp(us)": _MOMENT,
+            "Total Allocated(MB)": "memory in use by tensors",
+            "Total Reserved(MB)": "memory that the allocator reserved",
+            "Total Active(MB)": "memory in use or still needed by a stream",
+            "Stream Ptr": "the stream; in the form of torch_npu only",
+            "Device Type": _DEVICE_TYPE,
+        },
+    ),
+    CsvFile(
+        layout.OPERATOR_MEMORY,
+        "An allocation on a device, in results of other tools.",
+        {
+            "Name": "the operator that allocated",
+            "Size(KB)": "size; a kilobyte is 2^10 bytes",
+            "Allocation Time(us)": _MOMENT,
+            "Release Time(us)": "when it was released, likewise",
+            "Active Release Time(us)": "when no stream needed it any longer, likewise",
+            "Duration(us)": "from allocation to release",
+            "Active Duration(us)": "from allocation until no stream needed it",
+            **{
+                f"{when} Total {what}(MB)": f"memory {text} at the {when.lower()}"
+                for when in ("Allocation", "Release")
+                for what, text in {"Allocated": "in use", "Reserved": "reserved", "Active": "active"}.items()
+            },
+            "Stream Ptr": "the stream",
+            "Device Type": _DEVICE_TYPE,
+        },
+    ),
+    CsvFile(
+        layout.MODULE_MEMORY,
+        "A change of the memory that a module of CANN reserved on a device.",
+        {
+            "Component": "the module of CANN",
+            "Timestamp(us)": _MOMENT,
+            "Total Reserved(MB)": "memory that the module reserved; a megabyte is 2^20 bytes",
+            "Device": _DEVICE_TYPE,
+        },
+    ),
+    CsvFile(
+        "minddata_pipeline_raw_{rank}.csv",
+        "An operator of MindSpore's dataset pipeline with its output queue (`data_process`); the root first.",
+        {
+            "op_id": "number of the operator",
+            "op_type": "kind of the operator",
+            "num_workers": "threads of the operator",
+            "output_queue_size": "sampled sizes of the queue",
+            "output_queue_average_size": "mean of these",
+            "output_queue_length": "capacity of the queue",
+            "output_queue_usage_rate": "mean size as a share of the capacity",
+            "sample_interval": "ms between two samples",
+            "parent_id": "`op_id` of the operator that reads from this one",
+            "children_id": "`op_id` of the operators that this one reads from",
+        },
+    ),
+    CsvFile(
+        "minddata_pipeline_summary_{rank}.csv",
+        "A line for each key, with a value for each operator of the dataset pipeline; -1 is unknown. "
+        "The file with the ending `.json` has the same keys.",
+        {
+            "op_ids": "numbers of the operators",
+            "op_names": "kinds of the operators",
+            "pipeline_ops": "kind and number of each operator",
+            "num_workers": "threads of each operator",
+            "queue_average_size": "mean size of each output queue",
+            "queue_utilization_pct": "mean size of each queue, in percent of its capacity",
+            "queue_empty_freq_pct": "share of the samples in which each queue was empty, in percent",
+            "children_ids": "operators that each operator reads from",
+            "parent_id": "operator that reads from each operator",
+            "avg_cpu_pct": "processor time of each operator, in percent of one processor",
+            "per_pipeline_time": "mean wait for a batch, ms",
+            "per_push_queue_time": "mean time to push a batch to the device's queue, ms",
+            "per_batch_time": "mean time from one batch to the next, ms",
+            "avg_cpu_pct_per_worker": "the same as `avg_cpu_pct`, for each thread",
+            "cpu_analysis_details": "remarks about processor time",
+            "queue_analysis_details": "remarks about queues",
+            "bottleneck_warning": "the slowest operator, where one is found",
+            "bottleneck_suggestion": "the reason, and what to try",
+        },
+    ),
+)
