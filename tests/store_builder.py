@@ -120,6 +120,10 @@ class ThreadBuilder:
         self.device(Device.API, "cudaLaunchKernel_v7000", called, called + 1000, correlation, thread=self.native_tid)
         self.device(Device.KERNEL, name, start, start + duration, correlation, place=(device, stream, 1, 0), amount=8)
 
+    def look(self, time, before, ran, waited_us=fmt.NOT_READ):
+        """Record for how long the thread ran so far, and waited for a processor since the last look that tells it."""
+        self.segment.add(Kind.PROCESSOR, RAW_NS + time, RAW_NS + before, ran, waited_us)
+
     def step(self, number, start, end, source=StepSource.SCRIPT, flags=0):
         self.segment.add(Kind.STEP, RAW_NS + start, RAW_NS + end, number, 0, source, flags)
 

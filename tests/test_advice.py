@@ -11,6 +11,7 @@ from ms_profiler.analysis.metrics.overheads import Casts, Late, Optimizing
 from ms_profiler.analysis.metrics.packets import Packets
 from ms_profiler.analysis.metrics.pauses import Pauses
 from ms_profiler.analysis.metrics.reads import READ
+from ms_profiler.analysis.metrics.scheduling import Crowd
 
 MS = 1_000_000
 STEPS = 10
@@ -39,7 +40,8 @@ def told(compiled=(), types=(), statistics=None, threads=2, **known):
         "moments": pl.DataFrame(
             schema={"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
         ),
-        "queued": 0.0,
+        "crowd": Crowd(0.0, 0.0, 0.0),
+        "delayed": 0.0,
         "reading": 0.0,
         "optimizing": Optimizing(0.1, 0.0, None),
         "casts": None,
@@ -101,6 +103,9 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
         ),
         ({"parts": parts(launch=0.4, host=0.4), "launched": MANY}, "launch-bound", "launching them takes 40.0 %"),
         ({"parts": parts(host=0.7), "launched": Launched("kernels", 20, 9)}, "host-bound", "70.0 %"),
+        # computing takes more, but what the script does itself could be elsewhere
+        ({"parts": parts(host=0.3), "launched": Launched("operators", 20, 9)}, "host-bound", "30.0 %"),
+        ({"parts": parts(data=0.41), "delayed": 0.5}, "input-bound", "41.0 %"),
         ({"growth": Growth(1 << 20, 80 << 20, 200 << 20, 3, 9)}, "memory-growth", "1.0 MB more after each step"),
         (
             {"pauses": Pauses(4, 20 * MS, 9 * MS, 0.2, 4), "parts": parts(**{"garbage collection": 0.2})},
@@ -108,7 +113,11 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
             "4 collections by Python take 20.0 %",
         ),
         ({"parts": parts(blocked=0.5)}, "host-waits", "in 50.0 % of the steady steps MainThread is asleep or blocked"),
-        ({"queued": 0.4, "threads": 8}, "oversubscribed", "waits for one in 40.0 % of the steady steps, also while it"),
+        (
+            {"crowd": Crowd(0.4, 0.4, 0.4), "threads": 8},
+            "oversubscribed",
+            "waits for one in 40.0 % of the steady steps, also while it",
+        ),
         (
             {"reading": 0.9, "reads": reads(200, name=READ), "parts": parts(launch=0.8), "launched": MANY},
             "sync-bound",
@@ -159,13 +168,17 @@ def test_a_cause_has_its_numbers_and_what_to_try(known, cause, evidence):
         {"compiled": [0, 3, 5], "compile_ns": {0: 10 * MS, 3: MS, 5: MS}, "recompiles": recompiles(3, 5)},
         {"pauses": Pauses(2, 30 * MS, 25 * MS, 0.3, 4), "parts": parts(**{"garbage collection": 0.3})},
         {"parts": parts(blocked=0.19)},
-        {"queued": 0.9},
+        {"crowd": Crowd(0.9, 0.9, 0.9)},
         {"optimizing": Optimizing(0.39, 0.9, 900)},
         {"casts": Casts("aten::_to_copy", 40, 0.1)},
         {"reading": 0.9, "reads": reads(200, name=READ), "parts": parts(launch=0.5), "launched": MANY},
         {"types": [("Cast", "AI_CPU", 7, 0.009), ("MatMul", "AI_CORE", 9, 0.991)]},
         {"packets": SMALL},
         {"statistics": {"count": 100, "median_ms": 10.0, "p95_ms": 90.0}},
+        {"parts": parts(host=0.24), "launched": MANY},
+        # workers waited for a processor half of the time, other ranks as this one
+        {"parts": parts(data=0.39), "delayed": 0.5},
+        {"parts": parts(communication=0.39), "crowd": Crowd(0.1, 0.5, 0.5)},
     ],
 )
 def test_no_advice_without_evidence(known):
@@ -213,3 +226,6 @@ def test_uneven_steps_are_told_where_they_wait_for_something(part, causes):
     found = [item for item in told(parts=table, statistics=statistics) if item.cause != "checkpointing"]
     assert [item.cause for item in found] == causes
     assert all(item.step == 104 and "more on checkpoint" in item.evidence for item in found)
+    # on a machine that is busy with others steps are uneven whatever the job does
+    busy = told(parts=table, statistics=statistics, crowd=Crowd(0.2, 0.2, 0.2))
+    assert [item.cause for item in busy if item.cause != "checkpointing"] == []

@@ -135,3 +135,27 @@ def test_without_windows_or_samples_no_kernels_are_counted():
     none = pl.Series(dtype=pl.Int64)
     assert kernels_since(pl.Series([5, 7]), [], pl.Series([1])).to_list() == [0, 0]
     assert kernels_since(none, [Window(1, 0, "", 0, 9, True, None)], none).to_list() == []
+
+
+def test_what_a_hook_of_a_gradient_sleeps_or_runs_is_no_computing(tmp_path):
+    """Of 10 ms autograd is at one node for 8 ms, of which its operator takes 2; and an operator sleeps for 6 ms."""
+    store = StoreBuilder(tmp_path, framework={"name": "torch", "mode": "eager", "device": "CPU"})
+    process = store.process()
+    thread = process.thread()
+    ran = 0
+    for number in range(7):  # the first one does not count
+        start, sleeps = number * 10 * MS, number % 2
+        thread.span("backward", Category.BACKWARD, start, start + 9 * MS)
+        name = "aten::mm" if sleeps else "autograd::engine::evaluate_function: MmBackward0"
+        thread.span(name, Category.OP, start + MS, start + 9 * MS)
+        thread.span("aten::mul", Category.OP, start + MS, start + 3 * MS)
+        for at, before, since in ((3, 3, 3), (9, 3, 0 if sleeps else 6), (10, 9, 1)):
+            ran += since * MS
+            thread.look(start + at * MS, start + before * MS, ran, 0)
+        thread.step(number, start, start + 10 * MS)
+    process.anchor(71 * MS)
+    shares = summary(store)["bounds"]["shares"]
+    # the hook slept in one half of the steps, and ran in the other
+    assert shares["computing"] == pytest.approx(0.2, abs=0.01)
+    assert shares["blocked"] == pytest.approx(0.3, abs=0.01)
+    assert shares["host"] == pytest.approx(0.3, abs=0.05)

@@ -33,9 +33,54 @@ def test_without_a_word_of_the_system_nobody_knows_what_a_thread_waited_for():
     assert cells((0, 0, 0, None)).is_empty() and cells().is_empty()
 
 
+def looks(*threads):
+    """Return looks at threads at the start of 10 ms and at their end: (process, thread, ran, waited)."""
+    rows = [
+        row
+        for process, thread, ran, waited in threads
+        for row in ((process, thread, 0, 0, 0, 0), (process, thread, 10_000 * US, 0, ran * US, waited * US))
+    ]
+    return pl.DataFrame(rows, schema=tables.LOOKS, orient="row")
+
+
+DURING = pl.DataFrame({"start_ns": [0], "end_ns": [10_000 * US]})
+
+
 def test_the_part_of_steps_that_waited_for_a_processor():
-    during = pl.DataFrame({"start_ns": [0], "end_ns": [10_000 * US]})
-    known = cells((0, 0, 0, None), (5000, 0, 1000, 2000), (15_000, 5000, 6000, 4000))
-    # the second gap lies half in the step
-    assert scheduling.queued(known, during) == pytest.approx(0.4)
-    assert scheduling.queued(known.head(0), during) == 0.0
+    known = looks((1, 1, 5000, 4000), (2, 1, 1000, 2000))
+    found = scheduling.crowd(known, 1, 1, DURING, 2)
+    assert found.queued == pytest.approx(0.4)
+    # 6 ms of 12 ms in which they wanted a processor
+    assert found.pressure == found.others == pytest.approx(0.5)
+    assert found.busy
+    half = pl.DataFrame({"start_ns": [0], "end_ns": [5000 * US]})
+    assert scheduling.crowd(known, 1, 1, half, 2).queued == pytest.approx(0.4)
+
+
+def test_a_job_that_fills_the_processors_itself_is_no_busy_machine():
+    found = scheduling.crowd(looks((1, 1, 9000, 1000), (2, 1, 8000, 2000)), 1, 1, DURING, 2)
+    assert found.pressure == pytest.approx(0.15) and not found.busy
+    assert not scheduling.crowd(looks((1, 1, 1000, 9000)), 1, 1, DURING, 2, threads=16).busy
+    assert not scheduling.crowd(looks((1, 1, 9900, 100)), 1, 1, DURING, 0).busy
+    assert scheduling.crowd(looks(), 1, 1, DURING, 2) == scheduling.Crowd(0.0, 0.0, 0.0)
+
+
+def test_data_is_late_where_its_makers_wait_for_a_processor():
+    # of two workers one waits all the time, the other never; threads of the process itself are not asked then
+    assert (
+        scheduling.delayed(looks((1, 1, 0, 0), (1, 2, 0, 9000), (2, 1, 0, 10_000), (3, 1, 0, 0)), 1, 1, DURING) == 0.5
+    )
+    assert scheduling.delayed(looks((1, 1, 0, 1000), (1, 2, 0, 9000)), 1, 1, DURING) == pytest.approx(1.0)
+    assert scheduling.delayed(looks(), 1, 1, DURING) == 0.0
+
+
+def test_a_thread_that_is_off_its_processor_nearly_all_of_a_long_time_is_asleep():
+    # from 0 to 10 ms it does not run, then it runs half of the time, then it waits for a processor, then for 1 ms only
+    known = cells(
+        (0, 0, 0, 0),
+        (10_000, 0, 100, 0),
+        (20_000, 10_000, 5100, 0),
+        (30_000, 20_000, 5200, 9900),
+        (31_000, 30_000, 5200, 0),
+    )
+    assert shown(scheduling.asleep(known)) == [(0, 10_000)]

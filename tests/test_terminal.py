@@ -69,6 +69,14 @@ def test_complete_run_has_no_such_section(summary):
     assert "Not collected" not in text and "Not complete" not in text
 
 
+def test_a_machine_that_was_busy_with_others_is_a_remark(summary):
+    assert "The machine" not in shown(summary)
+    summary["machine"] = {"queued_share": 0.125, "pressure": 0.5, "busy": True}
+    text = " ".join(shown(summary).split())
+    assert "The machine it was busy with other programs: threads of the job waited 50.0 % of the time" in text
+    assert "the stepping thread for 12.5 % of the steady steps" in text and "Advice" in text
+
+
 @pytest.mark.parametrize("width", [40, 60, 200])
 def test_tables_fit_the_terminal(summary, width):
     summary["module_tree"]["rows"][0]["module"] = "a very long module name " * 10

@@ -13,6 +13,7 @@ from events import events, named, of, steps
 from launches import TOOLS, free_port
 from ms_profiler.job.frameworks.torch import communication, ranks
 from ms_profiler.store.format import Category, Kind
+from ms_profiler.store.names import GRADIENTS
 
 COMMON = [
     ("AllReduce@0", 16),
@@ -100,6 +101,9 @@ def test_collectives_between_two_ranks(tmp_path):
         assert {("Send@0", 16), ("Receive@0", 16)} <= set(exchanged)  # both in one call
         groups = [(event.name, event.arg) for event in seen if event.name.startswith("group ")]
         assert groups == [("group 0 ranks 0,1", 2), ("group 1 ranks 0,1", 2)]
+        # of 30 weights, by the name of what the replicas are of
+        (told_bytes,) = (event for event in seen if event.name.startswith(GRADIENTS))
+        assert (told_bytes.name, told_bytes.arg) == (f"{GRADIENTS}Sequential", 120)
         # three steps with replicas, three with shards; the names are those of what is inside
         assert len(steps(seen)) == 6
         modules = of(seen, Category.MODULE)

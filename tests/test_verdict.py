@@ -72,7 +72,19 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
         ),
         ({"runnable": 0.5}, shares(forward=1.0), {}, "50 % of the step waits for a processor."),
         ({"launch": 0.7, "computing": 0.3}, shares(forward=1.0), {}, "70 % of the step goes into launching operators."),
-        ({"computing": 0.8}, shares(other=0.9, forward=0.1), {}, "80 % of the step is computing outside of the model."),
+        (
+            # of 80 % that are computing 75 % are outside of the model
+            {"computing": 0.8},
+            shares(other=0.9, forward=0.1),
+            {"within": {"computing": "other"}, "outside": 0.75},
+            "75 % of the step is computing outside of the model.",
+        ),
+        (
+            {"computing": 0.5, "launch": 0.4},
+            shares(other=0.5, backward=0.3, forward=0.2),
+            {},
+            "50 % of the step is outside of the model.",
+        ),
         ({"sync": 0.5}, shares(sync=0.5), {}, "50 % of the step waits for values of tensors."),
         ({"sync": 0.5}, shares(sync=0.5), {"device": True}, "50 % of the step waits for the device."),
         ({"unknown": 1.0}, shares(other=1.0), {}, "Nothing inside the steps was recorded."),

@@ -8,6 +8,8 @@ HELD: Final = "host memory"
 COLLECTION: Final = "garbage collection, generation"
 #: span of waiting for an exchange that was queued
 COMMUNICATION_WAIT: Final = "wait for communication"
+#: begin of the text of an instant that has the bytes of the gradients which ranks exchange; the module's name follows
+GRADIENTS: Final = "gradients of "
 #: instants around a stretch of time whose kernels the framework wrote out together
 KERNEL_WINDOW: Final = "kernel window"
 KERNEL_WINDOW_END: Final = "kernel window end"

@@ -9,7 +9,7 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
-from ms_profiler.store.names import COMMUNICATION_WAIT
+from ms_profiler.store.names import COMMUNICATION_WAIT, GRADIENTS
 
 #: between the operation and its group in the name of a span
 _GROUP: Final = "@"
@@ -84,6 +84,31 @@ def calls(
         .filter(pl.col("step").is_not_null())
         .select("operation", "group", "number", "bytes", "start_ns", "end_ns", "step")
     )
+
+
+def replicated(recording: tables.Recording, steps: Steps, rows: list[int]) -> tuple[pl.DataFrame, int]:
+    """Return what DistributedDataParallel exchanged in some steps, in threads of its own, and how many bytes a step.
+
+    Args:
+        recording: its instants tell how many bytes the gradients have.
+        steps: the steps in use.
+        rows: the steps.
+
+    Returns:
+        `start_ns`, `end_ns`, apart from each other and by time; 0 bytes where they are not known.
+    """
+    told = recording.instants.filter(
+        pl.col("process") == steps.process, pl.col("category") == Category.COMMUNICATION
+    ).unique("name")
+    sizes = told.filter(recording.names.str.starts_with(GRADIENTS).fill_null(False).gather(told["name"]))["arg"]
+    beside = recording.spans.filter(
+        pl.col("process") == steps.process,
+        pl.col("thread") != steps.thread,
+        pl.col("category") == Category.COMMUNICATION,
+    )
+    known = steps.table.with_row_index("row").filter(pl.col("row").is_in(rows))
+    inside = beside.filter(intervals.locate(beside["start_ns"], known).is_not_null())
+    return intervals.union(inside), int(sizes.sum())
 
 
 def timed(table: pl.DataFrame) -> pl.DataFrame:

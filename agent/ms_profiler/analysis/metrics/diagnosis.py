@@ -6,6 +6,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import (
     bounds,
+    communication,
     critical_path,
     dataset,
     device_bounds,
@@ -60,7 +61,8 @@ class Diagnosis:
             operators or kernels are known, if there are any.
         parts: of `bounds.by_step`, of the same pieces.
         moments: of `bounds.parts`, of the same steps.
-        queued: part of these steps in which the stepping thread waited for a processor, whatever it was at.
+        crowd: how threads of the job got on with the processors in these steps.
+        delayed: part of the waits for data in which those who make it waited for a processor.
         reading: part of launching operators in which a script that computes on the processor does little but read.
         optimizing: what the optimizer takes of them.
         casts: what casting takes of them.
@@ -82,7 +84,8 @@ class Diagnosis:
     pieces: pl.DataFrame
     parts: pl.DataFrame
     moments: pl.DataFrame
-    queued: float
+    crowd: scheduling.Crowd
+    delayed: float
     reading: float
     optimizing: overheads.Optimizing
     casts: overheads.Casts | None
@@ -146,7 +149,7 @@ def diagnose(
         ran = intervals.union(kernels)
         launched = _launched("kernels", kernels, during, _behind(tasks, during))
     elif inner is not None:
-        ran = intervals.union(own)
+        ran = intervals.union(own.filter(host_operators.does(own, recording.names)))
         launched = _launched("operators", inner, during)
     points = reads.reads(spans, recording.names, chosen, steps)
     drained = points.head(0)
@@ -169,13 +172,17 @@ def diagnose(
         pieces=pieces,
         parts=bounds.by_step(pieces),
         moments=moments,
-        queued=scheduling.queued(cells, during),
+        crowd=scheduling.crowd(recording.looks, steps.process, steps.thread, during, *_processors(recording)),
+        delayed=scheduling.delayed(
+            recording.looks, steps.process, steps.thread, moments.filter(pl.col("part") == bounds.DATA)
+        ),
         reading=0.0 if inner is None else overheads.reading(points, inner["start_ns"].sort(), moments),
         optimizing=overheads.optimizing_beside(kernels, during)
         if watched
         else overheads.optimizing(moments, inner, during),
         casts=None if inner is None else overheads.casts(own, recording.names, during),
-        late=overheads.late(calls, rows),
+        late=overheads.late(calls, rows)
+        or overheads.late_beside(*communication.replicated(recording, steps, rows), len(rows)),
         seen=ran is not None,
         accelerator=ran is None and device not in ("", "CPU"),
         path=critical_path.segments(
@@ -201,6 +208,12 @@ def diagnose(
             recording.names,
         ),
     )
+
+
+def _processors(recording: tables.Recording) -> tuple[int, int]:
+    """Return how many processors the job may use, and how many threads compute an operator; 0 where it is not known."""
+    told = [recording.info.framework.get(key, "") for key in ("processors", "threads")]
+    return int(told[0]) if told[0].isdecimal() else 0, int(told[1]) if told[1].isdecimal() else 0
 
 
 def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: Stream | None) -> list[int]:

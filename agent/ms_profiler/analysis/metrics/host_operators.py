@@ -10,7 +10,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.driver.sections import Section
-from ms_profiler.analysis.metrics import bounds, intervals
+from ms_profiler.analysis.metrics import bounds, intervals, scheduling
 from ms_profiler.analysis.metrics.operands import TIE
 from ms_profiler.analysis.metrics.phases import COMPUTING
 from ms_profiler.analysis.metrics.steps import Steps
@@ -20,6 +20,8 @@ from ms_profiler.store.format import Category
 
 #: part of an operator's calls that are long from which it is the operator that takes so long
 OFTEN: Final = 0.02
+#: an operator of autograd around each node: what it does itself is to call hooks of the script
+AROUND_NODE: Final = "autograd::engine::evaluate_function"
 #: what is asked of the operators of a section, and where their modules come from
 _COLUMNS: Final = ("process", "thread", "name", "category", "start_ns", "end_ns", "arg")
 _IS_OPERATOR: Final = pl.col("category") == Category.OP
@@ -102,15 +104,29 @@ def known(operators: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     return table[intervals.locate(own["start_ns"], table).unique().drop_nulls().sort()]
 
 
-def computing(operators: pl.DataFrame, spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+def does(operators: pl.DataFrame, names: pl.Series) -> pl.Series:
+    """Tell of each operator whether it does anything itself but call others, and hooks of the script.
+
+    Args:
+        operators: `name` (row of `names`).
+        names: texts by row.
+    """
+    return ~names.str.starts_with(AROUND_NODE).fill_null(False).gather(operators["name"])
+
+
+def computing(
+    recording: tables.Recording, operators: pl.DataFrame, spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps
+) -> pl.DataFrame:
     """Return when the stepping process computed, apart from each other and by time.
 
     That is when operators ran that do more than their own dispatch, and compiled graphs, which have none; but not what
     the stepping thread computes while it makes data, compiles or writes a checkpoint. An operator that mostly calls
-    others is what these are. One that is long where hardly any of its name is had its processor taken away by the
-    system. In a step without an operator it is the phases that compute.
+    others is what these are; what autograd does around each node is its dispatch, and the script's hooks. One that is
+    long where hardly any of its name is had its processor taken away by the system. What the stepping thread slept
+    through is nobody's computing. In a step without an operator it is the phases that compute.
 
     Args:
+        recording: the run.
         operators: of `calls`.
         spans: `tables.SPANS`.
         cut: of `phases.pieces`.
@@ -120,9 +136,12 @@ def computing(operators: pl.DataFrame, spans: pl.DataFrame, cut: pl.DataFrame, s
     graphs = spans.filter(pl.col("process") == steps.process, pl.col("category") == int(Category.GRAPH))
     alone = pl.col("self_ns")
     long = alone > bounds.SHORT
-    worked = own.filter(long, long.mean().over("name") >= OFTEN, 2 * alone >= pl.col("duration_ns"))
+    worked = own.filter(
+        does(own, recording.names), long, long.mean().over("name") >= OFTEN, 2 * alone >= pl.col("duration_ns")
+    )
     told = intervals.union(pl.concat([worked.select(intervals.BOUNDS), graphs.select(intervals.BOUNDS)]))
     rows = known(operators, steps)["step"].implode()
     others = cut.filter(~pl.col("step").is_in(rows), pl.col("phase").is_in(COMPUTING))
-    waits = cut.filter(pl.col("phase").is_in(bounds.WAITS))
+    slept = scheduling.asleep(scheduling.cells(recording.looks, steps.process, steps.thread))
+    waits = pl.concat([cut.filter(pl.col("phase").is_in(bounds.WAITS)).select(intervals.BOUNDS), slept])
     return intervals.union(pl.concat([intervals.subtract(told, waits), others.select(intervals.BOUNDS)]))

@@ -165,6 +165,7 @@ class Measures:
             self.types,
             self.diagnosis.accelerator,
             queued(self.stream.sums) if self.stream.decides else None,
+            verdict.outside(self.diagnosis.moments),
         )
 
     @cached_property
@@ -277,7 +278,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     else:
         compute = overlap.computing(pieces)
         if _by_operators(own, recording):
-            compute = host_operators.computing(own, spans, pieces, used)
+            compute = host_operators.computing(recording, own, spans, pieces, used)
         stream = kernel_stream.collect(recording, used, compute, overlap.communicating(spans, pieces, used), restricted)
         calls = communication.calls(recording, used, stream.table, stream.names, stream.texts)
     types = by_type(stream.sums, stream.names)

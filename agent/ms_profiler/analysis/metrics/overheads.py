@@ -150,3 +150,18 @@ def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:
     needed = known["bytes"] / BYTES_A_SECOND * 1e9 + LATENCY
     beyond = float((known["duration_ns"] - needed).clip(lower_bound=0).sum())
     return Late(beyond / max(took, 1), known.height, took // known.height, int(known["bytes"].sum()) // known.height)
+
+
+def late_beside(exchanges: pl.DataFrame, size: int, steps: int) -> Late | None:
+    """Return the same of exchanges in threads of their own; None where their bytes are not known.
+
+    Args:
+        exchanges: of `communication.replicated`.
+        size: bytes that they exchange a step.
+        steps: how many.
+    """
+    if exchanges.is_empty() or not size:
+        return None
+    took, count = intervals.total_ns(exchanges), exchanges.height
+    beyond = took - size * steps / BYTES_A_SECOND * 1e9 - count * LATENCY
+    return Late(max(beyond, 0.0) / max(took, 1), count, took // count, size * steps // count)

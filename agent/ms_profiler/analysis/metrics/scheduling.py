@@ -1,5 +1,6 @@
 """When a thread was off its processor, by what the recorder was told now and then, see `tables.LOOKS`."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
@@ -9,6 +10,37 @@ from ms_profiler.analysis.metrics import intervals
 #: stretches between two looks: `off_ns` of them the thread was off its processor, `queued_ns` of these it waited for
 #: one; null where the system did not tell
 CELLS: Final = pl.Schema({"start_ns": pl.Int64, "end_ns": pl.Int64, "off_ns": pl.Int64, "queued_ns": pl.Int64})
+
+#: ns of which a thread is off its processor nearly all, without waiting for one, that are a sleep
+ASLEEP_NS: Final = 5_000_000
+ASLEEP: Final = 0.95
+#: part of the processors from which on the job itself keeps them busy
+FULL: Final = 0.8
+#: part of the time in which threads of a job want a processor that other programs take, from which a machine is busy:
+#: on an idle one it is below 0.03
+BUSY: Final = 0.1
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """How threads of the job got on with the processors, in some steps.
+
+    Attributes:
+        queued: part of the time of the steps in which the stepping thread waited for a processor.
+        pressure: part of the time in which threads of the job ran or could have run, in which they waited for a
+            processor; 0 where nothing tells.
+        others: part of it in which they waited for other programs: `pressure`, or 0 where the job itself filled the
+            processors.
+    """
+
+    queued: float
+    pressure: float
+    others: float
+
+    @property
+    def busy(self) -> bool:
+        """Tell whether other programs kept the processors busy."""
+        return self.others >= BUSY
 
 
 def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
@@ -56,16 +88,80 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
     )
 
 
-def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
-    """Return in what part of some steps the thread waited for a processor, whatever it was at; 0 where nothing tells.
+def asleep(known: pl.DataFrame) -> pl.DataFrame:
+    """Return when a thread was asleep or blocked for so long that it computed nothing, whatever runs around that.
+
+    A thread that shares an operator with others does its part of it, so it is not asleep nearly all of the time.
 
     Args:
         known: of `cells`.
-        during: the steps, `start_ns` and `end_ns`.
     """
-    rate = pl.col("queued_ns").fill_null(0) / (pl.col("end_ns") - pl.col("start_ns"))
-    rows = known.with_row_index("cell", 1).with_columns(rate.alias("rate"))
+    length = pl.col("end_ns") - pl.col("start_ns")
+    slept = pl.col("off_ns") - pl.col("queued_ns")
+    return known.filter(length >= ASLEEP_NS, slept >= ASLEEP * length).select(intervals.BOUNDS)
+
+
+def crowd(
+    looks: pl.DataFrame, process: int, thread: int, during: pl.DataFrame, processors: int, threads: int = 1
+) -> Crowd:
+    """Return how threads of the job got on with the processors.
+
+    pressure = time waited for a processor / (that + processor time), both summed up over all threads that recorded.
+
+    Args:
+        looks: `tables.LOOKS`.
+        process: of the stepping thread.
+        thread: the stepping thread.
+        during: the steps, apart from each other and by time.
+        processors: that the job may use; 0 where it is not known.
+        threads: that compute an operator; those but the stepping one tell nothing of themselves.
+    """
+    length = max(intervals.total_ns(during), 1)
+    waited = ran = own = 0.0
+    for pid, number in looks.select("process", "thread").unique(maintain_order=True).iter_rows():
+        queued_ns, ran_ns = _inside(cells(looks, pid, number), during)
+        waited, ran = waited + queued_ns, ran + ran_ns
+        if (pid, number) == (process, thread):
+            own = queued_ns
+    pressure = waited / max(waited + ran, 1.0)
+    full = 0 < processors < threads or 0 < processors * FULL * length <= ran
+    return Crowd(min(own / length, 1.0), pressure, 0.0 if full else pressure)
+
+
+def delayed(looks: pl.DataFrame, process: int, thread: int, during: pl.DataFrame) -> float:
+    """Return in what part of some waits for data those who make it waited for a processor: 0 where nothing tells.
+
+    That is the stepping thread itself, and the workers: the mean over processes, of each the thread that waited most;
+    where there are no others, the mean over threads.
+
+    Args:
+        looks: `tables.LOOKS`.
+        process: of the stepping thread.
+        thread: the stepping thread.
+        during: when the stepping thread waited for data, apart from each other and by time.
+    """
+    length = max(intervals.total_ns(during), 1)
+    own, most = 0.0, dict[tuple[int, int], float]()
+    threads = looks.select("process", "thread").unique(maintain_order=True).rows()
+    several = any(pid != process for pid, _ in threads)
+    for pid, number in threads:
+        queued_ns, _ = _inside(cells(looks, pid, number), during)
+        if (pid, number) == (process, thread):
+            own = queued_ns
+        elif not several or pid != process:
+            key = (pid, 0 if several else number)
+            most[key] = max(most.get(key, 0.0), queued_ns)
+    others = sum(most.values()) / max(len(most), 1)
+    return min((own + others) / length, 1.0)
+
+
+def _inside(known: pl.DataFrame, during: pl.DataFrame) -> tuple[float, float]:
+    """Return for how long a thread waited for a processor and ran, in some steps."""
+    length = pl.col("end_ns") - pl.col("start_ns")
+    rows = known.with_row_index("cell", 1).with_columns(
+        queued=pl.col("queued_ns").fill_null(0) / length, ran=1 - pl.col("off_ns") / length
+    )
     line = intervals.timeline({"in": during, "cell": rows}, {"cell": "cell"}).filter(pl.col("in") > 0)
-    inside = line.join(rows.select(pl.col("cell").cast(pl.Int64), "rate"), on="cell")
-    waited = float(inside.select(((pl.col("end_ns") - pl.col("start_ns")) * pl.col("rate")).sum()).item())
-    return min(waited / max(intervals.total_ns(during), 1), 1.0)
+    inside = line.join(rows.select(pl.col("cell").cast(pl.Int64), "queued", "ran"), on="cell")
+    waited, ran = inside.select(queued=(length * pl.col("queued")).sum(), ran=(length * pl.col("ran")).sum()).row(0)
+    return float(waited), float(ran)

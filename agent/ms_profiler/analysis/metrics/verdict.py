@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds
+from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
 from ms_profiler.store.format import Category, StepSource
 
@@ -27,7 +27,6 @@ _WAITS = {
     bounds.CHECKPOINT: "writes checkpoints",
     bounds.GARBAGE: "is garbage collection by Python",
     bounds.BLOCKED: "is spent asleep or blocked",
-    bounds.RUNNABLE: "waits for a processor",
 }
 #: what else may be the largest part
 _REST = {
@@ -35,6 +34,7 @@ _REST = {
     bounds.LAUNCH: "goes into launching operators",
     bounds.HOST: "is other code of the script",
     bounds.UNKNOWN: "is in code that nothing here measures",
+    bounds.RUNNABLE: "waits for a processor",
 }
 #: where no device is, a read waits for threads that compute
 _READS_OF_HOST = "waits for values of tensors"
@@ -77,6 +77,7 @@ def finding(
     kernels: pl.DataFrame | None = None,
     device: bool = False,
     queued: Mapping[str, float] | None = None,
+    outside: float = 0.0,
 ) -> Finding:
     """Choose the biggest finding: compiling, then the largest wait, then the largest part.
 
@@ -92,6 +93,7 @@ def finding(
         kernels: of `kernels.by_type`, where there are any.
         device: the job computes on a device.
         queued: of `kernels.queued`, where the host goes on while what it queued is computed.
+        outside: of `outside`.
     """
     whole = source == StepSource.WHOLE_RUN
     unit = "run" if whole else "step"
@@ -120,8 +122,9 @@ def finding(
         return Finding(part, share, f"{_percent(share)} of the {unit} {texts[part]}{where}.")
     phase = max(inside, key=lambda name: inside[name]) if inside else OTHER
     if phases.get(OTHER, 0.0) > inside.get(phase, 0.0):
-        sentence = f"{_percent(share)} of the {unit} is computing outside of the model{_leading(kernels)}."
-        return Finding(part, share, sentence)
+        computes = within.get(part) == OTHER
+        much, does = (outside, "computing ") if computes else (phases[OTHER], "")
+        return Finding(OTHER, much, f"{_percent(much)} of the {unit} is {does}outside of the model{_leading(kernels)}.")
     subject = "The run is" if whole else "The steps are"
     if queued and phase in _QUEUED:
         phase = max(queued, key=lambda name: queued[name])
@@ -141,6 +144,16 @@ def within(moments: pl.DataFrame) -> dict[str, str]:
     sums = moments.group_by("part", "phase").agg(length).with_columns(whole=pl.col("length").sum().over("part"))
     most = sums.filter(pl.col("length") > WITHIN_SHARE * pl.col("whole"))
     return dict(most.select("part", "phase").iter_rows())
+
+
+def outside(moments: pl.DataFrame) -> float:
+    """Return what part of some steps is computing outside of all phases.
+
+    Args:
+        moments: of `bounds.parts`, of these steps.
+    """
+    own = moments.filter(pl.col("part") == bounds.COMPUTING, pl.col("phase") == OTHER)
+    return intervals.total_ns(own) / max(intervals.total_ns(moments), 1)
 
 
 def of_device(moments: pl.DataFrame, kernels: pl.DataFrame) -> Finding:

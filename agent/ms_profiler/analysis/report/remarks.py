@@ -49,6 +49,17 @@ def gaps(summary: dict[str, Any]) -> list[str]:
     return lines
 
 
+def machine(found: dict[str, Any] | None) -> list[str]:
+    """Return that other programs kept the processors busy, where they did."""
+    if not found or not found["busy"]:
+        return []
+    return [
+        f"it was busy with other programs: threads of the job waited {found['pressure'] * 100:.1f} % of the time in "
+        f"which they wanted a processor, the stepping thread for {found['queued_share'] * 100:.1f} % of the steady "
+        "steps; on an idle machine steps are shorter"
+    ]
+
+
 def cost(cost: dict[str, Any]) -> str:
     """Return what recording cost the job."""
     if cost["estimated_ms"] is None:

@@ -49,6 +49,11 @@ def summary(measures: Measures) -> dict[str, Any]:
             "share": round(found.pauses.share, 6),
             "step": measures.steps.table["number"][found.pauses.step],
         },
+        "machine": {
+            "queued_share": round(found.crowd.queued, 6),
+            "pressure": round(found.crowd.pressure, 6),
+            "busy": found.crowd.busy,
+        },
         "small_packets": None
         if found.packets is None
         else {

@@ -18,6 +18,7 @@ WORTH: Final = {
     bounds.COMMUNICATION: 0.2,
     bounds.BLOCKED: 0.2,
     bounds.LAUNCH: 0.2,
+    bounds.HOST: 0.25,
 }
 #: part of the steps that compiling again, a slow link, or collections of garbage have to take
 SOME: Final = 0.1
@@ -86,8 +87,17 @@ def worst_step(found: Diagnosis, facts: Facts, part: str) -> int | None:
 
 
 def worth(found: Diagnosis, part: str) -> bool:
-    """Tell whether a part takes enough of the time in which the stepping thread had a processor, or wanted none."""
-    return found.shares[part] >= WORTH[part] * (1 - found.shares[bounds.RUNNABLE])
+    """Tell whether a part takes enough of the time in which the stepping thread had a processor, or wanted none.
+
+    While whoever makes data waits for a processor, it is not the data that is slow. Other ranks wait for processors as
+    this process' threads do: where other programs take these, as much of the wait is theirs.
+    """
+    share = found.shares[part]
+    if part == bounds.DATA:
+        share *= 1 - found.delayed
+    elif part == bounds.COMMUNICATION:
+        share *= 1 - found.crowd.others
+    return share >= WORTH[part] * (1 - found.shares[bounds.RUNNABLE])
 
 
 def percent(share: float) -> str:

@@ -95,7 +95,7 @@ def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 def uneven(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield what slow steps spend more time on than others, unless that is their work: then the machine was busy."""
     median, tail = facts.statistics["median_ms"], facts.statistics["p95_ms"]
-    if facts.statistics["count"] < UNEVEN_STEPS or not median or tail <= UNEVEN * median:
+    if facts.statistics["count"] < UNEVEN_STEPS or not median or tail <= UNEVEN * median or found.crowd.busy:
         return
     steps = found.parts.group_by("step").agg(pl.col("duration_ns").sum().alias("whole"))
     slow = (pl.col("whole") > UNEVEN * median * 1e6).alias("slow")

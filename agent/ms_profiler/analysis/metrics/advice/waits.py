@@ -84,7 +84,7 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield that it waits for a processor."""
-    share = found.queued
+    share = found.crowd.queued
     # a machine that is busy with others says nothing about the job
     if share < CROWDED or not facts.threads > facts.processors > 0:
         return

@@ -74,7 +74,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     many = launched.per_step >= MANY and launch >= host / 2
     share, due = launch, launch + host >= least
     takes = f"launching them takes {percent(launch)} of the steady steps, what they compute {percent(computing)}"
-    if not due and launched.behind is not None and launched.behind <= CLOSE:
+    if not due and launched.behind is not None and launched.behind <= CLOSE and not worth(found, bounds.SYNC):
         # kernels that keep up with a host that waits for none of them may take as long as they like
         path = critical_path.shares(found.path)
         computed = path.get(bounds.COMPUTING, 0.0)
@@ -93,7 +93,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             takes += f"; {count:,.1f} of them a step fetch a value (aten::item), and hardly any stands between two"
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
-    if not (many and due) and host >= least:
+    # what the script does itself could be elsewhere, however long computing takes
+    if not (many and due) and (host >= least or worth(found, bounds.HOST)):
         yield Advice(
             "host-bound",
             bounds.HOST,

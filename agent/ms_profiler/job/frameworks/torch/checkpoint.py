@@ -17,11 +17,14 @@ SAVER = "torch.distributed.checkpoint.state_dict_saver"
 LOADER = "torch.distributed.checkpoint.state_dict_loader"
 #: (module, function, name of the span)
 FILES = (
+    (SERIALIZATION, "_open_zipfile_writer", "torch.save, opening"),
     (SERIALIZATION, "_save", "torch.save"),
     (SERIALIZATION, "_legacy_save", "torch.save"),
     (SERIALIZATION, "_load", "torch.load"),
     (SERIALIZATION, "_legacy_load", "torch.load"),
 )
+#: to open a file that is there already waits for what of it is still to be written; to close it writes the rest
+CLOSING = "_open_zipfile_writer_file.__exit__"
 #: the same in modules that few jobs import: what each rank does for `save`, `async_save` and `load`
 SAVING = ((SAVER, "_save_state_dict", "distributed checkpoint: save"),)
 LOADING = ((LOADER, "_load_state_dict", "distributed checkpoint: load"),)
@@ -36,7 +39,8 @@ def _targets(host: "Host", functions: tuple[tuple[str, str, str], ...]) -> list[
 
 def targets(host: "Host") -> list[Target]:
     """Declare what is wrapped around files."""
-    return _targets(host, FILES)
+    closing = base.recorded(host, "torch.save, closing", Category.CHECKPOINT)
+    return [*_targets(host, FILES), Target(SERIALIZATION, CLOSING, closure=closing)]
 
 
 def saving(host: "Host") -> list[Target]:

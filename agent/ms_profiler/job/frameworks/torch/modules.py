@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import RAISED, Labels, Target
+from ms_profiler.job.frameworks.notes import Notes
 from ms_profiler.store.format import Category, Flag
+from ms_profiler.store.names import GRADIENTS
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -28,6 +30,8 @@ AROUND = {
     "OptimizedModule": "_orig_mod",
     "CheckpointWrapper": "_checkpoint_wrapped_module",
 }
+#: exchanges the gradients of what it stands around, once a step
+REPLICATED = "DistributedDataParallel"
 #: the attribute that holds the modules in a module
 TABLE = "_modules"
 #: members of an enumeration take 2 us to look up where caches are cold
@@ -56,6 +60,18 @@ def paths(module: Any) -> Iterator[tuple[str, Any]]:
         yield ".".join([title, *parts]), inner
 
 
+def gradients(module: Any) -> int:
+    """Return the bytes of the gradients of a module and all in it."""
+    plain = sys.modules["torch"].nn.Parameter
+    total = 0
+    for _, inner in trees.walk(module, TABLE):
+        own = trees.attributes(inner).get("_parameters")
+        # what is derived from a parameter may run code of the script's when it is asked
+        known = [item for item in own.values() if type(item) is plain] if isinstance(own, dict) else []
+        total += sum(item.nbytes for item in known if item.requires_grad)
+    return total
+
+
 class Modules:
     """Name modules by their place in the outermost one; a module that moves keeps its first name."""
 
@@ -64,9 +80,12 @@ class Modules:
         self.labels: Labels[Label] = Labels(self._describe)
         self._forward = host.recorder.intern("forward")
         self._trains = sys.modules["torch"].is_grad_enabled
+        self._notes = Notes(host)
 
     def _describe(self, module: Any) -> Label:
         known = self.labels.known
+        if trees.kind_name(module) == REPLICATED:
+            self._notes.add(f"{GRADIENTS}{trees.kind_name(contained(module))}", gradients(module))
         for name, inner in paths(module):
             if inner is not module and id(inner) not in known:
                 self.labels.put(inner, self._label(inner, name))
