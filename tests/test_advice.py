@@ -35,11 +35,13 @@ def reads(per_step, module="Net.head", name="Tensor.asnumpy"):
 
 def told(compiled=(), types=(), statistics=None, threads=2, **known):
     """Return the advice on a run of ten steps, numbered from 100, of which this is known."""
+    pieces = pl.DataFrame(
+        schema={"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
+    )
     found = {
+        "pieces": pieces,
         "parts": parts(),
-        "moments": pl.DataFrame(
-            schema={"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
-        ),
+        "moments": pieces,
         "crowd": Crowd(0.0, 0.0, 0.0),
         "delayed": 0.0,
         "reading": 0.0,
