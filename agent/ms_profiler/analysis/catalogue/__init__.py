@@ -80,6 +80,7 @@ TABLES: Final = (
             ),
             *_TIMES,
             Column("wait", pl.Int64, "since the end of the kernel before it in its stream, ns"),
+            _LAUNCH,
             _STEP,
             _MODULE,
             _PART,
@@ -203,10 +204,10 @@ TABLES: Final = (
     ),
     Table(
         "sequences",
-        "The kernels that an operator launches one after the other, of the kernels that are held.",
+        "The kernels that an operator launches, those of the operators in it included, of the kernels that are held.",
         (
-            Column("operator", pl.String, "the innermost one that launched them"),
-            Column("kernels", pl.String, "their names in order of start, one a line"),
+            Column("operator", pl.String, "what launched them: each operator around the launch has a row"),
+            Column("kernels", pl.String, "their names in order of start, one a line; 100 of them at most"),
             Column("length", pl.Int64, "how many kernels"),
             Column("count", pl.UInt64, "how often"),
             _TOTAL,
@@ -279,9 +280,13 @@ TABLES: Final = (
         "An exchange with other ranks in a step.",
         (
             Column("name", pl.String, "the operation"),
-            Column("ranks", pl.String, "the group of ranks"),
+            Column(
+                "ranks", pl.String, "the ranks that took part, where they are told, or else the name of their group"
+            ),
+            Column("size", pl.Int64, "how many ranks these are, null where not told"),
             Column("number", pl.Int64, "of the exchange among those of its group"),
-            Column("bytes", pl.Int64, "exchanged"),
+            Column("bytes", pl.Int64, "exchanged, null where not known"),
+            Column("dtype", pl.String, "type of the elements, null where not told"),
             _STEP,
             *_TIMES,
         ),
@@ -307,9 +312,10 @@ TABLES: Final = (
     ),
     Table(
         "memory",
-        "What the framework's allocator held, each time that it gave or took.",
+        "What an allocator held, each time that it gave or took.",
         (
             _PROCESS,
+            Column("component", pl.String, "whose it is: MindSpore, CPU, GPU 0, or what another profiler calls it"),
             _TIME,
             Column("allocated", pl.Int64, "given to tensors, bytes"),
             Column("reserved", pl.Int64, "taken from the system, bytes"),
@@ -365,7 +371,10 @@ TABLES: Final = (
     Table(
         "kernel_sums",
         "All kernels of one name, module and part, those included that `kernels` leaves out of a long run.",
-        (_KERNEL_NAME, _KERNEL_TYPE, _MODULE, _PART, _COUNT, _TOTAL, _MIN, _MAX),
+        (
+            *(_KERNEL_NAME, _KERNEL_TYPE, _MODULE, _PART, _COUNT, _TOTAL, _MIN, _MAX),
+            Column("deviation", pl.Float64, "standard deviation of a sample (n - 1), ns, null for one"),
+        ),
         frames.kernel_sums,
     ),
 )

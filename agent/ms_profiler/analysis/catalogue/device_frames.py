@@ -5,13 +5,13 @@ import polars as pl
 from ms_profiler.analysis.metrics import device_statistics, intervals
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model import tables
+from ms_profiler.store.format import Category
 
 _TIMES = (
     pl.col("start_ns").alias("start"),
     pl.col("end_ns").alias("stop"),
     (pl.col("end_ns") - pl.col("start_ns")).alias("dur"),
 )
-_NOTHING = tables.Device(tables.Form.KINETO, pl.DataFrame(schema=tables.TASKS), [])
 
 
 def launches(measures: Measures) -> pl.DataFrame:
@@ -61,19 +61,36 @@ def copy_sums(measures: Measures) -> pl.DataFrame:
 def sequences(measures: Measures) -> pl.DataFrame:
     """Return the sequences of kernels that operators launch."""
     kernels, stream, recording = measures.stream.table, measures.stream, measures.recording
-    names = recording.names.gather(recording.spans["name"])
     known = kernels.select(
-        names.gather(kernels["launch"]).alias("operator"),
         pl.col("launch").alias("span"),
         stream.names["full_name"].gather(kernels["kernel"]).alias("name"),
         "start_ns",
         "duration_ns",
     )
-    return device_statistics.sequences(known).with_columns(pl.col("total_ns").alias("total"))
+    spans = recording.spans.with_row_index("span").select(
+        "span",
+        recording.names.gather(recording.spans["name"]).alias("operator"),
+        pl.col("parent").cast(pl.UInt32),
+        pl.col("category").is_in([int(Category.OP), int(Category.COMMUNICATION)]).alias("own"),
+    )
+    return device_statistics.sequences(device_statistics.around(known, _operators(spans))).with_columns(
+        pl.col("total_ns").alias("total")
+    )
+
+
+def _operators(spans: pl.DataFrame) -> pl.DataFrame:
+    """Return the operators among spans, each with the operator around it: `span`, `operator`, `parent`."""
+    own = spans.filter("own").drop("own")
+    outer = pl.Series(own["parent"])
+    kinds, parents = spans["own"], spans["parent"]
+    # what is no operator stands between two of them now and then
+    while (passed := outer.is_not_null() & ~kinds.gather(outer).fill_null(True)).any():
+        outer = parents.gather(outer).zip_with(passed, outer)
+    return own.with_columns(outer.alias("parent"))
 
 
 def _device(measures: Measures) -> tables.Device:
-    return measures.recording.device or _NOTHING
+    return measures.recording.device or tables.Device.none()
 
 
 def _step(measures: Measures, times: pl.Series) -> pl.Series:

@@ -6,7 +6,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.catalogue import parts
-from ms_profiler.analysis.metrics import intervals, operands
+from ms_profiler.analysis.metrics import intervals, kernels as kernels_of, launched_steps, memory as memory_of, operands
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.scopes import Part
@@ -63,6 +63,7 @@ def kernels(measures: Measures) -> pl.DataFrame:
         (pl.col("start_ns") + pl.col("duration_ns")).alias("stop"),
         pl.col("duration_ns").alias("dur"),
         _wait(measures),
+        pl.col("launch_ns").alias("launch"),
         measures.steps.table["number"].gather(kernels["step"]).alias("step"),
         _span_of(measures, kernels["launch"]),
     )
@@ -109,10 +110,13 @@ def _wait(measures: Measures) -> pl.Expr:
 
 def communication(measures: Measures) -> pl.DataFrame:
     """Return the exchanges with other ranks."""
+    told = {"ranks": pl.String, "size": pl.Int64, "dtype": pl.String}
     calls = measures.calls
+    calls = calls.with_columns(pl.lit(None, kind).alias(name) for name, kind in told.items() if name not in calls)
     return calls.with_columns(
         pl.col("operation").alias("name"),
-        pl.col("group").alias("ranks"),
+        pl.coalesce("ranks", "group").alias("ranks"),
+        pl.when(pl.col("bytes") > 0).then("bytes").alias("bytes"),
         *_times(),
         _step_of(measures, calls["step"]),
     )
@@ -141,8 +145,14 @@ def counters(measures: Measures) -> pl.DataFrame:
 
 
 def memory(measures: Measures) -> pl.DataFrame:
-    """Return what the allocator held."""
-    return measures.memory.with_columns(pl.col("time_ns").alias("time"))
+    """Return what allocators held."""
+    device = measures.recording.device
+    held = measures.memory.with_columns(component=pl.lit(memory_of.COMPONENT))
+    if device is not None:
+        held = _own(measures, device.memory)
+        if measures.chosen is not None:
+            held = held.filter(intervals.locate(held["time_ns"], measures.steps.table).is_not_null())
+    return held.with_columns(pl.col("time_ns").alias("time"))
 
 
 def processes(measures: Measures) -> pl.DataFrame:
@@ -171,7 +181,7 @@ def copies(measures: Measures) -> pl.DataFrame:
     return copies.with_columns(
         *_times(),
         pl.col("launch_ns").alias("launch"),
-        _step_at(measures, copies.select(pl.coalesce("launch_ns", "start_ns")).to_series()),
+        _step_launched(measures, copies),
     )
 
 
@@ -221,6 +231,7 @@ def kernel_sums(measures: Measures) -> pl.DataFrame:
             part=(_PARTS, sums["part"]),
         ),
         *(pl.col(f"{name}_ns").alias(name) for name in ("total", "min", "max")),
+        kernels_of.deviation(),
     )
     keys = ["total", "name", "module", "part"]
     return summed.sort(*keys, "bound", descending=[True, False, False, False, False])
@@ -260,6 +271,15 @@ def _thread(measures: Measures, table: pl.DataFrame) -> pl.Series:
 def _step_at(measures: Measures, times: pl.Series) -> pl.Series:
     recorded = measures.steps.recorded
     return recorded["number"].gather(intervals.locate(times, recorded)).alias("step")
+
+
+def _step_launched(measures: Measures, copies: pl.DataFrame) -> pl.Series:
+    """Return the step that launched each copy, by the rule for kernels, with which they share their streams."""
+    columns = ("stream", "start_ns", "launch_ns")
+    device = measures.recording.device
+    ran = copies if device is None else pl.concat([copies.select(columns), device.tasks.select(columns)])
+    owners = launched_steps.owners(ran, measures.steps, ran["launch_ns"].null_count() < ran.height)
+    return measures.steps.table["number"].gather(owners.head(copies.height)).alias("step")
 
 
 def _step_of(measures: Measures, rows: pl.Series) -> pl.Series:

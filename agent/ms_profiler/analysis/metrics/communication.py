@@ -251,8 +251,10 @@ def settle_rank(recording: tables.Recording) -> None:
             break
     else:
         if not info.rank_known:
-            why = f"the framework gives it out, and the run did not come to that; {info.rank} stands in its place"
-            info.not_collected.append({"what": "the rank", "why": why})
+            why = "the framework gives it out, and the run did not come to that"
+            if recording.foreign:
+                why = "the result does not tell it"
+            info.not_collected.append({"what": "the rank", "why": f"{why}; {info.rank} stands in its place"})
     if not info.rank_known and info.options.get("ranks", "all") != "all":
         why = "it was not known at the start which rank this is, so that every one was recorded"
         info.not_collected.append({"what": "the choice of ranks", "why": why})

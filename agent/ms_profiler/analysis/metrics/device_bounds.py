@@ -13,23 +13,56 @@ from ms_profiler.analysis.metrics import bounds, critical_path, intervals
 
 #: what the stepping thread may seem to be at while it waits for a device
 _WAITING: Final = (bounds.HOST, bounds.BLOCKED, bounds.UNKNOWN)
+#: what it may seem to be at while it launches
+_ELSEWHERE: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
-def parts(
-    states: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, host: pl.DataFrame, launches: bool
-) -> pl.DataFrame:
+def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    """Cut the time of steps into pieces of what the host was at: `part`, `start_ns`, `end_ns`, by time.
+
+    At every moment the first of these that holds: it waits for the device, or has just done so and comes back with a
+    launch within `bounds.GAP`; what it did, where that is known; it launches: between two launches, waits or ends of a
+    step is no more than that time; it does something else.
+
+    Args:
+        did: of `bounds.parts`, what is known of the host: `part`, `start_ns`, `end_ns`, apart from each other.
+        during: the steps there: `start_ns`, `end_ns`.
+        tasks: all that the device did: `launch_ns` (null where not known).
+        waits: when the host waited for the device.
+    """
+    bounded = [table.select(pl.col(side).alias("time_ns")) for table in (waits, during) for side in intervals.BOUNDS]
+    signs = (
+        pl.concat([tasks.select(pl.col("launch_ns").alias("time_ns")).drop_nulls(), *bounded]).unique().sort("time_ns")
+    )
+    between = signs.select(pl.col("time_ns").alias("start_ns"), pl.col("time_ns").shift(-1).alias("end_ns"))
+    launching = intervals.union(between.filter(pl.col("end_ns") - pl.col("start_ns") <= bounds.GAP))
+    # what the host did is one of many parts: the rest is looked up where nothing before it holds
+    codes = {part: code for code, part in enumerate(did["part"].unique(maintain_order=True), 1)}
+    known = did.with_columns(pl.col("part").replace_strict(codes, return_dtype=pl.Int64).alias("code"))
+    sets = {"step": during, "waited": _returning(waits, tasks), "launching": launching, "code": known.drop("part")}
+    line = intervals.timeline(sets, {"code": "code"}).filter(pl.col("step") > 0)
+    names = {code: part for part, code in codes.items()}
+    part = pl.col("code").replace_strict(names, default=bounds.HOST, return_dtype=pl.String)
+    told = (
+        pl.when((pl.col("waited") > 0) & part.is_in(_WAITING))
+        .then(pl.lit(bounds.SYNC))
+        .when((pl.col("launching") > 0) & part.is_in(_ELSEWHERE))
+        .then(pl.lit(bounds.LAUNCH))
+        .otherwise(part.replace(bounds.UNKNOWN, bounds.HOST))
+    )
+    return intervals.merge(line.select(told.alias("part"), *intervals.BOUNDS), "part").select("part", *intervals.BOUNDS)
+
+
+def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launches: bool) -> pl.DataFrame:
     """Cut steps on a device into pieces of one part each.
 
     At every moment the first of these that holds: something computes; data is exchanged; memory is copied; the next
-    task is queued, or launched; the host waits for the device, or has just done so and comes back with a launch within
-    `bounds.GAP`; what the host did, where that is known; the host launches, coming back within that time; it does
-    something else.
+    task is queued, or launched; what the host was at.
 
     Args:
         states: of `launched_steps.pieces`, of the steps that are asked for.
         tasks: all that the device did: `start_ns`, `launch_ns` (null where not known).
-        waits: when the host waited for the device.
-        host: of `bounds.parts`, what the host did: `part`, `start_ns`, `end_ns`.
+        host: of `host`.
         launches: any launch of the run is known.
 
     Returns:
@@ -46,16 +79,14 @@ def parts(
     line = states.select("step", busy.alias("part"), *intervals.BOUNDS)
     idle = line.filter(pl.col("part").is_null())
     queued = _queued(intervals.merge(idle.select(intervals.BOUNDS)), tasks, launches)
-    # what the host did is one of many parts: the rest is looked up where nothing before it holds
     codes = {part: code for code, part in enumerate(host["part"].unique(maintain_order=True), 1)}
-    did = host.with_columns(pl.col("part").replace_strict(codes, return_dtype=pl.Int64).alias("code"))
+    did = host.select(*intervals.BOUNDS, pl.col("part").replace_strict(codes, return_dtype=pl.Int64).alias("code"))
     cut = intervals.timeline(
         {
             "idle": idle,
             "queued": queued.filter("queued"),
             "launched": queued.filter(~pl.col("queued")),
-            "waited": _returning(waits, tasks),
-            "code": did.rename({"part": "_part"}),
+            "code": did,
         },
         {"code": "code"},
     ).filter(pl.col("idle") > 0)
@@ -66,17 +97,13 @@ def parts(
         .then(pl.lit(critical_path.GAP))
         .when(pl.col("launched") > 0)
         .then(pl.lit(bounds.LAUNCH))
-        .when((pl.col("waited") > 0) & known.is_in(_WAITING))
-        .then(pl.lit(bounds.SYNC))
         .otherwise(known)
     )
     placed = cut.with_columns(why.alias("part")).join_asof(idle.select("step", "start_ns"), on="start_ns")
     columns = ("step", "part", *intervals.BOUNDS)
     pieces = pl.concat([line.drop_nulls("part").select(columns), placed.select(columns).cast(line.schema)])
     whole = intervals.merge(pieces.sort("start_ns"), "step", "part")
-    brief = (pl.col("part") == bounds.HOST) & (pl.col("end_ns") - pl.col("start_ns") <= bounds.GAP)
-    settled = whole.with_columns(pl.when(brief).then(pl.lit(bounds.LAUNCH)).otherwise("part").alias("part"))
-    return intervals.merge(settled, "step", "part").select(columns)
+    return whole.select(columns)
 
 
 def _queued(idle: pl.DataFrame, tasks: pl.DataFrame, launches: bool) -> pl.DataFrame:

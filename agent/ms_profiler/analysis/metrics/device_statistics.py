@@ -14,6 +14,8 @@ from ms_profiler.analysis.model import tables
 
 #: ns of idle time up to which a task that was queued waited for the one before it and nothing else, as in HTA
 KERNEL_WAIT: Final = 30_000
+#: kernels of an operator up to which their sequence is told
+LONGEST: Final = 100
 HOST_WAIT: Final = "host wait"
 BEHIND: Final = "kernel wait"
 OTHER: Final = "other"
@@ -113,17 +115,35 @@ def kinds(device: tables.Device) -> pl.DataFrame:
     return sums.sort("total_ns", "kinds", descending=[True, False])
 
 
+def around(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
+    """Return every operator around the launch of each kernel: the kernels, once for each, with `span` and `operator`.
+
+    Args:
+        kernels: `span`: the innermost operator that launched it, null where not known.
+        operators: `span`, `operator` (its name) and `parent`: the operator around it, null where there is none.
+    """
+    columns = [*kernels.columns, "operator"]
+    inner = kernels.drop_nulls("span").join(operators, on="span")
+    found = [inner.select(columns)]
+    while inner.height:
+        outer = inner.drop_nulls("parent").with_columns(pl.col("parent").alias("span"))
+        inner = outer.select(kernels.columns).join(operators, on="span")
+        found.append(inner.select(columns))
+    return pl.concat(found)
+
+
 def sequences(kernels: pl.DataFrame) -> pl.DataFrame:
     """Return which kernels an operator launches one after the other, how often, and how long they take.
 
     Args:
-        kernels: `operator`, `span` (that launched it), `name`, `start_ns`, `duration_ns`.
+        kernels: `operator`, `span` (a launch of it), `name`, `start_ns`, `duration_ns`.
 
     Returns:
-        `operator`, `kernels` (names in order of start, one a line), `length`, `count`, `total_ns`.
+        `operator`, `kernels` (names in order of start, one a line), `length`, `count`, `total_ns`. Operators that
+        launched more than `LONGEST` are none that repeat.
     """
     each = (
-        kernels.drop_nulls("span")
+        kernels.filter(pl.len().over("span") <= LONGEST)
         .sort("start_ns")
         .group_by("span", maintain_order=True)
         .agg(

@@ -283,7 +283,6 @@ def _of_device(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return what bounds the steps (rows) that are looked at, and their critical paths, where a device was watched."""
     did, waits = _did(device), _waited(recording, device, spans, steps)
-    host = host.with_columns(pl.col("part").replace(bounds.UNKNOWN, bounds.HOST))
     during = stream.during.filter(pl.col("step").is_in(rows))
     states = stream.states
     if device.form not in LAUNCHED:
@@ -291,7 +290,8 @@ def _of_device(
         copied = intervals.union(device.copies)
         states = launched_steps.pieces(device.tasks, copied, during, tables.EARLIEST, tables.LATEST)
     known = device.tasks["launch_ns"].null_count() < device.tasks.height
-    pieces = device_bounds.parts(states.filter(pl.col("step").is_in(rows)), did, waits, host, known)
+    host = device_bounds.host(host, during, did, waits)
+    pieces = device_bounds.parts(states.filter(pl.col("step").is_in(rows)), did, host, known)
     return pieces, device_path.segments(during, did, waits, host)
 
 

@@ -62,7 +62,7 @@ def waits_in_stream(tasks: pl.DataFrame, last_ns: dict[int, int]) -> pl.DataFram
 
 
 def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Sum up kernels of the same name, module, binding and part: `count`, `total_ns`, `min_ns`, `max_ns`.
+    """Sum up kernels of the same name, module, binding and part: `count`, `total_ns`, `min_ns`, `max_ns`, `squares`.
 
     Args:
         kernels: `tables.KERNELS`.
@@ -73,6 +73,7 @@ def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
         length.sum().alias("total_ns"),
         length.min().alias("min_ns"),
         length.max().alias("max_ns"),
+        length.cast(pl.Float64).pow(2).sum().alias("squares"),
     )
 
 
@@ -86,8 +87,18 @@ def add_up(sums: list[pl.DataFrame], keys: list[str] | None = None) -> pl.DataFr
     return (
         pl.concat(sums)
         .group_by(_KEYS if keys is None else keys)
-        .agg(pl.col("count", "total_ns").sum(), pl.col("min_ns").min(), pl.col("max_ns").max())
+        .agg(pl.col("count", "total_ns", "squares").sum(), pl.col("min_ns").min(), pl.col("max_ns").max())
     )
+
+
+def deviation() -> pl.Expr:
+    """Return the standard deviation of a sample, ns, from the columns of `sum_up`; null for one kernel.
+
+    deviation = sqrt((sum of squares - total^2 / count) / (count - 1)), as HTA's `get_gpu_kernel_breakdown` has it.
+    """
+    count, total = pl.col("count").cast(pl.Float64), pl.col("total_ns").cast(pl.Float64)
+    spread = (pl.col("squares") - total * total / count).clip(lower_bound=0.0)
+    return pl.when(pl.col("count") > 1).then((spread / (count - 1)).sqrt()).alias("deviation")
 
 
 def by_type(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:

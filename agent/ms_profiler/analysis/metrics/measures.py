@@ -18,6 +18,7 @@ from ms_profiler.analysis.metrics import (
     dataset,
     host_operators,
     intervals,
+    memory as memory_of,
     operands,
     operators,
     overlap,
@@ -219,6 +220,17 @@ class Measures:
     def states(self) -> pl.DataFrame:
         """Return the recorded steps cut by state, see `overlap.states`."""
         return self.stream.states
+
+    @property
+    def held(self) -> pl.DataFrame:
+        """Return `tables.MEMORY` of the allocator that held most, with its `component`."""
+        device = self.recording.device
+        if device is None or not self.memory.is_empty():
+            return self.memory.with_columns(component=pl.lit(memory_of.COMPONENT))
+        held = memory_of.leading(device.memory).with_columns(pl.lit(self.steps.process, pl.UInt32).alias("process"))
+        if self.chosen is None:
+            return held
+        return held.filter(intervals.locate(held["time_ns"], self.steps.table).is_not_null())
 
     @property
     def steady(self) -> pl.DataFrame:

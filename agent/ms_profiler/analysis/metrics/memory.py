@@ -1,9 +1,31 @@
 """Tensor memory by step: where its peak is, and what is held when a step ends."""
 
+from typing import Final
+
 import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
+
+#: whose memory it is that MindSpore's own recorder of kernels on a processor tells
+COMPONENT: Final = "MindSpore"
+#: whose it is that PyTorch's allocator on a processor tells
+PROCESSOR: Final = "CPU"
+
+
+def leading(held: pl.DataFrame) -> pl.DataFrame:
+    """Return what the component held that allocated most, a processor's only where there is no other one.
+
+    Args:
+        held: `tables.DEVICE_MEMORY`.
+    """
+    most = (
+        held.drop_nulls("allocated")
+        .group_by("component")
+        .agg(pl.col("allocated").max())
+        .sort(pl.col("component") == PROCESSOR, -pl.col("allocated"), "component")
+    )
+    return held.drop_nulls("allocated").filter(pl.col("component").is_in(most["component"].head(1).implode()))
 
 
 def by_step(memory: pl.DataFrame, used: Steps) -> pl.DataFrame:

@@ -272,6 +272,11 @@ class Device:
     whole: Whole | None = None
     within: pl.DataFrame | None = None
 
+    @classmethod
+    def none(cls) -> "Device":
+        """Return a device of which nothing is known."""
+        return cls(Form.KINETO, pl.DataFrame(schema=TASKS), [])
+
     @property
     def runs(self) -> pl.DataFrame:
         """Return every task: `stream`, `start_ns`, `end_ns`, `launch_ns` and `exchange`, at least."""

@@ -153,6 +153,7 @@ KERNELS = pl.Schema(
         "module": pl.UInt32,  # row of the texts, null where not known
         "bound": pl.UInt8,  # metrics.binding.Bound: to what
         "part": pl.UInt8,  # metrics.scopes.Part: of a training step
+        "launch_ns": pl.Int64,  # when the host asked a device for it, null where not known
     }
 )
 

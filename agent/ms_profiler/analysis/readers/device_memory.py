@@ -19,6 +19,10 @@ _LANE: Final = "NPU MEM"
 _COUNTER: Final = "APP/Memory"
 _APPLICATION: Final = "APP"
 
+#: kinds of devices by their numbers (c10/core/DeviceType.h of PyTorch)
+_PROCESSOR: Final = 0
+_TYPES: Final = {_PROCESSOR: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
+
 #: a table of a database by its columns, null where it lacks one
 Rows = Callable[..., list[tuple[Any, ...]]]
 #: a text by its number, null where it is not known
@@ -38,6 +42,28 @@ def of_trace(events: Events) -> pl.DataFrame:
         "time_ns",
         pl.lit(None, pl.Int64).alias("allocated"),
         (pl.col("value") * 1024).round().cast(pl.Int64).alias("reserved"),
+        pl.lit(None, pl.Int64).alias("active"),
+        pl.lit(None, pl.Int64).alias("stream"),
+    ).sort("time_ns", maintain_order=True)
+
+
+def of_allocators(events: Events, device: str) -> pl.DataFrame:
+    """Return `tables.DEVICE_MEMORY` of what PyTorch's allocators told; nothing where they told no totals.
+
+    Args:
+        events: of the trace.
+        device: what kind it is.
+    """
+    known = events.held.drop_nulls(["Device Type", "Total Allocated"])
+    number = pl.when(pl.col("Device Id") >= 0).then(pl.format(" {}", "Device Id")).otherwise(pl.lit(""))
+    kind = pl.col("Device Type").replace_strict(_TYPES, default=None, return_dtype=pl.String)
+    # what a back-end calls itself is not told
+    named = pl.coalesce(kind, pl.lit(device if device != "CPU" else "DEVICE"))
+    return known.select(
+        (named + number).alias("component"),
+        "time_ns",
+        pl.col("Total Allocated").alias("allocated"),
+        pl.when(pl.col("Device Type") != _PROCESSOR).then("Total Reserved").alias("reserved"),
         pl.lit(None, pl.Int64).alias("active"),
         pl.lit(None, pl.Int64).alias("stream"),
     ).sort("time_ns", maintain_order=True)

@@ -11,7 +11,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import assembly, kineto_kinds as kinds, kineto_tasks, trace_events
+from ms_profiler.analysis.readers import assembly, device_memory, kineto_kinds as kinds, kineto_tasks, trace_events
 from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
 from ms_profiler.store.run_info import RunInfo
@@ -46,6 +46,10 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     info.framework["device"] = name if on_device else "CPU"
     device = found.device if on_device else tables.Device(tables.Form.KINETO, _operators(ended), [])
     device.files = [os.path.basename(path)]
+    device.memory = device_memory.of_allocators(events, info.framework["device"])
+    if device.memory.is_empty() and events.held.height:
+        why = "this version of PyTorch tells what each allocation took, and not what all of them hold"
+        info.not_collected.append({"what": "memory of tensors", "why": why})
     pids = spans.filter(pl.col("kind") == kinds.OPERATOR)["pid"]
     process = int(pids[0]) if len(pids) and pids[0].isdecimal() else 0
     callers = found.callers if on_device else {}

@@ -53,6 +53,7 @@ _KINDS: Final = {
     "gpu_user_annotation": MARK,
     **dict.fromkeys(("python_function", "pythonfunction"), PYTHON),
     **dict.fromkeys(("trace", "overhead", "ac2g", "fwdbwd", "external_correlation", "cuda_event"), PASSED),
+    "cuda_profiler_range": PASSED,
 }
 #: the device whose categories are not those of a GPU's runtime
 _DEVICES: Final = {"mtia_ccp_events": "MTIA", "xpu_sync": "XPU"}

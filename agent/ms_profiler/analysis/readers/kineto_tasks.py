@@ -36,7 +36,7 @@ _ELEMENT_BYTES: Final = {
 }
 #: what calls NCCL on the host, and what for
 _COLLECTIVES: Final = r"^(?:c10d::|nccl:)_?(\w+?)_?(?:\s|$)"
-_EXCHANGES: Final = r"(?i)^(nccl|rccl|oneccl)|ncclKernel|ncclDevKernel"
+_EXCHANGES: Final = r"(?i)^(nccl|rccl|msccl|oneccl)|ncclKernel|ncclDevKernel"
 #: how the lanes of a device are named where nothing else has their number
 _LANE: Final = r"(\d+)\s*$"
 #: lanes of a device: with several of them the device is in the upper half

@@ -29,7 +29,7 @@ _MOST: Final = 4
 #: ns after a change of a file within which another change may leave the same modification time
 _SETTLED: Final = 2_000_000_000
 _FOLDER: Final = ".ms_profiler_cache"
-_TABLES: Final = ("spans", "flows", "counters", "found")
+_TABLES: Final = ("spans", "flows", "counters", "held", "found")
 _REST: Final = "rest.json"
 
 
@@ -98,9 +98,9 @@ def _load(folder: str) -> trace_events.Events | None:
         frames = {name: _texts(pl.read_ipc(os.path.join(folder, f"{name}.arrow")), pl.String) for name in _TABLES}
         threads = {(pid, tid): name for pid, tid, name in rest["threads"]}
         os.utime(folder)
-        spans, flows, counters, found = (frames[name] for name in _TABLES)
+        spans, flows, counters, held, found = (frames[name] for name in _TABLES)
         processes, labels, head = (rest[name] for name in ("processes", "labels", "head"))
-        return trace_events.Events(spans, flows, counters, found, processes, labels, threads, head)
+        return trace_events.Events(spans, flows, counters, held, found, processes, labels, threads, head)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, pl.exceptions.PolarsError):
         return None
 

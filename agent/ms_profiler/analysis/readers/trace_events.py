@@ -25,6 +25,10 @@ _SPANS: Final = pl.Schema(
     }
 )
 _COUNTERS: Final = pl.Schema(dict.fromkeys(("pid", "name", "ts", "value"), pl.String))
+#: what PyTorch's profiler calls an event that tells what an allocator gave or took, and what it says of it
+_MEMORY: Final = "[memory]"
+_HELD: Final = ("Device Type", "Device Id", "Total Allocated", "Total Reserved", "Bytes")
+_ALLOCATED: Final = pl.Schema(dict.fromkeys(("ts", *_HELD), pl.String))
 _FLOWS: Final = pl.Schema(
     {"begin": pl.Boolean, "category": pl.String, "id": pl.String, "ts": pl.String, "tid": pl.String}
 )
@@ -39,6 +43,7 @@ class Events:
             end is not in the trace is unfinished, and ends with the trace.
         flows: `begin`, `category`, `id`, `tid`, `time_ns`.
         counters: `pid`, `name`, `time_ns` and the first `value` of each.
+        held: `time_ns` and what PyTorch's allocators tell each time that they give or take (`_HELD`), Int64.
         found: the arguments asked for, as texts, by `row`; only of the spans that have any.
         processes: name by pid.
         labels: of processes by pid.
@@ -49,6 +54,7 @@ class Events:
     spans: pl.DataFrame
     flows: pl.DataFrame
     counters: pl.DataFrame
+    held: pl.DataFrame
     found: pl.DataFrame
     processes: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
@@ -166,6 +172,7 @@ class _Taken:
         self._found = _Rows(pl.Schema({"row": pl.UInt32, **dict.fromkeys(arguments, pl.String)}), lambda table: table)
         self._flows = _Rows(_FLOWS, lambda table: table.select("begin", "category", "id", "tid", time_ns=_ns("ts")))
         self._counters = _Rows(_COUNTERS, _counted)
+        self._held = _Rows(_ALLOCATED, _told)
         self._texts: dict[str, int] = {}
         self._processes: dict[str, str] = {}
         self._labels: dict[str, str] = {}
@@ -198,6 +205,7 @@ class _Taken:
             spans=ordered.with_columns(**named),
             flows=self._flows.table().with_columns(shift).drop_nulls(),
             counters=self._counters.table().with_columns(shift).drop_nulls(),
+            held=self._held.table().with_columns(shift).drop_nulls("time_ns"),
             found=self._found.table(),
             processes=self._processes,
             labels=self._labels,
@@ -225,6 +233,8 @@ class _Taken:
             self._value(event, thread[0])
         elif kind == "M":
             self._describe(event, thread)
+        elif kind in ("i", "I") and event.get("name") == _MEMORY and isinstance(args := event.get("args"), dict):
+            self._held.add((_text(event.get("ts")), *(_text(args.get(name)) for name in _HELD)))
 
     def _span(self, event: dict[str, Any], thread: tuple[str, str], length: Any = None, end: Any = None) -> None:
         args = event.get("args")
@@ -283,6 +293,10 @@ def _ended(spans: pl.DataFrame) -> pl.DataFrame:
 
 def _counted(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select("pid", "name", _ns("ts").alias("time_ns"), pl.col("value").cast(pl.Float64, strict=False))
+
+
+def _told(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select(_ns("ts").alias("time_ns"), pl.col(_HELD).cast(pl.Int64, strict=False))
 
 
 def _base_ns(head: dict[str, Any]) -> int:

@@ -287,7 +287,8 @@ class _Intake:
         inside = inside.filter(intervals.locate(inside["start_ns"], left_out).is_null())
         placed = self.hosts.bind(inside, self.scopes, self.texts)
         self.sums = [kernels.add_up([*self.sums, kernels.sum_up(placed)])]
-        self.kept.append(self._kept(placed).select(tables.KERNELS.names()))
+        kept = self._kept(placed).with_columns(pl.lit(None, pl.Int64).alias("launch_ns"))
+        self.kept.append(kept.select(tables.KERNELS.names()))
         if own:
             self._measure(placed, between)
 

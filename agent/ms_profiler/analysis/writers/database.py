@@ -13,6 +13,7 @@ import zlib
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import memory
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model.tables import Form
 from ms_profiler.analysis.writers import database_rows, database_schema as schema, memory_record, metadata
@@ -149,7 +150,7 @@ def _session(measures: Measures) -> pl.DataFrame:
 
 def _memory(measures: Measures) -> pl.DataFrame:
     device = measures.recording.device
-    held = measures.memory.with_columns(component=pl.lit(memory_record.COMPONENT), stream=pl.lit(None, pl.Int64))
+    held = measures.memory.with_columns(component=pl.lit(memory.COMPONENT), stream=pl.lit(None, pl.Int64))
     if device is not None:
         held = device.memory
     return held.select(

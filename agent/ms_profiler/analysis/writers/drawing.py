@@ -6,9 +6,10 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.driver.sections import Section
-from ms_profiler.analysis.metrics import host_operators, intervals, overlap, scopes, stretches
+from ms_profiler.analysis.metrics import device_counters, host_operators, intervals, overlap, scopes, stretches
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.operands import TIE
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.writers.communication_json import by_call
 from ms_profiler.analysis.writers.lanes import Lanes, copies, marks
 from ms_profiler.store.format import Category
@@ -68,6 +69,17 @@ class Drawing:
     def marks(self) -> pl.DataFrame:
         """Return the markers on streams of a device: `process`, `lane`, `name`, `domain`, `start_ns`, `end_ns`."""
         return marks(self.measures)
+
+    @cached_property
+    def curves(self) -> pl.DataFrame:
+        """Return the curves of a device, beside its lanes: `name`, `time_ns`, `value`, by name and time."""
+        device = self.measures.recording.device if self.lanes.device else None
+        found = device_counters.counters(device or tables.Device.none())
+        if self.measures.chosen is None:
+            return found
+        during = self.measures.stream.during
+        between = during["start_ns"].min(), during["end_ns"].max()
+        return found.filter(pl.col("time_ns").is_between(*between)) if during.height else found.clear()
 
     @cached_property
     def communication(self) -> pl.DataFrame:

@@ -39,7 +39,10 @@ NATIVE_TID: Final = pl.when(pl.col("native_tid") > 0).then("native_tid").otherwi
 #: where the tasks of a device are drawn, and the label of that process
 _HARDWARE: Final = "Ascend Hardware"
 _GPU: Final = "GPU"
-_LABELS: Final = {_HARDWARE: "NPU", _GPU: "GPU"}
+_NPU: Final = "NPU"
+#: and where those of a processor are
+_OPERATORS: Final = "CPU OP"
+_PROCESSOR: Final = "CPU"
 _FRAMEWORKS: Final = {"mindspore": "MindSpore", "torch": "PyTorch"}
 
 
@@ -102,13 +105,18 @@ class Lanes:
                 "lane",
                 (pl.col("place") + KERNELS).alias("pid"),
                 pl.col("lane").alias("tid"),
-                (pl.lit(_title(recording.device)) + pl.col("suffix")).alias("title"),
+                (pl.lit(_title(recording)) + pl.col("suffix")).alias("title"),
             )
             .sort("pid", "tid")
         )
         whole = measures.stretches["process"].unique(maintain_order=True).to_list()
         groups = measures.calls["group"].unique(maintain_order=True).to_list()
         return cls(threads, kernels, depths, groups, whole)
+
+    @property
+    def device(self) -> int:
+        """Return the pid of the picture in which a device is drawn that the first process uses; 0 without one."""
+        return int(self.kernels["pid"][0]) if self.kernels.height else 0
 
     def metadata(self) -> list[dict[str, Any]]:
         """Return the `M` events: names, labels and order of processes and threads."""
@@ -180,15 +188,21 @@ def _on_streams(measures: Measures, table: pl.DataFrame, told: pl.Expr) -> pl.Da
     )
 
 
-def _title(device: tables.Device | None) -> str:
-    if device is None:
-        return "CPU OP"
+def _title(recording: tables.Recording) -> str:
+    device = recording.device
+    kind = recording.info.framework.get("device", "") if device is not None else _PROCESSOR
+    if device is None or (device.form == tables.Form.KINETO and kind in ("", _PROCESSOR)):
+        return _OPERATORS
+    if device.form == tables.Form.KINETO:
+        return kind
     return _GPU if device.form == tables.Form.CUPTI else _HARDWARE
 
 
 def _label(title: str) -> str:
     """Return the label of a device's process, whose title may name a process of the run behind it; empty for others."""
-    return next((label for begin, label in _LABELS.items() if title.startswith(begin)), "")
+    if title.startswith(_OPERATORS):
+        return ""
+    return _NPU if title.startswith(_HARDWARE) else title.split(" ")[0]
 
 
 def overlap_metadata() -> list[dict[str, Any]]:

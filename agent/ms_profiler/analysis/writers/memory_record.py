@@ -6,16 +6,15 @@ form has a `Stream Ptr` too.
 """
 
 import os
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import memory
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model.tables import Form
 from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
-
-COMPONENT: Final = "MindSpore"
 
 
 def path(measures: Measures) -> str:
@@ -32,12 +31,13 @@ def applies(measures: Measures) -> bool:
 def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     device = measures.recording.device
-    held = measures.memory.with_columns(component=pl.lit(COMPONENT)) if device is None else device.memory
+    held = measures.memory.with_columns(component=pl.lit(memory.COMPONENT)) if device is None else device.memory
     torch = device is not None and device.form == Form.TORCH_NPU
+    kineto = device is not None and device.form == Form.KINETO
     held.select(
         pl.col("component").alias("Component"),
         numbers.moment("time_ns").alias("Timestamp(us)"),
         *(numbers.megabytes(name.lower()).alias(f"Total {name}(MB)") for name in numbers.HOLDINGS),
         *([pl.col("stream").alias("Stream Ptr")] if torch else []),
-        numbers.device_type(measures),
+        pl.col("component").str.replace(" ", ":").alias("Device Type") if kineto else numbers.device_type(measures),
     ).write_csv(stream)

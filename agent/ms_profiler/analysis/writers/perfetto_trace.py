@@ -74,12 +74,13 @@ class _Events:
         self.drawing = drawing
         self.tracks = Tracks(drawing.lanes)
         self.counters = self.tracks.add_counters(drawing.counters, drawing.measures.recording.names)
+        self.curves = self.tracks.add_curves(drawing.curves["name"], drawing.lanes.device)
         self.names = Texts(drawing.measures.recording.names)
         starts = [
             *(table["start_ns"] for table in (drawing.steps, drawing.overlap, drawing.whole, drawing.spans)),
             *(table["start_ns"] for table in (drawing.kernels, drawing.scopes, drawing.communication, drawing.copies)),
             drawing.marks["start_ns"],
-            *(table["time_ns"] for table in (drawing.instants, drawing.counters)),
+            *(table["time_ns"] for table in (drawing.instants, drawing.counters, drawing.curves)),
         ]
         self.base_ns = min((int(str(least)) for times in starts if (least := times.min()) is not None), default=0)
 
@@ -93,6 +94,7 @@ class _Events:
         yield self._whole_run()
         yield self._instants()
         yield self._counters()
+        yield self._curves()
         yield self._kernels()
         yield self._copies()
         yield self._marks()
@@ -151,6 +153,10 @@ class _Events:
     def _counters(self) -> TrackEvents:
         table = self.drawing.counters.with_columns(track=self.counters).sort("track", "time_ns", maintain_order=True)
         return TrackEvents(EventKind.COUNTER, table["track"], table["time_ns"], value=table["value"])
+
+    def _curves(self) -> TrackEvents:
+        table = self.drawing.curves
+        return TrackEvents(EventKind.COUNTER, self.curves, table["time_ns"], value=table["value"])
 
     def _kernels(self) -> TrackEvents:
         kernels, stream = self.drawing.kernels, self.drawing.measures.stream

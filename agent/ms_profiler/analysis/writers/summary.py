@@ -274,15 +274,17 @@ def _kernels(measures: Measures) -> dict[str, Any] | None:
 
 def _memory(measures: Measures) -> dict[str, Any] | None:
     """Return what the framework's allocator held; None where that was not recorded."""
-    if measures.memory.is_empty():
+    held = measures.held
+    if held.is_empty():
         return None
-    by_step = memory.by_step(measures.memory, measures.steps)
+    by_step = memory.by_step(held, measures.steps)
     peak = by_step.row(by_step["peak"].arg_max() or 0, named=True) if by_step.height else None
-    most = measures.memory.select(pl.col("allocated", "reserved").max()).row(0)
+    most = held.select(pl.col("allocated", "reserved").max()).row(0)
     return {
-        "records": measures.memory.height,
+        "component": held["component"][0],
+        "records": held.height,
         "peak_mb": _megabytes(most[0]),
-        "reserved_mb": _megabytes(most[1]),
+        "reserved_mb": None if most[1] is None else _megabytes(most[1]),
         "peak_step": None if peak is None else peak["number"],
         "peak_step_mb": None if peak is None else _megabytes(peak["peak"]),
         "first_step_end_mb": None if peak is None else _megabytes(by_step["end"][0]),

@@ -103,6 +103,7 @@ class _Rows:
             )
         )
         yield self._counters(self.drawing.counters)
+        yield self._curves(self.drawing.curves)
         yield from self._kernels()
         yield self._copies()
         yield self._marks()
@@ -190,6 +191,18 @@ class _Rows:
             Microseconds(counters["time_ns"]),
             '","args":{"value":',
             distinct(counters["value"], json_lines.quoted),
+            "}}",
+        )
+
+    def _curves(self, curves: pl.DataFrame) -> Lines:
+        return lines(
+            curves.height,
+            '{"ph":"C","name":',
+            distinct(curves["name"], json_lines.quoted),
+            f',"pid":{self.drawing.lanes.device},"tid":0,"ts":"',
+            Microseconds(curves["time_ns"]),
+            '","args":{"value":',
+            distinct(curves["value"], json_lines.quoted),
             "}}",
         )
 

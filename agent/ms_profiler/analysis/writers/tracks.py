@@ -84,6 +84,22 @@ class Tracks:
         numbered = different.with_row_index("track", offset=first)
         return threads.join(numbered, on=["place", "name"], how="left", maintain_order="left")["track"]
 
+    def add_curves(self, names: pl.Series, process: int) -> pl.Series:
+        """Make a track of each name beside the lanes of a process, and return the place in `all` for each row.
+
+        Args:
+            names: of curves, a row each point.
+            process: pid of the picture.
+        """
+        different = names.unique(maintain_order=True)
+        first = len(self.all)
+        for name in different:
+            uuid = _LANES + len(self.all)
+            self.descriptors += _packet(uuid, integer(5, process), text(2, name), message(8))
+            self.all.append(Track(uuid, b""))
+        places = pl.int_range(first, len(self.all), dtype=pl.UInt32, eager=True)
+        return names.replace_strict(different, places, return_dtype=pl.UInt32)
+
     def _located(self, table: pl.DataFrame, lanes: pl.DataFrame, by: list[str]) -> pl.Series:
         places = [self._places[pid, tid] for pid, tid in lanes.select("pid", "tid").iter_rows()]
         found = COLUMNS.find(table.select(by), lanes.select(by))

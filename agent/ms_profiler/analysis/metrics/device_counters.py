@@ -1,0 +1,99 @@
+"""What a device was busy with as curves beside its timeline: queues, what ran at once, bandwidth of copies, memory."""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import device_statistics, intervals
+from ms_profiler.analysis.model import tables
+
+#: points of a curve that are drawn: of more the largest and the last one of each slice of time
+MOST: Final = 20_000
+#: lanes of a device: with several of them the device is in the upper half of a stream's number
+_LANES: Final = 2**16
+_POINTS: Final = pl.Schema({"name": pl.String, "time_ns": pl.Int64, "value": pl.Float64})
+
+
+def counters(device: tables.Device) -> pl.DataFrame:
+    """Return the curves of a device: `name`, `time_ns`, `value`, by name and time.
+
+    queue: kernels, copies and sets that were launched on a stream and had not begun; at once: those that ran on a
+    device at the same time; bandwidth of copies of one kind = sum of bytes / duration over those that run; allocated
+    and reserved: what an allocator held, bytes.
+
+    Args:
+        device: its tasks, copies and memory.
+    """
+    named = pl.concat([_queues(device), _running(device), _bandwidths(device), _memory(device)])
+    return _thinned(named.sort("name", "time_ns", maintain_order=True))
+
+
+def _queues(device: tables.Device) -> pl.DataFrame:
+    queue = device_statistics.queue(device)
+    return queue.select(
+        pl.format("queue of stream {}", "stream").alias("name"),
+        "time_ns",
+        pl.col("length").cast(pl.Float64).alias("value"),
+    )
+
+
+def _running(device: tables.Device) -> pl.DataFrame:
+    ran = device_statistics.ran(device).select("stream", *intervals.BOUNDS)
+    changes = _changes(
+        ran.with_columns(pl.format("at once on device {}", pl.col("stream") // _LANES).alias("name"), rate=1)
+    )
+    return changes.with_columns(pl.col("value").cast(pl.Float64))
+
+
+def _bandwidths(device: tables.Device) -> pl.DataFrame:
+    length = pl.col("end_ns") - pl.col("start_ns")
+    known = device.copies.filter(length > 0, pl.col("bytes") > 0)
+    # whole bytes a second, so that what ends leaves nothing behind
+    rates = known.select(
+        pl.format("GB/s of {}", "name").alias("name"),
+        *intervals.BOUNDS,
+        rate=(pl.col("bytes").cast(pl.Float64) / length * 1e9).round().cast(pl.Int64),
+    )
+    return _changes(rates).with_columns(pl.col("value") / 1e9)
+
+
+def _memory(device: tables.Device) -> pl.DataFrame:
+    parts = [
+        device.memory.select(
+            pl.format(f"{what} by {{}}, bytes", "component").alias("name"),
+            "time_ns",
+            pl.col(what).cast(pl.Float64).alias("value"),
+        ).drop_nulls()
+        for what in ("allocated", "reserved")
+    ]
+    return pl.concat(parts)
+
+
+def _changes(rates: pl.DataFrame) -> pl.DataFrame:
+    """Return the sum of the rates of what goes on, each time that it changes: `name`, `time_ns`, `value`.
+
+    Args:
+        rates: `name`, `start_ns`, `end_ns`, `rate`, a whole number.
+    """
+    rate = pl.col("rate").cast(pl.Int64)
+    ends = pl.concat(
+        [
+            rates.select("name", pl.col("start_ns").alias("time_ns"), rate.alias("change")),
+            rates.select("name", pl.col("end_ns").alias("time_ns"), (-rate).alias("change")),
+        ]
+    )
+    together = ends.group_by("name", "time_ns").agg(pl.col("change").sum()).sort("name", "time_ns")
+    return together.select("name", "time_ns", pl.col("change").cum_sum().over("name").alias("value"))
+
+
+def _thinned(points: pl.DataFrame) -> pl.DataFrame:
+    first, last = pl.col("time_ns").first().over("name"), pl.col("time_ns").last().over("name")
+    part = (pl.col("time_ns") - first) * (MOST // 2) // (last - first).clip(lower_bound=1)
+    many = points.with_columns(part=part, many=pl.len().over("name") > MOST).with_row_index("row")
+    slices = (
+        many.filter("many")
+        .group_by("name", "part")
+        .agg(pl.col("row").sort_by("value").last().alias("most"), pl.col("row").last().alias("last"))
+    )
+    kept = pl.concat([slices["most"], slices["last"]]).unique()
+    return many.filter(~pl.col("many") | pl.col("row").is_in(kept.implode())).select(_POINTS.names()).cast(_POINTS)
