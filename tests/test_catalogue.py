@@ -103,6 +103,7 @@ def test_kernels(tmp_path):
         "stop": WALL_NS + 67 * MS,
         "dur": 3 * MS,
         "wait": 0,
+        "launch": None,
         "step": 1,
         "module": "network._backbone.fc",
         "part": "backward",

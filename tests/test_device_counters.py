@@ -73,7 +73,7 @@ def test_a_curve_of_many_points_has_its_peaks_and_its_end():
     ends = times + 5 + 5 * (pl.int_range(100_000, eager=True) == 77_777).cast(pl.Int64)
     copies = pl.DataFrame({"start_ns": times, "end_ns": ends, "name": "copy", "bytes": 100, "stream": 1})
     device = tables.Device.none()
-    device.copies = pl.concat([pl.DataFrame(schema=tables.COPIES), copies], how="diagonal_relaxed")
+    device.copies = pl.concat([pl.DataFrame(schema=tables.COPIES), copies], how="diagonal_relaxed").cast(tables.COPIES)
     points = device_counters.counters(device)
     rates = points.filter(pl.col("name") == "GB/s of copy")
     assert device_counters.MOST // 2 <= rates.height <= device_counters.MOST + 2

@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from ms_profiler.analysis.catalogue import query
+from ms_profiler.analysis.catalogue import query, table_cache
 from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.readers import foreign, trace_cache, trace_events
 from ms_profiler.store.reader import ReadCounts
@@ -123,6 +123,33 @@ def test_a_query_gives_the_same_a_second_time(trace, monkeypatch):
     assert_frame_equal(query.ask([str(trace)], asked).table, first)
     assert engine.measured(str(trace)).recording.info.rank == 3
     assert foreign.read(str(trace), frozenset()).threads["thread_name"].to_list() == ["main"]
+
+
+def test_a_table_that_was_asked_for_is_measured_once(trace, tmp_path, monkeypatch):
+    asked = "select s.name, s.dur from spans s left join copies c on c.start = s.start"
+    first = query.ask([str(trace)], asked)
+    # what is not there is told the second time, too
+    assert first.table.height == 2 and any("copies is empty" in note for note in first.notes)
+    monkeypatch.setattr(engine, "measured", None)  # must not be called
+    again = query.ask([str(trace)], asked)
+    assert_frame_equal(again.table, first.table)
+    assert again.notes == first.notes
+    with pytest.raises(TypeError):
+        query.ask([str(trace)], "select * from kernels")
+    # of another version of the code nothing counts
+    monkeypatch.setattr(table_cache, "_code", lambda: "other")
+    with pytest.raises(TypeError):
+        query.ask([str(trace)], asked)
+    assert len(list(tmp_path.rglob("table_copies*.arrow"))) == 1
+
+
+def test_a_kept_table_that_is_damaged_is_made_anew(trace, tmp_path, monkeypatch):
+    first = query.ask([str(trace)], "select * from spans")
+    for rows in tmp_path.rglob("table_spans*.arrow"):
+        rows.write_bytes(rows.read_bytes()[:100])
+    assert_frame_equal(query.ask([str(trace)], "select * from spans").table, first.table)
+    write(trace, "second")
+    assert query.ask([str(trace)], "select name from spans").table["name"][0] == "second"
 
 
 def test_the_summary_of_what_cannot_be_written(tmp_path):

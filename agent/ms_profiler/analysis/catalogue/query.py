@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis import catalogue
-from ms_profiler.analysis.catalogue import Column, Table
+from ms_profiler.analysis.catalogue import Column, Table, table_cache
 from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.errors import UsageError
@@ -61,13 +61,23 @@ def ask(directories: Sequence[str], query: str) -> Answer:
     frames: dict[str, list[pl.LazyFrame]] = {table.name: [] for table in named}
     notes, large = [], False
     for path in engine.find(directories) if named else ():
+        name = os.path.basename(os.path.abspath(path))
+        if (there := table_cache.load(path, named)) is not None:
+            for known, one in there.items():
+                frames[known].append(_of_run(one.rows, name, one.rank))
+                notes += one.notes
+            continue
         measures = engine.measured(path)
+        rank = measures.recording.info.rank
         for table in named:
             lazy = table.lazily(measures)
-            found = pl.DataFrame(schema=table.schema) if lazy is not None else table.of(measures)
-            frames[table.name].append(_of_run(found.lazy() if lazy is None else lazy, measures))
-            notes += _notes(table, found, measures) if lazy is None else []
             large = large or lazy is not None
+            if lazy is None:
+                found = table.of(measures)
+                lazy, told = found.lazy(), _notes(table, found, measures)
+                table_cache.store(path, table, rank, found, told)
+                notes += told
+            frames[table.name].append(_of_run(lazy, name, rank))
     made = {name: pl.concat(parts) for name, parts in frames.items()}
     # the others are known by name, so that SHOW TABLES lists them
     others = {table.name: pl.LazyFrame(schema=table.schema) for table in catalogue.TABLES}
@@ -79,9 +89,8 @@ def ask(directories: Sequence[str], query: str) -> Answer:
         raise _explained(str(error), named) from None
 
 
-def _of_run(table: pl.LazyFrame, measures: Measures) -> pl.LazyFrame:
-    values = os.path.basename(os.path.abspath(measures.recording.directory)), measures.recording.info.rank
-    columns = zip(values, RUN, strict=True)
+def _of_run(table: pl.LazyFrame, directory: str, rank: int) -> pl.LazyFrame:
+    columns = zip((directory, rank), RUN, strict=True)
     return table.select(*(pl.lit(value, column.kind).alias(column.name) for value, column in columns), pl.all())
 
 

@@ -87,7 +87,12 @@ def add_up(sums: list[pl.DataFrame], keys: list[str] | None = None) -> pl.DataFr
     return (
         pl.concat(sums)
         .group_by(_KEYS if keys is None else keys)
-        .agg(pl.col("count", "total_ns", "squares").sum(), pl.col("min_ns").min(), pl.col("max_ns").max())
+        .agg(
+            pl.col("count", "total_ns").sum(),
+            pl.col("min_ns").min(),
+            pl.col("max_ns").max(),
+            pl.col("squares").sum(),
+        )
     )
 
 

@@ -9,7 +9,8 @@ from ms_profiler.analysis.readers import ascend_db, ascend_text, kineto, trace_c
 from ms_profiler.errors import StoreError
 from ms_profiler.store.reader import ReadCounts
 
-_ARGUMENTS: Final = (*kineto.ARGUMENTS, *ascend_text.ARGUMENTS)
+#: of spans of a trace, what is asked for
+ARGUMENTS: Final = (*kineto.ARGUMENTS, *ascend_text.ARGUMENTS)
 
 
 def read(path: str, ours: frozenset[str]) -> tables.Recording:
@@ -42,7 +43,7 @@ def _trace(path: str) -> tables.Recording:
     """Read a single trace file: of an Ascend profiler where it has the lane of an Ascend device, else of Kineto."""
     counts = ReadCounts()
     try:
-        events = trace_cache.read(path, _ARGUMENTS, counts)
+        events = trace_cache.read(path, ARGUMENTS, counts)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}.") from error
     if events.of_process(ascend_text.HARDWARE).is_empty():

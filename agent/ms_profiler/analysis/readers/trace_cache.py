@@ -62,6 +62,19 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> trace_eve
     return events
 
 
+def folder(path: str, arguments: tuple[str, ...]) -> str | None:
+    """Return the folder of the cache entry of a trace, None where it has none.
+
+    Args:
+        path: of the trace.
+        arguments: as of `read`.
+    """
+    if not os.path.isfile(path) or (found := os.stat(path)).st_size < LEAST:
+        return None
+    key = _key(found, arguments)
+    return next((place for parent in _folders(path) if _own(place := os.path.join(parent, key))), None)
+
+
 def _key(found: os.stat_result, arguments: tuple[str, ...]) -> str:
     identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     return hashlib.sha256(json.dumps([identity, arguments, __version__, pl.__version__, _code()]).encode()).hexdigest()
@@ -89,9 +102,7 @@ def _damage(counts: ReadCounts) -> tuple[int, int]:
 
 def _load(folder: str) -> trace_events.Events | None:
     try:
-        there = os.lstat(folder)
-        # a folder of another user is not trusted
-        if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.geteuid():
+        if not _own(folder):
             return None
         with open(os.path.join(folder, _REST), encoding="utf-8") as stream:
             rest = json.load(stream)
@@ -103,6 +114,15 @@ def _load(folder: str) -> trace_events.Events | None:
         return trace_events.Events(spans, flows, counters, held, found, processes, labels, threads, head)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, pl.exceptions.PolarsError):
         return None
+
+
+def _own(folder: str) -> bool:
+    """Tell whether a folder exists and belongs to this user: a folder of another user is not trusted."""
+    try:
+        there = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(there.st_mode) and there.st_uid == os.geteuid()
 
 
 def _write(events: trace_events.Events, parent: str, key: str) -> bool:

@@ -1,0 +1,116 @@
+"""Cache the tables of a large trace that queries name, so that the next query on them measures nothing.
+
+The tables lie beside the entry of `readers.trace_cache`. They hold for the same version of the same file, and for one
+version of the code that measures. A query reads only the columns that it uses.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import polars as pl
+
+import ms_profiler
+from ms_profiler.analysis.catalogue.table import Table
+from ms_profiler.analysis.readers import foreign, trace_cache
+
+_NOTES: Final = ".json"
+_ROWS: Final = ".arrow"
+
+
+@dataclass
+class Cached:
+    """A table of a run.
+
+    Attributes:
+        rank: of the run in its launch.
+        rows: of the table, without the columns that tell runs apart.
+        notes: what a reader of them has to know.
+    """
+
+    rank: int
+    rows: pl.LazyFrame
+    notes: list[str]
+
+
+def load(path: str, tables: Sequence[Table]) -> dict[str, Cached] | None:
+    """Return cached tables by name; None where one of them is missing.
+
+    Args:
+        path: of what `engine.find` returns.
+        tables: that a query names.
+    """
+    folder = trace_cache.folder(path, foreign.ARGUMENTS)
+    if folder is None:
+        return None
+    found = {}
+    try:
+        for table in tables:
+            place = _place(folder, table)
+            with open(place + _NOTES, encoding="utf-8") as stream:
+                told = json.load(stream)
+            rows = pl.scan_ipc(place + _ROWS)
+            if rows.collect_schema() != table.schema:
+                return None
+            found[table.name] = Cached(told["rank"], rows, told["notes"])
+    except (OSError, ValueError, TypeError, KeyError, pl.exceptions.PolarsError):
+        return None
+    return found
+
+
+def store(path: str, table: Table, rank: int, rows: pl.DataFrame, notes: list[str]) -> None:
+    """Write a table of a trace into its cache, where it has one; a failure is no error.
+
+    Args:
+        path: of what `engine.find` returns.
+        table: which.
+        rank: of the run in its launch.
+        rows: of the table.
+        notes: what a reader of them has to know.
+    """
+    folder = trace_cache.folder(path, foreign.ARGUMENTS)
+    if folder is None:
+        return
+    place = _place(folder, table)
+    with suppress(OSError, pl.exceptions.PolarsError):
+        # the notes last: who finds them finds the rows
+        _write(place + _ROWS, lambda name: rows.write_ipc(name, compression="lz4"))
+        _write(place + _NOTES, lambda name: _text(name, json.dumps({"rank": rank, "notes": notes})))
+
+
+def _text(name: str, text: str) -> None:
+    with open(name, "w", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+def _write(path: str, write: Callable[[str], object]) -> None:
+    descriptor, name = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".")
+    os.close(descriptor)
+    try:
+        write(name)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _place(folder: str, table: Table) -> str:
+    return os.path.join(folder, f"table_{table.name}_{_code()}")
+
+
+@cache
+def _code() -> str:
+    """Return a digest of the code that measures, by its files: between two versions it changes, too."""
+    told, root = [], os.path.dirname(str(ms_profiler.__file__))
+    for folder, _, names in sorted(os.walk(root)):
+        for name in sorted(names):
+            if not name.endswith(".pyc"):
+                found = os.stat(os.path.join(folder, name))
+                told.append((name, found.st_size, found.st_mtime_ns))
+    return hashlib.sha256(json.dumps([told, pl.__version__]).encode()).hexdigest()[:16]
