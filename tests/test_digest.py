@@ -21,7 +21,7 @@ for _ in range(12):
 
 @pytest.fixture(scope="module")
 def done(launch):
-    return launch(JOB, options={"analyse": "none"})
+    return launch(JOB, options={"analyse": "off"})
 
 
 @pytest.fixture(scope="module")

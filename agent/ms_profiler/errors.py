@@ -5,6 +5,7 @@ MsProfilerError
 |-- UsageError        a command was called in a way it cannot serve
 |-- StateError        a profiler was told to do what it cannot do now
 |-- StoreError        a directory holds nothing that can be read
+|-- NotComparableError  two runs have nothing that can be compared
 `-- DependencyError   a package that this command needs is not installed
 """
 
@@ -51,6 +52,13 @@ class StoreError(MsProfilerError):
     """A directory holds nothing that can be read."""
 
     remedy = "Name a directory that ends with _ascend_ms, or one that holds such directories."
+
+
+class NotComparableError(MsProfilerError):
+    """Two runs have nothing that can be compared."""
+
+    remedy = "Compare runs of one job that were recorded in the same way."
+    exit_code = 3
 
 
 class DependencyError(MsProfilerError):

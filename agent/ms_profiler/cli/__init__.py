@@ -18,6 +18,7 @@ COMMANDS = {
     "options": "ms_profiler.cli.options",
     "analyse": "ms_profiler.cli.analyse",
     "summary": "ms_profiler.cli.summary",
+    "compare": "ms_profiler.cli.compare",
     "sql": "ms_profiler.cli.sql",
     "tables": "ms_profiler.cli.tables",
     "doctor": "ms_profiler.cli.doctor",

@@ -24,6 +24,8 @@ KERNEL: Final = "kernel"
 ALIKE: Final = "alike"
 SMALL: Final = "small differences"
 UNEXPLAINED: Final = "unexplained"
+#: what the machine does, and not the job
+MACHINE: Final = (ALIKE, bounds.RUNNABLE)
 #: of the change, what a contributor has to have to be told
 TOLD: Final = 0.1
 #: of the step before, likewise
@@ -86,7 +88,7 @@ class Causes:
         before_ns: median step.
         after_ns: median step.
         spread: what steps vary by without a reason, as a part of them.
-        remarkable: the change is larger than that, and than `REMARKABLE`.
+        remarkable: the change, or a contributor that is not the machine, is larger than that, and than `REMARKABLE`.
         factor: by which everything changed alike.
         contributors: the largest change first; they add up to the change exactly. The last two are what is too small to
             be told, and what is not explained.
@@ -106,7 +108,7 @@ class Causes:
 
     @property
     def told(self) -> list[Contributor]:
-        """Return the contributors that are worth a word."""
+        """Return the contributors that are worth a word, the cause first."""
         return [each for each in self.contributors if each.told]
 
 
@@ -154,7 +156,8 @@ def between(first: Digest, second: Digest, matches: Sequence[matching.Match], sp
     small = [each for each in known if not each.told]
     rest = change - sum(each.change_ns for each in known)
     ends = (_sum(SMALL, small, change), _rest(first, second, rest, change))
-    remarkable = abs(change) > max(REMARKABLE, spread) * first.step.median_ns
+    large = max(REMARKABLE, spread) * first.step.median_ns
+    remarkable = abs(change) > large or any(abs(each.change_ns) > large for each in told if each.kind not in MACHINE)
     return Causes(first.step.median_ns, second.step.median_ns, spread, remarkable, factor, (*told, *ends))
 
 

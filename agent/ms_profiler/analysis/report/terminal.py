@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ms_profiler.analysis.report import modules, remarks, widths
+from ms_profiler.analysis.report.bounded import PARTS
 from ms_profiler.analysis.report.durations import milliseconds as _ms
 
 #: least width where the output goes into a file, which has none: whole names are worth more there than short lines
@@ -37,16 +38,6 @@ _UNTOLD = ("other", "not recorded")
 _CONTAINED = 3
 #: parts of the run of each of several processes
 _OF_A_PROCESS = ("import", "set-up", "steps", "evaluation", "rollout")
-#: parts of a step, in the order in which they are decided, and what they are called
-_PARTS = {
-    **dict.fromkeys(("computing", "communication", "copy", "kernel gap", "garbage collection")),
-    **dict.fromkeys(("data", "compile", "checkpoint", "sync")),
-    "launch": "launching operators",
-    "host": "other code of the host",
-    "blocked": "asleep or blocked",
-    "runnable": "waiting for a processor",
-    "unknown": "host, unknown",
-}
 
 
 def show(summary: dict[str, Any], directory: str, console: Console | None = None, top: int | None = None) -> None:
@@ -227,9 +218,9 @@ def _bounds(summary: dict[str, Any]) -> Table | None:
     if not bounds or not path:
         return None
     table = widths.table("part", "of the steady steps", "of their path", "")
-    for name in [name for name in _PARTS if name in bounds["shares"] or name in path["shares"]]:
+    for name in [name for name in PARTS if name in bounds["shares"] or name in path["shares"]]:
         share = path["shares"].get(name, 0.0)
-        title = _PARTS[name] or name
+        title = PARTS[name] or name
         table.add_row(title, f"{bounds['shares'].get(name, 0.0) * 100:5.1f} %", f"{share * 100:5.1f} %", _bar(share))
     return table
 

@@ -1,0 +1,344 @@
+"""Two runs, or two sets of them, side by side, the largest difference first; `compare.schema.json` describes it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from ms_profiler.analysis.comparison import counting, matching, repeats
+from ms_profiler.analysis.comparison.causes import Causes, between
+from ms_profiler.analysis.comparison.digest import Digest, Module, Named
+from ms_profiler.errors import NotComparableError
+
+#: of the form of the JSON
+VERSION: Final = 1
+#: steps are those of the whole run where nothing marked any
+_WHOLE_RUN: Final = "whole_run"
+#: what differs between two machines, versions or workloads, and what people read
+_DIFFERENCES: Final = {
+    "cpu": "processor",
+    "cores": "processors",
+    "device": "device",
+    "python": "Python",
+    "framework": "framework",
+    "profiler": "profiler",
+    "mode": "mode",
+    "threads": "threads of an operator",
+    "world_size": "ranks",
+    "network": "outermost modules",
+    "modules": "modules",
+}
+_MEMORY: Final = {"host": "host", "device": "device", "allocated": "tensors"}
+#: of the names of kernels, the share that two runs have in common below which the devices are of different kinds
+KIN: Final = 0.1
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two.
+
+    Attributes:
+        source: directory or file, as it was named.
+        runs: how many.
+        step_ns: median over the runs of the median steady step.
+        least_ns: smallest of these medians.
+        most_ns: largest.
+        steps: steady steps of the run with fewest.
+        first_ns: from the first record until the first step has ended; None where that is not known.
+        ranks: numbers of the ranks that were read.
+        expected: ranks of the launch.
+        dropped: records that there was no room for, in all runs.
+    """
+
+    source: str
+    runs: int
+    step_ns: int
+    least_ns: int
+    most_ns: int
+    steps: int
+    first_ns: int | None
+    ranks: tuple[int, ...]
+    expected: int
+    dropped: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of both.
+
+    Attributes:
+        name: what it is.
+        before: None where only the second run has it.
+        after: None where only the first run has it.
+        difference: after - before, where what is missing is nothing.
+        unit: "ns", "bytes", or "" for a count.
+    """
+
+    name: str
+    before: float | None
+    after: float | None
+    difference: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class NamedRow:
+    """Operators or kernels of one name in both.
+
+    Attributes:
+        name: of them.
+        before_ns: a step; None where only the second run has them.
+        after_ns: a step; None where only the first run has them.
+        difference_ns: after - before.
+        before_count: a step; 0 where there are none.
+        after_count: likewise.
+    """
+
+    name: str
+    before_ns: int | None
+    after_ns: int | None
+    difference_ns: int
+    before_count: float
+    after_count: float
+
+
+@dataclass(frozen=True)
+class ModuleRow:
+    """A module of both.
+
+    Attributes:
+        name: its path in the second run, or in the first one where it is gone.
+        was: its path in the first run; None where it is new.
+        matched: how: "name", "structure", "class", "operators", "order"; empty where it is in one run alone.
+        before_ns: a step, of it and of all in it; None where it is new.
+        after_ns: likewise; None where it is gone.
+        difference_ns: after - before.
+        forward_ns: what the forward pass takes longer.
+        backward_ns: likewise.
+        optimizer_ns: likewise.
+        self_ns: what it takes longer by itself, without what is in it.
+    """
+
+    name: str
+    was: str | None
+    matched: str
+    before_ns: int | None
+    after_ns: int | None
+    difference_ns: int
+    forward_ns: int
+    backward_ns: int
+    optimizer_ns: int
+    self_ns: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that the runs ran on, or were, and that is not the same.
+
+    Attributes:
+        name: what.
+        before: in the first run.
+        after: in the second run.
+    """
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between two runs, or two sets of them.
+
+    Attributes:
+        version: of this form.
+        before: the first.
+        after: the second.
+        causes: why step times differ.
+        phases: ns a step.
+        bounds: ns a step by what each moment was.
+        modules: the largest difference first, as the next ones.
+        operators: self time.
+        kernels: time.
+        counts: of a step, then of the run.
+        memory: most that was held.
+        differences: of machine, versions and workload.
+        notes: what limits the comparison, a sentence each.
+    """
+
+    version: int
+    before: Side
+    after: Side
+    causes: Causes
+    phases: tuple[Row, ...]
+    bounds: tuple[Row, ...]
+    modules: tuple[ModuleRow, ...]
+    operators: tuple[NamedRow, ...]
+    kernels: tuple[NamedRow, ...]
+    counts: tuple[Row, ...]
+    memory: tuple[Row, ...]
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it, see `compare.schema.json`."""
+        return asdict(self) | {"causes": asdict(self.causes) | {"change_ns": self.causes.change_ns}}
+
+
+def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str, str]) -> Comparison:
+    """Return what differs between two runs, or two sets of repeated runs.
+
+    Args:
+        before: of `runs.digests`, at least one.
+        after: likewise.
+        names: what the two are called.
+
+    Raises:
+        NotComparableError: a run has no steps where the other one has some.
+    """
+    for name, found in zip(names, (before, after), strict=True):
+        if any(run.step.count == 0 for run in found):
+            raise NotComparableError(f"{name} has no step that was recorded.", "Record some steps of it.")
+    whole = [any(run.step.source == _WHOLE_RUN for run in found) for found in (before, after)]
+    if whole[0] != whole[1]:
+        name = names[0] if whole[0] else names[1]
+        remedy = "`ms-profiler summary` says why nothing marked its steps."
+        raise NotComparableError(f"{name} has no steps, the other run has some.", remedy)
+    first, second = repeats.typical(before), repeats.typical(after)
+    matches = matching.match(first, second)
+    spread = max(repeats.spread(before), repeats.spread(after))
+    return Comparison(
+        version=VERSION,
+        before=_side(names[0], before, first),
+        after=_side(names[1], after, second),
+        causes=between(first, second, matches, spread),
+        phases=_times(first.phases, second.phases),
+        bounds=_times(first.bounds, second.bounds),
+        modules=_modules(first, second, matches),
+        operators=_named(first.operators, second.operators),
+        kernels=_named(first.kernels, second.kernels),
+        counts=tuple(_counts(first, second)),
+        memory=tuple(_memory(first, second)),
+        differences=tuple(_differences(first, second)),
+        notes=tuple(_notes(first, second, matches, names)),
+    )
+
+
+def _side(name: str, found: Sequence[Digest], one: Digest) -> Side:
+    medians = [run.step.median_ns for run in found]
+    whole = one.completeness
+    return Side(
+        source=name,
+        runs=len(found),
+        step_ns=one.step.median_ns,
+        least_ns=min(medians),
+        most_ns=max(medians),
+        steps=one.step.count,
+        first_ns=one.step.first_ns,
+        ranks=whole.present,
+        expected=whole.expected,
+        dropped=whole.dropped,
+    )
+
+
+def _times(before: dict[str, int], after: dict[str, int]) -> tuple[Row, ...]:
+    return _largest(_row(name, before.get(name), after.get(name), "ns") for name in dict.fromkeys([*before, *after]))
+
+
+def _row(name: str, before: float | None, after: float | None, unit: str) -> Row:
+    return Row(name, before, after, (after or 0) - (before or 0), unit)
+
+
+def _largest(rows: Iterable[Row]) -> tuple[Row, ...]:
+    return tuple(sorted(rows, key=lambda row: (-abs(row.difference), row.name)))
+
+
+def _named(before: Sequence[Named], after: Sequence[Named]) -> tuple[NamedRow, ...]:
+    first, second = _by_name(before), _by_name(after)
+    rows = []
+    for name in dict.fromkeys([*first, *second]):
+        (one_ns, one_count), (other_ns, other_count) = (side.get(name, (None, 0.0)) for side in (first, second))
+        rows.append(NamedRow(name, one_ns, other_ns, (other_ns or 0) - (one_ns or 0), one_count, other_count))
+    return tuple(sorted(rows, key=lambda row: (-abs(row.difference_ns), row.name)))
+
+
+def _by_name(items: Sequence[Named]) -> dict[str, tuple[int, float]]:
+    found: dict[str, tuple[int, float]] = {}
+    for item in items:
+        ns, count = found.get(item.name, (0, 0.0))
+        found[item.name] = ns + item.ns, round(count + item.count, 3)
+    return found
+
+
+def _modules(first: Digest, second: Digest, matches: Sequence[matching.Match]) -> tuple[ModuleRow, ...]:
+    one, other = ({module.path: module for module in run.modules} for run in (first, second))
+    rows = [_module(each, one.get(each.before or ""), other.get(each.after or "")) for each in matches]
+    return tuple(sorted(rows, key=lambda row: (-abs(row.difference_ns), row.name)))
+
+
+def _module(found: matching.Match, before: Module | None, after: Module | None) -> ModuleRow:
+    def more(read: Callable[[Module], int]) -> int:
+        return (read(after) if after else 0) - (read(before) if before else 0)
+
+    return ModuleRow(
+        name=found.after or found.before or "",
+        was=found.before,
+        matched=found.how,
+        before_ns=before.total_ns if before else None,
+        after_ns=after.total_ns if after else None,
+        difference_ns=more(lambda module: module.total_ns),
+        forward_ns=more(lambda module: module.forward_ns),
+        backward_ns=more(lambda module: module.backward_ns),
+        optimizer_ns=more(lambda module: module.optimizer_ns),
+        self_ns=more(lambda module: module.self_ns),
+    )
+
+
+def _counts(first: Digest, second: Digest) -> Iterable[Row]:
+    for name in (*counting.NAMES, *counting.OF_RUN):
+        before, after = first.counts.get(name), second.counts.get(name)
+        if before is not None or after is not None:
+            unit = "bytes" if name in counting.BYTES else ""
+            yield _row(name, None if before is None else before.value, None if after is None else after.value, unit)
+
+
+def _memory(first: Digest, second: Digest) -> Iterable[Row]:
+    for name, word in _MEMORY.items():
+        before, after = getattr(first.memory, name), getattr(second.memory, name)
+        if before is not None or after is not None:
+            yield _row(word, before, after, "bytes")
+
+
+def _differences(first: Digest, second: Digest) -> Iterable[Difference]:
+    for name, word in _DIFFERENCES.items():
+        before, after = getattr(first.fingerprint, name), getattr(second.fingerprint, name)
+        if before != after:
+            yield Difference(word, _text(before), _text(after))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return str(value) or "unknown"
+
+
+def _notes(first: Digest, second: Digest, matches: Sequence[matching.Match], names: tuple[str, str]) -> Iterable[str]:
+    for name, run in zip(names, (first, second), strict=True):
+        whole = run.completeness
+        if whole.missing:
+            yield f"{name} lacks ranks {', '.join(map(str, whole.missing))} of {whole.expected}."
+        if whole.dropped:
+            yield f"{name} lacks {whole.dropped} records that there was no room for."
+        if whole.damaged:
+            yield f"{name} lacks {whole.damaged} records or files that could not be read."
+        killed = sorted({end for end in whole.ended if end not in ("", "exit", "stopped")})
+        if killed:
+            yield f"A process of {name} did not end by itself: {', '.join(killed)}."
+    kernels = [{item.name for item in run.kernels} for run in (first, second)]
+    if all(kernels) and len(kernels[0] & kernels[1]) < KIN * min(map(len, kernels)):
+        yield "Kernels of the two have other names, as those of different devices do: compare modules and operators."
+    others = [each for each in matches if each.how not in ("", matching.NAME)]
+    if others:
+        ways = sorted({each.how for each in others})
+        yield f"{len(others)} modules have other names in the second run; what tells them is {', '.join(ways)}."
+    if bool(first.modules) != bool(second.modules):
+        yield f"{names[0 if second.modules else 1]} tells of no modules."

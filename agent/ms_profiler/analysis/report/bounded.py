@@ -1,0 +1,14 @@
+"""What the parts of a step are called where people read them."""
+
+from typing import Final
+
+#: parts of a step, in the order in which they are decided, and what they are called
+PARTS: Final[dict[str, str | None]] = {
+    **dict.fromkeys(("computing", "communication", "copy", "kernel gap", "garbage collection")),
+    **dict.fromkeys(("data", "compile", "checkpoint", "sync")),
+    "launch": "launching operators",
+    "host": "other code of the host",
+    "blocked": "asleep or blocked",
+    "runnable": "waiting for a processor",
+    "unknown": "host, unknown",
+}

@@ -1,0 +1,194 @@
+"""A comparison as lines and sheets of text, which the terminal and Markdown show alike."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ms_profiler.analysis.comparison import evidence
+from ms_profiler.analysis.comparison.causes import Contributor
+from ms_profiler.analysis.comparison.comparing import Comparison, NamedRow, Row
+from ms_profiler.analysis.metrics.advice.base import length, size
+from ms_profiler.analysis.report.bounded import PARTS
+
+#: rows of a sheet by default
+ROWS: Final = 8
+#: of the step, what a row has to differ by to be shown
+SHOWN: Final = 0.001
+_NONE: Final = "-"
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of text.
+
+    Attributes:
+        title: above it.
+        columns: titles, that of the names first.
+        rows: as many cells each.
+        below: lines that stand under it.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    below: tuple[str, ...] = ()
+
+
+def verdict(found: Comparison) -> str:
+    """Return the answer in one or two sentences.
+
+    Args:
+        found: of `comparing.compare`.
+    """
+    causes = found.causes
+    change, before = causes.change_ns, max(causes.before_ns, 1)
+    much = f"{evidence.signed(change)}, {change / before * 100:+.1f} %"
+    if not causes.remarkable:
+        sentence = f"Nothing remarkable: steps differ by {much}, and vary by {causes.spread * 100:.1f} % by themselves."
+    else:
+        longer = "longer" if change >= 0 else "less"
+        told = [f"{each.name} ({evidence.signed(each.change_ns)})" for each in causes.told[:1]]
+        sentence = f"Steps take {length(abs(change))} {longer} ({change / before * 100:+.1f} %)"
+        sentence += f": {told[0]}." if told else "."
+    counts = [row for row in found.counts if row.difference and row.before is not None and row.after is not None]
+    if counts:
+        words = [
+            f"{evidence.WORDS[row.name]} {_amount(row.before, row.unit)} -> {_amount(row.after, row.unit)}"
+            for row in counts
+        ]
+        sentence += f" Counts that changed: {'; '.join(words)}."
+    return sentence
+
+
+def lines(found: Comparison) -> Iterator[str]:
+    """Yield what the two are, what differs between their machines and workloads, and what limits the comparison."""
+    for word, side in (("before", found.before), ("after", found.after)):
+        runs = f"{side.runs} runs, {length(side.least_ns)} to {length(side.most_ns)}" if side.runs > 1 else ""
+        ranks = f"{len(side.ranks)} ranks" if side.expected > 1 else ""
+        told = ", ".join(each for each in (runs, f"{side.steps} steady steps", ranks) if each)
+        yield f"{word}: {side.source}: {length(side.step_ns)} a step ({told})"
+    for each in found.differences:
+        yield f"{each.name}: {each.before} -> {each.after}"
+    yield from found.notes
+
+
+def sheets(found: Comparison, top: int | None = None) -> Iterator[Sheet]:
+    """Yield the tables, that of the contributors first; without those in which nothing differs.
+
+    Args:
+        found: of `comparing.compare`.
+        top: rows of each; `ROWS` by default.
+    """
+    most = ROWS if top is None else top
+    if found.causes.remarkable:
+        yield _why(found)
+    yield _step(found)
+    yield from _of("What bounds the step", "a moment of a step", found.bounds, most, PARTS)
+    yield from _of("Phases", "phase", found.phases, most, {})
+    yield from _modules(found, most)
+    yield from _named("Operators", "operator (own time)", found.operators, found, most)
+    yield from _named("Kernels", "kernel", found.kernels, found, most)
+    counts = [row for row in found.counts if row.before or row.after]
+    yield from _of("Counts", "of a step, or of the run", counts, len(counts), evidence.WORDS)
+    yield from _of("Memory", "most held", found.memory, most, {})
+
+
+def _why(found: Comparison) -> Sheet:
+    shown = [each for each in found.causes.contributors if each.told or each.change_ns]
+    rows = [_contributor(each) for each in shown]
+    change = found.causes.change_ns
+    both = (length(found.causes.before_ns), length(found.causes.after_ns))
+    rows.append(("all of it", *both, evidence.signed(change), "100 %"))
+    below = []
+    for each in shown:
+        renamed = f"it was {each.was}; " if each.was else ""
+        if each.told and (each.evidence or renamed):
+            below.append(f"{each.name}: {renamed}{each.evidence}".removesuffix("; "))
+    return Sheet("Why", ("contributor", "before", "after", "change", "share"), tuple(rows), tuple(below))
+
+
+def _contributor(each: Contributor) -> tuple[str, ...]:
+    times = (_signless(each.before_ns), _signless(each.after_ns))
+    return each.name, *times, evidence.signed(each.change_ns), f"{each.share * 100:.0f} %"
+
+
+def _signless(ns: int) -> str:
+    return f"-{length(-ns)}" if ns < 0 else length(ns)
+
+
+def _step(found: Comparison) -> Sheet:
+    rows = [Row("step", found.before.step_ns, found.after.step_ns, found.causes.change_ns, "ns")]
+    if found.before.first_ns is not None and found.after.first_ns is not None:
+        first = (found.before.first_ns, found.after.first_ns)
+        rows.append(Row("until the first step has ended", *first, first[1] - first[0], "ns"))
+    return Sheet("Time", ("time", "before", "after", "difference", ""), tuple(_row(row, {}) for row in rows))
+
+
+def _of(title: str, first: str, rows: Sequence[Row], most: int, words: Mapping[str, str | None]) -> Iterator[Sheet]:
+    if rows:
+        shown = tuple(_row(row, words) for row in rows[:most])
+        yield Sheet(title, (first, "before", "after", "difference", ""), shown, _left(len(rows), most))
+
+
+def _row(row: Row, words: Mapping[str, str | None]) -> tuple[str, ...]:
+    name = words.get(row.name) or row.name
+    both = (_amount(row.before, row.unit), _amount(row.after, row.unit))
+    return name, *both, _difference(row), _ratio(row.before, row.after)
+
+
+def _amount(value: float | None, unit: str) -> str:
+    if value is None:
+        return _NONE
+    return {"ns": length, "bytes": size}.get(unit, "{:g}".format)(value)
+
+
+def _difference(row: Row) -> str:
+    if row.unit == "ns":
+        return evidence.signed(row.difference)
+    if row.unit == "bytes":
+        return f"{'-' if row.difference < 0 else '+'}{size(abs(row.difference))}"
+    return f"{row.difference:+g}"
+
+
+def _ratio(before: float | None, after: float | None) -> str:
+    if before is None or not before:
+        return "new" if after else ""
+    if after is None:
+        return "gone"
+    return f"{(after / before - 1) * 100:+.1f} %"
+
+
+def _modules(found: Comparison, most: int) -> Iterator[Sheet]:
+    least = SHOWN * found.causes.before_ns
+    rows = [row for row in found.modules if abs(row.difference_ns) >= least]
+    if not rows:
+        return
+    shown = []
+    for row in rows[:most]:
+        was = f" (was {row.was})" if row.was not in (None, row.name) else ""
+        both = (_amount(row.before_ns, "ns"), _amount(row.after_ns, "ns"))
+        passes = (evidence.signed(row.forward_ns), evidence.signed(row.backward_ns))
+        ratio = _ratio(row.before_ns, row.after_ns)
+        shown.append((row.name + was, *both, evidence.signed(row.difference_ns), ratio, *passes))
+    columns = ("module", "before", "after", "difference", "", "forward", "backward")
+    yield Sheet("Modules", columns, tuple(shown), _left(len(rows), most))
+
+
+def _named(title: str, first: str, rows: Sequence[NamedRow], found: Comparison, most: int) -> Iterator[Sheet]:
+    least = SHOWN * found.causes.before_ns
+    known = [row for row in rows if abs(row.difference_ns) >= least or row.before_count != row.after_count]
+    if not known:
+        return
+    shown = []
+    for row in known[:most]:
+        same = row.before_count == row.after_count
+        calls = f"{row.after_count:g}" if same else f"{row.before_count:g} -> {row.after_count:g}"
+        both = (_amount(row.before_ns, "ns"), _amount(row.after_ns, "ns"))
+        ratio = _ratio(row.before_ns, row.after_ns)
+        shown.append((row.name, *both, evidence.signed(row.difference_ns), ratio, calls))
+    columns = (first, "before", "after", "difference", "", "calls a step")
+    yield Sheet(title, columns, tuple(shown), _left(len(known), most))
+
+
+def _left(count: int, most: int) -> tuple[str, ...]:
+    return (f"{count - most} more: --top {count}, or --format json",) if count > most else ()

@@ -1,0 +1,75 @@
+"""`ms-profiler compare A B`: show what differs between two runs, and why."""
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from ms_profiler.errors import DependencyError
+
+if TYPE_CHECKING:
+    from ms_profiler.analysis.comparison.digest import Digest
+
+NAME = "compare"
+HELP = "show what differs between two runs, or two sets of repeated runs, and why; it informs and judges nothing"
+FORMATS = ("terminal", "markdown", "json")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    runs = "a result directory, a trace, or a parent of the ranks or of several runs"
+    parser.add_argument("before", metavar="A", help=f"{runs}: what there was")
+    parser.add_argument("after", metavar="B", help="the same of what there is now")
+    parser.add_argument("--format", choices=FORMATS, default="terminal", help="of the answer (default: %(default)s)")
+    parser.add_argument("--top", type=_positive, metavar="N", help="rows of each table (default: 8)")
+    parser.epilog = (
+        "Exit code: 0 whatever differs, 2 where the command cannot be served, 3 where the runs have nothing that can "
+        "be compared. `ms-profiler gate` decides."
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what differs.
+
+    Raises:
+        DependencyError: a package that this needs is not installed.
+        StoreError: there is nothing that can be read.
+        NotComparableError: the runs have nothing that can be compared.
+    """
+    try:
+        from ms_profiler.analysis.comparison.comparing import compare
+        from ms_profiler.analysis.report import differences
+    except ModuleNotFoundError as error:
+        raise DependencyError(f"Comparing needs Polars and Rich ({error}).") from error
+    found = compare(_runs(args.before), _runs(args.after), (args.before, args.after))
+    if args.format == "json":
+        print(json.dumps(found.to_dict(), indent=1))
+    elif args.format == "markdown":
+        sys.stdout.write(differences.markdown(found, args.top))
+    else:
+        differences.show(found, args.top)
+    return 0
+
+
+def _runs(path: str) -> "list[Digest]":
+    from ms_profiler.analysis.comparison.runs import digests
+
+    watched = sys.stderr.isatty()
+
+    def tell(result: str) -> None:
+        sys.stderr.write(f"\r\x1b[Kreading {result}")
+        sys.stderr.flush()
+
+    try:
+        return digests(path, tell if watched else None)
+    finally:
+        if watched:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"a number of rows from 1 on, not {text}")
+    return number

@@ -1,0 +1,360 @@
+"""`ms-profiler compare A B`: figures of both, what they differ by, and why, of digests and of real jobs."""
+
+import io
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from conftest import PROGRAMS, ROOT, launcher
+from ms_profiler.analysis.comparison import causes, comparing, matching, repeats
+from ms_profiler.analysis.comparison.digest import (
+    VERSION,
+    Cell,
+    Completeness,
+    Count,
+    Digest,
+    Fingerprint,
+    Memory,
+    Module,
+    Named,
+    StepTime,
+)
+from ms_profiler.analysis.report import differences
+from ms_profiler.errors import NotComparableError
+from rich.console import Console
+from test_cli import run
+
+SCHEMA = json.loads((ROOT / "agent/ms_profiler/analysis/comparison/compare.schema.json").read_text())
+MS = 10**6
+PROGRAM = PROGRAMS / "compared.py"
+
+
+def made(cells, *, modules=(), counts=None, step=None, durations=(), source="run", device="CPU", **more):
+    """Return the digest of a run that was never run.
+
+    Args:
+        cells: (part, module, what) -> milliseconds a step.
+        modules: paths, or (path, class).
+    """
+    known = tuple(
+        Cell(part, "forward" if module else "other", module, "forward" if module else "", what, round(ms * MS))
+        for (part, module, what), ms in cells.items()
+    )
+    told = sum(cell.ns for cell in known)
+    paths = dict(path if isinstance(path, tuple) else (path, "") for path in modules)
+    for cell in known:
+        parts = cell.module.split(".") if cell.module else []
+        for depth in range(len(parts)):
+            paths.setdefault(".".join(parts[: depth + 1]), "")
+    tree = tuple(
+        Module(path, kind, order, 1.0, ns, 0, 0, ns, ns)
+        for order, (path, kind) in enumerate(paths.items())
+        for ns in [sum(cell.ns for cell in known if f"{cell.module}.".startswith(f"{path}."))]
+    )
+    median = told if step is None else round(step * MS)
+    return Digest(
+        version=VERSION,
+        source=source,
+        started_ns=0,
+        step=StepTime(median, 10 * median, tuple(durations) or (median,) * 10, 10, 11, "optimizer_cycle"),
+        told_ns=told,
+        phases={"forward": told},
+        bounds={},
+        cells=known,
+        modules=tree,
+        modules_of="host",
+        operators=tuple(Named(cell.what, "", 1.0, cell.ns) for cell in known if cell.what),
+        kernels=(),
+        counts={name: Count(value, value, value) for name, value in (counts or {}).items()},
+        waits=(),
+        slow_transform="",
+        memory=Memory(10**8, None, None),
+        advice=(),
+        completeness=Completeness(1, (0,), 0, 0, ("exit",)),
+        fingerprint=Fingerprint("cpu", 2, device, "host", "3.11", "torch 2", "0", "eager", 1, 1, (), len(tree), {}),
+        **more,
+    )
+
+
+def network(**changed):
+    """Return the cells of a network of eight layers, an optimizer and an input, some of which take another time."""
+    times = {f"net.layers.{number}": 10.0 for number in range(8)} | {"Adam": 10.0}
+    cells = {("computing", path, f"op of {path}"): changed.get(path, ms) for path, ms in times.items()}
+    return cells | {("data", "", "wait"): changed.get("data", 1.0), ("launch", "", ""): changed.get("loop", 2.0)}
+
+
+def told(found):
+    return [(each.kind, each.module or each.name, each.change_ns / MS) for each in found.told]
+
+
+def test_the_same_twice_is_nothing_remarkable():
+    found = causes.causes([made(network())], [made(network())])
+    assert (found.change_ns, found.remarkable, found.told) == (0, False, [])
+
+
+def test_one_layer_is_named_alone():
+    found = causes.causes([made(network())], [made(network(**{"net.layers.3": 22.0}))])
+    assert found.remarkable
+    assert told(found) == [("module", "net.layers.3", 12.0)]
+    assert found.told[0].share == 1.0
+
+
+def test_data_is_named_alone():
+    found = causes.causes([made(network())], [made(network(data=12.8))])
+    assert told(found) == [("data", "waiting for data", pytest.approx(11.8))]
+
+
+def test_a_slower_machine_is_no_module():
+    """Everything takes 1.5 times as long, and one layer three times: the factor is one cause, the layer another."""
+    slower = {key: ms * 1.5 for key, ms in network(**{"net.layers.3": 20.0}).items()}
+    found = causes.causes([made(network())], [made(slower)])
+    assert found.factor == pytest.approx(1.5)
+    assert told(found) == [
+        ("alike", "everything alike, by a factor of 1.50", 46.0),
+        ("module", "net.layers.3", 15.0),
+    ]
+
+
+def test_most_layers_slower_are_what_holds_them():
+    cells = {("computing", f"net.{part}.{number}", "mm"): 10.0 for part in ("first", "second") for number in range(4)}
+    slower = cells | {("computing", f"net.second.{number}", "mm"): 14.0 for number in range(3)}
+    found = causes.causes([made(cells)], [made(slower)])
+    assert told(found) == [("module", "net.second", 12.0)]
+
+
+def test_contributors_add_up_to_the_nanosecond():
+    before = made(network(), step=94.2)
+    for factor in (0.71, 1.0, 1.013, 1.37):
+        cells = {key: ms * factor for key, ms in network(data=3.3, **{"net.layers.5": 17.7}).items()}
+        after = made(cells, step=sum(cells.values()) * 1.01)
+        found = causes.causes([before], [after])
+        assert sum(each.change_ns for each in found.contributors) == found.change_ns
+        assert [each.kind for each in found.contributors[-2:]] == ["small differences", "unexplained"]
+        assert after.step.median_ns - before.step.median_ns == found.change_ns
+
+
+def test_several_runs_a_side():
+    """The step of several runs is their median; a run that something disturbed counts for little."""
+    calm = [made(network(data=data)) for data in (1.0, 1.1, 0.9, 1.0)]
+    found = causes.causes([*calm, made(network(data=90.0))], calm)
+    assert abs(found.change_ns) < MS
+    assert repeats.spread(calm) == pytest.approx(0.1 / 93, abs=1e-4)
+
+
+def test_what_varies_by_itself_is_not_remarkable():
+    noisy = made(network(), durations=[80 * MS, 110 * MS] * 5)
+    wild = made(network(), durations=[70 * MS] * 5 + [110 * MS] * 5)
+    later = made(network(loop=9.0))
+    assert causes.causes([wild], [later]).remarkable is False
+    assert causes.causes([noisy], [later]).remarkable is True
+
+
+def matched(before, after):
+    return {
+        each.before: (each.after, each.how)
+        for each in matching.match(made({}, modules=before), made({}, modules=after))
+    }
+
+
+def test_modules_of_one_name_are_the_same():
+    assert matched(["net", "net.a"], ["net", "net.a"]) == {"net": ("net", "name"), "net.a": ("net.a", "name")}
+
+
+def test_a_renamed_module_is_known_by_what_it_holds():
+    before = ["net", "net.enc", "net.enc.up", "net.enc.down", "net.dec", "net.dec.left", "net.dec.right"]
+    after = [path.replace("net.enc", "net.coder") for path in before]
+    found = matched(before, after)
+    assert found["net.enc"] == ("net.coder", "structure")
+    assert found["net.enc.up"] == ("net.coder.up", "name")
+
+
+def test_a_wrapped_network_is_found():
+    before = ["net", "net.a", "net.b", "net.b.c"]
+    after = ["wrap", "wrap.module", *(f"wrap.module.{path[4:]}" for path in before[1:])]
+    found = matched(before, after)
+    assert found["net"] == ("wrap.module", "structure")
+    assert found["net.b.c"] == ("wrap.module.b.c", "name")
+
+
+def test_a_renamed_leaf_is_known_by_its_class_or_its_operators():
+    assert matched(["net", ("net.a", "Dense")], ["net", ("net.b", "Dense"), ("net.c", "ReLU")])["net.a"] == (
+        "net.b",
+        "class",
+    )
+    first = made({("computing", "net.a", "conv"): 1, ("computing", "net.b", "mm"): 1})
+    second = made({("computing", "net.y", "mm"): 1, ("computing", "net.x", "conv"): 1})
+    found = {each.before: each.after for each in matching.match(first, second)}
+    assert (found["net.a"], found["net.b"]) == ("net.x", "net.y")
+
+
+def test_a_new_module_is_new():
+    found = [
+        each for each in matching.match(made({}, modules=["net"]), made({}, modules=["net", "net.a"])) if not each.how
+    ]
+    assert found == [matching.Match(None, "net.a", "")]
+
+
+def test_a_renamed_module_is_compared():
+    before = made({("computing", "net.a.one", "mm"): 10.0, ("computing", "net.a.two", "relu"): 5.0})
+    after = made({("computing", "net.z.one", "mm"): 22.0, ("computing", "net.z.two", "relu"): 5.0})
+    found = comparing.compare([before], [after], ("A", "B"))
+    (cause,) = found.causes.told
+    assert (cause.module, cause.was, cause.change_ns) == ("net.z.one", "net.a.one", 12 * MS)
+    rows = {row.name: row for row in found.modules}
+    assert (rows["net.z"].was, rows["net.z"].matched, rows["net.z"].difference_ns) == ("net.a", "structure", 12 * MS)
+
+
+def test_another_device_is_compared_by_module():
+    def on(device, kernel):
+        one = made(network(), device=device)
+        return replace(one, kernels=(Named(kernel, "", 9.0, MS), Named(f"{kernel} 2", "", 9.0, MS)))
+
+    found = comparing.compare([on("NVIDIA H100", "void gemm<>")], [on("Ascend", "MatMulV2")], ("A", "B"))
+    assert any("Kernels of the two have other names" in note for note in found.notes)
+    assert {row.matched for row in found.modules} == {"name"}
+    assert [(each.name, each.before, each.after) for each in found.differences] == [("device", "NVIDIA H100", "Ascend")]
+
+
+def test_without_steps_nothing_can_be_compared():
+    whole = made(network())
+    whole = replace(whole, step=replace(whole.step, source="whole_run"))
+    with pytest.raises(NotComparableError, match="B has no steps"):
+        comparing.compare([made(network())], [whole], ("A", "B"))
+    assert NotComparableError.exit_code == 3
+
+
+def test_what_is_missing_is_told():
+    less = made(network())
+    less = replace(less, completeness=Completeness(4, (0, 2), 7, 1, ("exit", "killed")))
+    notes = comparing.compare([made(network())], [less], ("A", "B")).notes
+    assert [
+        word
+        for note in notes
+        for word in ("ranks 1, 3 of 4", "7 records", "1 records or files", "killed")
+        if word in note
+    ]
+    assert len(notes) == 4
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory):
+    """Run a training twice, with one copy of a tensor more in each step, and with its layers under another name."""
+    folder = tmp_path_factory.mktemp("compared")
+    found = {}
+    for name, planted in {"first": "none", "second": "none", "copy": "copy", "renamed": "renamed"}.items():
+        (folder / name).mkdir()
+        done = launcher(folder / name)(PROGRAM, "torch", planted, "8", options={"analyse": "off"})
+        found[name] = done.result
+    return found
+
+
+def compared(before, after, *more):
+    done = run("compare", str(before), str(after), *more)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def as_json(before, after):
+    found = json.loads(compared(before, after, "--format", "json"))
+    jsonschema.validate(found, SCHEMA)
+    assert sum(each["change_ns"] for each in found["causes"]["contributors"]) == found["causes"]["change_ns"]
+    return found
+
+
+def differing(found):
+    return {row["name"]: (row["before"], row["after"]) for row in found["counts"] if row["difference"]}
+
+
+def test_counts_of_two_equal_runs_are_equal(jobs):
+    found = as_json(jobs["first"], jobs["second"])
+    assert differing(found) == {}
+    assert {row["matched"] for row in found["modules"]} == {"name"}
+    assert all(row["before_count"] == row["after_count"] for row in found["operators"])
+
+
+def test_one_copy_more_is_found_in_one_run_a_side(jobs):
+    found = as_json(jobs["first"], jobs["copy"])
+    before, after = differing(found)["copies"]
+    assert after - before == 1
+    shown = compared(jobs["first"], jobs["copy"])
+    assert f"copies {before:g} -> {after:g}" in shown.splitlines()[0]
+
+
+def test_a_renamed_layer_is_the_same(jobs):
+    found = as_json(jobs["first"], jobs["renamed"])
+    rows = {row["name"]: row for row in found["modules"]}
+    assert (rows["Net.layers"]["was"], rows["Net.layers"]["matched"]) == ("Net.blocks", "structure")
+    assert rows["Net.layers.2.up"]["was"] == "Net.blocks.2.up"
+    assert any("other names in the second run" in note for note in found["notes"])
+    assert differing(found) == {}
+
+
+def test_repeats_are_one_side(jobs, tmp_path):
+    """A parent of several runs stands for a job: their median, and how far they are apart."""
+    for name in ("first", "second"):
+        (tmp_path / jobs[name].name).symlink_to(jobs[name])
+    found = as_json(tmp_path, jobs["first"])
+    assert found["before"]["runs"] == 2
+    assert found["before"]["least_ns"] <= found["before"]["step_ns"] <= found["before"]["most_ns"]
+    assert found["after"]["runs"] == 1
+
+
+def test_a_run_beside_itself(jobs):
+    page = compared(jobs["first"], jobs["first"], "--format", "markdown")
+    assert page.startswith("**Nothing remarkable: steps differ by +0.0 us")
+    assert "| time | before | after | difference |  |" in page
+    assert "### Why" not in page
+
+
+def shown(found, **console):
+    out = io.StringIO()
+    differences.show(found, console=Console(file=out, color_system=None, highlight=False, **console))
+    return out.getvalue()
+
+
+def test_the_answer_comes_first():
+    waits = {"data": 12.8, "net.layers.3": 10.6}
+    found = comparing.compare([made(network())], [made(network(**waits))], ("A", "B"))
+    first, *_ = shown(found).splitlines()
+    assert first == "Steps take 12.4 ms longer (+13.3 %): waiting for data (+11.8 ms)."
+    page = differences.markdown(found)
+    assert "| waiting for data | 1.0 ms | 12.8 ms | +11.8 ms | 95 % |" in page
+    assert "| all of it | 93.0 ms | 105.4 ms | +12.4 ms | 100 % |" in page
+
+
+def test_names_are_no_markup():
+    name = "void gemm<float, 4>(*) [clone|x]"
+    before = made({("computing", "", name): 10.0})
+    page = differences.markdown(comparing.compare([before], [made({("computing", "", name): 20.0})], ("A_1", "B_2")))
+    assert "void gemm\\<float, 4\\>(\\*) \\[clone\\|x\\]" in page
+
+
+def test_it_fits_a_terminal():
+    slow = {f"net.layers.{number}": 10.0 + number for number in range(8)}
+    found = comparing.compare([made(network())], [made(network(**slow), device="another one")], ("A" * 60, "B"))
+    assert max(map(len, shown(found, width=80, force_terminal=True).splitlines())) <= 80
+
+
+def test_wrong_calls(jobs, tmp_path):
+    done = run("compare", str(jobs["first"]), str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "holds no recording" in done.stderr
+    assert run("compare", str(jobs["first"]), str(jobs["first"]), "--top", "0").returncode == 2
+
+
+@pytest.fixture
+def traces():
+    found = os.environ.get("MS_PROFILER_TEST_GPU_TRACES", "")
+    if not found:
+        pytest.skip(
+            "MS_PROFILER_TEST_GPU_TRACES does not name a folder with traces of GPUs, which are not ours to publish"
+        )
+    return Path(found)
+
+
+def test_traces_of_two_gpus(traces):
+    found = as_json(*(traces / f"{name}.json.gz" for name in ("nccl_data", "trace_diff_test")))
+    assert found["operators"]
