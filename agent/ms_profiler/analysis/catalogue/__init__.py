@@ -1,7 +1,7 @@
-"""The tables of a run as a person asks for them: `ms-profiler sql`, and `analyse --export parquet`.
+"""The tables of `ms-profiler sql` and `ms-profiler analyse --export parquet`, with the meaning of each column.
 
-Times are whole nanoseconds since the epoch, durations whole nanoseconds, sizes bytes. Columns have names that need no
-quotes in SQL, for which reason it is `stop` and not `end`.
+Times are whole nanoseconds since the epoch, durations whole nanoseconds, sizes bytes. Names of columns need no quotes
+in SQL: therefore `stop` and not `end`.
 """
 
 from typing import Final
@@ -9,88 +9,83 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.catalogue import device_frames, frames, owner_tables
+from ms_profiler.analysis.catalogue.common import (
+    COUNT,
+    KERNEL_NAME,
+    KERNEL_TYPE,
+    LAUNCH,
+    MAX,
+    MIN,
+    MODULE,
+    OWNED,
+    PART,
+    PROCESS,
+    SPAN_CATEGORY,
+    STEP,
+    STREAM,
+    THREAD,
+    TIME,
+    TIMES,
+    TOTAL,
+)
 from ms_profiler.analysis.catalogue.table import Column, Table
 
-_START: Final = Column("start", pl.Int64, "when it began, ns since the epoch")
-_STOP: Final = Column("stop", pl.Int64, "when it ended, ns since the epoch")
-_DUR: Final = Column("dur", pl.Int64, "how long it took, ns")
-_TIMES: Final = (_START, _STOP, _DUR)
-_TIME: Final = Column("time", pl.Int64, "when, ns since the epoch")
-_STEP: Final = Column("step", pl.Int64, "number of the step, null outside of all")
-_PROCESS: Final = Column("process", pl.UInt32, "pid")
-_THREAD: Final = Column("thread", pl.UInt64, "the operating system's number of the thread, null where not known")
-_COUNT: Final = Column("count", pl.UInt64, "how many there were, of the whole run")
-_TOTAL: Final = Column("total", pl.Int64, "how long all of them took, ns")
-_MIN: Final = Column("min", pl.Int64, "the shortest, ns")
-_MAX: Final = Column("max", pl.Int64, "the longest, ns")
-_SPAN_CATEGORY: Final = Column("category", pl.String, "what the time was spent on: op, module, data, forward, ...")
-_KERNEL_NAME: Final = Column("name", pl.String, "as the framework shows it")
-_KERNEL_TYPE: Final = Column("type", pl.String, "its primitive")
-_MODULE: Final = Column("module", pl.String, "whose it was, null where not known")
-_PART: Final = Column(
-    "part", pl.String, "of a training step: forward, backward, recompute, optimizer; null where not known"
-)
-
-_OWNED: Final = (
-    Column("module", pl.String, "path from the outermost module on, with dots; an optimizer by its class"),
-    Column("forward", pl.Int64, "forward passes of it and of all in it, ns"),
-    Column("backward", pl.Int64, "backward passes, and what they compute again, ns"),
-    Column("optimizer", pl.Int64, "steps of an optimizer, ns"),
-    Column("total", pl.Int64, "all of these, ns"),
-    Column("self", pl.Int64, "of it alone, without what is in it, ns"),
-)
-
-_LAUNCH: Final = Column("launch", pl.Int64, "when the host asked for it, ns since the epoch, null where not known")
-_STREAM: Final = Column("stream", pl.UInt32, "of several devices the number of the device is in the upper half")
-
-#: every table there is
+#: all tables
 TABLES: Final = (
     Table(
         "spans",
-        "Something that began and ended on a thread of the host; spans of a thread stand in each other.",
+        "An interval on a thread of the host, for example a call. Spans of a thread nest.",
         (
-            Column("id", pl.UInt32, "its number: of the row, where the run is held"),
-            Column("name", pl.String, "what it was"),
-            _SPAN_CATEGORY,
-            _PROCESS,
-            _THREAD,
-            *_TIMES,
+            Column("id", pl.UInt32, "number of the span"),
+            Column("name", pl.String, "name"),
+            SPAN_CATEGORY,
+            PROCESS,
+            THREAD,
+            *TIMES,
             Column("self", pl.Int64, "`dur` without the spans directly inside, ns"),
-            Column("step", pl.Int64, "number of the step in which it began, null outside of all"),
-            Column("depth", pl.UInt16, "spans around it; operators are counted among themselves"),
-            Column("parent", pl.UInt32, "`id` of the innermost of them, null where there is none"),
-            Column("shapes", pl.String, "of an operator's inputs, null where not known"),
-            Column("raised", pl.Boolean, "it ended by an exception"),
-            Column("abandoned", pl.Boolean, "its end was not seen"),
-            Column("unfinished", pl.Boolean, "it was running when its process ended; `stop` is the last sign of life"),
+            Column("step", pl.Int64, "number of the step in which it began, null outside of all steps"),
+            Column("depth", pl.UInt16, "number of spans around it; for operators, number of operators around it"),
+            Column("parent", pl.UInt32, "`id` of the innermost span around it, null where there is none"),
+            Column("shapes", pl.String, "shapes of an operator's inputs, null where unknown"),
+            Column("raised", pl.Boolean, "an exception ended it"),
+            Column("abandoned", pl.Boolean, "its end was not recorded"),
+            Column(
+                "unfinished",
+                pl.Boolean,
+                "it ran when its process ended; `stop` is the last record",
+            ),
         ),
         frames.spans,
         frames.span_parts,
     ),
     Table(
         "kernels",
-        "Something that a device ran, or the processor for the framework.",
+        "A kernel that a device ran, or that the processor ran for MindSpore.",
         (
-            _KERNEL_NAME,
-            _KERNEL_TYPE,
-            Column("core", pl.String, "what ran it"),
-            _PROCESS,
+            KERNEL_NAME,
+            KERNEL_TYPE,
+            Column("core", pl.String, "kind of core that ran it"),
+            PROCESS,
             Column(
                 "stream", pl.UInt32, "the stream of the device, or the framework's number of the thread, that ran it"
             ),
-            *_TIMES,
-            Column("wait", pl.Int64, "since the end of the kernel before it in its stream, ns"),
-            _LAUNCH,
-            _STEP,
-            _MODULE,
-            _PART,
+            *TIMES,
+            Column("wait", pl.Int64, "gap since the kernel before in the same stream, ns"),
+            LAUNCH,
+            STEP,
+            MODULE,
+            PART,
             Column(
                 "bound",
                 pl.String,
-                "what it could be tied to: module, order (of the backward pass), primitive, phase, nothing",
+                "how the module is known: module (recorded), order, primitive, phase, nothing",
             ),
-            Column("shapes", pl.String, "of its inputs, null where not known"),
-            Column("span", pl.UInt32, "`id` of the span that launched it, null where not known and in a long run"),
+            Column("shapes", pl.String, "shapes of the inputs, null where unknown"),
+            Column(
+                "span",
+                pl.UInt32,
+                "`id` of the span that launched it, null where unknown",
+            ),
         ),
         frames.kernels,
     ),
@@ -99,45 +94,57 @@ TABLES: Final = (
         "A module, or an optimizer, with its time in all steady steps: that of kernels where their modules are known, "
         "otherwise that of the stepping thread.",
         (
-            *_OWNED,
-            Column("inferred", pl.Int64, "of the total, what the order of a backward pass or parameters say, ns"),
-            Column("share", pl.Float64, "of the time of these steps, or of all kernels"),
-            Column("calls", pl.UInt64, "in these steps; null where it is not called itself, or that is not known"),
-            Column("depth", pl.UInt16, "modules around it"),
-            Column("leaf", pl.Boolean, "nothing in it has any time"),
+            *OWNED,
+            Column(
+                "inferred",
+                pl.Int64,
+                "part of `total` that was inferred from the order of a backward pass or from parameters, ns",
+            ),
+            Column("share", pl.Float64, "share of the time of the steady steps, or of all kernels"),
+            Column(
+                "calls",
+                pl.UInt64,
+                "number of calls in the steady steps; null where it is not called itself, or unknown",
+            ),
+            Column("depth", pl.UInt16, "number of modules around it"),
+            Column("leaf", pl.Boolean, "no module inside has any time"),
         ),
         owner_tables.modules,
     ),
     Table(
         "module_steps",
-        "The time of a module, or an optimizer, in one step; of a long run, in the steps whose inside is held.",
-        (_STEP, *_OWNED),
+        "The time of a module, or an optimizer, in one step. Of a run too large for memory, in the detailed steps.",
+        (STEP, *OWNED),
         owner_tables.module_steps,
     ),
     Table(
         "copies",
-        "A copy to, from or inside the memory of a device, or the setting of some.",
+        "A copy to, from or inside the memory of a device, or a memory set.",
         (
-            Column("name", pl.String, "what it did, and from where to where: HtoD is from the host to the device"),
-            Column("sets", pl.Boolean, "it set memory, and copied nothing"),
-            Column("bytes", pl.Int64, "copied or set"),
+            Column("name", pl.String, "kind and direction: HtoD is from the host to the device"),
+            Column("sets", pl.Boolean, "it was a memory set and not a copy"),
+            Column("bytes", pl.Int64, "bytes copied or set"),
             Column("device", pl.UInt32, "number of the GPU"),
-            Column("stream", pl.UInt32, "that it ran on; of several GPUs the number of the GPU is in the upper half"),
-            *_TIMES,
-            _STEP,
-            _LAUNCH,
+            Column(
+                "stream",
+                pl.UInt32,
+                "number of the stream; with several GPUs, the GPU is in the upper 16 bits",
+            ),
+            *TIMES,
+            STEP,
+            LAUNCH,
         ),
         frames.copies,
     ),
     Table(
         "waits",
-        "A wait of the host for a device, or of a stream for another one, as the interface of the device told it.",
+        "A wait of the host for a device, or of a stream for another stream, as the device's tracing reported it.",
         (
-            Column("name", pl.String, "how: stream, context or event synchronize, stream waits for event"),
-            Column("stream", pl.UInt32, "that was waited for, null where it is no single one"),
-            _THREAD,
-            *_TIMES,
-            _STEP,
+            Column("name", pl.String, "kind: stream, context or event synchronize, or stream waits for event"),
+            Column("stream", pl.UInt32, "stream that was waited for, null where it is more than one"),
+            THREAD,
+            *TIMES,
+            STEP,
         ),
         frames.waits,
     ),
@@ -145,86 +152,91 @@ TABLES: Final = (
         "copy_sums",
         "All copies of one kind.",
         (
-            Column("name", pl.String, "what they did, and from where to where"),
-            _COUNT,
-            Column("bytes", pl.Int64, "copied or set by all of them"),
-            _TOTAL,
-            _MIN,
-            _MAX,
+            Column("name", pl.String, "kind and direction"),
+            COUNT,
+            Column("bytes", pl.Int64, "sum of the bytes copied or set"),
+            TOTAL,
+            MIN,
+            MAX,
             Column("bandwidth", pl.Float64, "`bytes` / `total`: bytes a nanosecond, which are GB a second"),
         ),
         device_frames.copy_sums,
     ),
     Table(
         "launches",
-        "Something that a device did, and the call of the host that launched it, where that is known.",
+        "A kernel, copy or set on a device, with the call of the host that launched it.",
         (
-            Column("name", pl.String, "what ran"),
+            Column("name", pl.String, "name of the kernel, copy or set"),
             Column("kind", pl.String, "computation, communication or memory"),
-            _STREAM,
-            *_TIMES,
-            Column("call", pl.String, "of the device's runtime, null where not recorded"),
-            Column("launch", pl.Int64, "when the call began, ns since the epoch"),
-            Column("called", pl.Int64, "how long the call took, ns"),
-            Column("delay", pl.Int64, "from the end of the call to the begin, 0 where it began before that, ns"),
-            _STEP,
+            STREAM,
+            *TIMES,
+            Column("call", pl.String, "function of the device's runtime, null where not recorded"),
+            Column("launch", pl.Int64, "begin of the call, ns since the epoch"),
+            Column("called", pl.Int64, "duration of the call, ns"),
+            Column(
+                "delay",
+                pl.Int64,
+                "from the end of the call to the begin on the device, ns, at least 0",
+            ),
+            STEP,
         ),
         device_frames.launches,
     ),
     Table(
         "idle",
-        "A pause of a stream between two things that ran on it, by its cause as Holistic Trace Analysis tells it.",
+        "A gap between two pieces of work of a stream, with its cause as Holistic Trace Analysis defines it.",
         (
-            _STREAM,
+            STREAM,
             Column(
                 "cause",
                 pl.String,
                 "host wait (what ran next was launched after the pause had begun), kernel wait (it was queued, and "
                 "began within 30 us), other (it was queued and waited longer, or its launch is not known)",
             ),
-            *_TIMES,
+            *TIMES,
         ),
         device_frames.idle,
     ),
     Table(
         "queue",
-        "How much was launched on a stream and had not begun, each time that this changed.",
+        "The queue of a stream: launched work that has not begun. A row for each change.",
         (
-            _STREAM,
-            _TIME,
+            STREAM,
+            TIME,
             Column("length", pl.Int64, "kernels, copies and sets in the queue; at 1,024 launching blocks on a GPU"),
         ),
         device_frames.queue,
     ),
     Table(
         "device_kinds",
-        "How long a device did which kinds of work at once.",
-        (Column("kinds", pl.String, "computation, communication, memory, or several of them"), _TOTAL),
+        "The time in which a device did a combination of kinds of work at once.",
+        (Column("kinds", pl.String, "computation, communication, memory, or several of them"), TOTAL),
         device_frames.kinds,
     ),
     Table(
         "sequences",
-        "The kernels that an operator launches, those of the operators in it included, of the kernels that are held.",
+        "The kernels that calls of an operator launched, those of operators inside included. Of a run too large for "
+        "memory, the kernels of the detailed steps.",
         (
-            Column("operator", pl.String, "what launched them: each operator around the launch has a row"),
-            Column("kernels", pl.String, "their names in order of start, one a line; 100 of them at most"),
-            Column("length", pl.Int64, "how many kernels"),
-            Column("count", pl.UInt64, "how often"),
-            _TOTAL,
+            Column("operator", pl.String, "the operator; each operator around a launch has a row"),
+            Column("kernels", pl.String, "names of the kernels by start, one a line, at most 100"),
+            Column("length", pl.Int64, "number of kernels"),
+            Column("count", pl.UInt64, "number of calls"),
+            TOTAL,
         ),
         device_frames.sequences,
     ),
     Table(
         "reservations",
-        "Memory that a GPU's driver gave or took back, as our own tracing recorded it.",
+        "An allocation or a release of memory by a GPU's driver, in our own recordings.",
         (
             Column("name", pl.String, "kind of memory"),
-            Column("allocates", pl.Boolean, "it was given, and not taken back"),
-            Column("bytes", pl.Int64, "given or taken back"),
+            Column("allocates", pl.Boolean, "true for an allocation, false for a release"),
+            Column("bytes", pl.Int64, "bytes allocated or released"),
             Column("device", pl.UInt32, "number of the GPU"),
-            _THREAD,
-            _TIME,
-            _STEP,
+            THREAD,
+            TIME,
+            STEP,
         ),
         frames.reservations,
     ),
@@ -232,46 +244,47 @@ TABLES: Final = (
         "steps",
         "A training step.",
         (
-            Column("step", pl.Int64, "its number"),
-            _PROCESS,
-            _THREAD,
-            *_TIMES,
-            Column("recorded", pl.Boolean, "its inside is known; the schedule left out the others"),
-            Column("source", pl.String, "who says where it ends"),
+            Column("step", pl.Int64, "number of the step"),
+            PROCESS,
+            THREAD,
+            *TIMES,
+            Column("recorded", pl.Boolean, "the schedule recorded the inside of the step"),
+            Column("source", pl.String, "the source that said where the step ends"),
         ),
         frames.steps,
     ),
     Table(
         "stretches",
-        "Some time of a process that has steps, of one part and phase: all of the whole run for the first of them.",
+        "An interval of a process that has steps, with its part of the run and its phase. Those of the first process "
+        "add up to the whole run.",
         (
-            _PROCESS,
+            PROCESS,
             Column(
                 "part",
                 pl.String,
                 "import, set-up, steps, evaluation, rollout, profiling, compile, checkpoint, network calls (outside of "
                 "steps), between steps, after the last step, other, not recorded, other processes",
             ),
-            Column("phase", pl.String, "of the moment, as in `phases`; not recorded where the schedule left it out"),
-            *_TIMES,
+            Column("phase", pl.String, "as in `phases`; `not recorded` where the schedule left the step out"),
+            *TIMES,
         ),
         frames.stretches,
     ),
     Table(
         "phases",
         "A piece of a recorded step in which the stepping thread was in one phase; the pieces of a step add up to it.",
-        (_STEP, Column("phase", pl.String, "what it was spent on"), *_TIMES),
+        (STEP, Column("phase", pl.String, "name of the phase"), *TIMES),
         frames.phases,
     ),
     Table(
         "states",
-        "A piece of a recorded step in which the same was going on; the pieces of a step add up to it.",
+        "A piece of a recorded step in which the columns do not change; the pieces of a step add up to it.",
         (
-            _STEP,
+            STEP,
             Column("computing", pl.Boolean, "something was computed"),
             Column("communicating", pl.Boolean, "data was exchanged with other ranks"),
-            Column("copying", pl.Boolean, "a GPU's memory was copied or set; null where that is not told"),
-            *_TIMES,
+            Column("copying", pl.Boolean, "a GPU copied or set memory; null where that was not recorded"),
+            *TIMES,
         ),
         frames.states,
     ),
@@ -280,46 +293,44 @@ TABLES: Final = (
         "An exchange with other ranks in a step.",
         (
             Column("name", pl.String, "the operation"),
-            Column(
-                "ranks", pl.String, "the ranks that took part, where they are told, or else the name of their group"
-            ),
-            Column("size", pl.Int64, "how many ranks these are, null where not told"),
-            Column("number", pl.Int64, "of the exchange among those of its group"),
-            Column("bytes", pl.Int64, "exchanged, null where not known"),
-            Column("dtype", pl.String, "type of the elements, null where not told"),
-            _STEP,
-            *_TIMES,
+            Column("ranks", pl.String, "the ranks that took part, or the name of their group"),
+            Column("size", pl.Int64, "number of ranks, null where unknown"),
+            Column("number", pl.Int64, "number of the exchange within its group"),
+            Column("bytes", pl.Int64, "bytes exchanged, null where unknown"),
+            Column("dtype", pl.String, "type of the elements, null where unknown"),
+            STEP,
+            *TIMES,
         ),
         frames.communication,
     ),
     Table(
         "instants",
-        "Something that happened at one moment.",
-        (Column("name", pl.String, "what it was"), _SPAN_CATEGORY, _PROCESS, _THREAD, _TIME, _STEP),
+        "An event without a duration.",
+        (Column("name", pl.String, "name"), SPAN_CATEGORY, PROCESS, THREAD, TIME, STEP),
         frames.instants,
     ),
     Table(
         "counters",
         "A value at one moment.",
         (
-            Column("name", pl.String, "what was counted"),
-            _PROCESS,
-            _THREAD,
-            _TIME,
-            Column("value", pl.Float64, "how much"),
+            Column("name", pl.String, "name of the counter"),
+            PROCESS,
+            THREAD,
+            TIME,
+            Column("value", pl.Float64, "value"),
         ),
         frames.counters,
     ),
     Table(
         "memory",
-        "What an allocator held, each time that it gave or took.",
+        "The memory that an allocator holds, after each allocation and release.",
         (
-            _PROCESS,
-            Column("component", pl.String, "whose it is: MindSpore, CPU, GPU 0, or what another profiler calls it"),
-            _TIME,
-            Column("allocated", pl.Int64, "given to tensors, bytes"),
-            Column("reserved", pl.Int64, "taken from the system, bytes"),
-            Column("active", pl.Int64, "in use, bytes"),
+            PROCESS,
+            Column("component", pl.String, "the allocator: MindSpore, CPU, GPU 0, or as another profiler names it"),
+            TIME,
+            Column("allocated", pl.Int64, "bytes used by tensors"),
+            Column("reserved", pl.Int64, "bytes reserved from the system"),
+            Column("active", pl.Int64, "bytes in use or still needed by a stream"),
         ),
         frames.memory,
     ),
@@ -327,30 +338,32 @@ TABLES: Final = (
         "processes",
         "A process that recorded.",
         (
-            _PROCESS,
-            Column("parent", pl.UInt32, "pid of the process that made it"),
+            PROCESS,
+            Column("parent", pl.UInt32, "pid of its parent process"),
             Column("role", pl.String, "main, fork or spawn"),
-            Column("name", pl.String, "its name"),
+            Column("name", pl.String, "name"),
             Column("recorder", pl.String, "native or python"),
             Column("state", pl.String, "how it ended"),
-            Column("start", pl.Int64, "its first record, ns since the epoch"),
-            Column("stop", pl.Int64, "its last record, ns since the epoch"),
-            Column("records", pl.UInt64, "that were read"),
-            Column("dropped", pl.UInt64, "records that there was no room for"),
+            Column("start", pl.Int64, "first record, ns since the epoch"),
+            Column("stop", pl.Int64, "last record, ns since the epoch"),
+            Column("records", pl.UInt64, "records that were read"),
+            Column("dropped", pl.UInt64, "records lost for lack of room"),
         ),
         frames.processes,
     ),
-    Table(
-        "threads", "A thread that recorded.", (_PROCESS, _THREAD, Column("name", pl.String, "its name")), frames.threads
-    ),
+    Table("threads", "A thread that recorded.", (PROCESS, THREAD, Column("name", pl.String, "name")), frames.threads),
     Table(
         "calls",
-        "A call of a device's driver, where another profiler recorded such, or our own tracing of a GPU.",
+        "A call of a device's driver, recorded by another profiler or by our tracing of a GPU.",
         (
-            Column("level", pl.String, "of the driver; overhead is what tracing itself, and loading of code, took"),
-            Column("name", pl.String, "of the function"),
-            _THREAD,
-            *_TIMES,
+            Column(
+                "level",
+                pl.String,
+                "level of the driver; `overhead` is the time of the tracing itself and of loading code",
+            ),
+            Column("name", pl.String, "name of the function"),
+            THREAD,
+            *TIMES,
         ),
         frames.calls,
     ),
@@ -358,21 +371,21 @@ TABLES: Final = (
         "span_sums",
         "All spans of one name and category.",
         (
-            Column("name", pl.String, "what they were"),
-            _SPAN_CATEGORY,
-            _COUNT,
-            _TOTAL,
-            Column("self", pl.Int64, "without the spans directly inside, ns"),
-            _MIN,
-            _MAX,
+            Column("name", pl.String, "name of the spans"),
+            SPAN_CATEGORY,
+            COUNT,
+            TOTAL,
+            Column("self", pl.Int64, "sum of the durations without the spans directly inside, ns"),
+            MIN,
+            MAX,
         ),
         frames.span_sums,
     ),
     Table(
         "kernel_sums",
-        "All kernels of one name, module and part, those included that `kernels` leaves out of a long run.",
+        "All kernels of one name, module and part, also of a run too large for memory.",
         (
-            *(_KERNEL_NAME, _KERNEL_TYPE, _MODULE, _PART, _COUNT, _TOTAL, _MIN, _MAX),
+            *(KERNEL_NAME, KERNEL_TYPE, MODULE, PART, COUNT, TOTAL, MIN, MAX),
             Column("deviation", pl.Float64, "standard deviation of a sample (n - 1), ns, null for one"),
         ),
         frames.kernel_sums,
@@ -381,7 +394,7 @@ TABLES: Final = (
 
 
 def named(name: str) -> Table | None:
-    """Return the table of that name, if there is one."""
+    """Return the table with this name, None if there is none."""
     return next((table for table in TABLES if table.name == name), None)
 
 
