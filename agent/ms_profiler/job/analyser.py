@@ -1,4 +1,5 @@
-"""The analysis, started in an interpreter of its own: multiprocessing children would import the job's main module."""
+"""The command line of the analysis, which runs in a fresh interpreter: children of multiprocessing would import the
+job's main module."""
 
 import os
 import sys
@@ -16,7 +17,7 @@ def command(*words: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Return the job's environment without what would make the analysis profile itself."""
+    """Return the job's environment without the variables that would make the analysis profile itself."""
     return {key: value for key, value in os.environ.items() if not key.startswith("MS_PROFILER_")}
 
 

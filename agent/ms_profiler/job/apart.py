@@ -1,6 +1,6 @@
-"""Programs that are nobody's child: a job may wait for any child of its own, count them, or ignore SIGCHLD.
+"""Start programs outside of the process tree: a job may wait for any child, count its children, or ignore SIGCHLD.
 
-They have no descriptor of the job's either: who reads a pipe of the job's waits until the last holder is gone.
+They inherit no descriptor, because the reader of a pipe waits until the last holder has closed it.
 """
 
 import fcntl
@@ -93,7 +93,7 @@ def _by_shell(command: Sequence[str], environment: Mapping[str, str], output: in
     try:
         os.waitpid(shell, 0)
     except ChildProcessError:
-        pass  # the job ignores SIGCHLD, or a handler of its own was faster
+        pass  # the job ignores SIGCHLD, or its own handler was faster
     return int(text)
 
 

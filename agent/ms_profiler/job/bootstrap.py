@@ -1,8 +1,8 @@
-"""The start of everything: called while the interpreter starts, it waits for a framework to be imported.
+"""Activation, called while the interpreter starts: wait for the import of a framework.
 
-Nothing is written and nothing printed before that. May be called twice, by the installed `.pth` file and by
-`sitecustomize`; then the second call does nothing. Imports nothing from outside this package, and in it only what
-needs no import itself: 2 ms in a process that never imports a framework.
+Before that import, nothing is written or printed. The installed `.pth` file and `sitecustomize` may both call it; the
+second call does nothing. It imports only modules of this package that import nothing themselves: 2 ms in a process that
+never imports a framework.
 """
 
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _active = False
 _companion = ""
 _pid = 0
-_stderr: "os.stat_result | None" = None  # what descriptor 2 was
+_stderr: "os.stat_result | None" = None  # file behind descriptor 2 at the start
 
 
 def activate() -> None:

@@ -1,4 +1,4 @@
-"""What recording costs, measured in the job itself, and the limit that `overhead_budget` sets."""
+"""Measure the cost of recording in the job itself, and enforce the limit `overhead_budget`."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from ms_profiler.store.format import Category
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Steps between the first two looks at what recording costs.
+#: Steps between the first two checks of the cost.
 INTERVAL = 16
 #: ns between two later ones, or more: a look takes 50 us where caches are cold.
 PAUSE = 500_000_000
@@ -29,16 +29,16 @@ class Budget:
         self._records = 0  # at the last look
         self._pace = Pace(PAUSE, INTERVAL)
         self._on = False  # fine-grained records are on, and may have to go
-        #: what one hook costs, ns: {"idle_ns": recording nothing, "span_ns": recording a span}
+        #: cost of one hook, ns: {"idle_ns": while nothing is recorded, "span_ns": with a span}
         self.cost: dict[str, float] = {}
         #: number of steps from which on `look` is to be called
         self.due = 0
 
     def open(self, share: float) -> None:
-        """Measure what a hook costs here and now, and begin to watch.
+        """Measure the cost of a hook in this process, and begin to count.
 
         Args:
-            share: of the wall time that records may take; 0 is no limit.
+            share: share of the wall time that recording may take; 0 is no limit.
         """
         self._share, self._on = share, share > 0
         self._records, self._pace = 0, Pace(PAUSE, INTERVAL)
@@ -48,7 +48,7 @@ class Budget:
     def _measure(self) -> None:
         """Measure calls of a wrapped function that does nothing, paused: 200 calls take 0.3 ms.
 
-        What recording adds to that is measured by the recorder on memory of its own.
+        The recorder measures the cost of a record in memory of its own.
         """
 
         def nothing() -> None:
@@ -72,7 +72,7 @@ class Budget:
         self.cost = {"idle_ns": idle, "span_ns": idle + recorder.span_cost()}
 
     def look(self, count: int) -> int:
-        """Look whether what was recorded since the last look cost too much; return when to look again.
+        """Check whether the records since the last check cost too much; return the step of the next check.
 
         Args:
             count: steps so far.

@@ -1,4 +1,4 @@
-"""The one session of this process: opened when a framework has been imported, or when a script asks for it."""
+"""The one session of this process, opened after the import of a framework or by a call of the script."""
 
 import os
 import threading
@@ -15,7 +15,7 @@ _asked = False
 
 
 def current() -> Session | None:
-    """Return the session of this process, if there is one."""
+    """Return the session of this process, None if there is none."""
     return _current
 
 
@@ -60,7 +60,7 @@ def _open(since_ns: int) -> None:
 
 
 def for_script() -> Session:
-    """Return the session of this process, made if need be, with every framework hooked that is or will be imported."""
+    """Return the session of this process, made if missing, which hooks all frameworks at their import."""
     global _current
     with _lock:
         if _current is None:

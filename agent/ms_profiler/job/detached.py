@@ -1,4 +1,4 @@
-"""A program that was started and is nobody's child: to wait for it, and to kill it."""
+"""Wait for, or kill, a program that was started outside of the process tree."""
 
 import os
 import select
@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-#: bytes of a line that are kept
+#: longest line that is read, in bytes
 _LINE = 4096
-#: between two looks whether somebody still waits
+#: seconds between two calls of `leaves`
 _PAUSE_MS = 5
 
 
@@ -25,11 +25,11 @@ class Detached(NamedTuple):
     reader: int
 
     def wait(self, timeout: float, leaves: Callable[[], object] = bool) -> str | None:
-        """Return what the program wrote when it has ended; None when it was killed because it took too long.
+        """Wait for the program and return its output; None when it took too long and was killed.
 
         Args:
             timeout: seconds.
-            leaves: says that nobody waits any longer; asked all the time.
+            leaves: polled while waiting; a true result ends the wait.
         """
         text = b""
         end = time.monotonic() + timeout

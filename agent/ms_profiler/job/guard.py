@@ -1,4 +1,4 @@
-"""What keeps an error of ours from the job."""
+"""Keep our own errors from the job."""
 
 import signal
 import sys
@@ -8,13 +8,13 @@ from typing import Any
 
 
 class Guard:
-    """Note an error of ours and go on; what is the job's passes, as what a handler of its signals raises.
+    """Context manager that notes an error of ours and suppresses it; exceptions of the job's signal handlers pass.
 
-    A class, because entering and leaving what contextlib makes takes 2.5 us, five times as much.
+    It is a class, because a generator of contextlib takes 2.5 us to enter and leave, five times as much.
 
     Args:
-        failed: notes an error, with what was being done.
-        what: is done in the block.
+        failed: called with the description and the error.
+        what: description of the block.
     """
 
     __slots__ = ("_failed", "_what")
@@ -33,17 +33,17 @@ class Guard:
         return True
 
     def __call__(self, reason: BaseException) -> None:
-        """Note an error of ours; one of the job's is raised again."""
+        """Note an error of ours; raise an exception of the job again."""
         if is_of_the_job(reason):
             raise reason
         self._failed(self._what, reason)
 
 
 def is_of_the_job(reason: BaseException) -> bool:
-    """Tell whether an exception out of a function of ours is none of ours.
+    """Return whether an exception from a function of ours was raised by the job.
 
-    Python calls the job's handlers of signals between any two instructions, also between ours: what such a handler
-    raises, as one for SIGALRM does to end what takes too long, is meant for the job.
+    Python calls the job's signal handlers between any two instructions, also between ours. An exception of such a
+    handler, for example a timeout by SIGALRM, is meant for the job.
     """
     if not isinstance(reason, Exception):
         return True

@@ -1,4 +1,4 @@
-"""The end of a run: hand the store to the analysis, in another interpreter, and say where the result is.
+"""The end of a run: start the analysis of the store in another interpreter, and print where the result is.
 
 Several ranks of one launch on one host share one analysis, started by the last of them to end, so that a node with
 eight ranks does not run eight analyses beside each other.
@@ -21,16 +21,16 @@ from ms_profiler.store import layout, run_info
 EXTRA = "pip install 'ms-profiler[analysis]'"
 #: Part of `exit_timeout` that CANN's msprof may take of an analysis that is waited for.
 MSPROF_SHARE = 0.6
-#: What the analysis needs that the job does not.
+#: A package that only the analysis needs.
 NEEDED = "polars"
 
 
 def finish(recording: Recording, recorder: Recorder) -> None:
-    """Analyse, or say what to run; called at exit by the process that owns the result directory.
+    """Start the analysis, or print the command for it; called at exit by the owner of the result directory.
 
     Args:
-        recording: the one that has just ended.
-        recorder: keeps the process until the analysis has ended.
+        recording: the recording that has just ended.
+        recorder: delays the end of the process until the analysis has ended.
 
     Raises:
         OSError: the analysis cannot be started.
@@ -69,10 +69,10 @@ def finish(recording: Recording, recorder: Recorder) -> None:
 
 
 def during(recording: Recording) -> None:
-    """Have a result analysed that ended while the job goes on, or leave it, as its option `analyse` says.
+    """Start the analysis of a recording that ended while the job continues, if its option `analyse` says so.
 
     Args:
-        recording: the one that has just ended.
+        recording: the recording that has just ended.
     """
     if not recording.reachable:
         return
@@ -102,9 +102,9 @@ def _failed(result: str, later: str) -> str:
 
 
 def _start(recording: Recording, results: list[str]) -> Detached:
-    """Start the analysis of `results`, this recording's own first, to be waited for.
+    """Start the analysis of `results`, this recording's own first, for which the job waits.
 
-    What is killed at its end has nothing to show: what comes after msprof is done in the rest of the time.
+    A killed analysis leaves no result, so msprof gets a part of the time only, and the rest is for our own files.
     """
     share = recording.options.exit_timeout * MSPROF_SHARE / len(results)
     with _log(recording.result) as messages:
@@ -138,11 +138,11 @@ def _log(result: str) -> Iterator[int]:
 
 
 def _last_of_launch(recording: Recording) -> list[str]:
-    """Return the results to analyse: all of this launch on this host if this process ends last, else none.
+    """Return the results to analyse: all results of this launch on this host if this process ends last, else none.
 
     A job that no launcher started may have become one: its children may be ranks with results of their own. Each rank
-    says that it has ended before it looks at the others, so the last to look finds that all have. If several find that,
-    the one that makes a file analyses: O_EXCL holds on every file system, flock does not.
+    marks its end before it looks at the others, so the last to look finds all ended. If several find that, the one that
+    creates a file analyses: O_EXCL works on every file system, flock does not.
     """
     alone = recording.identity.world_size <= 1 and len(layout.process_dirs(recording.result)) <= 1
     if alone or not recording.info.job:
@@ -152,7 +152,7 @@ def _last_of_launch(recording: Recording) -> list[str]:
     if running or not results:
         return []
     try:
-        # after a restart by the launcher there are more of them
+        # after a restart by the launcher there are more results of this launch
         _touch(results[0], f"analysed_{len(results)}", os.O_EXCL)
     except FileExistsError:
         return []

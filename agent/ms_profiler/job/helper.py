@@ -1,4 +1,4 @@
-"""Processes that see the variable and are not the job: they are left alone.
+"""Recognise processes that inherit the variable but are not part of the job; they are not profiled.
 
 Decided from the command line alone, before anything is imported, at every start of an interpreter.
 """
@@ -31,8 +31,8 @@ LAUNCHERS = frozenset(
         *("torchrun", "torch.distributed.run", "torch.distributed.launch", "torch.backends.xeon.run_cpu"),
     )
 )
-#: Folders of frameworks whose scripts they start themselves, to compile kernels and to generate operators. PyTorch has
-#: its workers import all of it, as soon as something is compiled and Triton is there.
+#: Folders of scripts that a framework starts itself, to compile kernels and to generate operators. PyTorch's compile
+#: workers import all of PyTorch when Triton is installed.
 COMPILERS = {
     "/mindspore/_extends/": "MindSpore",
     "/mindspore/_akg/": "MindSpore",
@@ -49,7 +49,7 @@ _FLAGS_WITH_VALUE = "WX"
 
 
 def program(command: "Sequence[str]") -> tuple[str, str]:
-    """Return how an interpreter was told to run what: ("-c", code), ("-m", module) or ("", path).
+    """Return the program of an interpreter's command line: ("-c", code), ("-m", module) or ("", path).
 
     Args:
         command: the command line with the interpreter first, as `sys.orig_argv` has it. The path is "" for an
@@ -99,9 +99,9 @@ def is_tool(command: "Sequence[str]") -> str:
 
 
 def is_companion(command: "Sequence[str]", environ: "Mapping[str, str]") -> str:
-    """Return why a process belongs to a job without being it; empty when it counts.
+    """Return why a process is a helper of a job; empty when it is to be profiled.
 
-    Such a process may import the framework, whose own profiler must not start there.
+    A helper may import the framework, whose own profiler must not start there.
     """
     how, what = program(command)
     if environ.get("MS_ROLE") == "MS_SCHED":

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """Hook frameworks, each once, and say what became of that.
+    """Hook frameworks, each once, and report the state of each hook.
 
     Args:
-        host: the collection that hooks record into.
+        host: the session that hooks record into.
         devices: declares the sources of devices.
     """
 
@@ -27,7 +27,7 @@ class Hooks:
         self._devices = devices
         self.plugins: list[base.Plugin] = []
         self._awaited: set[str] = set()
-        #: what scripts call on a framework's own profiler is for this session
+        #: calls of a framework's own profiler act on this session
         self.redirects = False
 
     def add(self, name: str, start_ns: int = 0, end_ns: int = 0) -> bool:
@@ -53,7 +53,7 @@ class Hooks:
         return True
 
     def add_all(self, imported: "Callable[[str, object, int, int], None]") -> None:
-        """Hook every framework that is imported, and the others when they will be.
+        """Hook every imported framework now, and the others after their import.
 
         Args:
             imported: hooks a framework whose import has just ended.
@@ -66,18 +66,18 @@ class Hooks:
                 import_hook.watch(name, after=imported)
 
     def redirect(self) -> None:
-        """Let ours stand in for the frameworks' own profilers from here on."""
+        """Replace the frameworks' own profiler classes by ours from now on."""
         if not self.redirects:
             self.redirects = True
             for plugin in self.plugins:
                 plugin.redirect(self._host)
 
     def describe(self, recording: "Recording", ended: bool = False) -> None:
-        """Write into its record which frameworks there are and what of them is hooked.
+        """Write the frameworks and the state of their hooks into a run's record.
 
         Args:
-            recording: whose record.
-            ended: as well what only the end can tell: mode, device.
+            recording: the recording that has the record.
+            ended: add the mode and the device, which are known only at the end.
         """
         info = recording.info
         for plugin in self.plugins:

@@ -1,8 +1,7 @@
-"""The profiled process that started this one through multiprocessing, whose result this one adds to.
+"""Find the profiled process that started this one through multiprocessing, and its result.
 
-That process tells its children by a file that it has mapped: /proc/PID/maps names it. The environment would show it to
-the job and to whatever the job starts, a file elsewhere would stay when the process is killed, and a descriptor may be
-closed by the job.
+The parent has a file of its result mapped, and /proc/PID/maps of the parent names it. An environment variable would be
+visible to the job and its programs, a file elsewhere would stay after a kill, and the job may close a descriptor.
 """
 
 import os
@@ -14,7 +13,7 @@ from ms_profiler.job import process
 from ms_profiler.job.recorder import mapping
 from ms_profiler.store import layout, run_info
 
-#: What a process maps that records now and then: this package's own file.
+#: Mapped by a process that records now and then: a file of this package.
 _WATCHES = os.path.join("ms_profiler", "job", "control", "dynamic.py")
 
 _announced: "mapping.Mapping | None" = None
@@ -35,12 +34,12 @@ class Parent(NamedTuple):
 
 
 def announce(directory: str) -> None:
-    """Tell the processes that this one will start which result directory is theirs too.
+    """Name the result directory that the children of this process share.
 
-    Where no file can be mapped they are jobs of their own.
+    Where no file can be mapped, the children make results of their own.
 
     Args:
-        directory: the result directory; empty where there is none at times.
+        directory: the result directory; empty while there is none.
     """
     global _announced
     if directory:
@@ -60,10 +59,10 @@ def announce(directory: str) -> None:
 
 
 def find(environ: Mapping[str, str]) -> Parent | None:
-    """Return the profiled process whose result this one belongs to; None when it is a job of its own.
+    """Return the profiled process whose result this process shares; None when this process is a job of its own.
 
-    It belongs to it when that process lives, started this one through multiprocessing (directly or by its fork
-    server), and no launcher gave this one another rank. Any other program that a job starts is a job of its own.
+    It shares the result of a living process that started it through multiprocessing, directly or by a fork server,
+    unless a launcher gave it another rank. Every other program that a job starts is a job of its own.
     """
     if "--multiprocessing-fork" in sys.orig_argv:
         pid = os.getppid()

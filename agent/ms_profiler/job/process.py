@@ -1,6 +1,6 @@
-"""What this process is in the job: its rank, its parent, its place to write.
+"""The identity of this process in its job: rank, parent, and the directory to write to.
 
-Everything is read from the environment and /proc; no framework is asked.
+Everything is read from the environment and /proc, without calling a framework.
 """
 
 import os
@@ -34,7 +34,7 @@ _LAUNCH_NAMES = (
     "MASTER_PORT",
     "MS_SCHED_PORT",
 )
-#: Variables of ranks whose launcher names no launch twice.
+#: Variables of launchers that never give two launches the same name.
 _NAMED_ONCE = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
@@ -42,13 +42,13 @@ class Identity(NamedTuple):
     """The place of a process in its job.
 
     Attributes:
-        rank: number among all processes of the job; where it is not known yet, mostly that among those of this host.
+        rank: number among all processes of the job; while it is unknown, the number among those of this host.
         local_rank: number among those of this host.
-        world_size: how many there are.
-        device_id: the accelerator it was given.
+        world_size: number of ranks.
+        device_id: number of the accelerator that the launcher assigned.
         role: MindSpore's MS_ROLE, empty outside of a distributed job.
-        job: the same for all ranks of one launch on one host, and for no other launch; fit for a file's name.
-        ranked: whether a launcher gave it its rank.
+        job: name of the launch, the same for all its ranks on one host; usable in a file name.
+        ranked: whether a launcher assigned the rank.
         known: whether the rank is known: the launcher gave it, or there is only one.
     """
 
@@ -67,7 +67,7 @@ class Identity(NamedTuple):
 
 
 def identity(environ: Mapping[str, str]) -> Identity:
-    """Return the place of this process in its job, as its launcher tells it in the environment."""
+    """Return the identity of this process, as its launcher describes it in the environment."""
     rank, world, local, variable = _rank(environ)
     device = _number(environ, ("DEVICE_ID", "LOCAL_RANK"))
     return Identity(
@@ -95,7 +95,7 @@ def _rank(environ: Mapping[str, str]) -> tuple[int, int, int, str]:
         if node is not None:
             return node, max(workers, node + 1), node if place is None else place, "MS_NODE_ID"
         if workers > 1:
-            # until then what is likeliest to tell the processes apart
+            # until then the number that most likely tells the processes apart
             return _number(environ, ("RANK_ID",)) or place or 0, workers, place or 0, ""
     for name, sizes, locals_ in _LAUNCHERS:
         rank, size = _number(environ, (name,)), _number(environ, sizes)
@@ -115,7 +115,7 @@ def _number(environ: Mapping[str, str], names: Sequence[str]) -> int | None:
 
 
 def _job(environ: Mapping[str, str], world: int, variable: str) -> str:
-    """Name the launch: what the launcher calls it, and who started this process unless it is a job of its own.
+    """Name the launch: the launcher's name for it, and the pid of the parent of a launched process.
 
     The names alone are not enough: msrun takes the same port again, torchrun calls every launch "none". The parent
     alone is not either: under SLURM and MPI a shell may stand between the launcher and each rank.
@@ -183,7 +183,7 @@ def is_alive(pid: int, started: int) -> bool:
 
 
 def machine() -> dict[str, str]:
-    """Return the model of the processor and how many of them the machine has, as far as the system tells."""
+    """Return the model of the processor and the number of processors, as far as the system reports them."""
     found = {"cores": str(os.cpu_count() or "")}
     try:
         # a machine may have hundreds of processors; the first one is in the first block
@@ -199,7 +199,7 @@ def machine() -> dict[str, str]:
 
 
 def boot_id() -> str:
-    """Return what identifies this boot of this host; empty where the kernel does not say."""
+    """Return the boot id of this host; empty where the kernel has none."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
             return stream.read().strip()
@@ -218,7 +218,7 @@ def wall_time() -> float:
 
 
 def name() -> str:
-    """Return what multiprocessing calls this process; "fork" for a child that it does not know."""
+    """Return the name that multiprocessing gives this process; "fork" for other children."""
     multiprocessing = sys.modules.get("multiprocessing.process")
     known = str(multiprocessing.current_process().name) if multiprocessing is not None else "MainProcess"
     return "fork" if known == "MainProcess" else known
@@ -234,13 +234,13 @@ def daemons() -> list[int]:
 
 
 def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
-    """Return the directory that receives the results, made if need be, and a line when it is not the one asked for.
+    """Return the directory for the results, made if missing, and a line where it is not the requested one.
 
     A symbolic link in the last place is refused: in a directory that others may write to, it would let them choose
-    where the job writes. One higher up is the administrator's.
+    where the job writes. A link higher up was made by the administrator.
 
     Args:
-        path: what the user asked for; `~` is expanded.
+        path: the requested directory; `~` is expanded.
         base: the directory a relative path starts from, by default the current one.
 
     Returns:
@@ -262,7 +262,7 @@ def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
 
 
 def _unusable(path: str) -> str:
-    """Make the directory unless it is there; return why nothing can be written to it, empty when it can."""
+    """Make the directory if it is missing; return why it cannot be written, empty when it can."""
     try:
         os.makedirs(path, layout.DIRECTORY_MODE, exist_ok=True)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""A child of a job that turns out to be a rank of its own: what it records from there on has a result of its own.
+"""Give a child process a result of its own when it turns out to be a rank of its own.
 
-Its parent gave it no rank by the environment, so it began as one of the parent's processes. The child that has the
-parent's rank goes on as one: the parent's result holds that rank whole.
+The environment named no rank, so the child began in its parent's result. A child with the parent's rank stays there, so
+that the parent's result holds that rank completely.
 """
 
 import dataclasses
@@ -13,15 +13,15 @@ from ms_profiler.job.recording import Recording
 
 
 class Child(Protocol):
-    """The collection in a child process.
+    """The session of a child process.
 
     Attributes:
         main: the recording of the variable.
-        parent: the profiled process whose result this one adds to; None where it has a result of its own.
+        parent: the profiled process that owns the result; None where this process has a result of its own.
         identity: rank and device of this process.
         owner: this process owns the result directory.
         forked: this is a fork child.
-        recordings: the result directories that are recorded for now.
+        recordings: the open recordings.
     """
 
     main: Recording | None
@@ -42,11 +42,11 @@ class Child(Protocol):
 
 
 def settle(session: Child, rank: int, world_size: int) -> None:
-    """Go on in a result directory of this process's own, if it is a child with another rank than its parent.
+    """Continue in a new result directory, if this process is a child with another rank than its parent.
 
     Args:
         session: of this process.
-        rank: that the framework gave this process.
+        rank: the rank that the framework gave this process.
         world_size: ranks of the job.
     """
     main, parent = session.main, session.parent

@@ -1,7 +1,7 @@
-"""One result directory: what was asked for, since when it is recorded, and how that ended.
+"""One result directory that is being made: its options, its begin, and its end.
 
-The variable asks for one that lasts as long as the process. A script that calls the profiler asks for one at each of
-its starts, which may lie inside the variable's: then both share one store, and each is analysed for its own window.
+The variable's recording lasts as long as the process. A script that calls the profiler opens a recording at each start.
+It may lie inside the variable's: then both share one store, and each is analysed for its own window.
 """
 
 import contextlib
@@ -27,20 +27,20 @@ FREE_SHARE = 10
 PATIENCE = 10.0
 #: Bytes that recording begins with at least.
 LEAST = 256_000
-#: Slots of the first segment of a thread, in the job's own process and in a fork child: there may be many of these.
+#: Slots of the first segment of a thread, in the main process and in a fork child, of which there may be many.
 FIRST_SLOTS, CHILD_SLOTS = 2048, 256
 #: It takes no more than this part of the limit, unless it had fewer slots than that.
 FIRST_SHARE, SLOTS_LEAST = 64, 64
 
 
 def new_process(role: str, name: str, recorder: str, reason: str) -> run_info.ProcessInfo:
-    """Return the record of this process, which begins.
+    """Return a new record of this process.
 
     Args:
         role: main, fork or spawn.
-        name: what it is called in the job.
-        recorder: which one it has.
-        reason: why it is that one.
+        name: name of the process in the job.
+        recorder: "native" or "python".
+        reason: why the recorder is not the native one; empty when it is.
     """
     return run_info.ProcessInfo(
         pid=os.getpid(),
@@ -54,7 +54,7 @@ def new_process(role: str, name: str, recorder: str, reason: str) -> run_info.Pr
 
 
 class Recording:
-    """One result directory in the making.
+    """A result directory that is being made.
 
     Args:
         settings: the resolved options.
@@ -68,7 +68,7 @@ class Recording:
         self.result = ""
         #: the file system has answered so far
         self.reachable = True
-        #: what a script gave it to carry, key to text or JSON value
+        #: metadata of the script, key to text or JSON value
         self.metadata: dict[str, object] = {}
         self.info = run_info.RunInfo(
             product_version=process.product_version(),
@@ -89,11 +89,11 @@ class Recording:
         )
 
     def make(self, base: str, name: str = "") -> bool:
-        """Make the directory; return whether there is one, after a line where it is not the one asked for.
+        """Make the directory, print a line where it is not the requested one, and return whether there is one.
 
         Args:
             base: directory that a relative `output_path` starts from.
-            name: what stands for the host in its name.
+            name: first part of the directory's name, in place of the host's.
         """
         path, message = process.choose_output(self.options.output_path, base)
         if message:
@@ -109,7 +109,7 @@ class Recording:
         return True
 
     def begin(self, now_ns: int) -> None:
-        """Note when recording begins, and what was asked for that this machine cannot give.
+        """Note the begin of the recording, and the options that have no effect on this machine.
 
         Args:
             now_ns: CLOCK_MONOTONIC_RAW.
@@ -120,26 +120,26 @@ class Recording:
             self.not_collected(option, why)
 
     def cut(self, now_ns: int, steps: "Steps") -> None:
-        """Note that the job goes on without this recording.
+        """Note the end of this recording, after which the job continues.
 
         Args:
             now_ns: CLOCK_MONOTONIC_RAW.
-            steps: tells of the step that is cut.
+            steps: knows the step that is cut.
         """
         window = {"start_ns": self.info.started_ns, "shift": 0} | self.info.window | {"end_ns": now_ns}
         begun, source = steps.running, steps.source
-        # what a script calls a step has ended when it says so
+        # a step of the script ends where the script says so
         if begun is not None and source not in (None, StepSource.SCRIPT):
             window |= {"step": steps.number, "step_ns": begun, "source": int(source)}
         self.info.window = window
 
     def is_reachable(self, recorder: "Recorder") -> bool:
-        """Return whether the file system answers; once it does not, this is the end of it, after a line.
+        """Return whether the file system answers; if it does not, print a line and abandon the recording.
 
-        What was recorded stays as a kill would leave it.
+        The records stay as after a kill.
 
         Args:
-            recorder: that records there.
+            recorder: the recorder that writes there.
         """
         if self.reachable and not recorder.answers(PATIENCE):
             self.reachable = False
@@ -148,24 +148,24 @@ class Recording:
 
     @property
     def folder(self) -> str:
-        """Return what this process records into, where the store is this recording's own."""
+        """Return the folder of this process in the store, where this recording has the store."""
         return layout.process_dir(self.result, os.getpid())
 
     def limit(self) -> int:
-        """Return the bytes that all processes of this result may take for what they record."""
+        """Return the bytes that the records of all processes of this result may take."""
         free = os.statvfs(self.result)
         return layout.recorded_share(min(self.options.max_disk, free.f_bavail * free.f_frsize // FREE_SHARE))
 
     def fill(self, recorder: "Recorder", limit: int, first_slots: int = FIRST_SLOTS) -> None:
-        """Have this process record into a folder of its own.
+        """Open the recorder in a folder of this process.
 
         Args:
-            recorder: of this process.
-            limit: of bytes for all processes.
-            first_slots: of the first segment of a thread, where the limit allows it.
+            recorder: the recorder of this process.
+            limit: bytes that all processes together may take.
+            first_slots: slots of the first segment of a thread, where the limit allows them.
 
         Raises:
-            OSError: there is no place; no empty folder is left behind.
+            OSError: the folder cannot be made; no empty folder is left behind.
         """
         try:
             if limit < LEAST:
@@ -208,11 +208,11 @@ class Recording:
         run_info.note(self.info.not_collected, {"what": what, "why": why}, more)
 
     def note(self, message: str) -> bool:
-        """Keep a line in the run's record, once; return whether it is new there."""
+        """Add a line to the run's record, and return whether it is new there."""
         return run_info.note(self.info.messages, message, f"only {run_info.NOTES} messages are kept")
 
     def collected(self, options: Iterable[str]) -> None:
-        """Take back that some options are without effect here.
+        """Remove the note that these options have no effect.
 
         Args:
             options: their names.
@@ -227,10 +227,10 @@ class Recording:
         run_info.write(layout.run_info_path(self.result), self.info)
 
     def link(self, folder: str) -> None:
-        """Take a store that another recording has in `folder` as this one's too, as far as it is written.
+        """Link the segments that another recording has written in `folder` into this one.
 
-        By hard links where that can be: a file that another recording still writes to goes on in both, and what lies
-        outside this one's window is left out by its analysis.
+        Hard links are used where possible: a file that is still written then grows in both. The analysis leaves out
+        records outside of this recording's window.
         """
         for directory, _, names in os.walk(folder):
             target = os.path.join(self.folder, os.path.relpath(directory, folder))

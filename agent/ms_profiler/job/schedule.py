@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Action(IntEnum):
-    """What is done during a step; the numbers are those of MindSpore's `ProfilerAction`."""
+    """The action during a step; the numbers are those of MindSpore's `ProfilerAction`."""
 
     NONE = 0
     WARM_UP = 1
@@ -18,10 +18,9 @@ class Action(IntEnum):
 class Schedule:
     """Map step numbers, counted from 0, to actions.
 
-    The first `skip_first` steps are left out. Then each cycle is `wait` steps left out, `warmup` steps prepared for
-    but not kept, and `active` steps recorded, the last of them ending the cycle. After `repeat` cycles nothing more is
-    recorded; 0 repeats for ever. These are the semantics of `mindspore.profiler.schedule` (MindSpore's public profiler
-    documents).
+    The first `skip_first` steps are left out. Then each cycle has `wait` steps that are left out, `warmup` steps that
+    are prepared but not recorded, and `active` steps that are recorded. After `repeat` cycles recording ends; 0 repeats
+    for ever. These are the semantics of `mindspore.profiler.schedule` (MindSpore's public profiler documents).
     """
 
     active: int
@@ -36,7 +35,7 @@ class Schedule:
         return cls(**option) if option else None
 
     def action(self, step: int) -> Action:
-        """Return what is done during `step`."""
+        """Return the action during `step`."""
         step -= self.skip_first
         if step < 0:
             return Action.NONE
@@ -51,5 +50,5 @@ class Schedule:
         return Action.RECORD_AND_SAVE if position == cycle - 1 else Action.RECORD
 
     def records(self, step: int) -> bool:
-        """Return whether what happens during `step` is kept."""
+        """Return whether `step` is recorded."""
         return self.action(step) >= Action.RECORD

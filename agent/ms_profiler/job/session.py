@@ -1,9 +1,9 @@
-"""The collection in this process: what is hooked, where it is recorded, and who asked for it.
+"""The session of this process: it holds the hooks, the recorder and the recordings.
 
-The variable has a `Recording`, and so has each call of a script that asks for a result. The session records while there
-is one, once, into the store of the first. The recording of the variable is opened when a framework has been imported
-and closed by atexit. A process that is killed needs neither: what was recorded is in the store, and the run's record
-says how far it came.
+The variable has a `Recording`, and so has each call of a script that starts a profiler. The session records while at
+least one is open, into the store of the first. The variable's recording opens after the import of a framework and is
+closed by atexit. A killed process needs no closing: its records are in the store, and the run's record says how far it
+came.
 """
 
 import atexit
@@ -38,7 +38,7 @@ def _count(record: run_info.ProcessInfo, stats: RecorderStats) -> None:
 
 
 class Session:
-    """Collect in this process.
+    """Record in this process.
 
     Args:
         identity: rank and device of this process.
@@ -47,9 +47,9 @@ class Session:
     def __init__(self, identity: process.Identity) -> None:
         self.identity = identity
         self.recorder, self._reason = recorder.create()
-        #: who wants results of what happens now, the one whose store it is first
+        #: open recordings, the one that has the store first
         self.recordings: list[Recording] = []
-        #: whose store it is, or was last
+        #: the recording that has the store, or had it last
         self.home: Recording | None = None
         self.process = run_info.ProcessInfo()
         self.steps = Steps(self.recorder, None, self._steps_decided, self._stepped)
@@ -58,23 +58,23 @@ class Session:
         self.sources = Sources(self.guard)
         self.devices = Devices(self)
         self.hooks = Hooks(self, self.devices.targets)
-        #: bytes on disk that all processes may take for what is recorded
+        #: bytes on disk that the records of all processes may take
         self.limit = 0
         self._failures: set[str] = set()
         self._budget = Budget(self)
         self.main: Recording | None = None  # the variable's
-        self.parent: kinship.Parent | None = None  # whose result directory it is, where this is a child
+        self.parent: kinship.Parent | None = None  # the process that owns the result directory, where this is a child
         self._dynamic: dynamic.Dynamic | None = None  # the variable's
 
     # -- beginning
 
     def open(self, recording: Recording, parent: "kinship.Parent | None", since_ns: int) -> bool:
-        """Begin the variable's recording and say so; return whether it came to that.
+        """Begin the variable's recording, print the line of the start, and return whether it began.
 
         Args:
             recording: the variable's.
             parent: the profiled process whose result this one adds to, if any.
-            since_ns: from when on our start is counted as our cost.
+            since_ns: begin of our start, which is counted as our cost.
         """
         if parent is not None:
             recording.result, self.owner, self.parent = parent.directory, False, parent
@@ -106,17 +106,17 @@ class Session:
             self._dynamic.begins(1)
 
     def start(self, recording: Recording, number: int | None = None) -> bool:
-        """Record for one more result directory, which exists; return whether that is possible.
+        """Record for one more result directory, which exists; return whether that worked.
 
         Args:
             recording: the directory.
-            number: what a script calls the step that runs now; by default it is the number it has anyway.
+            number: number that the script gives the current step; by default the session's own number.
         """
         if not self.recordings:
             if not self._open_store(recording):
                 return False
         else:
-            self._end_sources()  # what ran before is not this one's
+            self._end_sources()  # earlier records do not belong to this recording
         info = recording.info
         recording.begin(self.recorder.now())
         info.cost.update(self._budget.cost)
@@ -132,7 +132,7 @@ class Session:
         return True
 
     def _open_store(self, recording: Recording) -> bool:
-        """Let the recorder write into the folder of this recording; where it cannot, one line says why."""
+        """Let the recorder write into the folder of this recording; where it cannot, print one line with the reason."""
         try:
             self.limit = recording.limit()
             recording.fill(self.recorder, self.limit)
@@ -161,11 +161,11 @@ class Session:
             recording.info.cost["start_ns"] = recording.info.cost.get("start_ns", 0) + self.recorder.now() - begun
         self.save()
 
-    # -- what hooks ask, see `host.Host`
+    # -- the interface of `host.Host`
 
     @property
     def redirects(self) -> bool:
-        """Return whether our profiler stands in for the frameworks' own."""
+        """Return whether our profiler classes replace the frameworks' own."""
         return self.hooks.redirects
 
     @property
@@ -179,7 +179,7 @@ class Session:
         return {plugin.describe().get("device", "") for plugin in self.hooks.plugins}
 
     def become(self, number: int, world_size: int) -> None:
-        """Go on as this rank of the job, which the framework tells."""
+        """Continue as another rank, whose number the framework has told only now."""
         rank.settle(self, number, world_size)
 
     # -- while it runs
@@ -189,11 +189,11 @@ class Session:
         return any(activity in recording.options.activities for recording in self.recordings)
 
     def asks(self, option: str) -> bool:
-        """Return whether any recording asks for what this option turns on."""
+        """Return whether the options of any open recording switch this option on."""
         return any(getattr(recording.options, option) for recording in self.recordings)
 
     def not_collected(self, what: str, why: str) -> None:
-        """Note what the results will not hold, and why; in the process's own record where another one writes theirs."""
+        """Note in every open result that something is missing, and why; a child notes it in its own record."""
         if self.forked or not self.owner:
             self.process.not_collected(what, why)
         for recording in self.recordings:
@@ -204,7 +204,8 @@ class Session:
         if os.environ.get(RAISE) == "1":
             raise reason
         message = f"{what} failed ({words(reason)}); the job goes on without it"
-        if what not in self._failures:  # what fails at every step says so once, however its reasons differ
+        if what not in self._failures:  # a failure that repeats at every step is reported once, even with varying
+            # reasons
             self._failures.add(what)
             log.line(message)
         for recording in self.recordings:
@@ -223,7 +224,7 @@ class Session:
         self.sources.step.append(call)
 
     def at_start(self, call: Callable[[], None]) -> None:
-        """Have a source called when recording begins, or goes on; at once, where it has begun."""
+        """Register a function to call when recording begins or continues; call it now if recording has begun."""
         self.sources.start.append(call)
         if self.recordings:
             call()
@@ -238,7 +239,7 @@ class Session:
             self.sources.ended()
 
     def _settle_pause(self) -> None:
-        """Keep the schedule of the variable from pausing what a recording of the script wants."""
+        """Record the steps that the variable's schedule leaves out while the script has a recording."""
         self.steps.override_schedule(any(recording is not self.main for recording in self.recordings))
 
     def _steps_decided(self, source: StepSource) -> None:
@@ -257,7 +258,7 @@ class Session:
         return took_time
 
     def save(self) -> None:
-        """Write the records of the runs and of this process."""
+        """Write the records of the open recordings and of this process."""
         with self.guard("writing the run's record"):
             if self.owner and not self.forked:
                 for recording in self.recordings:
@@ -274,7 +275,7 @@ class Session:
         base.forked.append(self)
 
     def reopen(self) -> None:
-        """Record from here on into a folder of this fork child's own, if the parent recorded when it was made."""
+        """Record into a new folder from now on, in a fork child whose parent recorded at the fork."""
         base.forked.clear()
         home = self.home
         if home is None or not self.recordings:
@@ -294,11 +295,11 @@ class Session:
     # -- ending
 
     def stop(self, recording: Recording, end: str = "stopped") -> None:
-        """Record no longer for this result directory.
+        """End one recording.
 
         Args:
             recording: one of `recordings`.
-            end: how it came to that, for its record.
+            end: the reason, for the run's record.
         """
         if recording not in self.recordings:
             return
@@ -326,7 +327,7 @@ class Session:
         self.steps.due = 0
 
     def _share(self, recording: Recording, end: str) -> None:
-        """Give a recording that ends its part of another's store, which may go on."""
+        """Link the segments of another recording's store into a recording that ends."""
         home, stats = self.home, self.recorder.stats()
         if home is None:
             return
@@ -361,7 +362,7 @@ class Session:
                 handover.finish(main, self.recorder)
 
     def _end(self) -> None:
-        """End what still records, and say how this process ended."""
+        """End all open recordings, and note how this process ended."""
         last = getattr(sys, "last_type", None)
         with self.guard("looking for workers"):
             self.process.daemons = process.daemons()

@@ -1,4 +1,4 @@
-"""What records beside the hooks, between steps: kernels, the data pipeline, who the ranks are."""
+"""Functions that record beside the hooks, between steps: kernels, the data pipeline, ranks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ class Sources:
         #: called with the number of steps so far; each returns the number of steps from which on it is to be called
         #: again (it may be called before), and whether it did something that took time: no step is to pay for that
         self.step: list[Callable[[int], tuple[int, bool]]] = []
-        #: called when recording begins, or goes on
+        #: called when recording begins or continues
         self.start: list[Callable[[], None]] = []
         #: called before recording ends, or is cut between two results
         self.end: list[Callable[[], None]] = []
@@ -45,13 +45,13 @@ class Sources:
         self.end = [call for call in self.end if call not in calls]
 
     def started(self) -> None:
-        """Start all of them."""
+        """Call the functions for the begin of recording."""
         for call in self.start:
             with self._guard("starting a source"):
                 call()
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Call all of them between two steps; return when to call next, and whether any did something that took time.
+        """Call the functions between two steps; return the step of the next call, and whether any took noticeable time.
 
         Args:
             count: steps so far.
@@ -65,7 +65,7 @@ class Sources:
         return due, took_time
 
     def ended(self) -> None:
-        """End all of them."""
+        """Call the functions for the end of recording."""
         for call in self.end:
             with self._guard("ending a source"):
                 call()

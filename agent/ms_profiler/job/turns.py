@@ -1,4 +1,4 @@
-"""Several optimizers, or cells that train, whose turns make up a step."""
+"""Find the cycle of several optimizers, or training cells, that makes up a step."""
 
 import weakref
 from collections.abc import Hashable, Sequence
@@ -8,11 +8,11 @@ from ms_profiler.job.boundaries import PENDING, Track
 
 
 def cycle_length(calls: Sequence[Hashable], known: int) -> int:
-    """Return the period of a sequence of optimizer calls, 0 when it cannot be told yet.
+    """Return the period of a sequence of optimizer calls, 0 while it is unknown.
 
     Args:
-        calls: which optimizer each call was of, in order.
-        known: how many optimizers the job made; with one there is nothing to wait for.
+        calls: the optimizer of each call, in order.
+        known: number of optimizers that the job made; with one, every call ends a step.
 
     A period counts once it was seen twice and every known optimizer has been called.
     """
@@ -27,10 +27,10 @@ def cycle_length(calls: Sequence[Hashable], known: int) -> int:
 
 
 def unrepeated(calls: Sequence[Hashable]) -> int:
-    """Return the period of a sequence that ended before it was seen twice.
+    """Return the period of a sequence that ended before its cycle repeated.
 
-    One of which something was called once only is a cycle. Otherwise one thing was trained after the other, and each
-    call is a step.
+    A sequence in which something was called only once is one cycle. Otherwise the job trained one thing after the
+    other, and each call is a step.
 
     Args:
         calls: as of `cycle_length`, at least one.
@@ -48,11 +48,11 @@ def unrepeated(calls: Sequence[Hashable]) -> int:
 
 
 class Turns:
-    """Calls of several things that train: once all of them were called, in their order, a step has ended.
+    """Calls of optimizers or training cells: a step ends when all were called, in their order.
 
     Attributes:
-        calls: since the last end of a step; all that are kept, until `length` is known.
-        length: calls of a step; 0 until it is known.
+        calls: calls since the last end of a step; all calls, while `length` is unknown.
+        length: calls of a step; 0 while it is unknown.
     """
 
     __slots__ = ("calls", "length")
@@ -62,24 +62,24 @@ class Turns:
         self.length = 0
 
     def keep(self, which: Hashable, at_ns: int, track: Track, known: int) -> int:
-        """Keep a call while the length is not known; return the length if that tells it, else 0.
+        """Add a call while the length is unknown; return the length if it is known now, else 0.
 
         Args:
-            which: was called.
+            which: the optimizer or cell.
             at_ns: when the call ended.
-            track: keeps a boundary for each call.
-            known: how many there are, as far as known.
+            track: receives a boundary for each call.
+            known: number of optimizers or cells, as far as known.
         """
         self.calls.append(which)
         track.pending.append(track.end(at_ns) or (at_ns, at_ns))
-        # past half of what is kept, an optimizer that was never called is not waited for any longer
+        # after half of the calls that fit, optimizers that were never called are ignored
         length = cycle_length(self.calls, known if len(self.calls) <= PENDING // 2 else len(set(self.calls)))
         if not length:
             del self.calls[:-PENDING], track.pending[:-PENDING]
         return length
 
     def settle(self, length: int, track: Track) -> None:
-        """Fold the calls kept so far into steps of some length; what is left begins the next one."""
+        """Fold the waiting calls into steps of the given length; the remaining calls begin the next step."""
         self.length, kept = length, track.pending
         whole = len(kept) - len(kept) % length
         track.pending = [(kept[index][0], kept[index + length - 1][1]) for index in range(0, whole, length)]
