@@ -23,5 +23,5 @@ def _torch() -> "Plugin":
     return PyTorch()
 
 
-#: name of the top-level module whose import is watched -> what makes its plugin
+#: name of a framework's top-level module -> function that makes its plugin
 PLUGINS: "dict[str, Callable[[], Plugin]]" = {"mindspore": _mindspore, "torch": _torch}

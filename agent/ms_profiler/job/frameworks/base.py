@@ -1,7 +1,7 @@
-"""What a framework plugin is: it declares what it wraps, this module decides how and can undo it.
+"""The base of framework plugins: a plugin declares its targets, and this module wraps them and can undo that.
 
-A plugin is a folder with one file per concern; each offers `targets(host)`, a list of `Target`. A target that is not
-there, in this version or this build of the framework, is noted in the run's record and costs nothing else.
+A plugin is a folder with one file per concern; each offers `targets(host)`, a list of `Target`. A target that this
+version or build of the framework lacks is noted in the run's record, and nothing else.
 """
 
 import functools
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
     from ms_profiler.job.sources import Sources
 
-#: What is called around each call: wrapper(wrapped, instance, args, kwargs), as wrapt has it
+#: A function called in place of each call: wrapper(wrapped, instance, args, kwargs), as in wrapt
 Wrapper = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
@@ -33,9 +33,9 @@ class Target:
         module: where it lives.
         path: its dotted name in the module, "Model.train".
         closure: a function from the original to its replacement: `recorded`, `around`, or one that keeps `__wrapped__`.
-        wrapper: instead, called around each call, with frames of ours, where that harms nobody.
-        copies: replace as well what other modules of the framework imported by value, under the same name.
-        group: name to keep account under, where one declaration makes many targets; its own otherwise.
+        wrapper: called in place of each call, with a frame of ours; only where a frame is harmless.
+        copies: also replace the copies that other modules of the framework imported under the same name.
+        group: name in the run's record, where one declaration makes many targets; by default the target's own name.
     """
 
     module: str
@@ -56,7 +56,7 @@ class MissingError(Exception):
 
 
 class Plugin:
-    """Apply the targets of one framework, keep account of them, and undo them.
+    """Wrap the targets of one framework, note the state of each, and undo the wrapping.
 
     Args:
         framework: name of the framework's top-level module.
@@ -72,7 +72,7 @@ class Plugin:
         self.state: dict[str, str] = {}
 
     def apply(self, host: "Host") -> None:
-        """Wrap every target that is there; never raise."""
+        """Wrap every target that exists; never raise."""
         self.state.clear()
         self._apply_quickly(host, self._concerns)
 
@@ -84,7 +84,7 @@ class Plugin:
         """Replace the framework's own profiler, if it has one, by our classes of the same interface."""
 
     def _apply_quickly(self, host: "Host", concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
-        # what is made here stays; looking through all of a framework's objects for garbage would take 100 ms
+        # the new objects stay; a garbage collection over all of a framework's objects would take 100 ms
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -172,7 +172,7 @@ class Plugin:
         setattr(owner, attribute, value)
 
     def _replace_copies(self, copies: dict[str, list[tuple[Any, Any]]]) -> None:
-        """Replace what modules of the framework imported by value before we came.
+        """Replace the copies of targets that modules of the framework imported before the hooks were applied.
 
         By name, then identity: 2 ms for MindSpore's thousand modules, where comparing every value takes 18.
         """
@@ -192,17 +192,17 @@ _ABSENT = object()
 
 
 def wrap(original: Any, wrapper: Wrapper, method: bool = False) -> Any:
-    """Return what calls `wrapper` around `original`.
+    """Return a callable that calls `wrapper` in place of `original`.
 
-    In place of a function stands a function: it can be pickled by its name, which what wrapt makes cannot.
+    A function is replaced by a function, which can be pickled by its name; a wrapt object cannot.
 
     Args:
         original: any callable.
-        wrapper: called around each call.
+        wrapper: called in place of each call.
         method: the first argument of a call is the instance.
     """
     if not isinstance(original, FunctionType):
-        import wrapt  # 40 ms: only here, once a framework is loaded anyway
+        import wrapt  # takes 40 ms, so it is imported only once a framework is loaded
 
         return wrapt.FunctionWrapper(original, wrapper)
     if method:
@@ -219,7 +219,8 @@ def wrap(original: Any, wrapper: Wrapper, method: bool = False) -> Any:
 
 
 def loaded(*modules: str) -> str:
-    """Return the first of these modules that is loaded, or else the first: one thing lies in several by version."""
+    """Return the first of these modules that is loaded, or else the first: the place depends on the framework's
+    version."""
     return next((module for module in modules if module in sys.modules), modules[0])
 
 
@@ -233,7 +234,7 @@ def _resolve(target: Target) -> tuple[Any, str, Any]:
         owner = getattr(owner, parent, None)
         if owner is None:
             raise MissingError(f"{target.module} has no {parent}")
-    # vars first: what getattr binds (static and class methods) is not what has to be put back
+    # vars first: getattr binds static and class methods, and the unbound object has to be restored
     original = vars(owner).get(attribute, _ABSENT)
     if original is _ABSENT:
         original = getattr(owner, attribute, _ABSENT)
@@ -248,25 +249,25 @@ class Inside(threading.local):
     value = False
 
 
-#: In a fork child: the session that has to be opened anew before the child can record. Else empty.
+#: In a fork child, the session that has to be reopened before the child can record; else empty.
 forked: list["Host"] = []
 
 
 Closure = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-#: kinds of calls of which only the outermost of a thread counts: of modules, of what waits for a device, of cells
+#: kinds of calls of which only the outermost of a thread counts: modules, waits for a device, cells
 MODULES, WAITS, CELLS = 1, 2, 3
 
 
 def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Closure:
-    """Return what makes the replacement of a function whose calls are spans with a fixed name.
+    """Return a function that replaces a callable by one whose calls are spans with a fixed name.
 
     Args:
-        host: that records.
-        label: the name.
+        host: the session that records.
+        label: name of the spans.
         category: of the spans.
-        outermost: the kind of calls, where a call in another of its kind is not recorded; 0 for none.
+        outermost: a kind of calls of which only the outermost is recorded; 0 for all calls.
     """
     recorder, failed = host.recorder, host.guard(f"recording {label}")
     name = recorder.intern(label)
@@ -282,13 +283,13 @@ def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Clo
 def around(
     host: "Host", what: str, before: Callable[..., Any], after: Callable[[Any, Any, Any], Any] | None = None
 ) -> Closure:
-    """Return what makes the replacement of a function around whose calls functions of ours are called.
+    """Return a function that replaces a callable by one with functions of ours before and after each call.
 
     Args:
-        host: that records.
-        what: to name where one of them fails.
-        before: called with the arguments; what it returns is given to `after`.
-        after: called with that, the result and the exception that ended the call, unless `before` returned None.
+        host: the session that records.
+        what: description for the message when one of them fails.
+        before: called with the arguments; its result is passed to `after`.
+        after: called with that result, the call's result and its exception, unless `before` returned None.
     """
     failed = host.guard(what)
 
@@ -315,12 +316,12 @@ _Label = TypeVar("_Label")
 
 
 class Labels(Generic[_Label]):
-    """Keep what is worth knowing about objects that are hooked often, for as long as each object lives.
+    """Cache facts about objects that are hooked often, for the life of each object.
 
     Nothing is written to the object itself: it may be pickled, copied or compared.
 
     Args:
-        describe: returns what to keep for an object; its errors are not caught here.
+        describe: returns the facts about an object; its errors are not caught here.
     """
 
     def __init__(self, describe: Callable[[Any], _Label]) -> None:

@@ -25,7 +25,7 @@ RAISE = "MS_PROFILER_RAISE"
 
 
 class Watch:
-    """What is called around the execution of one module."""
+    """The callbacks around the execution of one module."""
 
     __slots__ = ("after", "before", "failed")
 
@@ -89,11 +89,11 @@ def now() -> int:
 
 
 def _like_importlib(code: "CodeType") -> "CodeType":
-    """Make the frames of a function of ours disappear from tracebacks as those of importlib do.
+    """Hide the frames of a function of ours from tracebacks, as those of importlib are hidden.
 
     `import` removes, from the traceback of what it raises, runs of frames of this file that end with a function of
-    this name (remove_importlib_frames in CPython's Python/import.c). A job whose import fails then prints what it
-    prints without us.
+    this name (remove_importlib_frames in CPython's Python/import.c). A job whose import fails then prints the same
+    traceback as without us.
     """
     return code.replace(co_filename="<frozen importlib._bootstrap>", co_name="_call_with_frames_removed")
 
@@ -129,10 +129,10 @@ _finder = Finder()
 
 
 def _watch_loader(name: str, spec: "ModuleSpec") -> None:
-    """Have the loader of one module call back once; a loader that cannot be changed is left alone.
+    """Let the loader of one module call back once; a loader that cannot be changed stays unchanged.
 
-    On the instance, so that the loader keeps its class: importlib.resources, pkgutil and inspect look at it. An
-    archive's loader serves all modules in it, hence the test for the spec.
+    The method is set on the instance, so that the loader keeps its class, which importlib.resources, pkgutil and
+    inspect check. The loader of an archive serves all its modules, so the spec is compared.
     """
     loader = spec.loader
     execute = getattr(loader, "exec_module", None)

@@ -1,4 +1,4 @@
-"""What holds for the whole process and is noted in its store, for every recording."""
+"""Notes about the whole process, written into its store for every recording."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ RANKS_MOST = 4000
 
 
 class Notes:
-    """Note what holds for the whole process; every recording gets all of it."""
+    """Write notes about the whole process; every recording gets all of them."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host

@@ -1,4 +1,5 @@
-"""What a module or cell holds, without a line of the script's own: any method it could overwrite is left alone."""
+"""Read the contents of a module or cell without running code of the script: no method that it may override is
+called."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +31,7 @@ def children(item: Any, table: str) -> Iterator[tuple[str, Any]]:
 
 
 def held(item: Any, name: str, table: str) -> Any:
-    """Return what a module or cell holds under a name, in its dictionary or as a child; None for nothing.
+    """Return an attribute or a child of a module or cell; None if it has none of that name.
 
     Args:
         item: the module or cell.
@@ -42,7 +43,7 @@ def held(item: Any, name: str, table: str) -> Any:
 
 
 def name(kind: type) -> str:
-    """Return the name of a class, past what its metaclass makes of it."""
+    """Return the name of a class, bypassing its metaclass."""
     return str(_NAME(kind))
 
 

@@ -1,1 +1,1 @@
-"""PyTorch 2: what of it is hooked, one file per concern."""
+"""The hooks of PyTorch 2, one file per concern."""

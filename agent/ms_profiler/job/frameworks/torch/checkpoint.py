@@ -1,6 +1,6 @@
 """Saving and loading: files of `torch.save` and `torch.load`, and checkpoints of many ranks.
 
-What writes and reads the file is replaced, since the public functions warn in the name of their caller.
+The functions that write and read the file are replaced, because the public functions warn in the name of their caller.
 """
 
 from typing import TYPE_CHECKING
@@ -23,9 +23,9 @@ FILES = (
     (SERIALIZATION, "_load", "torch.load"),
     (SERIALIZATION, "_legacy_load", "torch.load"),
 )
-#: to open a file that is there already waits for what of it is still to be written; to close it writes the rest
+#: opening an existing file waits for its unwritten data; closing it writes the rest
 CLOSING = "_open_zipfile_writer_file.__exit__"
-#: the same in modules that few jobs import: what each rank does for `save`, `async_save` and `load`
+#: the same in modules that few jobs import: the work of each rank for `save`, `async_save` and `load`
 SAVING = ((SAVER, "_save_state_dict", "distributed checkpoint: save"),)
 LOADING = ((LOADER, "_load_state_dict", "distributed checkpoint: load"),)
 
@@ -38,16 +38,16 @@ def _targets(host: "Host", functions: tuple[tuple[str, str, str], ...]) -> list[
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around files."""
+    """Declare the targets that write and read files."""
     closing = base.recorded(host, "torch.save, closing", Category.CHECKPOINT)
     return [*_targets(host, FILES), Target(SERIALIZATION, CLOSING, closure=closing)]
 
 
 def saving(host: "Host") -> list[Target]:
-    """Declare what is wrapped around the saving of checkpoints of many ranks."""
+    """Declare the targets that save checkpoints of many ranks."""
     return _targets(host, SAVING)
 
 
 def loading(host: "Host") -> list[Target]:
-    """Declare what is wrapped around the loading of checkpoints of many ranks."""
+    """Declare the targets that load checkpoints of many ranks."""
     return _targets(host, LOADING)

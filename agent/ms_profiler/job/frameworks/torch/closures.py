@@ -1,8 +1,9 @@
-"""What Dynamo sees of us: functions in place of PyTorch's own that vanish from what it traces, and none of the others.
+"""Hide our functions from Dynamo: replacements of PyTorch's functions vanish from its traces, and all others are
+skipped.
 
-What the extension puts in place of a function is traced as that function. A function of ours that stands in for one
-with a frame is left alone by Dynamo, which looks at what it calls. Inside a compiled region `is_dynamo_compiling` is a
-constant, so that nothing of what asks it is left; outside it is a call that returns False (40 ns).
+Dynamo traces an object of the extension as the function that it wraps. It skips the frame of a Python function of ours
+and traces the functions that it calls. Inside a compiled region `is_dynamo_compiling` is a constant, so code that
+depends on it disappears; outside it is a call that returns False (40 ns).
 """
 
 import inspect

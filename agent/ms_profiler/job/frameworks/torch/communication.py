@@ -1,10 +1,11 @@
-"""Collectives and messages between ranks: which, over which group, and how many bytes.
+"""Collectives and messages between ranks, with their group and bytes.
 
-They are functions of `torch.distributed`, copied by value into many modules; functions for objects call those for
-tensors. Dynamo knows them by a table of what to put in their place, in which ours stand for the originals. Bytes are
+They are functions of `torch.distributed`, which many modules import by name; functions for objects call those
+for tensors. Dynamo has a table of replacements for them, in which ours take the place of the originals. Bytes are
 those of the input, from shape and type; no value is read. Times are those of the host, which for NCCL only queues the
-work. What DistributedDataParallel and DTensor exchange in C++ does not pass here: gloo reports it among the operators,
-from the threads that do it (native/operators.h), and NCCL's kernels come from CUPTI; neither tells group or bytes.
+work. Exchanges of DistributedDataParallel and DTensor run in C++ and do not pass here: gloo reports them among the
+operators, from its own threads (native/operators.h), and NCCL's kernels come from CUPTI. Neither reports group or
+bytes.
 """
 
 import inspect
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 FUNCTIONAL = "torch.distributed._functional_collectives"
-#: function -> what it does, its parameter that is the input
+#: function -> kind of exchange, parameter that is the input
 KINDS = {
     "all_reduce": ("AllReduce", "tensor"),
     "all_reduce_coalesced": ("AllReduce", "tensors"),
@@ -66,7 +67,7 @@ class Collectives:
         self._inside = Inside()
 
     def function(self, kind: str, given: str) -> base.Closure:
-        """Return what makes the replacement of a function that does `kind`; `given` is its input."""
+        """Return a function that replaces an exchange of the kind `kind`; `given` names its input."""
         host, named, inside = self.host, self._groups.name, self._inside
         recorder, category = host.recorder, int(Category.COMMUNICATION)
 
@@ -101,7 +102,8 @@ class Collectives:
         return make
 
     def begun(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of what makes the group of all ranks: from there on this process has a rank."""
+        """Return the replacement of the function that makes the group of all ranks: after it this process has a
+        rank."""
 
         def before(*_: Any, **__: Any) -> bool:
             return True
@@ -136,7 +138,7 @@ def _pass_for(original: Any, replacement: Any) -> None:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around communication."""
+    """Declare the targets of communication."""
     there = vars(sys.modules[DISTRIBUTED])
     collectives = Collectives(host)
     return [

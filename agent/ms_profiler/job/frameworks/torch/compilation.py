@@ -1,7 +1,7 @@
-"""torch.compile: what is compiled, why again, and when compiled graphs run.
+"""torch.compile: compilations, the reasons of recompilations, and runs of compiled graphs.
 
 Dynamo compiles a function of the script in `_compile`, or parts of it where it breaks the graph; the backward pass of
-a graph is compiled when it first runs. All of that is imported with the first use of `torch.compile`.
+a graph is compiled when it first runs. These modules are imported with the first use of `torch.compile`.
 """
 
 import re
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 FRAMES = "torch._dynamo.convert_frame"
-#: what returns why no earlier result of a compilation fits; the second name is that of versions until PyTorch 2.5
+#: functions that return why no earlier compilation fits; the second is the name up to PyTorch 2.5
 CAUSES = ("get_and_maybe_log_recompilation_reasons", "get_and_maybe_log_recompilation_reason")
 GRAPHS = "torch._dynamo.output_graph"
 CALLBACKS = "torch._dynamo.callback"
 #: how Dynamo names the global through which the script's function calls a graph
 GRAPH = "__compiled_fn"
-#: Characters of a cause that are kept.
+#: Longest text of a cause, in characters.
 CAUSE_MOST = 200
 
-#: how many functions, or parts of them, were compiled in this process
+#: number of functions, or parts of functions, compiled in this process
 compiled = 0
 
 _COMPARED = re.compile(r"(?P<what>.+?) (==|!=|is not|is|not in|in|<=|>=|<|>) .*")
@@ -88,7 +88,7 @@ class Compilation:
             recorder.instant(recorder.intern(f"recompile {name}: {why}"), Category.COMPILE, count)
 
     def causes(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of what returns why no earlier result of a compilation fits, the latest first."""
+        """Return the replacement of the function that returns why no earlier compilation fits, the latest first."""
         compiling, guard = _compiling, self.host.guard
 
         def reasons(*args: Any, **kwargs: Any) -> Any:
@@ -117,7 +117,7 @@ class Compilation:
         return closures.replace(original, run_start_callbacks)
 
     def ends(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of what tells that nothing compiles any more."""
+        """Return the replacement of the callback at the end of all compilations."""
         recorder, compiling = self.host.recorder, _compiling
 
         def run_end_callbacks(handler: Any, *args: Any) -> Any:
@@ -128,7 +128,7 @@ class Compilation:
         return closures.replace(original, run_end_callbacks)
 
     def graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of what gives a compiled graph its name among the script's globals."""
+        """Return the replacement of the function that names a compiled graph among the script's globals."""
         guard, compiling = self.host.guard, _compiling
 
         def install_global_unsafe(output: Any, name: str, value: Any) -> Any:
@@ -176,7 +176,7 @@ def cause(text: str) -> str:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around compilations; from here on Dynamo is there, and must not see what is ours."""
+    """Declare the targets of compilations; Dynamo is imported by now, so hide our functions from it."""
     closures.hide()
     compilation = Compilation(host)
     causes = next((name for name in CAUSES if name in vars(sys.modules[FRAMES])), CAUSES[0])
@@ -188,7 +188,7 @@ def targets(host: "Host") -> list[Target]:
 
 
 def callbacks(host: "Host") -> list[Target]:
-    """Declare what is wrapped around other compilations than Dynamo's, told of by a module that may come later."""
+    """Declare the targets of compilations other than Dynamo's, in a module that may be imported later."""
     compilation = Compilation(host)
     return [
         Target(CALLBACKS, "CompilationCallbackHandler.run_start_callbacks", closure=compilation.starts),

@@ -1,4 +1,4 @@
-"""Where PyTorch begins to use CUDA in this process: from there on kernels can be recorded."""
+"""Detect that PyTorch begins to use CUDA in this process, after which kernels can be recorded."""
 
 from typing import TYPE_CHECKING
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MODULE = "torch.cuda"
-#: what asks for the device, of the option `activities`
+#: value of the option `activities` for this device
 ACTIVITY = "GPU"
 
 
 class Uses:
-    """Look for the device where the job begins to use it, and no more once it is found, or is not to be.
+    """Try to attach the device where the job begins to use it, until that succeeds or cannot succeed.
 
-    PyTorch calls what is wrapped at every call of `torch.cuda`, for the life of the job: while the device is not found,
-    it is looked for at calls 1, 2, 4, 8 and so on.
+    PyTorch calls the wrapped function at every call of `torch.cuda`: while the device is not attached, calls 1, 2, 4, 8
+    and so on try.
     """
 
     def __init__(self, host: "Host") -> None:

@@ -38,7 +38,7 @@ class Captures:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around CUDA graphs."""
+    """Declare the targets of CUDA graphs."""
     captures = Captures(host)
     return [
         Target(MODULE, "CUDAGraph.capture_begin", closure=captures.begins),

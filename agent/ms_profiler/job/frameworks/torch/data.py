@@ -1,7 +1,7 @@
-"""The wait for each batch, and what workers fetch.
+"""Waits for a batch, and the work of the loader's workers.
 
-The iterators' `_next_data` is what waits; `__next__` around it warns in the name of its caller. Workers are processes
-of their own and record what they fetch.
+The iterators' `_next_data` waits; its caller `__next__` warns in the name of its own caller, so it is not wrapped.
+Workers are separate processes and record their fetches.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ FETCH = "torch.utils.data._utils.fetch"
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around data loaders."""
+    """Declare the targets of data loaders."""
     recorder, steps, category = host.recorder, host.steps, int(Category.DATA)
     begin, end, now = recorder.begin, recorder.end, recorder.now
 

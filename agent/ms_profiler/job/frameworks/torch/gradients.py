@@ -1,7 +1,7 @@
 """Backward passes: `Tensor.backward`, `autograd.backward` and `autograd.grad` all end in one function.
 
-It is that one that is replaced: the others are known to Dynamo by what they are, and warn in the name of their caller.
-A compilation traces a backward pass with it; that is time of the compilation.
+That function is replaced: Dynamo recognises the others by identity, and they warn in the name of their caller.
+A compilation traces a backward pass with it; that time belongs to the compilation.
 """
 
 import sys
@@ -19,7 +19,7 @@ BACKWARD = int(Category.BACKWARD)
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around backward passes."""
+    """Declare the target of backward passes."""
     compiling = sys.modules["torch.compiler"].is_compiling
     steps, recorder = host.steps, host.recorder
     backward, gradient = recorder.intern("backward"), recorder.intern("autograd.grad")

@@ -1,9 +1,9 @@
-"""PyTorch's tie to a collector of the ITT interface, made while PyTorch is imported.
+"""Connect PyTorch to our collector of the ITT interface, while PyTorch is imported.
 
 On x86 PyTorch holds a copy of Intel's ITT library. It asks for a collector once: the static constructors of
 libtorch_cpu look whether INTEL_LIBITTNOTIFY64 names one, and its first call loads it. So the variable names our
-extension while `import torch` executes, and is away before any line of the script runs. Whoever has set it before, as
-VTune does, keeps it.
+extension while `import torch` executes, and is removed before any line of the script runs. If another tool, for example
+VTune, has set it, it stays unchanged.
 """
 
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "INTEL_LIBITTNOTIFY64"
 
-_path = ""  # what the variable is set to, while it is
+_path = ""  # value of the variable while we set it
 _reason = ""  # why it was not
 
 

@@ -1,4 +1,4 @@
-"""Kineto, for us: a profiler for all threads, which may be stopped on any of them, and prints nothing."""
+"""Start and stop Kineto as a profiler for all threads, which any thread may stop, without its output."""
 
 import sys
 from typing import Any
@@ -8,10 +8,10 @@ from ms_profiler.job.frameworks.torch.silence import silently
 
 
 class Kineto:
-    """Begin and end Kineto.
+    """Start and stop Kineto.
 
     Raises:
-        TypeError: that of this PyTorch records one thread.
+        TypeError: the Kineto of this PyTorch records one thread only.
     """
 
     def __init__(self) -> None:
@@ -32,10 +32,10 @@ class Kineto:
         return bool(self._enabled())
 
     def prepare(self, shapes: bool) -> None:
-        """Have it ready, which takes a while.
+        """Prepare Kineto, which takes a while.
 
         Args:
-            shapes: those of operators' inputs are wanted.
+            shapes: record the shapes of operators' inputs.
         """
         silently(lambda: self._prepare(self._configs[shapes], self._activities))
 

@@ -1,6 +1,6 @@
-"""The loops of Lightning, transformers and stable-baselines3: where their steps end, and what is no training.
+"""The loops of Lightning, transformers and stable-baselines3: ends of steps, evaluations and rollouts.
 
-A loop of the script's own around Accelerate needs nothing here: its optimizers call those of PyTorch.
+A script's own loop with Accelerate needs no hook here: its optimizers call those of PyTorch.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Loops:
         self.running = 0
 
     def trains(self, name: str) -> base.Closure:
-        """Return what makes the replacement of what trains until it is done."""
+        """Return a function that replaces a whole training loop."""
         steps = self.host.steps
 
         def began() -> None:
@@ -42,7 +42,7 @@ class Loops:
         return self._around(name, Category.RUN, lambda: True, began, ended)
 
     def evaluates(self, name: str) -> base.Closure:
-        """Return what makes the replacement of what evaluates, inside training or by itself.
+        """Return a function that replaces an evaluation, inside training or separate.
 
         In a job that only evaluates, its batches or calls are steps.
         """
@@ -51,9 +51,9 @@ class Loops:
         return self._around(name, Category.EVALUATION, applies, steps.suspend, steps.resume)
 
     def collects(self, name: str) -> base.Closure:
-        """Return what makes the replacement of what plays in an environment, to train with what came of it.
+        """Return a function that replaces a rollout, which plays in an environment to collect training data.
 
-        What follows is training, though it may begin with a call that makes no gradients, of a target network.
+        Training follows, though it may begin with a call of a target network, without gradients.
         """
         steps, now = self.host.steps, self.host.recorder.now
 
@@ -71,14 +71,14 @@ class Loops:
         began: Callable[[], None],
         ended: Callable[[], None],
     ) -> base.Closure:
-        """Return what makes the replacement of a loop.
+        """Return a function that replaces a loop.
 
         Args:
             name: of its span.
             category: of its span.
-            applies: whether what happens in a call that begins now is to be told to `Steps`.
-            began: called when it is.
-            ended: called when that is over, well or not.
+            applies: whether `Steps` is to be notified of a call that begins now.
+            began: called in that case.
+            ended: called at the end of such a call, also after an exception.
         """
         host = self.host
         recorder, label = host.recorder, host.recorder.intern(name)
@@ -98,10 +98,10 @@ class Loops:
         return base.around(host, "following a loop", before, after)
 
     def step_ended(self, counts: Callable[[Any], bool]) -> base.Closure:
-        """Return what makes the replacement of the last thing that a step does.
+        """Return a function that replaces the last function of a step.
 
         Args:
-            counts: whether a call ended a step, from what it was a method of.
+            counts: returns whether a call ended a step, given its instance.
         """
         steps, now = self.host.steps, self.host.recorder.now
 
@@ -116,7 +116,7 @@ class Loops:
 
 
 def trainer(host: "Host") -> list[Target]:
-    """Declare what is wrapped in the Trainer of transformers, which reports a step where its optimizer made one."""
+    """Declare the targets in the Trainer of transformers, which ends a step after the optimizer's step."""
     loops = Loops(host)
     return [
         Target(TRAINER, "Trainer._inner_training_loop", closure=loops.trains("Trainer.train")),
@@ -126,13 +126,13 @@ def trainer(host: "Host") -> list[Target]:
 
 
 def _collecting(module: str, host: "Host") -> list[Target]:
-    """Declare what is wrapped in one family of algorithms of stable-baselines3."""
+    """Declare the targets in one family of algorithms of stable-baselines3."""
     collects = Loops(host).collects("collect_rollouts")
     return [Target(module, f"{ROLLOUTS[module]}.collect_rollouts", closure=collects)]
 
 
 def _evaluating(host: "Host") -> list[Target]:
-    """Declare what is wrapped in stable-baselines3 around the evaluation of a policy."""
+    """Declare the target in stable-baselines3 that evaluates a policy."""
     return [Target(POLICY, "evaluate_policy", closure=Loops(host).evaluates("evaluate_policy"))]
 
 
@@ -140,7 +140,7 @@ def _lightning(package: str) -> Callable[["Host"], list[Target]]:
     module = f"{package}.loops"
 
     def targets(host: "Host") -> list[Target]:
-        """Declare what is wrapped in the loops of Lightning; a batch whose gradients are only added up is no step."""
+        """Declare the targets in the loops of Lightning; a batch that only accumulates gradients is no step."""
         loops = Loops(host)
         ended = loops.step_ended(lambda loop: not loop._should_accumulate())
         return [
@@ -152,7 +152,7 @@ def _lightning(package: str) -> Callable[["Host"], list[Target]]:
     return targets
 
 
-#: module of stable-baselines3 -> the class whose method collects what is trained with
+#: module of stable-baselines3 -> the class whose method collects training data
 ROLLOUTS = {
     "stable_baselines3.common.on_policy_algorithm": "OnPolicyAlgorithm",
     "stable_baselines3.common.off_policy_algorithm": "OffPolicyAlgorithm",

@@ -1,8 +1,8 @@
-"""Module.__call__: where the time of a step goes, module by module.
+"""Module.__call__: a span for each call of a module.
 
-The outermost call of a thread is a forward pass. Of what `torch.compile` took over only the outermost call passes
-here. Dynamo goes straight to `forward` where it finds the `Module.__call__` that there was when it was imported; that
-one is ours, mostly, since it is imported with the first use of `torch.compile`.
+The outermost call of a thread is a forward pass. In a compiled region only the outermost call passes here. Dynamo calls
+`forward` directly where it finds the `Module.__call__` that existed when Dynamo was imported. That is mostly ours,
+because the first use of `torch.compile` imports Dynamo.
 """
 
 import functools
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MODULE = "torch.nn.modules.module"
 #: (name id, category, id of the class's name)
 Label = tuple[int, int, int]
-#: modules that only stand around another one: class -> its attribute
+#: modules that only wrap another module: class -> attribute of the wrapped module
 AROUND = {
     "DistributedDataParallel": "module",
     "DataParallel": "module",
@@ -30,7 +30,7 @@ AROUND = {
     "OptimizedModule": "_orig_mod",
     "CheckpointWrapper": "_checkpoint_wrapped_module",
 }
-#: exchanges the gradients of what it stands around, once a step
+#: exchanges the gradients of the wrapped module, once a step
 REPLICATED = "DistributedDataParallel"
 #: the attribute that holds the modules in a module
 TABLE = "_modules"
@@ -41,7 +41,7 @@ BETWEEN = frozenset(AROUND.values()) - {"module"}
 
 
 def contained(module: Any) -> Any:
-    """Return what a module stands around, through any number of them; itself when around nothing."""
+    """Return the innermost module that a wrapper module wraps; the module itself if it wraps none."""
     for _ in range(len(AROUND)):
         attribute = AROUND.get(trees.kind_name(module), "")
         inside = trees.held(module, attribute, TABLE)
@@ -52,7 +52,7 @@ def contained(module: Any) -> Any:
 
 
 def paths(module: Any) -> Iterator[tuple[str, Any]]:
-    """Give every module in this one, and its path from the outermost one, which begins with that one's class."""
+    """Yield every module inside this one, with its path, which begins with the class of the outermost module."""
     root = contained(module)
     title = trees.kind_name(root)
     for path, inner in trees.walk(root, TABLE):
@@ -66,7 +66,7 @@ def gradients(module: Any) -> int:
     total = 0
     for _, inner in trees.walk(module, TABLE):
         own = trees.attributes(inner).get("_parameters")
-        # what is derived from a parameter may run code of the script's when it is asked
+        # an attribute of a subclass of Parameter may run code of the script
         known = [item for item in own.values() if type(item) is plain] if isinstance(own, dict) else []
         total += sum(item.nbytes for item in known if item.requires_grad)
     return total
@@ -151,7 +151,7 @@ def _pass_for(original: Any, replacement: Any) -> None:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around modules."""
+    """Declare the targets of modules."""
     call = functools.cache(Modules(host).call)
     # one function under two names; it is pickled by the second
     return [Target(MODULE, f"Module.{name}", closure=call) for name in ("__call__", "_wrapped_call_impl")]

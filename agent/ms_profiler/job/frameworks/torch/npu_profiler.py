@@ -1,4 +1,4 @@
-"""torch_npu's own profiler, for which ours makes way, in the modules that its versions have it in."""
+"""torch_npu's own profiler, for which our interfaces are released; its module depends on the version."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ CLASSES = {
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around it, in the modules that are there."""
+    """Declare the targets in the modules that are loaded."""
     return [
         target
         for module, name in CLASSES.items()

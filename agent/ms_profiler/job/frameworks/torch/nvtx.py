@@ -1,8 +1,8 @@
-"""PyTorch's tie to an injection of NVTX, where it has no ITT and was built for CUDA, as on aarch64.
+"""Connect PyTorch to our injection library of NVTX, in builds for CUDA without ITT, for example on aarch64.
 
-NVTX asks for it once in each library that holds a copy of it, at the first call from there. So the variable names our
-extension for one range of ours, which PyTorch pushes, and is away again before any line of the script runs. Whoever has
-set it before, as Nsight Systems does, keeps it.
+Each library with a copy of NVTX loads the injection at its first call. So the variable names our extension while
+PyTorch pushes one range of ours, and is removed before any line of the script runs. If another tool, for example Nsight
+Systems, has set it, it stays unchanged.
 """
 
 import os
@@ -19,10 +19,10 @@ VARIABLE = "NVTX_INJECTION64_PATH"
 
 
 def connect(to: "Recorder") -> str:
-    """Have PyTorch load the injection; return why it does not, empty when it did.
+    """Let PyTorch load the injection; return why it did not, empty when it did.
 
     Args:
-        to: the recorder that records what is pushed.
+        to: the recorder of the pushed ranges.
     """
     if to.take_ranges():
         return ""
@@ -45,10 +45,10 @@ def connect(to: "Recorder") -> str:
 
 
 def config(shapes: bool) -> Any:
-    """Return what has PyTorch push a range for each operator.
+    """Return the configuration by which PyTorch pushes a range for each operator.
 
     Args:
-        shapes: their names tell shapes.
+        shapes: put the shapes into the names.
     """
     profiler = sys.modules["torch._C._profiler"]
     flags = (shapes, False, False, False, False)  # shapes, memory, stacks, flops, modules

@@ -1,4 +1,4 @@
-"""What Kineto tells of operators beside their names and times, as the store holds it."""
+"""The arguments of operators that Kineto reports, in the form of the store."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,10 @@ _MOST = 1 << 64 - OP_TIE_BITS
 
 
 def category(event: Any) -> Category | None:
-    """Return what an event of Kineto's is to us; None where it is neither an operator nor a region of the user's."""
+    """Return the kind of an event of Kineto; None where it is neither an operator nor a region of the user."""
     if hasattr(event, "activity_type"):
         return KEPT.get(event.activity_type())
-    # PyTorch 2.7 and older do not tell; what is neither has no number of a thread
+    # PyTorch 2.7 and older do not report the kind; other events have no thread number
     if not event.start_thread_id():
         return None
     return Category.MARKER if event.is_user_annotation() else Category.OP
@@ -28,8 +28,8 @@ class Operands:
     """Make the arguments of spans, see `store.format.Category`.
 
     Args:
-        recorder: keeps the texts.
-        shapes: shapes are among what is told.
+        recorder: stores the texts.
+        shapes: the events have shapes.
     """
 
     def __init__(self, recorder: "Recorder", shapes: bool) -> None:
@@ -57,7 +57,7 @@ def text_of(shapes: list[list[int]]) -> str:
     """Return shapes as the store holds them: "4,8;8;;".
 
     Args:
-        shapes: the dimensions of each input; none for what is no tensor, or has none.
+        shapes: the dimensions of each input; none for an input that is no tensor, or has no dimension.
     """
     return "".join(",".join(map(str, dimensions)) + ";" for dimensions in shapes)
 

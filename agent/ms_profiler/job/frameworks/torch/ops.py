@@ -1,15 +1,14 @@
-"""PyTorch's operators, as its own C++ hook reports them on every thread to the collector in our extension.
+"""PyTorch's operators, which PyTorch's C++ hook reports on every thread to the collector in our extension.
 
 The hook is that of `torch.autograd.profiler.emit_itt`, or of `emit_nvtx` where there is no ITT (see `nvtx`): a callback
-that PyTorch keeps for each thread, hands on to the threads of a backward pass, and that a fork child has with the
-thread that forked. Only a thread itself can switch its own on (40 to 240 us the first time, 2 us later) and off; while
-it is on, an operator takes 0.2 us more, and recording it 0.1 us. New threads begin with it. Others take it over where
-their next region begins (PyTorch itself makes one of each step of an optimizer, and of each batch), and switch it off
-there while nothing is to be recorded.
+of each thread, which the threads of a backward pass and a fork child inherit. Only the thread itself can switch its
+callback on (40 to 240 us the first time, 2 us later) and off. While it is on, an operator takes 0.2 us more, and
+recording it 0.1 us. New threads begin with it. Older threads switch it on where their next region begins (PyTorch marks
+each step of an optimizer and each batch), and off there while nothing is to be recorded.
 
-ITT tells names alone: no shapes (see `shapes`), and no numbers that tie an operator to its gradient. The end of an
-operator does not say of which, so a region that TorchScript compiled, which begins in a call of `__enter__` and
-outlives it, changes its end with that call.
+ITT reports names only: no shapes (see `shapes`), and no numbers that tie an operator to its gradient. The end of an
+operator does not name the operator. So a region compiled by TorchScript, which begins in a call of `__enter__` and
+outlives it, gets the end of that call, and the call the end of the region.
 """
 
 import os
@@ -37,7 +36,7 @@ PROFILER = "torch.autograd.profiler"
 #: Set, Kineto may begin to record for all threads at any moment, and only it knows.
 DAEMON = "KINETO_USE_DAEMON"
 
-#: what reports operators to us in this process: "ITT", "NVTX", "Kineto", or "" where nothing does
+#: source of operators in this process: "ITT", "NVTX", "Kineto", or "" for none
 source = ""
 
 
@@ -53,10 +52,10 @@ class Switch:
         core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
         self._enable, self._disable = core._enable_profiler, core._disable_profiler
         self._enabled = core._profiler_enabled
-        flags = (False, False, False, False, False)  # shapes and the like, of which the ITT hook reports nothing
+        flags = (False, False, False, False, False)  # shapes and other arguments, which the ITT hook does not report
         self.config = profiler.ProfilerConfig(profiler.ProfilerState.ITT, *flags, profiler._ExperimentalConfig())
         self.kind = profiler.ActiveProfilerType.ITT
-        #: called first; one of ours for all threads would be stopped instead, too
+        #: called first, because PyTorch would stop our profiler for all threads instead
         self.before_off: Callable[[], None] = lambda: None
 
     def on(self) -> bool:
@@ -76,10 +75,10 @@ class Switch:
         self.kind = sys.modules["torch._C._profiler"].ActiveProfilerType.NVTX
 
     def off(self) -> bool:
-        """Switch it off; return whether it is off.
+        """Switch the hook off; return whether it is off.
 
-        While a profiler for all threads runs, PyTorch would stop that one instead. A thread that ends meanwhile takes
-        its hook along, of which PyTorch warns.
+        While a profiler for all threads runs, PyTorch would stop that profiler instead. If the thread ends meanwhile,
+        PyTorch warns of a hook that is still on.
         """
         if self._slot.everywhere:
             return False
@@ -89,10 +88,10 @@ class Switch:
 
 
 class Hook:
-    """The hook of one thread, which goes with the thread: PyTorch warns of one that is on by then.
+    """The hook of one thread, switched off when the thread ends: PyTorch warns of a hook that is still on.
 
     Args:
-        switch: what switches it.
+        switch: switches the hook.
     """
 
     __slots__ = ("_switch", "_thread", "on")
@@ -112,19 +111,19 @@ class Hook:
     def __del__(self, get_ident: Callable[[], int] = get_ident) -> None:
         """Switch it off on the thread that ends.
 
-        Python also forgets threads that did not end, in a fork child and at its own end: there it is not that thread
-        that comes here.
+        Python also drops thread-local objects of running threads, in a fork child and at exit: then another thread
+        calls this.
         """
         if self.on and self._thread == get_ident():
             self._switch.off()
 
 
 class OpStream:
-    """Have operators recorded while there is something to record.
+    """Record operators while the session records.
 
     Args:
-        host: whose steps and recordings count.
-        instead: ITT does not report them, so NVTX does; why not, empty where it does.
+        host: the session.
+        instead: why NVTX reports operators in place of ITT; empty where ITT does.
     """
 
     def __init__(self, host: "Host", instead: str = "") -> None:
@@ -214,7 +213,7 @@ class OpStream:
         self.follow()
 
     def flag(self, original: Callable[[bool], None]) -> Callable[[bool], None]:
-        """Return the replacement of what sets PyTorch's flag: where it is up, what was compiled reports its parts."""
+        """Return the replacement of the function that sets PyTorch's flag for compiled code to report its parts."""
 
         def _set_is_profiler_enabled(enable: bool) -> None:
             stream._flagged = enable
@@ -237,9 +236,10 @@ class OpStream:
         return base.around(self.host, "naming a thread", before)(original)
 
     def region(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `record_function.__enter__`: what begins there is a region that the user marks.
+        """Return the replacement of `record_function.__enter__`, where a region of the user begins.
 
-        PyTorch marks some itself: steps and resets of optimizers, batches. Threads from before us follow from there on.
+        PyTorch marks steps and resets of optimizers, and batches. Threads older than the session switch their hook
+        there.
         """
         annotate = self.host.recorder.annotate
 
@@ -268,7 +268,7 @@ class OpStream:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Start the stream, and declare what it follows and what it makes way for."""
+    """Start the stream, and declare the regions and profilers that it follows."""
     global source
     source = ""
     if os.environ.get(DAEMON):

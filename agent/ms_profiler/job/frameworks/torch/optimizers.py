@@ -1,10 +1,11 @@
 """Optimizers: their steps, resets of gradients, and changes of learning rates.
 
 Steps are seen through PyTorch's own hooks for all optimizers, which also cover those that were made, or wrapped by a
-scheduler, before we came. A step may run another inside, as a wrapper of an optimizer does: the outermost counts.
+scheduler, before we came. A step may run another inside, for example in a wrapper of an optimizer: the outermost
+counts.
 
-A scheduler's `step` warns in the name of its caller, so it is not replaced. What it computes is, in every version and
-every kind of scheduler but the one that looks at a metric, inside of one context; that begins and ends the span.
+A scheduler's `step` warns in the name of its caller, so it is not replaced. In every version, and in every scheduler
+except the one that reads a metric, the computation runs inside one context manager, which begins and ends the span.
 """
 
 import sys
@@ -39,12 +40,12 @@ class _Running(threading.local):
         self.ended = 0
 
 
-#: whether this thread is inside of what makes the state of an optimizer
+#: whether this thread initialises the state of an optimizer
 _preparing = Inside()
 
 
 class Optimizers:
-    """Record what optimizers do, and tell `Steps` of each step."""
+    """Record the work of optimizers, and notify `Steps` of each step."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -53,12 +54,12 @@ class Optimizers:
         self._absorbed: base.Labels[bool] = base.Labels(lambda optimizer: True)
 
     def before(self, hooks: Any) -> Any:
-        """Register what is called at the begin of a step; `hooks` stay what they are."""
+        """Register the callback at the begin of a step; `hooks` keep their identity."""
         self._hook("register_optimizer_step_pre_hook", "begin", self._begins)
         return hooks
 
     def after(self, hooks: Any) -> Any:
-        """Register what is called at the end of a step; `hooks` stay what they are."""
+        """Register the callback at the end of a step; `hooks` keep their identity."""
         self._hook("register_optimizer_step_post_hook", "end", self._ends)
         return hooks
 
@@ -131,9 +132,9 @@ class Optimizers:
         return base.around(self.host, "counting optimizers", before, after)(original)
 
     def scaled(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of what steps, unless gradients of a scaled loss are not finite.
+        """Return the replacement of the function that steps unless gradients of a scaled loss are not finite.
 
-        Where it does not, the job has made a step all the same, in which no parameter changed.
+        Without finite gradients the job has made a step all the same, in which no parameter changed.
         """
         host, running = self.host, self._running
         skipped = host.recorder.intern("optimizer step skipped: gradients are not finite")
@@ -169,7 +170,7 @@ class Rates:
 
 
 def preparing(host: "Host") -> list[Target]:
-    """Declare what is wrapped around the making of an optimizer's state: its step is none of the job's."""
+    """Declare the target that initialises an optimizer's state by a step, which is no step of the job."""
 
     def before(*_: Any, **__: Any) -> bool:
         _preparing.value = True
@@ -189,7 +190,7 @@ def release() -> None:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around optimizers, schedulers and scaled losses."""
+    """Declare the targets of optimizers, schedulers and scaled losses."""
     optimizers, rates = Optimizers(host), Rates(host)
 
     def recorded(module: str, path: str, name: str) -> Target:

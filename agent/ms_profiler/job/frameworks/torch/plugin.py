@@ -1,4 +1,4 @@
-"""The plugin: which concerns there are, and what PyTorch says about itself."""
+"""The plugin of PyTorch: its concerns, and the description of the framework."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: what `import torch` has loaded
+#: concerns of modules that `import torch` loads
 CONCERNS = (
     ops.targets,
     modules.targets,
@@ -38,7 +38,7 @@ CONCERNS = (
     cuda_graphs.targets,
     cuda.targets,
 )
-#: what may be imported later or never: the module with which it is complete -> its concern
+#: modules that may be imported later: the last module of a concern -> the concern
 LATER = {
     DISTRIBUTED: communication.targets,
     checkpoint.SAVER: checkpoint.saving,
@@ -59,7 +59,7 @@ class PyTorch(base.Plugin):
         super().__init__("torch", CONCERNS)
 
     def apply(self, host: "Host") -> None:
-        """Wrap every target that is there, and the others when they are imported; never raise."""
+        """Wrap every target that exists now, and the others after their import; never raise."""
         super().apply(host)
         for name, concern in LATER.items():
 
@@ -76,12 +76,12 @@ class PyTorch(base.Plugin):
         super().undo()
 
     def describe(self) -> dict[str, str]:
-        """Return device, how the job computes, with how many threads, and what reported its operators."""
+        """Return device, mode, number of threads, and the source of operators."""
         torch = sys.modules["torch"]
         device = "CPU"
         if torch.cuda.is_initialized():
             device = str(torch.cuda.get_device_name())
-        npu = getattr(torch, "npu", None)  # torch_npu puts it there
+        npu = getattr(torch, "npu", None)  # torch_npu adds it
         if npu is not None and npu.is_initialized():
             device = "Ascend"
         mode = "compiled" if compilation.compiled else "eager"

@@ -1,6 +1,6 @@
-"""Who is who in a distributed job: the rank of this process, and which ranks are in which group.
+"""The rank of this process in a distributed job, and the ranks of each group.
 
-What is found is noted in the store, once for every recording, so that it is there however the process ends.
+They are noted in the store at once, for every recording, so that they survive a kill.
 """
 
 import sys

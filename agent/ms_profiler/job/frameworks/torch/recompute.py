@@ -1,8 +1,8 @@
 """Activation checkpoints: the part of a backward pass that runs a block of the forward pass again.
 
-With reentrance `CheckpointFunction.backward` computes again and then runs a backward pass of its own, which has its own
-span; without, what computes again is a function that PyTorch makes for each block and keeps in its frame. Inside a
-compiled region neither is called: there it is part of the compiled backward pass.
+With reentrance, `CheckpointFunction.backward` recomputes and then runs a nested backward pass, which has its own span.
+Without, PyTorch makes a function for each block that recomputes it. A compiled region calls neither: there
+recomputation is part of the compiled backward pass.
 """
 
 import functools
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MODULE = "torch.utils.checkpoint"
-#: classes of what has a name of its own
+#: classes of objects with a name
 FUNCTIONS = (FunctionType, BuiltinFunctionType)
 
 
 def _name(block: Any) -> str:
-    """Name what is computed again by its class or function, through bound methods and partial functions."""
+    """Return the name of a recomputed class or function, through bound methods and partial functions."""
     for _ in range(4):
         if type(block) is MethodType:
             block = block.__self__
@@ -43,7 +43,7 @@ def _block(recompute: Any) -> Any:
 
 
 class Recomputation:
-    """Record what is computed again, in which no call of a module is a forward pass."""
+    """Record a recomputation, in which no call of a module is a forward pass."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -68,7 +68,7 @@ class Recomputation:
         return base.around(self.host, "recording a recomputation", before, self._ended)(original)
 
     def frame(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of what keeps the function that computes a block again."""
+        """Return the replacement of the class that holds the function that recomputes a block."""
 
         def after(frame: Any, result: Any, reason: BaseException | None) -> None:
             held = trees.attributes(frame)
@@ -88,7 +88,7 @@ class Recomputation:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what computes again, with and without reentrance."""
+    """Declare the targets of recomputation, with and without reentrance."""
     recomputation = Recomputation(host)
     return [
         Target(MODULE, "CheckpointFunction.backward", closure=recomputation.reentrant),

@@ -1,11 +1,11 @@
-"""Shapes of operators where ITT reports these: a few steps, in which Kineto runs beside the ITT hook.
+"""Shapes of operators that ITT reports: Kineto runs beside the ITT hook in a few steps.
 
-ITT tells names alone. For `STEPS` steps, after `FIRST` in which caches and compilers warm up, Kineto is asked for
-shapes. It runs for all threads, as in `windows`: such a profiler has a room of its own in PyTorch beside that of each
-thread, if the thread that starts it has none at that moment. So the ITT hook is off while Kineto starts, and on again
-before anything runs. Operators are those of ITT in these steps too, and Kineto tells what else is known of each, in the
-order in which a thread began them: nothing is there twice or is cut, whenever Kineto has to stop. It has to before a
-profiler of the script's own starts, before a fork, and before a thread ends, whose hook PyTorch switches off only after
+ITT reports names only. For `STEPS` steps, after `FIRST` steps in which caches and compilers warm up, Kineto records
+shapes. It runs for all threads, as in `windows`: such a profiler has a slot of its own beside that of each thread, if
+the thread that starts it has no profiler at that moment. So the ITT hook is off while Kineto starts, and on again
+before anything runs. The operators are still those of ITT, and Kineto adds the arguments of each, in the order in which
+a thread began them: no operator is doubled or cut, whenever Kineto has to stop. Kineto stops before a profiler of the
+script starts, before a fork, and before a thread ends, because PyTorch switches off the thread's hook only after
 Kineto.
 
 An operator takes 1 to 2 us more in these steps. Kineto keeps 1 KB of it in memory until it stops, so longer steps than
@@ -37,7 +37,7 @@ _ITT = "PyTorch's ITT hook, which reports operators, tells names only"
 
 
 class Hook(Protocol):
-    """What reports operators of the calling thread."""
+    """The hook that reports operators of the calling thread."""
 
     @property
     def on(self) -> bool:
@@ -48,11 +48,11 @@ class Hook(Protocol):
 
 
 class Operators(Protocol):
-    """What records operators.
+    """The stream of operators.
 
     Attributes:
-        slot: lends threads to profilers of the script.
-        wanted: operators are to be recorded now.
+        slot: knows the script's own profilers that run.
+        wanted: whether operators are to be recorded now.
     """
 
     slot: "ProfilerSlot"
@@ -67,11 +67,11 @@ class Operators(Protocol):
 
 
 class Shapes:
-    """Let Kineto tell the shapes of a few steps.
+    """Record the shapes of a few steps with Kineto.
 
     Args:
-        host: whose steps count.
-        stream: of the operators.
+        host: the session.
+        stream: the stream of operators.
     """
 
     def __init__(self, host: "Host", stream: "Operators") -> None:
@@ -89,7 +89,7 @@ class Shapes:
         self._before = (0, 0)
         self._left = 0  # steps
         self._tries = 0
-        self._records = -1  # up to the last boundary, if that was looked at
+        self._records = -1  # up to the last boundary, if it was checked
 
     def start(self) -> None:
         """Say which steps have shapes, and why not all."""
@@ -123,7 +123,7 @@ class Shapes:
             self.end()
             self._left -= min(count - self._began, self._left)
             return (count + 1 if self._left else NEVER), True
-        # before the first step that a schedule records there is none whose size would be known
+        # before the first recorded step of a schedule, the size of a step is unknown
         unknown = size < 0 and self._host.steps.schedule is None
         if count < FIRST or not self._stream.wanted or self._stream.slot.lent or unknown:
             return count + 1, False
@@ -162,7 +162,7 @@ class Shapes:
             self._stream.follow()
 
     def end(self) -> None:
-        """Stop Kineto, on whatever thread, and keep what it tells."""
+        """Stop Kineto, on any thread, and store its arguments."""
         if self._kineto is None or not self.running:
             return
         self.running = False
@@ -183,11 +183,11 @@ class Shapes:
         return own, wall
 
     def _keep(self, events: list[Any], begun: int) -> None:
-        """Write what is known of operators.
+        """Write the arguments of operators.
 
         Args:
-            events: of Kineto, by the wall clock.
-            begun: when it was stopped, by our clock.
+            events: events of Kineto, with wall-clock times.
+            begun: begin of the stop, by our clock.
         """
         recorder = self._host.recorder
         (first, first_wall), (last, last_wall) = self._before, self._clocks()

@@ -1,7 +1,7 @@
-"""Keep Kineto from printing that it begins and ends, where it is us who begin and end it.
+"""Keep Kineto from printing its start and stop, where we start and stop it.
 
-It prints a line each time, on stderr, of a severity that no setting of Kineto's leaves out without what is more severe.
-The level lies in a variable of the library, which is put back at once: the script's own profilers print what they did.
+Kineto prints a line each time on stderr, with a severity that its settings can leave out only together with severer
+ones. The level is a variable of the library, which is restored at once, so the script's own profilers still print.
 """
 
 import ctypes
@@ -18,10 +18,10 @@ Result = TypeVar("Result")
 
 
 def silently(call: Callable[[], Result]) -> Result:
-    """Call what makes Kineto print; where the variable is not found it prints.
+    """Call a function during which Kineto is silent; where the variable is not found, Kineto prints.
 
     Args:
-        call: what to call.
+        call: the function.
     """
     level = _level()
     if level is None:

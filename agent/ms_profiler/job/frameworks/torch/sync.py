@@ -1,7 +1,7 @@
-"""Where the host waits for an accelerator: reads of tensors, copies between devices, and explicit waits.
+"""Waits of the host for an accelerator: reads of tensors, copies between devices, and explicit waits.
 
-On a build of PyTorch for CPU alone nothing of this waits, and nothing is replaced: a read takes half a microsecond
-there, and would take twice as long.
+In a build of PyTorch for CPU only, none of these waits, and nothing is replaced: a read takes half a microsecond there,
+and would take twice as long.
 """
 
 import sys
@@ -59,7 +59,7 @@ def accelerated() -> bool:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around reads of tensors and waits."""
+    """Declare the targets of reads of tensors and of waits."""
     if not accelerated():
         return []
 

@@ -1,10 +1,10 @@
-"""PyTorch's operators where its ITT hook cannot report them: a few steps, recorded by Kineto.
+"""PyTorch's operators where its ITT hook cannot report them: Kineto records a few steps.
 
-Kineto keeps what it records in memory until it is stopped, and adds 0.7 us and more to an operator. So it runs for
-`STEPS` steps, after `FIRST` in which caches and compilers warm up, from one step boundary to another. It runs for all
-threads, because such a profiler can be stopped on any of them: when the script starts one of its own, and before a
-fork, for the child would go on recording into its memory. What it tells of the stepping thread is kept, with the
-numbers by which autograd ties an operator to its gradient and, where they are asked for, the shapes of its inputs.
+Kineto holds its records in memory until it is stopped, and adds 0.7 us and more to an operator. So it runs for `STEPS`
+steps, after `FIRST` steps in which caches and compilers warm up, from one step boundary to another. It runs for all
+threads, because any thread can stop such a profiler: before the script starts its own, and before a fork, because the
+child would continue recording into its memory. The operators of the stepping thread are stored, with the numbers by
+which autograd ties an operator to its gradient and, with `record_shapes`, the shapes of their inputs.
 """
 
 import os
@@ -28,11 +28,11 @@ STEPS = 3
 
 
 class Windows:
-    """Let Kineto record a few steps.
+    """Record a few steps with Kineto.
 
     Args:
         host: whose steps count.
-        why: the ITT hook does not do it.
+        why: the reason why the ITT hook cannot report operators.
     """
 
     def __init__(self, host: "Host", why: str) -> None:
@@ -40,10 +40,10 @@ class Windows:
         self.slot = ProfilerSlot(host, self)
         self._why = why
         self._thread = 0  # that steps
-        self._began = -1  # number of steps before the window; -1 while there is none
+        self._began = -1  # number of steps before the window; -1 while no window is open
         self._done = False
         self._kineto = Kineto()
-        self._shapes = False  # what is recorded has them
+        self._shapes = False  # the window has shapes
 
     def start(self) -> None:
         """Say which steps are recorded, and why not all."""
@@ -73,7 +73,7 @@ class Windows:
         return count + 1, True
 
     def stop(self) -> None:
-        """End the window, if there is one, and keep what was recorded."""
+        """End the window, if one is open, and store its operators."""
         if self._began < 0:
             return
         self._began, self._done = -1, True
@@ -112,11 +112,11 @@ class Windows:
 
 
 def targets(host: "Host", why: str) -> list[Target]:
-    """Begin to wait for the first window, and declare what it makes way for.
+    """Begin to wait for the first window, and declare the script's profilers that end it.
 
     Args:
         host: whose steps count.
-        why: there is nothing better.
+        why: the reason why there is no better source.
     """
     try:
         windows = Windows(host, why)
