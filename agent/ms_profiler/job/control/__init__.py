@@ -1,1 +1,1 @@
-"""Recording that is asked for while the job runs."""
+"""Control of recording while the job runs."""

@@ -1,6 +1,6 @@
-"""Dynamic profiling: record the steps that a file asks for while the job runs.
+"""Dynamic profiling: record the steps that a file names while the job runs.
 
-Looked at between steps, in the job's own thread: no process and no thread of ours watches.
+The stepping thread checks the file between steps; no process and no thread of ours polls.
 """
 
 import os
@@ -37,11 +37,11 @@ class Collector(Protocol):
 
 
 class Dynamic:
-    """Start and stop recording as a file says.
+    """Start and stop recording as a file demands.
 
     Args:
-        session: that records.
-        file: what is asked for.
+        session: the session that records.
+        file: the watched file.
         output_path: directory that receives the results, unless the file names another.
         base: directory that relative paths start from.
     """
@@ -53,7 +53,7 @@ class Dynamic:
         self._base = base
         self._plan: Plan | None = None
         self._recording: Recording | None = None
-        self._stop = 0  # last step of what is recorded
+        self._stop = 0  # last step to record
         #: result directories taken so far
         self.results: list[str] = []
 
@@ -68,7 +68,7 @@ class Dynamic:
 
     @property
     def recording(self) -> bool:
-        """Return whether steps are being recorded that the file asked for."""
+        """Return whether steps are being recorded because the file names them."""
         return self._recording is not None
 
     def begins(self, step: int) -> bool:
@@ -88,7 +88,7 @@ class Dynamic:
             plan = self._plan
             if plan is None or not plan.wanted or step < plan.start:
                 return False
-            self._plan = None  # asked for once
+            self._plan = None  # a request is served once
             if step > plan.stop:
                 self._say(
                     f"dynamic profiling: start_step is {plan.start} and stop_step {plan.stop}, but step {step} begins; "
@@ -137,11 +137,12 @@ class Dynamic:
 
 
 def watch(session: Collector, settings: Options, base: str) -> Dynamic | None:
-    """Return what records as the file of the option `dynamic` says; None, after a line, when that file cannot be.
+    """Return the control by the file of the option `dynamic`; print a line and return None when the file cannot be
+    made.
 
     Args:
-        session: that records.
-        settings: the variable's; they hold where the file says nothing else.
+        session: the session that records.
+        settings: the variable's options, for all that the file does not set.
         base: directory that relative paths start from.
     """
     path = os.path.abspath(os.path.join(base, os.path.expanduser(settings.dynamic or "")))

@@ -1,7 +1,7 @@
-"""The JSON file of dynamic profiling: which steps are wanted next, and with which options.
+"""The JSON file of dynamic profiling: the next steps to record, and the options.
 
-MindSpore's public documents of `DynamicProfilerMonitor` list its keys; every option of ours may stand in it as well.
-Where that interface takes numbers, they mean something else than in the variable.
+MindSpore's public documents of `DynamicProfilerMonitor` list its keys; every option of ours is allowed, too. Numbers
+have other meanings in that interface than in the variable.
 """
 
 import json
@@ -14,7 +14,7 @@ from ms_profiler import options
 from ms_profiler.store import layout
 
 NAME: Final = "profiler_config.json"
-#: What the interface means by the numbers of these keys.
+#: Meaning of the numbers of these keys in that interface.
 NUMBERS: Final[dict[str, dict[int, Any]]] = {
     "aic_metrics": {
         -1: "None",
@@ -30,7 +30,7 @@ NUMBERS: Final[dict[str, dict[int, Any]]] = {
     "activities": {0: ["CPU", "NPU"], 1: ["CPU"], 2: ["NPU"]},
     "export_type": {0: ["text"], 1: ["db"], 2: ["text", "db"]},
 }
-#: What a file holds that nobody has written yet.
+#: Content of a new file.
 DEFAULTS: Final[dict[str, Any]] = {
     "start_step": -1,
     "stop_step": -1,
@@ -60,12 +60,12 @@ OWN: Final = ("start_step", "stop_step", "analyse", "analyse_mode", "prof_path",
 
 @dataclass(frozen=True)
 class Plan:
-    """What a file asks for.
+    """The request of a file.
 
     Attributes:
         start: first step to record; the first of the job is 1; -1 for nothing.
         stop: last step to record.
-        path: directory that receives the result; empty for the one known from elsewhere.
+        path: directory that receives the result; empty for the default.
         options: the options, resolved.
         messages: a line for each value that is wrong.
     """
@@ -78,7 +78,7 @@ class Plan:
 
     @property
     def wanted(self) -> bool:
-        """Return whether any steps are asked for."""
+        """Return whether any steps are requested."""
         return self.start > 0
 
 
@@ -99,7 +99,7 @@ class DynamicFile:
         self._seen: tuple[int, int, int] | None = None
 
     def create(self) -> None:
-        """Write the defaults unless the file is there.
+        """Write the defaults unless the file exists.
 
         Raises:
             OSError: it cannot be written.
@@ -113,10 +113,10 @@ class DynamicFile:
             json.dump(DEFAULTS, stream, indent=4)
 
     def look(self) -> Plan | None:
-        """Return what the file asks for, if it has changed since the last look.
+        """Return the request of the file, if the file has changed since the last call.
 
         Raises:
-            ValueError: it does not hold what it should; said once for each state of the file.
+            ValueError: its content is invalid; raised once for each state of the file.
         """
         now = time.monotonic()
         if now < self._next:
@@ -131,7 +131,7 @@ class DynamicFile:
             with open(self.path, encoding="utf-8") as stream:
                 content = json.load(stream)
         except OSError:
-            return None  # not there yet, or being replaced
+            return None  # it does not exist yet, or is being replaced
         except (ValueError, RecursionError) as reason:
             raise ValueError(f"{self.path} is not JSON ({reason}); correct it and it is read again") from None
         if not isinstance(content, dict):
@@ -154,7 +154,7 @@ class DynamicFile:
         if not content.get("analyse", True):
             values["analyse"] = "off"
         else:
-            # whoever waits for an analysis within the loop has asked for it
+            # an analysis within the loop is awaited only on request
             values["analyse"] = "sync" if content.get("analyse_mode", -1) == 0 else "async"
         resolved, messages = options.resolve(values)
         path = str(content.get("prof_path", "./"))

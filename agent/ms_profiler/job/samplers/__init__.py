@@ -1,4 +1,4 @@
-"""What is recorded of the process itself, whatever framework it runs; it comes and goes with the hooks of the first."""
+"""Samples of the process itself, for every framework; they begin and end with the hooks of the first framework."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
-"""When Python looks for garbage: every thread of the interpreter stands still meanwhile.
+"""Record Python's garbage collections, during which all threads of the interpreter stand still.
 
-The interpreter tells of each collection through `gc.callbacks`. Young generations are looked through thousands of times
-and in microseconds: of those only the long ones are recorded. Spans are of no phase: what a collection interrupts goes
-on to count as what it is.
+The interpreter reports each collection through `gc.callbacks`. Young generations are collected thousands of times, in
+microseconds: only long collections of these are recorded. The spans have no phase, so the interrupted work keeps its
+own.
 """
 
 import gc

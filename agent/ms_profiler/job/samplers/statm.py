@@ -1,7 +1,7 @@
-"""What the process holds, as Linux counts it: `/proc/self/statm`, see proc_pid_statm(5).
+"""The memory of the process, as Linux counts it: `/proc/self/statm`, see proc_pid_statm(5).
 
-It has the pages that are in memory and, of these, those that belong to files; what is left is what the process has
-taken for itself. So neither libraries nor our own mapped store count.
+It has the number of pages in memory and the number of those that belong to files. The difference is the process' own
+memory, without libraries and without our mapped store.
 """
 
 import os
@@ -11,13 +11,13 @@ PATH: Final = "/proc/self/statm"
 
 
 def held() -> int:
-    """Return the bytes that the process holds, in 6 us.
+    """Return the bytes of the process' own memory, in 6 us.
 
-    The file is opened each time, which is 5 of them: a job that closes all descriptors it does not know may get its
-    own file under the number of one that we keep, and we would read and close that.
+    The file is opened each time, which takes 5 us of these: a job may close all descriptors that it does not know and
+    open a file of its own under the same number, which we would then read and close.
 
     Raises:
-        OSError: the system does not tell.
+        OSError: the file cannot be read.
     """
     descriptor = os.open(PATH, os.O_RDONLY | os.O_CLOEXEC)
     try:

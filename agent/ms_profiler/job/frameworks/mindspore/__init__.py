@@ -1,1 +1,2 @@
-"""MindSpore: one file per concern. Importing the package imports none of them: helper processes come through here."""
+"""MindSpore: one file per concern. Importing the package imports none of them, because helper processes import it,
+too."""

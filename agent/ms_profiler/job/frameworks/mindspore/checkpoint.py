@@ -1,6 +1,6 @@
 """Saving and loading checkpoints, and other files of weights and graphs.
 
-`_exec_save` is what writes the file: inside `save_checkpoint`, on a thread of its own or in a child process.
+`_exec_save` writes the file: inside `save_checkpoint`, on another thread, or in a child process.
 """
 
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ FUNCTIONS = (
     ("mindspore.parallel.transform_safetensors", "unified_safetensors"),
 )
 NAMES = {"_exec_save": "write checkpoint", "load": "load MindIR"}
-#: (module, method, name of the span): waits for what another thread loads or writes
+#: (module, method, name of the span): waits for another thread that loads or writes
 METHODS = (
     (SERIALIZATION, "ParamDictFuture.result", "wait for load_checkpoint_async"),
     ("mindspore.train.callback._checkpoint", "ModelCheckpoint.end", "ModelCheckpoint.end"),
@@ -37,7 +37,7 @@ METHODS = (
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around checkpoints."""
+    """Declare the targets of checkpoints."""
 
     def recorded(name: str) -> base.Closure:
         return base.recorded(host, name, Category.CHECKPOINT)

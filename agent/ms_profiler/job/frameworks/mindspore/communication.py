@@ -1,10 +1,10 @@
-"""Collectives and messages between ranks: which, over which group, and how many bytes.
+"""Collectives and messages between ranks, with their group and bytes.
 
 MindSpore has them as primitives, `ops.AllReduce` and so on, and as functions in `communication.comm_func`,
-`ops.communication` and `mint.distributed`. All of them end in a primitive of its own, and that is recorded, as
-`AllReduce@group`: the functions themselves may be captured into a graph, which a function of ours in their place
-would change. Bytes are those of the input, from shape and type; no value is read. Times are those of the host, which
-in most cases only queues the work. For what a compiled graph communicates see `exchanges`.
+`ops.communication` and `mint.distributed`. Each ends in a primitive, which is recorded as `AllReduce@group`. The
+functions themselves are not replaced, because a graph may capture them, and a function of ours would change the graph.
+Bytes are those of the input, from shape and type; no value is read. Times are those of the host, which in most cases
+only queues the work. For exchanges of compiled graphs see `exchanges`.
 """
 
 import inspect
@@ -29,7 +29,7 @@ GENERATED = "mindspore.ops.auto_generate.gen_ops_prim"
 PREFIXES = ("InnerComm", "DistComm")
 HANDLES = ("mindspore.communication.comm_func", "mindspore.ops.function.comm_func")
 
-#: begin of a primitive's name, without the prefixes above -> what it does; the first that fits counts
+#: begin of a primitive's name, without the prefixes above -> kind of exchange; the first match counts
 KINDS = {
     "AllReduce": "AllReduce",
     "AllGather": "AllGather",
@@ -49,12 +49,12 @@ KINDS = {
     "BatchI": "BatchSendReceive",
     "Barrier": "Barrier",
 }
-#: parameters that are the input, the first that is there; in others results arrive
+#: names of the input parameter, in order of preference; other parameters receive results
 INPUTS = ("input", "input_list", "scatter_list")
 
 
 def kind_of(primitive: str) -> str:
-    """Return what the primitive of that name does, in the words of the public documents; empty when nothing here."""
+    """Return the kind of exchange of a primitive, as the public documents name it; empty for other primitives."""
     for prefix in PREFIXES:
         primitive = primitive.removeprefix(prefix)
     return next((kind for begin, kind in KINDS.items() if primitive.startswith(begin)), "")
@@ -79,7 +79,7 @@ class Collectives:
         self._notes = ranks.notes(host)
 
     def primitive(self, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Return what makes the replacement of `__call__` of a primitive that does `kind`.
+        """Return a function that replaces `__call__` of a primitive of this kind.
 
         The group is a parameter of generated primitives, and an attribute of the others, whose input comes first.
         """
@@ -117,7 +117,7 @@ class Collectives:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around communication."""
+    """Declare the targets of communication."""
     collectives = Collectives(host)
     found = []
     for module, generated in ((PRIMITIVES, False), (GENERATED, True)):

@@ -1,9 +1,9 @@
-"""What the store keeps of each compiled graph, so that the analysis can tell whose a kernel is.
+"""Store a description of each compiled graph, from which the analysis finds the module of a kernel.
 
-Kernels have names, but MindSpore gives like cells the scope of the first of them. MindSpore's description of the graph
-has nodes, their inputs and the names of parameters, in 300 bytes an operator, written in C++ in 20 to 70 us a node.
-It is kept as it is, less its constants: those are values. Before it stands a line with the cells of the network, since
-a description names parameters but not the cells that hold them.
+Kernels have names, but equal cells get the scope of the first of them. MindSpore's description of the graph has nodes,
+their inputs and the names of parameters, in 300 bytes an operator, written in C++ in 20 to 70 us a node. It is stored
+unchanged, except for its constants, which are values. A line with the cells of the network precedes it, because a
+description names parameters but not their cells.
 """
 
 import json
@@ -24,10 +24,10 @@ MOST = 64 << 20
 
 
 class Graphs:
-    """Keep what compiled graphs consist of.
+    """Store the descriptions of compiled graphs.
 
     Args:
-        host: whose store takes it.
+        host: the session that has the store.
     """
 
     def __init__(self, host: "Host") -> None:
@@ -72,7 +72,7 @@ class Graphs:
 
 
 def _cells(subject: Any) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield path, class and names of own parameters of each cell below a cell, less those of its optimizers."""
+    """Yield path, class and names of own parameters of each cell inside a cell, except for optimizers."""
     if not isinstance(trees.attributes(subject).get(modules.TABLE), dict):  # a function
         return
     skipped: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""The wait for each batch, in Model loops and in custom ones, and what else the host does for a dataset.
+"""Waits for a batch, in Model loops and in custom loops, and other work of the host for a dataset.
 
-The waits are those of both kinds of loaders: the iterators of `mindspore.dataset`, and `DataLoader`, whose workers are
-processes of their own and record what they fetch.
+Both kinds of loaders are wrapped: the iterators of `mindspore.dataset`, and `DataLoader`, whose workers are separate
+processes and record their fetches.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ fetching = Inside()
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around datasets."""
+    """Declare the targets of datasets."""
     recorder, steps = host.recorder, host.steps
     begin, end, now, inside = recorder.begin, recorder.end, recorder.now, fetching
 

@@ -1,8 +1,8 @@
-"""What a compiled graph exchanges with other ranks: which operation, over which group, how many bytes.
+"""The exchanges of a compiled graph with other ranks: operation, group and bytes.
 
-The kernels that do it are seen when they run, by name and shape only. MindSpore describes a graph it has compiled, as
-`Cell.get_func_graph_proto` shows it, in 300 bytes an operator and without the values of any tensor; from that each
-collective is noted, with the name of its kernel. Read once a compilation, and only in jobs of several processes.
+A kernel stream shows their kernels by name and shape only. MindSpore's description of the compiled graph
+(`Cell.get_func_graph_proto`, 300 bytes an operator, no tensor values) names each collective and its kernel. It is read
+once a compilation, and only in jobs of several processes.
 
 Format: `store.anf_ir`.
 """
@@ -38,10 +38,10 @@ class Exchange(NamedTuple):
 
     Attributes:
         kernel: full name of its kernel.
-        kind: what it does, see `communication.KINDS`.
-        group: over which ranks.
+        kind: kind of exchange, see `communication.KINDS`.
+        group: name of the group of ranks.
         shapes: dimensions of its inputs, "4,8;8".
-        size: bytes of its inputs, 0 where a dimension is not known.
+        size: bytes of its inputs, 0 where a dimension is unknown.
     """
 
     kernel: str
@@ -55,7 +55,7 @@ def note(host: "Host", description: bytes) -> None:
     """Note the exchanges of a graph that has just been compiled, in a job of several processes.
 
     Args:
-        host: whose recorder takes the notes.
+        host: the session that records the notes.
         description: a `ModelProto`.
     """
     if host.identity.world_size <= 1:

@@ -1,7 +1,7 @@
-"""Graph mode and @jit: what is compiling, why again, and what is running.
+"""Graph mode and @jit: compilations, the reasons of recompilations, and runs.
 
-`_check_recompile` is what both executors call when they found no compiled graph and are about to make one: there
-the compile span begins. It ends with the executor's `compile`. A call that finds its graph records no compile span.
+Both executors call `_check_recompile` when they found no compiled graph and are about to make one: there the compile
+span begins. It ends with the executor's `compile`. A call that finds its graph records no compile span.
 """
 
 import sys
@@ -29,9 +29,9 @@ class Running:
     Attributes:
         key: the cell or executor whose `compile` runs.
         subject: the cell or function.
-        executor: of a function; None for a cell.
-        token: of the compile span.
-        now: what it is compiled for.
+        executor: the executor of a function; None for a cell.
+        token: token of the compile span.
+        now: the arguments that it is compiled for.
     """
 
     key: Any
@@ -55,7 +55,7 @@ class Compilation:
         self._running = _Compiling()
         self._history = History()
         self._graphs = compiled.Graphs(host)
-        #: class -> the object of it that was compiled last
+        #: class -> its object that was compiled last
         self._latest: base.Labels[weakref.ref[Any]] = base.Labels(weakref.ref)
 
     def cell(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,14 +78,14 @@ class Compilation:
         """Note that `compile` of a cell or executor ended on this thread, whether or not it compiled something.
 
         Args:
-            call: the executor whose `compile` it was, and the cell or executor that it was for.
+            call: the executor whose `compile` ended, and the compiled cell or executor.
             result: MindSpore's name for the graph, and for a cell whether it was compiled.
             reason: the exception that ended it.
         """
         waiting, (executor, key) = self._running.waiting, call
         if not any(running.key is key for running in waiting):
             return  # the usual case
-        while waiting[-1].key is not key:  # never told of its end
+        while waiting[-1].key is not key:  # its end was not reported
             self.host.recorder.end(waiting.pop().token, RAISED)
         running, flags = waiting.pop(), 0 if reason is None else RAISED
         if not flags:
@@ -103,7 +103,7 @@ class Compilation:
             return args
 
         def after(args: tuple[Any, ...], result: Any, reason: BaseException | None) -> None:
-            # whose method this is: a function's executor is not among the arguments
+            # the instance: a function's executor is not among the arguments
             caller = sys._getframe(1).f_locals.get("self")
             if reason is None and caller is not None:
                 obj, arguments, named, full_name = args[:4]
@@ -129,7 +129,7 @@ class Compilation:
         owner = subject if executor is None else executor.obj
         which, replaces = executor and executor._create_time, True
         if owner is not None:
-            # several objects of a class are nothing special, but one that is made anew for each call is
+            # several objects of a class are usual; a new object for each call is not
             which = (which, trees.attributes(owner).get("_create_time", 0), id(owner))
             latest = self._latest.known.get(id(type(owner)))
             replaces = latest is not None and latest() is None
@@ -154,7 +154,7 @@ def _first_line(function: Any) -> int:
 
 
 def _inner(function: Any) -> Any:
-    """Return the user's function or cell inside one that MindSpore made for it, `after_grad` and the like."""
+    """Return the user's function or cell inside a wrapper made by MindSpore, for example `after_grad`."""
     code = getattr(_code_owner(function), "__code__", None)
     if code is None or "fn" not in code.co_freevars or not _code_owner(function).__module__.startswith("mindspore."):
         return None
@@ -165,7 +165,7 @@ def _inner(function: Any) -> Any:
 
 
 def _definition(subject: Any) -> tuple[Any, int]:
-    """Return what tells the code of a cell or function from any other code: a class or code, and which inside of it."""
+    """Return a key that identifies the code of a cell or function: a class or code object, and the part of it."""
     function = _code_owner(subject)
     if type(function) is not FunctionType:
         return type(subject), 0
@@ -198,9 +198,9 @@ def title(subject: Any) -> str:
 
 
 def _run(host: "Host") -> base.Closure:
-    """Return what makes the replacement of `_JitExecutor.__call__`: compiles if need be, and runs.
+    """Return a function that replaces `_JitExecutor.__call__`, which compiles if necessary, and runs.
 
-    The same of a cell in graph mode is its `__call__`, see `modules`.
+    For a cell in graph mode, `Cell.__call__` does the same, see `modules`.
     """
     recorder = host.recorder
     end, now = recorder.end, recorder.now
@@ -228,7 +228,7 @@ def _run(host: "Host") -> base.Closure:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around graphs."""
+    """Declare the targets of graphs."""
     compilation = Compilation(host)
     module = loaded("mindspore.graph.api", "mindspore.common.api")
     return [

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
 #: begin of the name of the file with a line for each type of kernels, its second column how many ran; the rank follows
 TYPES = "cpu_op_type_info_"
-#: ns between two looks at what the process holds, about, and steps at most
+#: about the ns between two checks of the process' memory, and the steps at most
 LOOK_NS, LOOK_STEPS = 5_000_000, 64
 #: Steps of the first window: how many kernels a step has is not known before.
 FIRST_STEPS = 1
@@ -36,7 +36,7 @@ class KernelStream:
     """Collect kernels window by window.
 
     Args:
-        host: whose options, store and steps count.
+        host: the session.
         recorder: MindSpore's recorder of CPU kernels.
     """
 
@@ -52,7 +52,7 @@ class KernelStream:
         self._held = 0  # bytes, at the start of the window
         self._pace = Pace(LOOK_NS, most=LOOK_STEPS, slack=4)  # of looks at that
         self._spent = False  # the share of the disk, in that store
-        self._memory = ""  # the newest file of what the allocator held
+        self._memory = ""  # the newest file of allocator records
 
     def start(self) -> None:
         """Begin a window, unless one is running, the script's own profiler is, or the disk has had its share."""
@@ -76,7 +76,7 @@ class KernelStream:
         self._running = folder
         self._held = self._holds()
         self._began = host.steps.count
-        host.steps.due = 0  # what was looked at seldom, while nothing ran, has an end now
+        host.steps.due = 0  # the memory check was rare while no window ran; check normally again
 
     def stop(self) -> None:
         """End the window: MindSpore writes its files."""
@@ -104,12 +104,12 @@ class KernelStream:
             self.start()
         if scheduled:
             return count + 1, was != self._running
-        # what may not start between steps is started by what lets it: a recording that begins, a profiler that ends
+        # a window that cannot start between steps starts with the next recording, or after the script's profiler
         next_look = min(self._began + self._steps, count + self._pace.steps)
         return (next_look if self._running else NEVER), was != self._running
 
     def _crowded(self) -> bool:
-        """Tell whether the process holds much more than at the start of the window; looked at now and then."""
+        """Return whether the process holds much more memory than at the start of the window; checked now and then."""
         if not self._running:
             return False
         now = self.host.recorder.now()
@@ -194,7 +194,7 @@ class KernelStream:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Start the stream, and declare what it makes way for."""
+    """Start the stream, and declare the script's profilers that interrupt it."""
     from ms_profiler.job.frameworks.mindspore import takeover
 
     if not host.owner or takeover.left_running:

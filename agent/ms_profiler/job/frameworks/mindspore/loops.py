@@ -28,7 +28,7 @@ class Loops:
         self.running: list[str] = []
 
     def run(self, kind: str) -> base.Closure:
-        """Return what makes the replacement of one public method of `Model`."""
+        """Return a function that replaces a public method of `Model`."""
         host, recorder = self.host, self.host.recorder
         name = recorder.intern(f"Model.{kind}")
         category = Category.EVALUATION if kind == "eval" else Category.RUN
@@ -50,7 +50,7 @@ class Loops:
         return make
 
     def step_ended(self, kind: str, source: StepSource) -> base.Closure:
-        """Return what makes the replacement of what calls the callbacks at the end of a step: the last of a step."""
+        """Return a function that replaces the caller of the callbacks at the end of a step, where the step ends."""
         steps, now = self.host.steps, self.host.recorder.now
 
         def before(*_: Any, **__: Any) -> bool | None:
@@ -63,7 +63,7 @@ class Loops:
         return base.around(self.host, "marking a step", before, after)
 
     def nested(self) -> base.Closure:
-        """Return what makes the replacement of the evaluation that `fit` runs between epochs."""
+        """Return a function that replaces the evaluation that `fit` runs between epochs."""
         host, recorder, steps = self.host, self.host.recorder, self.host.steps
         name = recorder.intern("Model.fit evaluation")
 
@@ -78,7 +78,7 @@ class Loops:
         return base.around(host, "following Model", before, after)
 
     def sinks(self) -> base.Closure:
-        """Return what makes the replacement of the loop in which a device takes many batches at a time."""
+        """Return a function that replaces the loop in which a device takes many batches at a time."""
 
         def before(*_: Any, **__: Any) -> None:
             self.host.not_collected(
@@ -118,7 +118,7 @@ class Loops:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped in the Model loops."""
+    """Declare the targets in the Model loops."""
     loops = Loops(host)
     trained = loops.step_ended("train", StepSource.FRAMEWORK_LOOP)
     evaluated = loops.step_ended("eval", StepSource.EVALUATION_LOOP)

@@ -1,7 +1,7 @@
-"""Cell.__call__: where the time of a step goes, module by module.
+"""Cell.__call__: a span for each call of a cell.
 
-In graph mode only the outermost call passes here; what is inside was compiled. The wrapper keeps `__wrapped__` and is
-never seen by MindSpore's parser, which reads `construct`.
+In graph mode only the outermost call passes here, because the inner cells were compiled. The wrapper has `__wrapped__`,
+and MindSpore's parser never sees it, because it reads `construct`.
 """
 
 import sys
@@ -16,17 +16,17 @@ from ms_profiler.store.format import Category, Flag
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: What the end of a call means for the steps.
+#: Meaning of the end of a call for the steps.
 NOTHING, OPTIMIZER, TRAINS, NETWORK = range(4)
 #: (name id, category, id of the class's name)
 Span = tuple[int, int, int]
-#: the span and what the end of a call means; the span alone where that is nothing
+#: the span and the meaning of the end of a call; the span alone where the end means nothing
 Label = tuple[Span, int]
 #: members of an enumeration take 2 us to look up where caches are cold
 MODULE, FORWARD, NO_GRADIENTS = int(Category.MODULE), int(Category.FORWARD), int(Flag.NO_GRADIENTS)
 #: the attribute that holds the cells in a cell
 TABLE = "_cells"
-#: Cells whose time is communication, by the name of their class.
+#: Names of cell classes whose time is communication.
 REDUCERS = ("DistributedGradReducer", "PipelineGradReducer")
 
 #: whether this thread is inside of a call that means something for the steps, or of a gradient
@@ -34,7 +34,7 @@ training = Inside()
 
 
 class Modules:
-    """Name cells by their place in the outermost cell, and tell what their time is spent on."""
+    """Name cells by their place in the outermost cell, and assign a phase to their time."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -58,7 +58,7 @@ class Modules:
         return _kept(span, role)
 
     def _absorb(self, optimizer: Any) -> None:
-        """Leave out of the steps what optimizers are inside another, as in LARS."""
+        """Exclude optimizers that are inside another optimizer, as in LARS, from the steps."""
         for _, inner in trees.children(optimizer, TABLE):
             if issubclass(type(inner), optimizer_types()):
                 self.labels.put(inner, self._label(inner, trees.kind_name(inner))[0])
@@ -82,7 +82,7 @@ class Modules:
             return Category.GRAPH, role
         if kind in REDUCERS:
             return Category.COMMUNICATION, role
-        # a cell that trains is no forward pass: what it does besides its parts is the loop's
+        # a training cell is no forward pass: its time outside of its parts belongs to the loop
         return (Category.OTHER if role == TRAINS else Category.MODULE), role
 
     def call(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,9 +105,9 @@ class Modules:
         return 0, MODULE, 0
 
     def began(self, cell: Any, *_: Any, **__: Any) -> tuple[int, int, bool, int, int]:
-        """Begin a call whose end means something for the steps.
+        """Begin a call whose end has a meaning for the steps.
 
-        A call of a network that is in nothing that trains or makes gradients is an evaluation, or the like.
+        A call of a network outside of training cells and gradients is an evaluation or similar.
         """
         steps, recorder, key = self.host.steps, self.host.recorder, id(cell)
         label: Any = self.labels.known.get(key) or self._named(cell)
@@ -115,14 +115,14 @@ class Modules:
         if recompute.running():
             role = NOTHING if role == NETWORK else role  # a backward pass calls it again
         elif role == NOTHING and not training.value:
-            role = NETWORK  # a part of what trains may be called by itself as well
+            role = NETWORK  # a part of a training cell may also be called separately
         if role == NETWORK:
             steps.call_began(recorder.now())
         elif role:
             steps.began(recorder.now())
         trained, training.value = training.value, True
         apart = role == NETWORK and not trained
-        # a compiled call is what it is; modules are left out of a long run when it is analysed
+        # a compiled call has no inner modules; the analysis may leave out modules of a long run
         around = base.begin(recorder, self._forward, FORWARD) if apart and span[1] == MODULE else 0
         return key, role, trained, around, base.begin(recorder, *span)
 
@@ -145,7 +145,7 @@ class Modules:
             steps.cell_ended(key, recorder.now())
 
     def mode_set(self, state: Any, result: Any, reason: BaseException | None) -> None:
-        """Follow the execution mode: what a cell's time means depends on it."""
+        """Follow the execution mode, on which the phase of a cell's time depends."""
         if reason is None:
             self.read_mode()
 
@@ -173,13 +173,13 @@ def optimizer_types() -> tuple[type, ...]:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around modules."""
+    """Declare the targets of modules."""
     modules = Modules(host)
     modules.read_mode()
     sets = base.around(host, "following the mode", lambda *_, **__: True, modules.mode_set)
     return [
         Target("mindspore.nn.cell", "Cell.__call__", closure=modules.call),
-        # the second is what the first calls, but from a table that was filled before we came
+        # the first calls the second, but through a table that was filled before the hooks were applied
         Target("mindspore.context", "set_context", closure=sets, copies=True),
         Target("mindspore.context", "_Context.set_mode", closure=sets),
     ]

@@ -1,7 +1,7 @@
 """The script's own markers: `mindspore.profiler.mstx`, which MindSpore itself only shows on an NPU.
 
 MindSpore calls the same functions from its own code, around waits for data and checkpoints. Those calls are not
-recorded: we have spans there already.
+recorded, because hooks of ours record the same intervals.
 """
 
 import sys
@@ -20,11 +20,11 @@ DEFAULT_DOMAIN = "default"
 
 
 class RangeId(int):
-    """The number that `range_start` returned, with what its end needs; without an NPU the number is always 0.
+    """The number that `range_start` returned, with the data for the range's end; without an NPU the number is always 0.
 
     Attributes:
         name: id of the range's text.
-        start_ns: when it began; 0 once it has ended.
+        start_ns: begin; 0 after the end.
     """
 
     name = 0
@@ -32,12 +32,12 @@ class RangeId(int):
 
 
 def _own_call() -> bool:
-    """Return whether MindSpore's own code called what called us."""
+    """Return whether MindSpore's own code set the marker."""
     return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("mindspore.")
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around markers."""
+    """Declare the targets of markers."""
     recorder, fetching = host.recorder, data.fetching
 
     def text(message: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:

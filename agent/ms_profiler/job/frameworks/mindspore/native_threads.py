@@ -7,7 +7,7 @@ from typing import Final
 #: Seconds between two looks that tell whether a thread is at work, and most that is waited until it is not.
 LOOK: Final = 0.02
 PATIENCE: Final = 1.0
-#: Nanoseconds of processor time that threads may use between two looks; what counts as work takes millions.
+#: Nanoseconds of processor time that idle threads may use between two checks; work takes millions.
 IDLE: Final = 1_000_000
 
 
@@ -17,12 +17,12 @@ def numbers() -> list[str]:
 
 
 class NativeThreads:
-    """Tell whether some threads sleep.
+    """Return whether some threads sleep.
 
-    One look is not enough: a thread that waits for the interpreter's lock, which whoever looks holds, sleeps too.
+    One check is not enough: a thread that waits for the interpreter's lock, which the caller holds, sleeps too.
 
     Args:
-        ids: thread ids; those that are gone sleep.
+        ids: thread ids; threads that have ended count as sleeping.
     """
 
     def __init__(self, ids: list[str]) -> None:
@@ -30,7 +30,7 @@ class NativeThreads:
         self._seen: tuple[float, int] | None = None  # when all slept, and the processor time they had used, in ns
 
     def forget(self) -> None:
-        """Begin anew: what was seen before does not count."""
+        """Start again without the results of earlier checks."""
         self._seen = None
 
     def still(self) -> bool:

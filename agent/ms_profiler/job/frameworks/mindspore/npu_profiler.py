@@ -1,4 +1,5 @@
-"""MindSpore's own profiler of an NPU, for which ours makes way: it is prepared when it is made."""
+"""MindSpore's own profiler of an NPU, for which our interfaces are released before its constructor prepares the
+device."""
 
 from typing import TYPE_CHECKING
 
@@ -12,5 +13,5 @@ MODULE = "mindspore.profiler.platform.npu_profiler"
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around it."""
+    """Declare the targets of that profiler."""
     return lending.targets(host, MODULE, "NpuProfiler.__init__", "NpuProfiler.finalize")

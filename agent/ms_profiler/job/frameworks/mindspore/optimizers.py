@@ -1,4 +1,4 @@
-"""How many optimizers the job makes: what tells one step from the next when it alternates between them."""
+"""Count the optimizers that the job makes: a step ends after a full cycle of their calls."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,8 +1,8 @@
-"""Whether the script computes gradients itself: by hooks, by a `bprop` of a cell, by a function of its own.
+"""Detect gradients that the script computes itself: by hooks, by a `bprop` of a cell, or by a custom function.
 
-In a backward pass nothing tells the kernels of such code from those of autograd. So from the first of these on passes
-are recorded under a name of their own. What is wrapped is called when a hook is registered, or once a call of a cell
-that has a `bprop`.
+In a backward pass, kernels of such code cannot be told from those of autograd. So after the first of them, passes are
+recorded under another name. The wrapped functions run when a hook is registered, or once for each call of a cell with a
+`bprop`.
 """
 
 import sys
@@ -22,7 +22,7 @@ FUNCTIONS = "mindspore.common._grad_function"
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around backward passes, and around what gives them functions of the script."""
+    """Declare the targets of backward passes, and the functions that register code of the script for them."""
     recorder = host.recorder
     passes = [recorder.intern(name) for name in NAMES]
     function = getattr(sys.modules.get(FUNCTIONS), "_Function", int)

@@ -1,7 +1,7 @@
-"""MindSpore's own profiler classes, so that what a script asks of them is recorded by our session.
+"""Replace MindSpore's own profiler classes by ours, so that our session records for a script that uses them.
 
-Two profilers in one process lose both recordings. A script that calls MindSpore's gets ours instead, which feeds the
-session of the variable and takes a result of its own; on an NPU that only MindSpore can record, nothing is replaced.
+Two profilers in one process lose both recordings. A script that calls MindSpore's classes gets ours, which record in
+the session of the variable and make a separate result. On an NPU that only MindSpore can record, nothing is replaced.
 """
 
 import sys
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 PROFILER = "mindspore.profiler.profiler"
-#: module, name there, name of ours; each is imported by value elsewhere
+#: module, name in it, name of our class; other modules import each by name
 NAMES = (
     (PROFILER, "Profile", "_ForgivingProfile"),
     ("mindspore.profiler", "profile", "_ForgivingProfile"),
@@ -27,7 +27,7 @@ NAMES = (
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what stands in for MindSpore's classes; nothing unless the session is to stand in for them."""
+    """Declare the replacements of MindSpore's classes; none unless the session replaces them."""
     if takeover.left_running or not host.redirects:
         return []
 

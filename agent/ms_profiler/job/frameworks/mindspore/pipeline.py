@@ -1,11 +1,11 @@
-"""The operators inside dataset pipelines, as MindSpore's own C++ dataset profiler samples them: queues and processors.
+"""Operators inside dataset pipelines: queues and processor time, sampled by MindSpore's own C++ dataset profiler.
 
-That profiler watches one pipeline, the first that is built after it was set up, with a thread of its own that takes
-50 ms of a processor for each sample, by default every second. It keeps 300 bytes a batch until it is saved. So it runs
-for windows with growing pauses, see `sampling_plan`, and what it saves stays in the store as it is.
+That profiler watches the first pipeline that is built after its set-up. Its thread takes 50 ms of a processor for each
+sample, by default every second, and holds 300 bytes a batch until it is saved. So it runs in windows with growing
+pauses, see `sampling_plan`. Its files go into the store unchanged.
 
-Left on, it would warn on stderr of every pipeline after the first; so it is on only while one pipeline is built, and
-while that one lives. It is never set up anew before that one is gone: its thread would read what was freed.
+It would warn on stderr of every pipeline after the first; so it is on only while one pipeline is built, and while that
+pipeline lives. It is never set up again before the pipeline has ended, because its thread would read freed memory.
 """
 
 import atexit
@@ -32,14 +32,14 @@ ITERATORS: Final = "mindspore.dataset.engine.iterators"
 WINDOWS: Final = 200
 #: Seconds that a pipeline waits while another thread builds one.
 PATIENCE: Final = 1.0
-#: What the profiler reads for each sample. Where it cannot, it ends the pipeline with an error.
+#: Files that the profiler reads for each sample. If it cannot read one, it ends the pipeline with an error.
 SOURCES: Final = ("/proc/stat", "/proc/meminfo", "/proc/self/stat", "/proc/self/smaps")
 
 SUBJECT: Final = "operators of dataset pipelines"
 
 
 class State(Enum):
-    """What the dataset profiler is doing."""
+    """The state of the dataset profiler."""
 
     OFF = "no pipeline is watched"
     ON = "samples are taken"
@@ -51,9 +51,9 @@ class PipelineStream:
     """Collect samples of one pipeline at a time, window by window.
 
     Args:
-        host: whose store and steps count.
+        host: the session.
         manager: MindSpore's dataset profiler.
-        set_up: its method `init`, past the hook on it.
+        set_up: its method `init`, without our hook.
     """
 
     def __init__(self, host: "Host", manager: Any, set_up: Callable[[Any], None]) -> None:
@@ -63,7 +63,7 @@ class PipelineStream:
         self._lock = threading.RLock()
         self._built = threading.Condition(self._lock)
         self._state = State.OFF
-        self._watched: Any = 0  # id of the iterator whose pipeline it is; 0: none
+        self._watched: Any = 0  # id of the iterator of the watched pipeline; 0: none
         self._batches: Callable[[], int] = lambda: 0  # that it has given so far
         self._threads = NativeThreads([])  # that its creation started
         self._builder: int | None = None  # thread that is building a pipeline to be watched
@@ -93,7 +93,7 @@ class PipelineStream:
         try:
             result = wrapped(*args, **kwargs)
         except BaseException:
-            # whatever of the pipeline stands may live on in the traceback: this profiler is not to be set up again
+            # parts of the pipeline may live on in the traceback, so the profiler must not be set up again
             with self.host.guard("leaving a dataset pipeline"):
                 self._abandon("a pipeline could not be built")
             raise
@@ -102,7 +102,7 @@ class PipelineStream:
         return result
 
     def _beside(self, wrapped: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Build a pipeline that is not to be watched: until it stands, the profiler stays off."""
+        """Build a pipeline that is not watched: the profiler stays off until it is complete."""
         if self.host.forked:
             return wrapped(*args, **kwargs)
         with self._lock:
@@ -114,12 +114,13 @@ class PipelineStream:
                 self._others -= 1
 
     def close(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Wrap what ends the pipeline of an iterator, or puts another in its place: all its threads are joined."""
+        """Wrap the functions that end or replace the pipeline of an iterator, after which all its threads are
+        joined."""
         watched = self._watched == id(instance) and not self.host.forked
         if watched:
             with self.host.guard("leaving a dataset pipeline"), self._lock:
                 self._halt()
-                self._watched = -1  # not to be started again; nor is there another yet
+                self._watched = -1  # it must not be started again, and no other pipeline is watched yet
         result = wrapped(*args, **kwargs)
         if watched:
             with self.host.guard("saving what a dataset pipeline did"), self._lock:
@@ -130,7 +131,7 @@ class PipelineStream:
         return result
 
     def yield_to(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what stands in for `init` of the dataset profiler, for others that use it."""
+        """Return the replacement of `init` of the dataset profiler, for other users of it."""
 
         def init(manager: Any) -> Any:
             watched = self._watched
@@ -144,13 +145,13 @@ class PipelineStream:
     # -- sources of the session
 
     def begin(self) -> None:
-        """Go on with the pipeline that is watched, if any."""
+        """Continue with the watched pipeline, if any."""
         with self._lock:
             if self._state is State.PARKED and self._wanted() and self._threads.settle():
                 self._restart()
 
     def end(self) -> None:
-        """Save what there is, whether or not the pipeline goes on."""
+        """Save the samples, whether or not the pipeline continues."""
         with self._lock:
             self._halt()
             if self._state is State.HALTED:
@@ -183,7 +184,7 @@ class PipelineStream:
     def _arm(self, dataset: Any) -> bool:
         """Set the profiler up for the pipeline that is built next; return whether to."""
         if self.host.forked:
-            if self._state is State.ON:  # the child has a copy of it, and nobody who takes samples
+            if self._state is State.ON:  # the child has a copy of the profiler, but no sampling thread
                 self._state = State.PARKED
                 self._manager.stop()
             return False
@@ -197,7 +198,7 @@ class PipelineStream:
                     self._manager.stop()
                 return False
             if self._watched:
-                self._halt()  # it would warn of a second pipeline; the next step goes on with the first
+                self._halt()  # it would warn of a second pipeline; the next step continues with the first
                 if self._wanted():
                     why = "MindSpore's dataset profiler watches one"
                     self._not_collected(f"{SUBJECT} that are built while another one lives", why)
@@ -233,7 +234,7 @@ class PipelineStream:
             self.host.steps.due = 0
 
     def _abandon(self, why: str) -> None:
-        """Leave the pipeline that is being built, and watch no other: what of it is alive is not known."""
+        """Abandon the pipeline that is being built, and watch no other: the living parts of it are unknown."""
         with self._lock:
             if not self._disturbed:
                 self._manager.stop()
@@ -258,7 +259,7 @@ class PipelineStream:
             self._begin_window()
 
     def _halt(self) -> None:
-        """End the window; a sample that is being taken goes on."""
+        """End the window; a sample in progress is completed."""
         if self._state is not State.ON:
             return
         self._manager.stop()
@@ -299,7 +300,8 @@ class PipelineStream:
             self._given_up = why
 
     def _exit(self) -> None:
-        """Let go before the interpreter does: what the end of an iterator would call is gone by then."""
+        """Release the pipeline before the interpreter ends, when the functions that an iterator's end calls are
+        gone."""
         with self.host.guard("leaving a dataset pipeline"):
             if not self.host.forked:
                 self.end()
@@ -308,7 +310,7 @@ class PipelineStream:
     # -- whether to
 
     def _wanted(self) -> bool:
-        """Tell whether a recording asks for pipelines and there is room for more."""
+        """Return whether a recording asks for pipelines and there is room for more samples."""
         host = self.host
         if self._given_up or not host.owner or not host.steps.recording:
             return False
@@ -346,7 +348,7 @@ class PipelineStream:
 
     def _number(self, dataset: Any) -> int:
         """Return the number of a dataset: the same one each time that an iterator over it is made."""
-        while type(dataset).__name__ == "ProjectDataset":  # made anew for each iterator over some columns
+        while type(dataset).__name__ == "ProjectDataset":  # made again for each iterator over some columns
             (dataset,) = dataset.children
         number = self._pipelines.known.get(id(dataset))
         return self._pipelines.add(dataset) if number is None else number
@@ -365,7 +367,7 @@ def _counter(iterator: Any) -> Callable[[], int]:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what tells that pipelines are built and end."""
+    """Declare the functions that build and end pipelines."""
     from ms_profiler.job.frameworks.mindspore import takeover
 
     engine: Any = sys.modules.get(ENGINE)

@@ -1,4 +1,4 @@
-"""The plugin: which concerns there are, and what MindSpore says about itself."""
+"""The plugin of MindSpore: its concerns, and the description of the framework."""
 
 import sys
 from typing import TYPE_CHECKING

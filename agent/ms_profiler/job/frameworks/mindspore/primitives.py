@@ -1,11 +1,11 @@
-"""Primitive dispatch in pynative mode: which operators the host runs, in its own order and with its own times.
+"""Primitive dispatch in pynative mode: the operators that the host runs, in the host's order and with its times.
 
 Python sees three of the ways in which MindSpore 2.10 dispatches an operator: `_run_op`, for primitives written by hand;
-the `pyboost` functions of generated primitives; and the inner primitives behind functions such as `ops.softmax`. What
-goes straight to C++ is not seen: methods and signs of tensors (`x + y`, `x.view()`), the functions of `mint` that
-choose among C++ overloads, the whole backward pass, and what `@jit` or graph mode compiled, which is also how the
-optimizers of `nn` run. Methods and `mint` functions could be replaced, but `@jit(capture_mode="bytecode")` captures
-them: with replacements a gradient was no longer compiled, and its last bits changed.
+the `pyboost` functions of generated primitives; and the inner primitives behind functions such as `ops.softmax`. Calls
+that go directly to C++ are not seen: methods and operators of tensors (`x + y`, `x.view()`), the functions of `mint`
+that choose among C++ overloads, the whole backward pass, and code compiled by `@jit` or graph mode, the optimizers of
+`nn` included. Methods and `mint` functions could be replaced, but `@jit(capture_mode="bytecode")` captures them: with
+replacements a gradient was no longer compiled, and its last bits changed.
 
 A training step of ResNet-18 dispatches 101 operators in its forward pass and loss, 75 of them through Python; one of a
 two-layer Transformer with `nn.MultiheadAttention` 153, 91 of them through Python. Their kernels, and those of the rest,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 DISPATCH = "mindspore.ops.primitive"
-#: modules whose primitives call functions named pyboost_*, each a global of the module
+#: modules whose primitives call global functions named pyboost_*
 PYBOOST = (
     "mindspore.ops.auto_generate.gen_ops_prim",
     "mindspore.ops.operations.manually_defined.ops_def",
@@ -74,13 +74,13 @@ class Dispatch:
 
 
 def _names(module: str, meant: Callable[[str, Any], bool]) -> list[str]:
-    """Return the names in a module whose values are meant."""
+    """Return the names in a module whose values are to be wrapped."""
     loaded = sys.modules.get(module)
     return [name for name, value in vars(loaded).items() if meant(name, value)] if loaded else []
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around operators; but for the first these are some 650, with one account per module."""
+    """Declare the targets of operators: `_run_op`, and some 650 others, which the run's record sums up by module."""
     dispatch = Dispatch(host)
     found = [Target(DISPATCH, "_run_op", closure=dispatch.run_op, copies=True)]
     for module in PYBOOST:

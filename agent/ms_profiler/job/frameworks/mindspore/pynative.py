@@ -1,8 +1,9 @@
 """Pynative mode: forward and backward, as the gradient functions run them.
 
 `grad`, `value_and_grad`, `vjp`, `jvp` and `GradOperation`, under all their names, end in the same two functions; there
-is no `Tensor.backward` in MindSpore. In graph mode and under `@jit` the gradient is part of the compiled graph. On CPU
-a call returns when its work is queued or done, as MindSpore decides: these are times of the host.
+is no `Tensor.backward` in MindSpore. In graph mode and under `@jit` the gradient is part of the compiled graph. On a
+CPU, MindSpore decides whether a call returns when its work is queued or when it is done: the times are those of the
+host.
 """
 
 import sys
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 GRADIENTS = "mindspore.ops.composite.base"
-#: The forward pass by version, the innermost function first: where there is the first one, the second calls it.
+#: Functions of the forward pass by version, the innermost first: where the first exists, the second calls it.
 FORWARDS = ("_pynative_func_grad_forward", "_pynative_forward_run")
 #: The same before it was a function: both classes have a method of their own. It takes the function first, too.
 CLASSES = ("GradOperation", "_Grad")
@@ -30,7 +31,7 @@ def _inner(before: Callable[..., Any], instance: Any, *args: Any, **kwargs: Any)
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around gradients."""
+    """Declare the targets of gradients."""
     steps, recorder = host.steps, host.recorder
     name, again = recorder.intern("forward"), recorder.intern("recompute forward")
 

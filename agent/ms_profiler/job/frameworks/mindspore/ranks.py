@@ -1,7 +1,7 @@
-"""Who is who in a distributed job: the rank MindSpore gave this process, and which ranks are in which group.
+"""The rank that MindSpore gave this process in a distributed job, and the ranks of each group.
 
-The environment need not know the rank: msrun on several nodes without --node_rank leaves it to the job's `init()`. What
-is found is noted in the store, once for every recording, so that it is there however the process ends.
+The environment need not know the rank: msrun on several nodes without --node_rank leaves it to the job's `init()`. Both
+are noted in the store at once, for every recording, so that they survive a kill.
 """
 
 import sys

@@ -101,9 +101,9 @@ class Compilation:
         return closures.replace(original, reasons)
 
     def starts(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of what tells that something begins to compile; Dynamo itself is in `_compile`.
+        """Return the replacement of the callback at the begin of a compilation; Dynamo's own is in `_compile`.
 
-        Until PyTorch 2.7 it is not told what: then it is a graph.
+        Up to PyTorch 2.7 the callback gets no name: then the compilation is called a graph.
         """
         recorder, guard, compiling = self.host.recorder, self.host.guard, _compiling
 
@@ -158,9 +158,9 @@ def title(code: CodeType, variables: dict[str, Any]) -> str:
 
 
 def cause(text: str) -> str:
-    """Return what Dynamo says about a guard that failed, without values and lines of the script.
+    """Return Dynamo's text about a failed guard, without values and lines of the script.
 
-    Sizes and types of tensors stay; of anything else it is told that its value is another.
+    Sizes and types of tensors stay; for anything else the text says only that the value changed.
 
     Args:
         text: "0/0: tensor 'x' size mismatch at index 0. expected 2, actual 3", "0/1: flag == True  # source".

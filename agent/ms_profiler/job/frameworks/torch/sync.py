@@ -29,9 +29,9 @@ WAITS = (
 
 
 def copies(host: "Host") -> base.Closure:
-    """Return what makes the replacement of a method that returns a tensor, which may lie on another device.
+    """Return a function that replaces a method whose result may lie on another device.
 
-    Only where it does is there a span: to the host a wait, from it a part of feeding data, with its bytes.
+    Only then there is a span: to the host a wait, from the host a transfer of data, with its bytes.
     """
     recorder = host.recorder
     now, record = recorder.now, recorder.record
