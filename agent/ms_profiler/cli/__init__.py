@@ -19,6 +19,8 @@ COMMANDS = {
     "analyse": "ms_profiler.cli.analyse",
     "summary": "ms_profiler.cli.summary",
     "compare": "ms_profiler.cli.compare",
+    "gate": "ms_profiler.cli.gate",
+    "history": "ms_profiler.cli.history",
     "sql": "ms_profiler.cli.sql",
     "tables": "ms_profiler.cli.tables",
     "doctor": "ms_profiler.cli.doctor",

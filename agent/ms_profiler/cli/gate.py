@@ -1,0 +1,235 @@
+"""`ms-profiler gate`: is the job slower than it was? Decides, says why, and exits with it."""
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from ms_profiler.errors import DependencyError, UsageError
+from ms_profiler.gate.errors import NotWrittenError
+from ms_profiler.gate.exits import INCONCLUSIVE, MEANINGS, PASS
+
+NAME = "gate"
+HELP = "decide whether a job got slower: 0 no, 1 yes, 3 not comparable"
+
+DESCRIPTION = """\
+Decide whether a job got slower, and say why. Three ways to name the two sides:
+
+  ms-profiler gate --base 'python old.py' --new 'python new.py'    run both in turn, here and now
+  ms-profiler gate --runs OLD1 OLD2 ... --versus NEW1 NEW2 ...     results that have been recorded
+  ms-profiler gate --save base.json OLD...                         store a baseline, then
+  ms-profiler gate --baseline base.json NEW...                     compare with it
+
+Commands also serve as one side: --base 'CMD' --save FILE, or --baseline FILE --new 'CMD'.
+The median step of each run decides about time, from four runs a side on. Counts and peak memory decide from one."""
+EPILOG = "exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items())
+
+REPEAT = 5
+TIMEOUT_S = 600.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    sides = parser.add_argument_group("the two sides")
+    sides.add_argument("directories", nargs="*", metavar="DIR", help="results for --save or --baseline")
+    sides.add_argument("--base", metavar="CMD", help="command of the base side, a line for /bin/sh")
+    sides.add_argument("--new", metavar="CMD", help="command of the new side")
+    sides.add_argument("--repeat", type=_count, default=REPEAT, metavar="N", help="runs of each (default: %(default)s)")
+    sides.add_argument(
+        "--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help="of a run (default: %(default)g)"
+    )
+    sides.add_argument("--output", metavar="DIR", help="keep what the commands recorded in this new directory")
+    sides.add_argument("--runs", nargs="+", metavar="DIR", help="results of the base side")
+    sides.add_argument("--versus", nargs="+", metavar="DIR", help="results of the new side")
+    sides.add_argument("--save", metavar="FILE", help="store the runs as baseline; one that is there changes on a pass")
+    sides.add_argument("--accept", action="store_true", help="with --save: replace the baseline whatever it says")
+    sides.add_argument("--baseline", metavar="FILE", help="a stored baseline is the base side")
+    rules = parser.add_argument_group("what counts as slower")
+    rules.add_argument(
+        "--threshold", type=_share, default=0.05, metavar="SHARE", help="of the step time, 0.05 or 5%% (the default)"
+    )
+    rules.add_argument(
+        "--tripwire",
+        type=_ratio,
+        default=1.5,
+        metavar="RATIO",
+        help="with fewer than four runs a side, from this ratio on (default: %(default)g)",
+    )
+    rules.add_argument("--strict", action="store_true", help=f"exit with {INCONCLUSIVE} where the runs do not tell")
+    outputs = parser.add_argument_group("for other programs")
+    outputs.add_argument("--json", metavar="FILE", help="write the verdict as JSON; - for stdout, in place of the text")
+    outputs.add_argument("--junit", metavar="FILE", help="write JUnit's XML, a test case for each metric")
+    outputs.add_argument("--codequality", metavar="FILE", help="write GitLab's code quality report")
+    outputs.add_argument("--metrics", metavar="FILE", help="write GitLab's metrics report (OpenMetrics)")
+    own = parser.add_argument_group("how good the gate is")
+    own.add_argument("--self-test", action="store_true", help="gate generated runs of known noise, and print the rates")
+    own.add_argument("--trials", type=_count, default=1000, metavar="N", help="of the self-test (default: %(default)s)")
+    own.add_argument("--seed", type=int, default=1, metavar="N", help="of the self-test (default: %(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Gate two sides and return the exit code.
+
+    Raises:
+        UsageError: the sides are not named as they have to be.
+        IncompleteError: a command failed or took too long.
+        StoreError: nothing can be read where results are meant to be.
+        DependencyError: a package that this needs is not installed.
+    """
+    try:
+        import polars  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise DependencyError(f"A gate needs Polars ({error}).") from error
+    if args.self_test:
+        from ms_profiler.gate import trials
+
+        trials.run(args.trials, args.seed, print)
+        return PASS
+    _check(args)
+    from ms_profiler.gate import sides
+    from ms_profiler.gate.decide import Rules
+
+    with _recorded(args) as found:
+        rules = Rules(args.threshold, args.tripwire)
+        if args.save:
+            return _save(args, sides.read(found["base"]), rules)
+        new = sides.read(found["new"])
+        if args.baseline:
+            from ms_profiler.gate import baseline
+
+            gated = sides.gate_stored(baseline.read(args.baseline), new, rules)
+        else:
+            gated = sides.gate(sides.read(found["base"]), new, rules)
+        return _report(gated, args)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what does not name two sides, before anything runs."""
+    if args.save:
+        if args.baseline or args.runs or args.versus or args.new:
+            raise UsageError("--save stores one side.", "Write `ms-profiler gate --save FILE DIR...`.")
+        if bool(args.base) == bool(args.directories):
+            raise UsageError("--save needs results.", "Write `ms-profiler gate --save FILE DIR...`, or --base 'CMD'.")
+        return
+    base = [name for name in ("base", "runs", "baseline") if getattr(args, name)]
+    new = [name for name in ("new", "versus", "directories") if getattr(args, name)]
+    pairs = {"base": ("new",), "runs": ("versus",), "baseline": ("directories", "new")}
+    if len(base) != 1 or len(new) != 1 or new[0] not in pairs[base[0]]:
+        remedy = "`ms-profiler gate --help` shows the three ways: --base and --new, --runs and --versus, --baseline."
+        raise UsageError("A gate needs two sides.", remedy)
+    if args.baseline:
+        from ms_profiler.gate import baseline
+
+        baseline.read(args.baseline)  # before minutes of runs
+
+
+@contextlib.contextmanager
+def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
+    """Yield the directories of both sides, of commands once they have run; they are removed unless they are to stay."""
+    named = {"base": args.runs or [], "new": args.versus or []}
+    named["base" if args.save else "new"] += args.directories
+    commands = {side: command for side in named if (command := getattr(args, side))}
+    if not commands:
+        yield named
+        return
+    from ms_profiler.gate import launch
+
+    with contextlib.ExitStack() as stack:
+        if args.output is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ms_profiler_gate_"))
+        else:
+            folder = args.output
+            if os.path.isdir(folder) and os.listdir(folder):
+                raise UsageError(f"{folder} is not empty.", "Name a new directory: other runs must not be among these.")
+            os.makedirs(folder, exist_ok=True)
+        yield named | launch.launch(commands, args.repeat, args.timeout, os.path.abspath(folder), _say)
+
+
+def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
+    """Store a baseline; over one that is there only where that passes."""
+    from ms_profiler.gate import baseline, comparable, decide, sides
+
+    if found := comparable.reasons(digests, []):
+        return _report(sides.Gated(decide.not_comparable(found, rules)), args)
+    if os.path.exists(args.save) and not args.accept:
+        gated = sides.gate_stored(baseline.read(args.save), digests, rules)
+        code = _report(gated, args)
+        if gated.decision.verdict is not decide.Verdict.PASS:
+            _say(f"{args.save} stays as it was: a baseline changes on a pass. --accept replaces it.")
+            return code
+    made = baseline.of(digests)
+    baseline.write(args.save, made)
+    floor = made.floor()
+    held = "" if floor is None else f"; it holds a threshold of {floor:.1%} for as many new runs"
+    middle = made.typical.step.median_ns / 1e6
+    runs = "run" if len(digests) == 1 else "runs"
+    _say(f"{args.save}: {len(digests)} {runs}, {middle:.6g} ms a step{held}.")
+    return PASS
+
+
+def _report(gated: Any, args: argparse.Namespace) -> int:
+    """Write the verdict in every form that is wanted, and return the exit code."""
+    import json
+
+    from ms_profiler.gate import document, github, gitlab, junit, text
+
+    code: int = gated.decision.exit_code(args.strict)
+    content = document.of(gated.decision, code, gated.why())
+    as_json = json.dumps(content, indent=1) + "\n"
+    print(as_json if args.json == "-" else "\n".join(text.lines(content)), end="" if args.json == "-" else "\n")
+    _write(args.json if args.json != "-" else None, as_json.encode())
+    _write(args.junit, junit.report(content))
+    _write(args.codequality, gitlab.code_quality(content).encode())
+    _write(args.metrics, gitlab.metrics(content).encode())
+    if (path := os.environ.get(github.SUMMARY)) and not github.append_summary(content, path):
+        _say(f"the summary {path} has no room, or cannot be written.")
+    if os.environ.get(github.ACTIONS) == "true":
+        for line in github.annotations(content):
+            print(line, file=sys.stderr if args.json == "-" else sys.stdout)
+    return code
+
+
+def _write(path: str | None, content: bytes) -> None:
+    if path is None:
+        return
+    try:
+        with open(path, "wb") as stream:
+            stream.write(content)
+    except OSError as error:
+        raise NotWrittenError(path, error) from None
+
+
+def _say(line: str) -> None:
+    print(f"ms-profiler: {line}", file=sys.stderr, flush=True)
+
+
+def _count(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1 on, not {text}")
+    return number
+
+
+def _share(text: str) -> float:
+    try:
+        number = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < 1:
+        raise argparse.ArgumentTypeError(f"a share between 0 and 1 such as 0.05, or 5%, not {text}".replace("%", "%%"))
+    return number
+
+
+def _ratio(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not number > 1:
+        raise argparse.ArgumentTypeError(f"a ratio above 1 such as 1.5, not {text}")
+    return number

@@ -1,0 +1,51 @@
+"""`ms-profiler history FILE`: append runs to the history of a job and tell where its figures changed."""
+
+import argparse
+import json
+import sys
+
+from ms_profiler.errors import DependencyError
+
+NAME = "history"
+HELP = "append runs to a file of JSON Lines, and find where the job's figures changed"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("file", metavar="FILE", help="the history, made where there is none")
+    parser.add_argument("directories", nargs="*", metavar="DIR", help="results to append; without any, only look")
+    parser.add_argument("--label", default="", metavar="TEXT", help="what to call them, such as the commit")
+    parser.add_argument("--json", action="store_true", help="print the changes as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Append, and print the changes.
+
+    Raises:
+        StoreError: the file is no history, or nothing can be read where a result is meant to be.
+        UsageError: the file cannot be written.
+        DependencyError: a package that this needs is not installed.
+    """
+    try:
+        from ms_profiler.gate import history, sides
+    except ModuleNotFoundError as error:
+        raise DependencyError(f"A history needs Polars ({error}).") from error
+    if args.directories:
+        digests = sides.read(args.directories)
+        added = history.append(args.file, digests, args.label)
+        left = f", {len(digests) - added} were in it" if added < len(digests) else ""
+        print(f"ms-profiler: {args.file}: {added} appended{left}.", file=sys.stderr)
+    lines = history.read(args.file)
+    changes = history.changes(lines) if lines else []
+    if args.json:
+        found = [
+            {"metric": each.metric, "label": each.label, "run": each.place, "ratio": round(each.ratio, 6), "p": each.p}
+            for each in changes
+        ]
+        print(json.dumps({"version": history.VERSION, "runs": len(lines), "changes": found}, indent=1))
+        return 0
+    for each in changes:
+        print(f"{each.metric}: {each.ratio - 1:+.1%} from run {each.place} on ({each.label}), p {each.p:.3f}")
+    if not changes:
+        print(f"No change in {len(lines)} {'run' if len(lines) == 1 else 'runs'}.")
+    return 0

@@ -1,0 +1,126 @@
+"""The file that a baseline is stored in: figures of each run and the digest of a usual one, small enough to commit.
+
+It changes on a pass alone: a baseline that follows a regression hides it from every later run.
+"""
+
+import json
+import os
+import statistics
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ms_profiler.analysis.comparison.digest import Digest, Fingerprint
+from ms_profiler.errors import StoreError
+from ms_profiler.gate import figures, noise
+from ms_profiler.gate.errors import NotWrittenError
+from ms_profiler.gate.figures import Figure
+
+#: of the form; what a later version writes an earlier one refuses, what an earlier one wrote a later one reads
+FORMAT: Final = 1
+KIND: Final = "ms-profiler baseline"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What is known of the base side.
+
+    Attributes:
+        runs: figures of each run, by name.
+        typical: digest of the run in the middle; contributors are told from it.
+    """
+
+    runs: tuple[dict[str, Figure], ...]
+    typical: Digest
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Return what its runs have in common."""
+        return self.typical.fingerprint
+
+    @property
+    def step_times(self) -> list[float]:
+        """Return the step time of each run, in ms."""
+        return [run[figures.STEP].value for run in self.runs]
+
+    def floor(self) -> float | None:
+        """Return the smallest threshold that its machine holds for as many new runs; None of too few."""
+        return noise.floor(self.step_times, len(self.runs))
+
+
+def of(digests: list[Digest]) -> Baseline:
+    """Return the baseline that some runs make.
+
+    Args:
+        digests: at least one.
+    """
+    return Baseline(tuple(figures.of(digest) for digest in digests), typical(digests))
+
+
+def typical(digests: list[Digest]) -> Digest:
+    """Return the run in the middle by step time, the faster one of two."""
+    middle = statistics.median_low([digest.step.median_ns for digest in digests])
+    return next(digest for digest in digests if digest.step.median_ns == middle)
+
+
+def write(path: str, baseline: Baseline) -> None:
+    """Replace a file by a baseline, never leaving half of one.
+
+    Args:
+        path: of the file.
+        baseline: its content.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    from ms_profiler import __version__
+
+    content = {
+        "kind": KIND,
+        "format": FORMAT,
+        "product": __version__,
+        "floor": baseline.floor(),
+        "runs": [{name: [figure.value, figure.least] for name, figure in run.items()} for run in baseline.runs],
+        "typical": baseline.typical.to_dict(),
+    }
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "w", encoding="utf-8") as stream:
+            json.dump(content, stream, indent=1)
+            stream.write("\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise NotWrittenError(path, error) from None
+
+
+def read(path: str) -> Baseline:
+    """Read a baseline of this format or an earlier one.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        StoreError: there is none, or one of a later version.
+    """
+    remedy = f"Make one: `ms-profiler gate --save {path} DIR...`."
+    try:
+        with open(path, encoding="utf-8") as stream:
+            content: Any = json.load(stream)
+    except OSError as error:
+        raise StoreError(f"There is no baseline {path}: {error.strerror}.", remedy) from None
+    except ValueError as error:
+        raise StoreError(f"{path} is no JSON ({error}).", remedy) from None
+    if not isinstance(content, dict) or content.get("kind") != KIND:
+        raise StoreError(f"{path} is no baseline of a gate.", remedy)
+    if not isinstance(version := content.get("format"), int) or version > FORMAT:
+        raise StoreError(f"{path} has format {version!r}, this reads {FORMAT}.", "Update ms-profiler to read it.")
+    digest = Digest.from_dict(content.get("typical"), path)
+    try:
+        runs = tuple(
+            {str(name): Figure(float(value), float(least)) for name, (value, least) in run.items()}
+            for run in content["runs"]
+        )
+        if not runs or any(not run[figures.STEP].value > 0 for run in runs):
+            raise ValueError("a run without a step time")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{path} is damaged ({type(error).__name__}: {error}).", remedy) from None
+    return Baseline(runs, digest)

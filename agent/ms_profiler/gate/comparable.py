@@ -1,0 +1,87 @@
+"""Whether runs may be compared at all: each is whole, and all ran the same thing on the same kind of machine."""
+
+from collections.abc import Iterator, Sequence
+
+from ms_profiler.analysis.comparison.digest import Digest, Fingerprint
+
+#: steady steps below which a median is none
+STEPS = 5
+#: what has to be the same; `host` is a new one in each container, `profiler` and `modules` are told only
+_SAME = {
+    "cpu": "processor",
+    "cores": "number of processors",
+    "device": "device",
+    "python": "version of Python",
+    "framework": "framework",
+    "mode": "mode of the framework",
+    "threads": "threads of an operator",
+    "world_size": "number of ranks",
+    "network": "network",
+    "options": "options of the recording",
+}
+_TOLD = {"profiler": "version of ms-profiler", "modules": "number of modules"}
+_WHOLE_RUN = "whole_run"
+_WELL = ("exit", "stopped", "")
+
+
+def faults(digest: Digest) -> Iterator[str]:
+    """Yield what a run lacks, one sentence each.
+
+    Args:
+        digest: of the run.
+    """
+    whole, name = digest.completeness, digest.source
+    if whole.missing:
+        numbers = ", ".join(map(str, whole.missing))
+        yield f"{name} lacks rank {numbers} of {whole.expected}."
+    if whole.dropped:
+        yield f"{name} lacks {whole.dropped} records: its options max_disk or overhead_budget ended them."
+    if whole.damaged:
+        yield f"{name} has {whole.damaged} records or files that cannot be read."
+    for ended in whole.ended:
+        if ended not in _WELL:
+            yield f"{name} did not end by itself: {ended}."
+    if digest.step.source == _WHOLE_RUN:
+        yield f"{name} has no steps: nothing told where one ends."
+    elif digest.step.count < STEPS:
+        yield f"{name} has {digest.step.count} steady steps, {STEPS} are the fewest that have a median."
+
+
+def mismatches(base: Fingerprint, new: Fingerprint) -> list[str]:
+    """Return what two runs must have in common and have not, one sentence each."""
+    return [
+        f"the {what} differs: {_text(getattr(base, key))} and {_text(getattr(new, key))}."
+        for key, what in _SAME.items()
+        if getattr(base, key) != getattr(new, key)
+    ]
+
+
+def remarks(base: Fingerprint, new: Fingerprint) -> list[str]:
+    """Return what differs and does not matter by itself, one sentence each."""
+    return [
+        f"The {what} differs: {_text(getattr(base, key))} and {_text(getattr(new, key))}."
+        for key, what in _TOLD.items()
+        if getattr(base, key) != getattr(new, key)
+    ]
+
+
+def reasons(base: Sequence[Digest], new: Sequence[Digest], fingerprint: Fingerprint | None = None) -> list[str]:
+    """Return why two sides cannot be compared; empty where they can.
+
+    Args:
+        base: runs; may be empty where the side is a stored baseline.
+        new: runs.
+        fingerprint: of that baseline.
+    """
+    found = [fault for run in (*base, *new) for fault in faults(run)]
+    prints = [run.fingerprint for run in (*base, *new)]
+    first = fingerprint or prints[0]
+    return found + list(dict.fromkeys(text for each in prints for text in mismatches(first, each)))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={each}" for key, each in sorted(value.items())) or "none"
+    return str(value) or "unknown"

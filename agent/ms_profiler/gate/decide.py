@@ -1,0 +1,274 @@
+"""Is the new side worse? One verdict for each figure, and one for all of them.
+
+Time is decided over runs: the estimate has to be beyond the threshold, and significant. Counts and peak memory hardly
+vary, so one run a side tells.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from ms_profiler.errors import UsageError
+from ms_profiler.gate import exits, figures, noise, significance
+from ms_profiler.gate.figures import Figure, Kind, Metric
+
+#: runs a side from which on time decides: of three runs each no order is significant
+RUNS = 4
+THRESHOLD = 0.05
+TRIPWIRE = 1.5
+
+
+class Verdict(Enum):
+    """What a gate says; the values are stable."""
+
+    PASS = "pass"
+    REGRESSION = "regression"
+    INCONCLUSIVE = "inconclusive"
+    NOT_COMPARABLE = "not comparable"
+    ADVISORY = "advisory"  # of single figures alone: it decides nothing
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What counts as worse.
+
+    Attributes:
+        threshold: share by which steps may take longer.
+        tripwire: ratio from which on steps took too long, however few runs there are.
+    """
+
+    threshold: float = THRESHOLD
+    tripwire: float = TRIPWIRE
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A figure of both sides.
+
+    Attributes:
+        metric: what it is of.
+        base: median over the base runs, in the metric's unit.
+        new: likewise.
+        verdict: on it.
+        why: one sentence.
+        ratio: new to base; None where base is 0.
+        low, high, p: of `significance.Estimate`; None where it was not asked.
+    """
+
+    metric: Metric
+    base: float
+    new: float
+    verdict: Verdict
+    why: str
+    ratio: float | None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The verdict of a gate.
+
+    Attributes:
+        verdict: on all.
+        headline: one sentence.
+        judged: each figure, those that decide first.
+        reasons: why it is not comparable; empty otherwise.
+        notes: what else the reader has to know.
+        base_runs, new_runs: how many.
+        rules: that were followed.
+        spread: between runs of a side, the larger one, as a share; None where there are too few.
+    """
+
+    verdict: Verdict
+    headline: str
+    judged: tuple[Judged, ...] = ()
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    base_runs: int = 0
+    new_runs: int = 0
+    rules: Rules = field(default_factory=Rules)
+    spread: float | None = None
+
+    def exit_code(self, strict: bool) -> int:
+        """Return what the command exits with.
+
+        Args:
+            strict: an inconclusive verdict is none to go on with.
+        """
+        if self.verdict is Verdict.INCONCLUSIVE:
+            return exits.INCONCLUSIVE if strict else exits.PASS
+        codes = {Verdict.PASS: exits.PASS, Verdict.REGRESSION: exits.REGRESSION}
+        return codes.get(self.verdict, exits.NOT_COMPARABLE)
+
+
+Runs = Sequence[dict[str, Figure]]
+
+
+def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) -> Decision:
+    """Return the verdict on runs that can be compared.
+
+    Args:
+        base: figures of each run, by name.
+        new: likewise.
+        rules: what counts as worse.
+        floor_of: step times of the runs of a stored baseline, which tell what threshold its machine can hold.
+
+    Raises:
+        UsageError: it cannot hold this one.
+    """
+    if min(len(base), len(new)) >= RUNS:
+        _refuse_low(rules, floor_of, len(new))
+    judged = [found for name in figures.names([*base, *new]) if (found := _judge(name, base, new, rules)) is not None]
+    judged.sort(key=lambda one: (one.metric.kind is Kind.ADVISORY, one.metric.kind is not Kind.TIME))
+    verdict = _worst([one.verdict for one in judged])
+    sides = [[run[figures.STEP].value for run in side] for side in (base, new)]
+    spreads = [spread for side in sides if (spread := noise.spread(side)) is not None]
+    return Decision(
+        verdict=verdict,
+        headline=_headline(verdict, judged),
+        judged=tuple(judged),
+        notes=tuple(_notes(sides, rules, verdict)),
+        base_runs=len(base),
+        new_runs=len(new),
+        rules=rules,
+        spread=max(spreads, default=None),
+    )
+
+
+def not_comparable(reasons: Sequence[str], rules: Rules) -> Decision:
+    """Return the verdict on runs that cannot be compared.
+
+    Args:
+        reasons: one sentence each.
+        rules: that would have been followed.
+    """
+    headline = f"Not comparable: {reasons[0]}"
+    return Decision(Verdict.NOT_COMPARABLE, headline, reasons=tuple(reasons), rules=rules)
+
+
+def with_notes(decision: Decision, *notes: str) -> Decision:
+    """Return a decision with more for the reader to know."""
+    return replace(decision, notes=(*decision.notes, *notes))
+
+
+def _refuse_low(rules: Rules, floor_of: Sequence[float], runs: int) -> None:
+    floor = noise.floor(floor_of, runs)
+    if floor is None or rules.threshold >= floor:
+        return
+    smallest = (int(floor * 1000) + 1) / 1000
+    more = noise.runs_needed(floor_of, rules.threshold)
+    remedy = f"The smallest that this machine holds with {runs} runs is --threshold {smallest:g}"
+    remedy += f"; {more} runs a side hold yours." if more else "."
+    raise UsageError(
+        f"A threshold of {rules.threshold:.1%} is below the noise of the baseline, "
+        f"whose equal runs differ by {noise.spread(floor_of) or 0:.1%}.",
+        remedy,
+    )
+
+
+def _judge(name: str, base: Runs, new: Runs, rules: Rules) -> Judged | None:
+    metric = figures.metric(name)
+    sides = []
+    for side in (base, new):
+        known = [run[name] for run in side if name in run]
+        if not known and figures.counted_once(name):
+            known = [Figure(0.0, 0.0)]
+        if not known:
+            return None
+        sides.append(known)
+    before, after = sides
+    values = [figure.value for figure in before], [figure.value for figure in after]
+    middle = statistics.median(values[0]), statistics.median(values[1])
+    ratio = middle[1] / middle[0] if middle[0] else None
+    if metric.kind in (Kind.TIME, Kind.ADVISORY):
+        return _time(metric, *values, *middle, ratio, rules)
+    return _single(metric, before, after, *middle, ratio)
+
+
+def _time(
+    metric: Metric,
+    before: list[float],
+    after: list[float],
+    base: float,
+    new: float,
+    ratio: float | None,
+    rules: Rules,
+) -> Judged | None:
+    decides = metric.kind is Kind.TIME
+    if ratio is None or min(*before, *after) <= 0:
+        return None
+    found = significance.estimate(before, after)
+    low, high, p = found.low, found.high, found.p
+    beyond = ratio > 1 + rules.threshold
+    if not decides:
+        verdict, why = Verdict.ADVISORY, ""
+    elif min(len(before), len(after)) < RUNS:
+        tripped = ratio >= rules.tripwire
+        verdict = Verdict.REGRESSION if tripped else Verdict.ADVISORY
+        why = f"fewer than {RUNS} runs a side: advisory below x{rules.tripwire:g}"
+    elif beyond and p < significance.ALPHA:
+        verdict, why = Verdict.REGRESSION, f"beyond {rules.threshold:.1%}, p {p:.3f}"
+    elif high is not None and high <= 1 + rules.threshold:
+        verdict, why = Verdict.PASS, f"at most {high - 1:+.1%}, p {p:.3f}"
+    else:
+        verdict = Verdict.INCONCLUSIVE
+        end = "" if high is None else f"may be {high - 1:+.1%}, "
+        why = f"{end}p {p:.3f}: these runs do not tell"
+    return Judged(metric, base, new, verdict, why, ratio, low, high, p)
+
+
+def _single(
+    metric: Metric, before: list[Figure], after: list[Figure], base: float, new: float, ratio: float | None
+) -> Judged:
+    """Judge a figure that hardly varies: each step of the new side has to have more of it, not only some."""
+    most = max(figure.value for figure in before)
+    grown = new > most * (1 + metric.room) + metric.least
+    if metric.kind is Kind.COUNT and max(figure.least for figure in before) >= statistics.median(
+        figure.least for figure in after
+    ):
+        grown = False
+    if grown:
+        return Judged(metric, base, new, Verdict.REGRESSION, f"{new - base:+,.6g}", ratio)
+    return Judged(metric, base, new, Verdict.PASS, "" if new == base else f"{new - base:+,.6g}", ratio)
+
+
+def _worst(verdicts: list[Verdict]) -> Verdict:
+    for worst in (Verdict.REGRESSION, Verdict.INCONCLUSIVE):
+        if worst in verdicts:
+            return worst
+    # with nothing but advice nothing has been decided
+    return Verdict.PASS if Verdict.PASS in verdicts else Verdict.INCONCLUSIVE
+
+
+def _headline(verdict: Verdict, judged: list[Judged]) -> str:
+    step = next(one for one in judged if one.metric.name == figures.STEP)
+    worse = [one.metric.name for one in judged if one.verdict is Verdict.REGRESSION and one is not step]
+    change = f"Steps take {step.new:.6g} ms, {step.base:.6g} ms before ({(step.ratio or 1) - 1:+.1%})"
+    if verdict is Verdict.REGRESSION:
+        parts = [change] if step.verdict is Verdict.REGRESSION else []
+        parts += [f"{_listed(worse)} grew"] if worse else []
+        return "; ".join(parts) + "."
+    if verdict is Verdict.INCONCLUSIVE:
+        return f"{change}, which these runs do not decide."
+    return f"{change}."
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _notes(sides: list[list[float]], rules: Rules, verdict: Verdict) -> list[str]:
+    if min(map(len, sides)) < RUNS:
+        return [f"Time decides from {RUNS} runs a side on; until then counts and memory do."]
+    known = [(spread, side) for side in sides if (spread := noise.spread(side)) is not None]
+    spread, noisy = max(known, key=lambda pair: pair[0])
+    floor = noise.floor(noisy, min(map(len, sides))) or 0.0
+    notes = [f"Equal runs differ by {spread:.1%} here; so many of them hold a threshold of {floor:.1%}."]
+    if verdict is Verdict.INCONCLUSIVE:
+        more = noise.runs_needed(noisy, rules.threshold)
+        unknown = "No number of runs that can be waited for would tell."
+        notes.append(f"{more} runs a side would tell." if more else unknown)
+    return notes

@@ -1,0 +1,58 @@
+"""A gate's verdict as one document, from which all forms of it are made; `gate.schema.json` describes it."""
+
+from typing import Any, Final
+
+from ms_profiler.gate.decide import Decision, Judged
+from ms_profiler.gate.significance import ALPHA
+
+VERSION: Final = 1
+
+
+def of(decision: Decision, exit_code: int, why: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the verdict as JSON has it.
+
+    Args:
+        decision: the verdict.
+        exit_code: of the command.
+        why: what made the difference; None where that is not known.
+    """
+    from ms_profiler import __version__
+
+    return {
+        "version": VERSION,
+        "product": {"name": "ms-profiler", "version": __version__},
+        "verdict": decision.verdict.value,
+        "exit_code": exit_code,
+        "headline": decision.headline,
+        "reasons": list(decision.reasons),
+        "notes": list(decision.notes),
+        "runs": {"base": decision.base_runs, "new": decision.new_runs},
+        "rules": {
+            "threshold": decision.rules.threshold,
+            "tripwire": decision.rules.tripwire,
+            "alpha": ALPHA,
+        },
+        "spread": _rounded(decision.spread),
+        "metrics": [_metric(one) for one in decision.judged],
+        "why": why,
+    }
+
+
+def _metric(one: Judged) -> dict[str, Any]:
+    return {
+        "name": one.metric.name,
+        "kind": one.metric.kind.name.lower(),
+        "unit": one.metric.unit,
+        "base": _rounded(one.base),
+        "new": _rounded(one.new),
+        "ratio": _rounded(one.ratio),
+        "low": _rounded(one.low),
+        "high": _rounded(one.high),
+        "p": _rounded(one.p),
+        "verdict": one.verdict.value,
+        "why": one.why,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

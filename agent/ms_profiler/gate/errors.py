@@ -1,0 +1,23 @@
+"""What ends a gate without a verdict, with the exit code of it."""
+
+from ms_profiler.errors import MsProfilerError, UsageError
+from ms_profiler.gate.exits import NOT_COMPARABLE
+
+
+class IncompleteError(MsProfilerError):
+    """The runs cannot be compared, or a part of one is missing; never a pass."""
+
+    remedy = "Run it again."
+    exit_code = NOT_COMPARABLE
+
+
+class NotWrittenError(UsageError):
+    """A file that was asked for cannot be written.
+
+    Args:
+        path: of the file.
+        error: of the system.
+    """
+
+    def __init__(self, path: str, error: OSError) -> None:
+        super().__init__(f"{path} cannot be written: {error.strerror}.", "Name a file in a folder that exists.")

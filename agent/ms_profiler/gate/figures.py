@@ -1,0 +1,113 @@
+"""The figures of a run that a gate looks at, and how closely it looks at each kind."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from ms_profiler.analysis.comparison.digest import Digest
+
+#: the one that decides about time
+STEP = "step time"
+FIRST = "time to first step"
+
+
+class Kind(Enum):
+    """How closely a figure is looked at."""
+
+    TIME = "decides, over runs"
+    ADVISORY = "advisory"
+    COUNT = "decides, from a single run"
+    MEMORY = "decides from a single run, with some room"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a figure is of.
+
+    Attributes:
+        name: where people read it.
+        kind: how closely it is looked at.
+        unit: of the figure; empty for counts.
+        room: share by which it may grow, for memory and for bytes.
+        least: growth below which it is none, in its unit.
+    """
+
+    name: str
+    kind: Kind
+    unit: str = ""
+    room: float = 0.0
+    least: float = 0.0
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of one run.
+
+    Attributes:
+        value: of a usual step, or of the run.
+        least: in a step; the value itself where there is one a run.
+    """
+
+    value: float
+    least: float
+
+
+MEMORY = (
+    # what the host holds also depends on when its allocator gives pages back
+    Metric("host memory", Kind.MEMORY, "MB", room=0.1, least=16),
+    Metric("device memory", Kind.MEMORY, "MB", room=0.01, least=1),
+    Metric("allocated memory", Kind.MEMORY, "MB", room=0.01, least=1),
+)
+_BYTES = "_bytes"
+_PHASE = "phase: "
+_RUN = " a run"
+_STEP = " a step"
+
+
+def metric(name: str) -> Metric:
+    """Return what a figure of this name is of."""
+    for known in MEMORY:
+        if known.name == name:
+            return known
+    if name == STEP:
+        return Metric(name, Kind.TIME, "ms")
+    if name == FIRST or name.startswith(_PHASE):
+        return Metric(name, Kind.ADVISORY, "ms")
+    if "bytes" in name:
+        return Metric(name, Kind.COUNT, "bytes", room=0.001)
+    return Metric(name, Kind.COUNT)
+
+
+def of(digest: Digest) -> dict[str, Figure]:
+    """Return the figures of a run by name, the one that decides first.
+
+    Args:
+        digest: of the run.
+    """
+    found = {STEP: _single(digest.step.median_ns / 1e6)}
+    if digest.step.first_ns is not None:
+        found[FIRST] = _single(digest.step.first_ns / 1e6)
+    for name, nanoseconds in digest.phases.items():
+        found[_PHASE + name] = _single(nanoseconds / 1e6)
+    for name, count in digest.counts.items():
+        label = name.replace("_", " ") + (_STEP if count.per == "step" else _RUN)
+        found[label] = Figure(count.value, count.least)
+    held = (digest.memory.host, digest.memory.device, digest.memory.allocated)
+    for known, size in zip(MEMORY, held, strict=True):
+        if size is not None:
+            found[known.name] = _single(size / 2**20)
+    return found
+
+
+def names(runs: Iterable[dict[str, Figure]]) -> list[str]:
+    """Return the names of the figures of several runs, in order."""
+    return list(dict.fromkeys(name for run in runs for name in run))
+
+
+def counted_once(name: str) -> bool:
+    """Tell whether a count is of a whole run: one that does not happen may not be mentioned."""
+    return name.endswith(_RUN)
+
+
+def _single(value: float) -> Figure:
+    return Figure(value, value)

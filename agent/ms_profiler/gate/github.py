@@ -1,0 +1,58 @@
+"""What GitHub shows of a verdict: a part of the job's page, and lines at the check."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from ms_profiler.gate import text
+
+SUMMARY = "GITHUB_STEP_SUMMARY"
+ACTIONS = "GITHUB_ACTIONS"
+#: of a step's summary; GitHub takes no file above 1 MiB at all, and a job may have written before us
+CAP = 256 * 1024
+#: annotations of a kind that GitHub shows of a step
+MOST = 10
+_CUT = "\n\nThe rest is left out: the summary of a step has a limit.\n"
+
+
+def append_summary(document: dict[str, Any], path: str) -> bool:
+    """Append a verdict to the summary of the step; return whether there was room and the file could be written.
+
+    Args:
+        document: of `document.of`.
+        path: that the variable `SUMMARY` names.
+    """
+    content = text.markdown(document)
+    if len(content.encode()) > CAP:
+        content = content.encode()[: CAP - len(_CUT)].decode(errors="ignore") + _CUT
+    try:
+        if os.path.exists(path) and os.path.getsize(path) + len(content.encode()) > 2 * CAP:
+            return False
+        with open(path, "a", encoding="utf-8") as stream:
+            stream.write(content)
+    except OSError:
+        return False
+    return True
+
+
+def annotations(document: dict[str, Any]) -> Iterator[str]:
+    """Yield lines that GitHub shows at the check, at most `MOST` of a kind.
+
+    Args:
+        document: of `document.of`.
+    """
+    errors, warnings = [], []
+    for one in document["metrics"]:
+        said = f"{one['name']}: {one['base']:,.6g} before, {one['new']:,.6g} {one['unit']} now. {one['why']}"
+        if one["verdict"] == "regression":
+            errors.append(said)
+        elif one["verdict"] == "inconclusive":
+            warnings.append(said)
+    errors += document["reasons"]
+    for kind, said_of in (("error", errors), ("warning", warnings)):
+        for said in said_of[:MOST]:
+            yield f"::{kind} title=ms-profiler gate::{_escaped(said)}"
+
+
+def _escaped(text_of: str) -> str:
+    return text_of.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -1,0 +1,50 @@
+"""What GitLab shows of a verdict: a code quality report at the merge request, and a metrics report beside it."""
+
+import hashlib
+import json
+import re
+from typing import Any
+
+#: a finding has to name a file; the gate's are of no single one
+_PLACE = "ms-profiler-gate"
+
+
+def code_quality(document: dict[str, Any]) -> str:
+    """Return the findings in the form of Code Climate that GitLab reads as `codequality`.
+
+    Args:
+        document: of `document.of`.
+    """
+    found = [
+        (one["name"], f"{one['name']}: {one['base']:,.6g} to {one['new']:,.6g} {one['unit']}".rstrip(), "major")
+        for one in document["metrics"]
+        if one["verdict"] == "regression"
+    ]
+    found += [("comparable", reason, "critical") for reason in document["reasons"]]
+    return json.dumps(
+        [
+            {
+                "description": said,
+                "check_name": name,
+                # the same finding has the same one in the next pipeline
+                "fingerprint": hashlib.sha256(f"{name} {severity}".encode()).hexdigest(),
+                "severity": severity,
+                "location": {"path": _PLACE, "lines": {"begin": 1}},
+            }
+            for name, said, severity in found
+        ],
+        indent=1,
+    )
+
+
+def metrics(document: dict[str, Any]) -> str:
+    """Return the new side's figures as OpenMetrics, which GitLab reads as `metrics`.
+
+    Args:
+        document: of `document.of`.
+    """
+    lines = []
+    for one in document["metrics"]:
+        name = re.sub(r"\W+", "_", f"ms_profiler {one['name']} {one['unit']}".strip()).lower()
+        lines.append(f"{name} {one['new']:.9g}")
+    return "\n".join([*lines, "# EOF"]) + "\n"

@@ -1,0 +1,145 @@
+"""The history of a job: one line of JSON a run, and where its figures changed."""
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ms_profiler.analysis.comparison.digest import Digest
+from ms_profiler.errors import StoreError
+from ms_profiler.gate import change_points, comparable, figures
+from ms_profiler.gate.errors import NotWrittenError
+from ms_profiler.gate.figures import Kind
+
+VERSION: Final = 1
+#: what has to be the same for two runs to be of one series
+SERIES: Final = ("cpu", "cores", "device", "world_size", "network")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a figure.
+
+    Attributes:
+        metric: its name.
+        label: of the first run after it.
+        place: of that run among all, from 1.
+        ratio: of the median after it to the one before it.
+        p: see `change_points.ChangePoint`.
+        worse: whether it went up.
+    """
+
+    metric: str
+    label: str
+    place: int
+    ratio: float
+    p: float
+
+    @property
+    def worse(self) -> bool:
+        """Tell whether the figure went up, which is worse for all of them."""
+        return self.ratio > 1
+
+
+def entry(digest: Digest, label: str) -> dict[str, Any]:
+    """Return the line of a run.
+
+    Args:
+        digest: of the run.
+        label: what people call it, such as the commit.
+    """
+    print_of = digest.to_dict()["fingerprint"]
+    return {
+        "version": VERSION,
+        "label": label or digest.source,
+        "started_ns": digest.started_ns,
+        "fingerprint": print_of,
+        "figures": {name: round(figure.value, 6) for name, figure in figures.of(digest).items()},
+    }
+
+
+def append(path: str, digests: list[Digest], label: str) -> int:
+    """Append runs to a file; return how many are new: one that is in it already is not appended again.
+
+    Args:
+        path: of the file, made where there is none.
+        digests: of the runs.
+        label: of all of them; by default each has the name of its directory.
+
+    Raises:
+        UsageError: the file cannot be written.
+        StoreError: a run is not whole, so that its figures tell nothing.
+    """
+    known = {line["started_ns"] for line in read(path)} if os.path.exists(path) else set()
+    new = [digest for digest in digests if digest.started_ns not in known]
+    if faults := [fault for digest in new for fault in comparable.faults(digest)]:
+        raise StoreError(faults[0], "A run that is not whole is no part of a history.")
+    try:
+        with open(path, "a", encoding="utf-8") as stream:
+            stream.writelines(json.dumps(entry(digest, label)) + "\n" for digest in new)
+    except OSError as error:
+        raise NotWrittenError(path, error) from None
+    return len(new)
+
+
+def read(path: str) -> list[dict[str, Any]]:
+    """Return the lines of a history.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        StoreError: it cannot be read, or a line of it is none of a history.
+    """
+    found = []
+    try:
+        with open(path, encoding="utf-8") as stream:
+            for number, line in enumerate(stream, 1):
+                if line.strip():
+                    found.append(_line(line, f"{path}, line {number},"))
+    except OSError as error:
+        remedy = f"Begin one: `ms-profiler history {path} DIR`."
+        raise StoreError(f"There is no history {path}: {error.strerror}.", remedy) from None
+    return found
+
+
+def changes(lines: list[dict[str, Any]]) -> list[Change]:
+    """Return where figures of a history changed: the step time first, then what else decides in a gate.
+
+    Runs on another machine or of another network are another series: the latest run tells which one is looked at.
+
+    Args:
+        lines: of `read`.
+    """
+    series = [number for number, line in enumerate(lines) if _same(line, lines[-1])]
+    names = figures.names(lines[number]["figures"] for number in series)
+    found = []
+    for name in names:
+        if figures.metric(name).kind is Kind.ADVISORY:
+            continue
+        with_it = [number for number in series if lines[number]["figures"].get(name, 0) > 0]
+        values = [float(lines[number]["figures"][name]) for number in with_it]
+        for change in change_points.find(values):
+            place = with_it[change.index]
+            found.append(Change(name, lines[place]["label"], place + 1, change.ratio, change.p))
+    return found
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(one["fingerprint"].get(key) == other["fingerprint"].get(key) for key in SERIES)
+
+
+def _line(text: str, where: str) -> dict[str, Any]:
+    remedy = "Remove the line, or name another file."
+    try:
+        content = json.loads(text)
+        version, values = content["version"], content["figures"]
+        whole = isinstance(values, dict) and figures.STEP in values
+        whole = whole and isinstance(content["fingerprint"], dict) and "label" in content and "started_ns" in content
+    except (ValueError, TypeError, KeyError):
+        raise StoreError(f"{where} is none of a history.", remedy) from None
+    if version > VERSION:
+        raise StoreError(f"{where} has version {version}, this reads {VERSION}.", "Update ms-profiler to read it.")
+    if not whole:
+        raise StoreError(f"{where} lacks figures.", remedy)
+    return dict(content)

@@ -1,0 +1,132 @@
+"""Run the commands of both sides in turn, profiled as lightly as the gate's figures allow."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ms_profiler.errors import UsageError
+from ms_profiler.gate.errors import IncompleteError
+
+BASE, NEW = "base", "new"
+#: Nothing is analysed inside of the job, nothing printed: the gate reads the recordings later. Without a budget,
+#: which would end the records of operators in the middle of a run: their counts would be none, and later steps quicker.
+OPTIONS = {"analyse": "off", "quiet": "true", "overhead_budget": "0"}
+LOG = "output.txt"  #: of the job, beside its result
+#: seconds from SIGTERM to SIGKILL for a command that ran out of time
+GRACE_S = 5
+#: what a shell exits with when there is no such command, or it may not be executed
+_NO_COMMAND = (126, 127)
+_TAIL = 5  #: lines of a failed command that are shown
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run to make.
+
+    Attributes:
+        side: `BASE` or `NEW`.
+        number: of the run on its side, from 1.
+        command: for the shell.
+    """
+
+    side: str
+    number: int
+    command: str
+
+
+def order(commands: dict[str, str], repeat: int) -> Iterator[Planned]:
+    """Yield the runs in the order ABBAABBA...: what a machine gains or loses steadily meets both sides alike.
+
+    In ABAB every run of B comes after its A, so a machine that warms up makes B slower.
+
+    Args:
+        commands: of each side; with one side alone there is no turn to take.
+        repeat: runs of each side.
+    """
+    for number in range(1, repeat + 1):
+        sides = list(commands)
+        for side in sides if number % 2 else reversed(sides):
+            yield Planned(side, number, commands[side])
+
+
+def launch(
+    commands: dict[str, str], repeat: int, timeout: float, folder: str, say: Callable[[str], None]
+) -> dict[str, list[str]]:
+    """Run the commands and return the folders with their results, by side.
+
+    Args:
+        commands: by side, each a line for `/bin/sh`.
+        repeat: runs of each side.
+        timeout: seconds a run may take.
+        folder: receives a folder for each run.
+        say: told of each run.
+
+    Raises:
+        IncompleteError: a run failed or took too long; nothing can be compared then.
+        UsageError: there is no such command.
+    """
+    folders: dict[str, list[str]] = {side: [] for side in commands}
+    planned = list(order(commands, repeat))
+    for index, run in enumerate(planned, 1):
+        place = os.path.join(folder, f"{run.side}_{run.number}")
+        os.makedirs(place)
+        took = _run(run, place, timeout)
+        say(f"run {index} of {len(planned)} ({run.side}) took {took:.1f} s")
+        folders[run.side].append(place)
+    return folders
+
+
+def _run(run: Planned, place: str, timeout: float) -> float:
+    log = os.path.join(place, LOG)
+    options = [word for key, value in OPTIONS.items() for word in ("--option", f"{key}={value}")]
+    program = [sys.executable, "-m", "ms_profiler", "run", "--output-path", place, *options]
+    start = time.monotonic()
+    with open(log, "wb") as output:
+        # a session of its own, so that all that the command starts can be ended
+        process = subprocess.Popen(
+            [*program, "--", "/bin/sh", "-c", run.command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            remedy = "Make the job shorter, or give it longer with --timeout SECONDS."
+            raise IncompleteError(f"`{run.command}` was not done after {timeout:g} s.", remedy) from None
+        except BaseException:
+            _end(process)
+            raise
+    if code in _NO_COMMAND:
+        raise UsageError(f"`{run.command}` cannot be run:{_tail(log)}", "Is it what a shell in this folder would run?")
+    if code:
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        raise IncompleteError(f"`{run.command}` {how}:{_tail(log)}", "A job that fails has no figures to compare.")
+    return time.monotonic() - start
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a command and all that it started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+
+
+def _tail(log: str) -> str:
+    with open(log, encoding="utf-8", errors="replace") as stream:
+        lines: Sequence[str] = stream.read().splitlines()
+    shown = [line for line in lines if line.strip()][-_TAIL:]
+    return "".join(f"\n    {line[:200]}" for line in shown) + ("\n" if shown else " it printed nothing.")

@@ -1,0 +1,67 @@
+"""The pytest marker `perf_smoke(cmd, baseline)`: the test fails where the command got slower than the baseline.
+
+Every run of pytest loads this, so it imports the standard library alone until a test has the marker.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+MARKER = "perf_smoke"
+SAVE = "--perf-smoke-save"
+_LINE = (
+    f"{MARKER}(cmd, baseline, repeat=5, threshold=0.05, timeout=600): fail where `cmd` got slower than `baseline`, of "
+    "`ms-profiler gate --save`, skip where the runs do not tell; both are seen from the root of the tests"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that stores baselines."""
+    text = f"run the commands of {MARKER} and store their baselines; one that is there changes on a pass"
+    parser.getgroup("ms-profiler").addoption(SAVE, action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line("markers", _LINE)
+
+
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Gate the command of a test before the test itself runs."""
+    marker = item.get_closest_marker(MARKER)
+    if marker is not None:
+        _gate(item, *_arguments(*marker.args, **marker.kwargs))
+
+
+def _arguments(
+    cmd: str, baseline: str, repeat: int = 5, threshold: float = 0.05, timeout: float = 600
+) -> tuple[str, str, list[str]]:
+    return cmd, baseline, [f"--repeat={repeat}", f"--threshold={threshold}", f"--timeout={timeout}"]
+
+
+def _gate(item: pytest.Item, command: str, baseline: str, options: list[str]) -> None:
+    import subprocess
+    import sys
+
+    import pytest
+
+    from ms_profiler.gate import exits
+
+    root = item.config.rootpath
+    path = os.path.join(root, baseline)
+    if item.config.getoption(SAVE):
+        sides = ["--base", command, "--save", path]
+    else:
+        sides = ["--baseline", path, "--new", command]
+    # --strict tells what is inconclusive from a pass
+    words = [sys.executable, "-m", "ms_profiler", "gate", *sides, *options, "--strict"]
+    done = subprocess.run(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    item.add_report_section("call", "ms-profiler gate", done.stdout)
+    if done.returncode == exits.INCONCLUSIVE:
+        pytest.skip(done.stdout.partition("\n\n")[0])
+    if done.returncode != exits.PASS:
+        pytest.fail(f"`{command}` against {baseline}:\n{done.stdout}", pytrace=False)

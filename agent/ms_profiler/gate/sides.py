@@ -1,0 +1,119 @@
+"""Gate two sides that have been recorded: read, check, decide, explain."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ms_profiler.analysis.comparison import causes, runs
+from ms_profiler.analysis.comparison.causes import Contributor
+from ms_profiler.analysis.comparison.digest import Digest
+from ms_profiler.errors import StoreError
+from ms_profiler.gate import comparable, decide, figures
+from ms_profiler.gate.baseline import Baseline
+from ms_profiler.gate.decide import Decision, Rules
+from ms_profiler.gate.errors import IncompleteError
+
+
+@dataclass(frozen=True)
+class Gated:
+    """What a gate found.
+
+    Attributes:
+        decision: the verdict.
+        base, new: the runs of each side, of a stored baseline one of them; empty where they cannot be compared.
+    """
+
+    decision: Decision
+    base: Sequence[Digest] = ()
+    new: Sequence[Digest] = ()
+
+    def why(self) -> dict[str, Any] | None:
+        """Return what made the difference, as parts that add up to it; None where nothing can be compared."""
+        if not self.base or not self.new:
+            return None
+        found = causes.causes(self.base, self.new)
+        parts: dict[bool, list[Contributor]] = {False: [], True: []}
+        for each in found.contributors:
+            parts[each.kind == causes.UNEXPLAINED].append(each)
+        return {
+            "change_ms": _milliseconds(found.change_ns),
+            "contributors": [_contributor(each) for each in parts[False]],
+            "unexplained_ms": _milliseconds(sum(each.change_ns for each in parts[True])),
+        }
+
+
+def read(paths: Sequence[str], tell: Callable[[str], None] | None = None) -> list[Digest]:
+    """Return the digest of each run at some paths.
+
+    Args:
+        paths: result directories, parents of some, traces.
+        tell: called with each before it is read.
+
+    Raises:
+        StoreError: there is no such path.
+        IncompleteError: nothing at one of them can be read.
+    """
+    found: list[Digest] = []
+    for path in paths:
+        try:
+            found += runs.digests(path, tell)
+        except StoreError as error:
+            if not os.path.exists(path):
+                raise
+            raise IncompleteError(str(error.args[0]), error.remedy) from None
+    return found
+
+
+def gate(base: Sequence[Digest], new: Sequence[Digest], rules: Rules) -> Gated:
+    """Gate runs against runs.
+
+    Args:
+        base: at least one.
+        new: at least one.
+        rules: what counts as worse.
+    """
+    if found := comparable.reasons(base, new):
+        return Gated(decide.not_comparable(found, rules))
+    decision = decide.decide([figures.of(run) for run in base], [figures.of(run) for run in new], rules)
+    return _explained(decision, base, new)
+
+
+def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
+    """Gate runs against a stored baseline, whose runs tell what threshold its machine can hold.
+
+    Args:
+        stored: the baseline.
+        new: at least one run.
+        rules: what counts as worse.
+
+    Raises:
+        UsageError: that machine cannot hold the threshold.
+    """
+    if found := comparable.reasons([], new, stored.fingerprint):
+        return Gated(decide.not_comparable(found, rules))
+    decision = decide.decide(stored.runs, [figures.of(run) for run in new], rules, stored.step_times)
+    return _explained(decision, [stored.typical], new)
+
+
+def _explained(decision: Decision, base: Sequence[Digest], new: Sequence[Digest]) -> Gated:
+    notes = comparable.remarks(base[0].fingerprint, new[0].fingerprint)
+    return Gated(decide.with_notes(decision, *notes), base, new)
+
+
+def _contributor(each: Contributor) -> dict[str, Any]:
+    return {
+        "what": each.name,
+        "kind": each.kind,
+        "module": each.module,
+        "before_ms": _milliseconds(each.before_ns),
+        "after_ms": _milliseconds(each.after_ns),
+        "change_ms": _milliseconds(each.change_ns),
+        "share": round(each.share, 4),
+        "told": each.told,
+        "advice": each.evidence,
+    }
+
+
+def _milliseconds(nanoseconds: int) -> float:
+    return round(nanoseconds / 1e6, 6)

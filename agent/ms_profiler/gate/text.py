@@ -1,0 +1,82 @@
+"""A verdict as lines for a terminal or a log, and as Markdown for a page."""
+
+from typing import Any
+
+_MARKS = {"pass": "ok", "regression": "WORSE", "inconclusive": "unsure", "advisory": "-"}
+#: contributors that are shown
+_MOST = 10
+
+
+def lines(document: dict[str, Any]) -> list[str]:
+    """Return a verdict as plain lines.
+
+    Args:
+        document: of `document.of`.
+    """
+    told = [f"{document['verdict'].upper()}: {document['headline']}"]
+    told += [f"  {reason}" for reason in document["reasons"][1:]]
+    rows = [("metric", "base", "new", "change", "interval", "verdict", ""), *_rows(document)]
+    if len(rows) > 1:
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+        told.append("")
+        for row in rows:
+            cells = [
+                row[0].ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(row[1:-2], widths[1:-1], strict=True)),
+            ]
+            told.append(f"  {'  '.join(cells)}  {row[-2].ljust(widths[-1])}  {row[-1]}".rstrip())
+    told += _because(document)
+    if document["notes"]:
+        told += ["", *document["notes"]]
+    return told
+
+
+def markdown(document: dict[str, Any]) -> str:
+    """Return a verdict as Markdown.
+
+    Args:
+        document: of `document.of`.
+    """
+    told = [f"### ms-profiler gate: {document['verdict']}", "", document["headline"], ""]
+    told += [f"- {reason}" for reason in document["reasons"]]
+    rows = list(_rows(document))
+    if rows:
+        told += [
+            "| metric | base | new | change | interval | verdict | |",
+            "| --- | --: | --: | --: | --: | --- | --- |",
+        ]
+        told += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
+    because = _because(document)
+    if because:
+        told += ["", "```", *(line for line in because if line), "```"]
+    told += ["", *(f"- {note}" for note in document["notes"])]
+    return "\n".join(told).rstrip() + "\n"
+
+
+def _rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
+    found = []
+    for one in document["metrics"]:
+        if one["verdict"] == "pass" and one["kind"] == "count" and not one["base"] and not one["new"]:
+            continue
+        change = "new" if one["ratio"] is None else f"{one['ratio'] - 1:+.1%}"
+        interval = "" if one["low"] is None else f"{one['low'] - 1:+.1%} to {one['high'] - 1:+.1%}"
+        unit = f" {one['unit']}" if one["unit"] else ""
+        values = [f"{one[side]:,.6g}{unit}" for side in ("base", "new")]
+        found.append((one["name"], *values, change, interval, _MARKS[one["verdict"]], one["why"]))
+    return found
+
+
+def _because(document: dict[str, Any]) -> list[str]:
+    why = document["why"]
+    if not why or not why["contributors"]:
+        return []
+    told = ["", f"Why: {why['change_ms']:+.3f} ms a step"]
+    shown = [each for each in why["contributors"] if each["told"]][:_MOST]
+    for each in shown:
+        advice = f"; {each['advice']}" if each["advice"] else ""
+        values = f"{each['before_ms']:.3f} -> {each['after_ms']:.3f} ms"
+        told.append(f"  {each['change_ms']:+.3f} ms  {each['what']} ({values}){advice}")
+    rest = sum(each["change_ms"] for each in why["contributors"]) - sum(each["change_ms"] for each in shown)
+    if rest:
+        told.append(f"  {rest:+.3f} ms  in smaller parts")
+    return [*told, f"  {why['unexplained_ms']:+.3f} ms  unexplained"]

@@ -1,0 +1,78 @@
+"""How often a gate is right: trials over generated runs, through the readers and the verdict of any other gate.
+
+Runs are written as result directories and read once each. A trial draws its runs from these without putting one back,
+so what trials share is that they draw from the same runs; a pool is ten times what one trial draws.
+"""
+
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from ms_profiler.analysis.comparison.digest import Digest
+from ms_profiler.gate import made_runs, sides
+from ms_profiler.gate.decide import Rules, Verdict
+from ms_profiler.gate.made_runs import Noise
+
+RUNS = 5  #: a side
+POOL = 100  #: runs of a kind
+NOISES = (0.003, 0.03, 0.08)
+SLOWER = 1.1
+
+
+def rates(base: list[Digest], new: list[Digest], trials: int, chance: random.Random) -> Counter[Verdict]:
+    """Return how often each verdict is given.
+
+    Args:
+        base: runs to draw from.
+        new: likewise; the same list where both sides are equal.
+        trials: gates.
+        chance: that draws.
+    """
+    found: Counter[Verdict] = Counter()
+    for _ in range(trials):
+        if base is new:
+            drawn = chance.sample(base, 2 * RUNS)
+            pair = drawn[:RUNS], drawn[RUNS:]
+        else:
+            pair = chance.sample(base, RUNS), chance.sample(new, RUNS)
+        found[sides.gate(*pair, Rules()).decision.verdict] += 1
+    return found
+
+
+def run(trials: int, seed: int, say: Callable[[str], None]) -> list[tuple[float, float, Counter[Verdict]]]:
+    """Gate generated runs and tell the rates.
+
+    Args:
+        trials: gates of each kind.
+        seed: of all chance; the same one gives the same rates.
+        say: told of the rates, line by line.
+
+    Returns:
+        noise between runs, how much slower the new side is, and how often each verdict was given.
+    """
+    chance, start, number = random.Random(seed), time.monotonic(), 0
+    say(f"{trials} trials of {RUNS}+{RUNS} runs of {made_runs.STEPS} steps, seed {seed}; {POOL} result directories")
+    say(
+        f"of each kind; step noise {made_runs.STEP_NOISE:.0%}, {made_runs.SPIKES:.0%} of the steps x{made_runs.SPIKE:g}"
+    )
+    say("")
+    say(f"{'noise between runs':>18}  {'new side':>9}  {'regression':>10}  {'inconclusive':>12}  {'pass':>6}")
+    found = []
+    for between in NOISES:
+        pools: dict[float, list[Digest]] = {}
+        for slower in (1.0, SLOWER):
+            with tempfile.TemporaryDirectory(prefix="ms_profiler_gate_") as folder:
+                paths = []
+                for _ in range(POOL):
+                    number += 1
+                    paths.append(made_runs.write(folder, number, made_runs.durations(Noise(between, slower), chance)))
+                pools[slower] = sides.read(paths)
+            seen = rates(pools[1.0], pools[slower], trials, chance)
+            found.append((between, slower, seen))
+            shares = [seen[verdict] / trials for verdict in (Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.PASS)]
+            say(f"{between:>18.1%}  {slower - 1:>+9.0%}  {shares[0]:>10.1%}  {shares[1]:>12.1%}  {shares[2]:>6.1%}")
+    say("")
+    say(f"{number} directories were read; all took {time.monotonic() - start:.0f} s")
+    return found

@@ -1,0 +1,123 @@
+"""Gate real training jobs on this machine: equal sides, sides with something planted, and single runs.
+
+usage: gate.py FOLDER [CASE ...]
+       gate.py FOLDER --judge
+
+A case is FRAMEWORK-KIND-NUMBER, see `CASES`; without any all of them run, some 40 s each. What they recorded stays in
+FOLDER, so that cases may run one after the other, and --judge prints the table of all that are there.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+PYTHON = sys.executable
+JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gate_job.py")
+REPEAT = 5
+#: planted, and what the first contributor has to name
+PLANTED = {
+    "layer": r"\b2\b",
+    "data": r"data",
+    "sync": r"item|scalar|asnumpy|sync|Mul|read",
+    "recompile": r"compil",
+    "collective": r"communication|collective|all_?reduce",
+}
+BASES = {"recompile": "compiled", "collective": "ranks"}
+SHARE = 0.15
+CASES = [
+    *(f"{framework}-none-{number}" for number in range(10) for framework in ("torch", "mindspore")),
+    *(f"torch-{kind}-0" for kind in PLANTED),
+    "torch-layer-1",
+    *(f"mindspore-{kind}-0" for kind in ("layer", "data", "sync", "recompile")),
+    "torch-copy-0",
+    "mindspore-copy-0",
+]
+
+
+def command(framework, kind, extra):
+    """Return the line for the shell that runs a job."""
+    if kind in ("ranks", "collective"):
+        launcher = f"{PYTHON} -m torch.distributed.run --nproc_per_node=2 --master_port=29{os.getpid() % 900 + 100}"
+        return f"{launcher} {JOB} {framework} {kind} {extra:g}"
+    return f"{PYTHON} {JOB} {framework} {kind} {extra:g}"
+
+
+def gate(*words):
+    """Run a gate; return its exit code and its document."""
+    done = subprocess.run(
+        [PYTHON, "-m", "ms_profiler", "gate", *words, "--json", "-"], stdout=subprocess.PIPE, text=True, check=False
+    )
+    return done.returncode, json.loads(done.stdout) if done.stdout else {}
+
+
+def usual(folder, framework):
+    """Return the median step of a job as it is, in ms, measured once."""
+    path = os.path.join(folder, f"{framework}.json")
+    if not os.path.exists(path):
+        gate("--base", command(framework, "none", 0), "--repeat", "1", "--save", path)
+    with open(path) as stream:
+        return json.load(stream)["typical"]["step"]["median_ns"] / 1e6
+
+
+def run(folder, case):
+    """Run one case, and leave what it recorded and what it took."""
+    framework, kind, _ = case.split("-")
+    place = os.path.join(folder, case)
+    if os.path.exists(place):
+        return
+    extra = SHARE * usual(folder, framework)
+    words = ["--repeat", "1" if kind == "copy" else str(REPEAT), "--output", place]
+    begin = time.monotonic()
+    base = command(framework, BASES.get(kind, "none"), 0)
+    code, _ = gate("--base", base, "--new", command(framework, kind, extra), *words)
+    took = time.monotonic() - begin
+    with open(os.path.join(place, "took.json"), "w") as stream:
+        json.dump({"seconds": took, "code": code}, stream)
+    print(f"{case}: exit code {code}, {took:.0f} s", flush=True)
+
+
+def judge(folder):
+    """Print what every case came to."""
+    alarms = equal = found = planted = named = 0
+    for case in CASES:
+        place = os.path.join(folder, case)
+        if not os.path.exists(os.path.join(place, "took.json")):
+            continue
+        with open(os.path.join(place, "took.json")) as stream:
+            took = json.load(stream)["seconds"]
+        names = sorted(os.listdir(place))
+        base, new = ([os.path.join(place, name) for name in names if name.startswith(side)] for side in ("base", "new"))
+        code, told = gate("--runs", *base, "--versus", *new)
+        kind = case.split("-")[1]
+        step = next((one for one in told.get("metrics", ()) if one["name"] == "step time"), None)
+        first = (told.get("why") or {}).get("contributors", [{}])[:1]
+        cause = first[0].get("what", "") if first else ""
+        line = f"{case:24} {code} {told.get('verdict', '?'):13} {took:4.0f} s"
+        if step and step["low"] is not None:
+            line += f"  {step['base']:7.2f} ms {step['ratio'] - 1:+6.1%}"
+            line += f" ({step['low'] - 1:+.1%} to {step['high'] - 1:+.1%})"
+        if kind == "none":
+            equal, alarms = equal + 1, alarms + (code == 1)
+        else:
+            planted, found = planted + 1, found + (code == 1)
+            right = bool(re.search(PLANTED.get(kind, "."), cause))
+            named += right
+            line += f"  {'named' if right else 'NOT NAMED'}: {cause}"
+        print(line + "".join(f"\n    {reason}" for reason in told.get("reasons", ())), flush=True)
+    print(f"equal sides: {alarms} alarms in {equal}; planted: {found} of {planted} found, {named} named first")
+
+
+def main(folder, *words):
+    """Run cases, or judge what they recorded."""
+    os.makedirs(folder, exist_ok=True)
+    if words != ("--judge",):
+        for case in words or CASES:
+            run(folder, case)
+    judge(folder)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

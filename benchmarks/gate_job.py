@@ -1,0 +1,126 @@
+"""Train a small network for a few seconds, as it is or with one thing that makes its steps longer.
+
+usage: gate_job.py torch|mindspore none|layer|data|sync|compiled|recompile|copy|collective EXTRA_MS
+
+none is the base of all, but compiled of recompile, and torchrun gate_job.py torch ranks of collective.
+"""
+
+import sys
+import time
+
+FEATURES, WIDTH, HIDDEN, CLASSES, BATCH, STEPS = 256, 256, 512, 10, 128, 50
+#: of the slower layer, times as wide: three layers take nearly all of a step
+WIDER = 1.6
+
+
+def spin(milliseconds):
+    """Run Python for a while; a sleep would give the processor to others."""
+    end = time.perf_counter() + milliseconds / 1e3
+    while time.perf_counter() < end:
+        pass
+
+
+def train_torch(kind, extra):
+    """Train with PyTorch."""
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader
+
+    class Samples(torch.utils.data.Dataset):
+        def __len__(self):
+            return STEPS
+
+        def __getitem__(self, index):
+            spin(1 + (extra if kind == "data" else 0))
+            return x, y
+
+    class Feed(nn.Module):
+        def __init__(self, hidden):
+            super().__init__()
+            self.up, self.down = nn.Linear(WIDTH, hidden), nn.Linear(hidden, WIDTH)
+
+        def forward(self, value):
+            return value + self.down(torch.relu(self.up(value)))
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    hidden = [HIDDEN, int(HIDDEN * WIDER) if kind == "layer" else HIDDEN, HIDDEN]
+    model = nn.Sequential(nn.Linear(FEATURES, WIDTH), *map(Feed, hidden), nn.Linear(WIDTH, CLASSES))
+    x, y = torch.randn(BATCH, FEATURES), torch.randint(CLASSES, (BATCH,))
+    compiled = None
+    if kind in ("compiled", "recompile"):
+        torch._dynamo.config.cache_size_limit = STEPS + 8
+        compiled = torch.compile(lambda value: value * 1.5 + 1.0, dynamic=False, backend="eager")
+    if kind in ("ranks", "collective"):
+        torch.distributed.init_process_group("gloo")
+        model = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.05 if kind == "collective" else 25)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for step, (inputs, labels) in enumerate(DataLoader(Samples(), batch_size=None)):
+        if kind == "copy":
+            inputs = inputs.clone()
+        if compiled is not None:
+            compiled(inputs[: BATCH - (step if kind == "recompile" else 0)])
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(inputs), labels)
+        loss.backward()
+        optimizer.step()
+        if kind == "sync":
+            end = time.perf_counter() + extra / 1e3
+            while time.perf_counter() < end:
+                loss.item()
+    if kind in ("ranks", "collective"):
+        torch.distributed.destroy_process_group()
+
+
+def train_mindspore(kind, extra):
+    """Train with MindSpore, in pynative mode."""
+    import mindspore as ms
+    import numpy as np
+    from mindspore import dataset, nn, ops
+
+    ms.set_seed(7)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    ms.set_device("CPU")
+    x = np.random.randn(BATCH, FEATURES).astype(np.float32)
+    y = np.random.randint(0, CLASSES, BATCH).astype(np.int32)
+
+    def samples():
+        for _ in range(STEPS):
+            spin(1 + (extra if kind == "data" else 0))
+            yield x, y
+
+    class Feed(nn.Cell):
+        def __init__(self, hidden):
+            super().__init__()
+            self.up, self.down = nn.Dense(WIDTH, hidden), nn.Dense(hidden, WIDTH)
+
+        def construct(self, value):
+            return value + self.down(ops.relu(self.up(value)))
+
+    hidden = [HIDDEN, int(HIDDEN * WIDER) if kind == "layer" else HIDDEN, HIDDEN]
+    model = nn.SequentialCell(nn.Dense(FEATURES, WIDTH), *map(Feed, hidden), nn.Dense(WIDTH, CLASSES))
+    loss_of = nn.CrossEntropyLoss()
+    optimizer = nn.SGD(model.trainable_params(), 0.01)
+    gradient = ms.value_and_grad(lambda a, b: loss_of(model(a), b), None, optimizer.parameters)
+
+    @ms.jit
+    def scaled(value):
+        return ops.relu(value * 2.0 + 1.0)
+
+    data = dataset.GeneratorDataset(samples, ["x", "y"], shuffle=False, num_parallel_workers=1)
+    for step, (inputs, labels) in enumerate(data.create_tuple_iterator()):
+        if kind == "copy":
+            inputs = inputs.copy()
+        if kind in ("compiled", "recompile"):
+            scaled(inputs[: BATCH - (step if kind == "recompile" else 0)])
+        loss, gradients = gradient(inputs, labels)
+        optimizer(gradients)
+        if kind == "sync":
+            end = time.perf_counter() + extra / 1e3
+            while time.perf_counter() < end:
+                float((loss * 1.0).asnumpy())
+
+
+if __name__ == "__main__":
+    framework, kind, extra = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    {"torch": train_torch, "mindspore": train_mindspore}[framework](kind, extra)

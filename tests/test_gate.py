@@ -1,0 +1,352 @@
+"""The gate as a pipeline sees it: what it prints, what it leaves, and what it exits with."""
+
+import json
+import os
+import random
+import sys
+import tempfile
+from xml.etree import ElementTree
+
+import pytest
+from conftest import PROGRAMS, ROOT
+from jsonschema import Draft202012Validator
+from ms_profiler import cli
+from ms_profiler.gate import baseline, github, made_runs
+from ms_profiler.store.format import Category
+from store_builder import MS, StoreBuilder, training
+
+JOB = f"{sys.executable} {PROGRAMS / 'made_job.py'}"
+
+
+def made(folder, factors, between=0.0, seed=1):
+    """Write a run of 20 steps for each factor and return their paths."""
+    chance = random.Random(seed)
+    paths = []
+    for number, factor in enumerate(factors):
+        steps = made_runs.durations(made_runs.Noise(between, factor), chance)[:20]
+        paths.append(made_runs.write(str(folder), seed * 100 + number, steps))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def pools(tmp_path_factory):
+    """Runs as they are, 10 % slower, and of so much noise that five do not tell."""
+    folder = tmp_path_factory.mktemp("pools")
+    noisy = (1.0, 1.2, 0.9, 1.15, 0.85)
+    return {
+        "usual": made(folder, [1.0, 1.003, 0.997, 1.001, 0.999], seed=1),
+        "same": made(folder, [1.002, 0.998, 1.0, 1.001, 0.999], seed=2),
+        "slower": made(folder, [1.1, 1.102, 1.098, 1.101, 1.099], seed=3),
+        "noisy": made(folder, noisy, seed=4),
+        "noisy too": made(folder, [1.04 * each for each in noisy], seed=5),
+    }
+
+
+@pytest.fixture(autouse=True)
+def outside_of_any_pipeline(monkeypatch, tmp_path):
+    for name in (github.SUMMARY, github.ACTIONS, "MS_PROFILER_OPTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def gate(capsys, tmp_path):
+    """Return a function that gates and returns exit code, document, and what was printed on stderr."""
+
+    def run(*words):
+        place = tmp_path / "verdict.json"
+        place.unlink(missing_ok=True)
+        try:
+            code = cli.main(["gate", *map(str, words), "--json", str(place)])
+        except SystemExit as left:
+            code = left.code
+        content = json.loads(place.read_text()) if place.exists() else None
+        told = capsys.readouterr()
+        if content is not None:
+            schema = json.loads((ROOT / "agent/ms_profiler/gate/gate.schema.json").read_text())
+            Draft202012Validator(schema).validate(content)
+            assert content["exit_code"] == code
+            assert content["headline"] in told.out
+        return code, content, told.err
+
+    return run
+
+
+def metric(content, name):
+    (found,) = [one for one in content["metrics"] if one["name"] == name]
+    return found
+
+
+def test_equal_sides_pass(gate, pools):
+    code, content, _ = gate("--runs", *pools["usual"], "--versus", *pools["same"])
+    assert (code, content["verdict"], content["runs"]) == (0, "pass", {"base": 5, "new": 5})
+    step = metric(content, "step time")
+    assert step["low"] < 1 < step["high"] < 1.05
+    assert metric(content, "phase: forward")["verdict"] == "advisory"
+
+
+def test_a_slower_side_is_a_regression_that_names_its_parts(gate, pools):
+    code, content, _ = gate("--runs", *pools["usual"], "--versus", *pools["slower"])
+    assert (code, content["verdict"]) == (1, "regression")
+    step = metric(content, "step time")
+    assert step["ratio"] == pytest.approx(1.1, abs=0.01) and step["p"] == pytest.approx(1 / 252, abs=1e-6)
+    why = content["why"]
+    parts = sum(each["change_ms"] for each in why["contributors"]) + why["unexplained_ms"]
+    assert parts == pytest.approx(why["change_ms"], abs=1e-3)
+
+
+def test_what_is_faster_passes(gate, pools):
+    assert gate("--runs", *pools["slower"], "--versus", *pools["usual"])[0] == 0
+
+
+def test_runs_that_do_not_tell_are_inconclusive_which_is_strict_alone(gate, pools):
+    sides = ("--runs", *pools["noisy"], "--versus", *pools["noisy too"])
+    code, content, _ = gate(*sides)
+    assert (code, content["verdict"]) == (0, "inconclusive")
+    assert any("would tell" in note for note in content["notes"])
+    assert gate(*sides, "--strict")[0] == 4
+
+
+def test_few_runs_decide_by_counts_and_a_tripwire(gate, pools, tmp_path):
+    code, content, _ = gate("--runs", pools["usual"][0], "--versus", pools["slower"][0])
+    assert (code, metric(content, "step time")["verdict"]) == (0, "advisory")
+    trebled = made(tmp_path, [3.0])
+    assert gate("--runs", pools["usual"][0], "--versus", *trebled)[0] == 1
+    assert gate("--runs", pools["usual"][0], "--versus", *trebled, "--tripwire", "4")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--base", "true"),
+        ("--runs", "somewhere"),
+        ("--baseline", "no such file", "somewhere"),
+        ("--runs", "nowhere", "--versus", "nowhere"),
+        ("--save", "file"),
+        ("--threshold", "120%"),
+        ("--repeat", "0"),
+        ("--base", "no-such-command-at-all", "--new", "true"),
+    ],
+)
+def test_what_cannot_be_done_is_usage(gate, words):
+    code, content, told = gate(*words)
+    assert (code, content) == (2, None)
+    assert told.strip()
+
+
+def written(folder, name, **info):
+    return str(training(folder, name=f"{name}_1_20260101000000123_ascend_ms", **info).write())
+
+
+def missing_rank(folder):
+    return [written(folder, "a", world_size=2)], "lacks rank 1 of 2"
+
+
+def dropped(folder):
+    store = training(folder, name="a_1_20260101000000123_ascend_ms")
+    store.processes[0].control.dropped = 3
+    return [str(store.write())], "3 records"
+
+
+def killed(folder):
+    store = training(folder, name="a_1_20260101000000123_ascend_ms")
+    store.processes[0].info.state = "running"
+    return [str(store.write())], "did not end by itself"
+
+
+def few_steps(folder):
+    return [written(folder, "a", steps=4)], "steady steps"
+
+
+def other_framework(folder):
+    info = {"name": "mindspore", "version": "2.9.0", "mode": "pynative", "device": "CPU"}
+    return [written(folder, "a", framework=info)], "framework differs"
+
+
+def other_python(folder):
+    return [written(folder, "a", python="3.12.1")], "Python differs"
+
+
+@pytest.mark.parametrize("fault", [missing_rank, dropped, killed, few_steps, other_framework, other_python])
+def test_what_is_not_whole_or_not_the_same_never_passes(gate, tmp_path, fault):
+    (tmp_path / "base").mkdir()
+    (tmp_path / "new").mkdir()
+    base = written(tmp_path / "base", "b")
+    new, reason = fault(tmp_path / "new")
+    code, content, _ = gate("--runs", base, "--versus", *new)
+    assert (code, content["verdict"]) == (3, "not comparable")
+    assert reason in content["reasons"][0]
+    assert gate("--save", tmp_path / "base.json", base, *new)[0] == 3
+    assert not (tmp_path / "base.json").exists()
+
+
+def operators(folder, name, each):
+    """Write a run in whose steps so many operators run."""
+    store = StoreBuilder(folder, f"{name}_1_20260101000000123_ascend_ms")
+    process = store.process()
+    thread = process.thread()
+    for step in range(20):
+        begin = step * 10 * MS
+        for number in range(each(step)):
+            thread.span("MatMul", Category.OP, begin + number * MS, begin + number * MS + MS // 2)
+        thread.step(step, begin, begin + 10 * MS)
+    process.anchor(300 * MS)
+    return str(store.write())
+
+
+def test_one_more_of_a_count_is_found_in_single_runs(gate, tmp_path):
+    base = operators(tmp_path, "a", lambda step: 5)
+    code, content, _ = gate("--runs", base, "--versus", operators(tmp_path, "b", lambda step: 6))
+    assert (code, metric(content, "operators a step")["verdict"]) == (1, "regression")
+    code, content, _ = gate("--runs", base, "--versus", operators(tmp_path, "c", lambda step: 4))
+    assert (code, metric(content, "operators a step")["verdict"]) == (0, "pass")
+
+
+def test_a_count_that_varies_from_step_to_step_is_none_to_alarm_for(gate, tmp_path):
+    base = operators(tmp_path, "a", lambda step: 4 + step % 3)
+    assert gate("--runs", base, "--versus", operators(tmp_path, "b", lambda step: 4 + (step % 3 > 0) * 2))[0] == 0
+    assert gate("--runs", base, "--versus", operators(tmp_path, "c", lambda step: 5 + step % 3))[0] == 1
+
+
+def test_a_baseline_is_stored_compared_and_changes_on_a_pass_alone(gate, pools, tmp_path):
+    file = tmp_path / "base.json"
+    code, _, told = gate("--save", file, *pools["usual"])
+    assert code == 0 and "holds a threshold of" in told
+    first = file.read_bytes()
+    assert len(first) < 100_000
+    assert gate("--baseline", file, *pools["same"])[0] == 0
+    code, content, _ = gate("--baseline", file, *pools["slower"])
+    assert code == 1 and content["why"]["contributors"]
+    code, _, told = gate("--save", file, *pools["slower"])
+    assert code == 1 and "stays as it was" in told
+    assert file.read_bytes() == first
+    assert gate("--save", file, *pools["same"])[0] == 0
+    assert file.read_bytes() != first
+    assert gate("--save", file, *pools["slower"], "--accept")[0] == 0
+    assert gate("--baseline", file, *pools["slower"])[0] == 0
+
+
+def test_a_threshold_below_the_noise_of_the_baseline_is_refused_with_one_that_is_not(gate, pools, tmp_path):
+    file = tmp_path / "base.json"
+    gate("--save", file, *pools["noisy"])
+    code, content, told = gate("--baseline", file, *pools["noisy too"])
+    assert (code, content) == (2, None)
+    smallest = told.split("--threshold ")[1].split(";")[0].rstrip(". \n")
+    assert gate("--baseline", file, *pools["noisy too"], "--threshold", smallest)[0] == 0
+    assert gate("--baseline", file, pools["usual"][0])[0] == 0, "of single runs time decides nothing"
+
+
+def test_a_baseline_of_format_1_is_read():
+    found = baseline.read(str(ROOT / "tests/baselines/format_1.json"))
+    assert len(found.runs) == 5
+    assert found.typical.step.count == 19
+    assert sorted(found.step_times)[2] == pytest.approx(found.typical.step.median_ns / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"format": 2}, "Update ms-profiler"),
+        ({"kind": "other"}, "no baseline"),
+        ({"runs": []}, "damaged"),
+        ({"runs": [{"step time": "fast"}]}, "damaged"),
+        ({"typical": {"version": 1}}, "damaged"),
+    ],
+)
+def test_a_baseline_that_cannot_be_read_is_one_line(gate, tmp_path, change, says):
+    content = json.loads((ROOT / "tests/baselines/format_1.json").read_text()) | change
+    file = tmp_path / "base.json"
+    file.write_text(json.dumps(content))
+    code, _, told = gate("--baseline", file, "somewhere")
+    assert code == 2 and says in told and told.count("\n") == 1
+
+
+def test_commands_run_in_turn_and_what_they_recorded_stays_where_it_is_wanted(gate, tmp_path):
+    kept = tmp_path / "kept"
+    words = ("--repeat", 4, "--output", kept)
+    code, content, told = gate("--base", f"{JOB} 1", "--new", f"{JOB} 1.2", *words)
+    assert (code, content["runs"]) == (1, {"base": 4, "new": 4})
+    order = [line.split("(")[1].split(")")[0] for line in told.splitlines() if " of 8 (" in line]
+    assert order == ["base", "new", "new", "base"] * 2
+    assert sorted(os.listdir(kept)) == sorted(f"{side}_{number}" for side in ("base", "new") for number in range(1, 5))
+    assert gate("--base", "true", "--new", "true", "--output", kept)[0] == 2
+
+
+def test_commands_serve_as_one_side(gate, tmp_path):
+    file = tmp_path / "base.json"
+    assert gate("--base", f"{JOB} 1", "--repeat", 4, "--save", file)[0] == 0
+    assert gate("--baseline", file, "--new", f"{JOB} 1.2", "--repeat", 4)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "says"),
+    [
+        ("fail", (), "exit code 7:\n    no such data set"),
+        ("hang", ("--timeout", "2"), "not done after 2 s"),
+        ("nothing", (), "holds no recording"),
+    ],
+)
+def test_a_command_that_fails_hangs_or_records_nothing_is_incomplete(gate, kind, words, says):
+    code, content, told = gate("--base", f"{JOB} {kind}", "--new", f"{JOB} 1", "--repeat", 1, *words)
+    assert (code, content) == (3, None)
+    assert says in told
+
+
+def test_every_form_of_the_verdict(gate, pools, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(github.SUMMARY, str(tmp_path / "summary.md"))
+    monkeypatch.setenv(github.ACTIONS, "true")
+    forms = {name: tmp_path / name for name in ("junit", "codequality", "metrics")}
+    words = [word for name, path in forms.items() for word in (f"--{name}", str(path))]
+    assert cli.main(["gate", "--runs", *pools["usual"], "--versus", *pools["slower"], *words]) == 1
+    shown = capsys.readouterr().out
+    assert sum(line.startswith("::error title=ms-profiler gate::step time: ") for line in shown.splitlines()) == 1
+    suite = ElementTree.parse(forms["junit"]).getroot()[0]
+    assert suite.get("failures") == "1" and len(suite) == int(suite.get("tests"))
+    (failed,) = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert failed == "step time"
+    (found,) = json.loads(forms["codequality"].read_text())
+    assert found["check_name"] == "step time" and found["location"]["lines"]["begin"] == 1
+    figures = forms["metrics"].read_text().splitlines()
+    assert (
+        float(figures[0].removeprefix("ms_profiler_step_time_ms ")) == pytest.approx(11, rel=0.05)
+        and figures[-1] == "# EOF"
+    )
+    summary = (tmp_path / "summary.md").read_text()
+    assert "### ms-profiler gate: regression" in summary and "| step time |" in summary
+
+
+def test_a_summary_stays_below_its_cap_and_annotations_below_theirs(tmp_path):
+    one = {"name": "n" * 1000, "kind": "count", "unit": "", "base": 1.0, "new": 2.0, "ratio": 2.0, "low": None}
+    many = [one | {"high": None, "p": None, "verdict": "regression", "why": "+1"}] * 2000
+    content = {"verdict": "regression", "headline": "h", "reasons": [], "notes": [], "metrics": many, "why": None}
+    path = tmp_path / "summary.md"
+    assert github.append_summary(content, str(path))
+    assert path.stat().st_size <= github.CAP
+    assert not github.append_summary(content, str(path)) or path.stat().st_size <= 2 * github.CAP
+    assert len(list(github.annotations(content))) == github.MOST
+
+
+def test_the_self_test_prints_its_rates(capsys, monkeypatch):
+    from ms_profiler.gate import trials
+
+    monkeypatch.setattr(trials, "POOL", 10)
+    monkeypatch.setattr(trials, "NOISES", (0.03,))
+    monkeypatch.setattr(made_runs, "STEPS", 12)
+    assert cli.main(["gate", "--self-test", "--trials", "20", "--seed", "3"]) == 0
+    told = capsys.readouterr().out
+    assert "seed 3" in told and told.count("%") > 8
+
+
+def test_the_help_names_every_exit_code(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["gate", "--help"])
+    told = capsys.readouterr().out
+    assert all(f"{code} " in told.partition("exit codes:")[2] for code in range(5))
+
+
+def test_nothing_of_a_run_is_left_behind(gate, tmp_path, monkeypatch):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    assert gate("--base", f"{JOB} 1", "--new", f"{JOB} 1", "--repeat", 1)[0] == 0
+    assert os.listdir(tmp_path / "tmp") == []

@@ -1,0 +1,54 @@
+import json
+import subprocess
+import sys
+
+import pytest
+import tomllib
+from conftest import PROGRAMS, ROOT, environment
+from ms_profiler.gate import pytest_plugin
+
+JOB = f"{sys.executable} {PROGRAMS / 'made_job.py'}"
+TEST = """\
+import pytest
+
+@pytest.mark.perf_smoke({command!r}, "base.json", repeat=1, timeout=60)
+def test_training():
+    print("the test itself ran")
+"""
+#: our own entry point may be installed or not
+PLUGIN = ("-p", "no:ms_profiler", "-p", pytest_plugin.__name__, "-p", "no:cacheprovider", "-p", "no:xdist")
+
+
+def smoke(folder, command, *words):
+    (folder / "test_it.py").write_text(TEST.format(command=command))
+    line = [sys.executable, "-m", "pytest", "-rA", "--strict-markers", *PLUGIN, *words, "test_it.py"]
+    return subprocess.run(line, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+
+
+def test_a_test_fails_where_its_command_got_slower(tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    missing = smoke(tmp_path, f"{JOB} 1")
+    assert missing.returncode == 1 and "There is no baseline" in missing.stdout
+    assert smoke(tmp_path, f"{JOB} 1", "--perf-smoke-save").returncode == 0
+    assert len(json.loads((tmp_path / "base.json").read_text())["runs"]) == 1
+    same = smoke(tmp_path, f"{JOB} 1")
+    assert same.returncode == 0 and "the test itself ran" in same.stdout
+    slower = smoke(tmp_path, f"{JOB} 2")
+    assert slower.returncode == 1 and "REGRESSION: Steps take " in slower.stdout
+    assert "the test itself ran" not in slower.stdout
+
+
+def test_the_plugin_imports_the_standard_library_alone(tmp_path):
+    program = (
+        f"import sys; before = set(sys.modules); import {pytest_plugin.__name__}; "
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}; "
+        "print(sorted(new - set(sys.stdlib_module_names)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "['ms_profiler']\n"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is of Python 3.11")
+def test_it_is_declared():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"ms_profiler": pytest_plugin.__name__}
