@@ -40,7 +40,7 @@ def made(cells, *, modules=(), counts=None, step=None, durations=(), source="run
         modules: paths, or (path, class).
     """
     known = tuple(
-        Cell(part, "forward" if module else "other", module, "forward" if module else "", what, round(ms * MS))
+        Cell(part, "forward" if module else "other", module, "forward" if module else "", what, "", round(ms * MS))
         for (part, module, what), ms in cells.items()
     )
     told = sum(cell.ns for cell in known)

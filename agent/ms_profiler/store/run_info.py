@@ -48,7 +48,7 @@ class RunInfo:
     #: ranks of one launch on this host share it; the last of them to end analyses all
     job: str = ""
     python: str = ""
-    #: {"cpu": model of the processor, "cores": processors of the machine}, as far as the system tells
+    #: {"cpu": model of the processor, "cores": processors of the machine, "device": model}, as far as they are told
     machine: dict[str, str] = field(default_factory=dict)
     #: {"name": "mindspore", "version": "2.10.0", "mode": "graph" | "pynative" | "", "device": "CPU"}
     framework: dict[str, str] = field(default_factory=dict)

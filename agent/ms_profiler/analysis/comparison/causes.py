@@ -42,6 +42,10 @@ AGREEING: Final = 5
 ASKED: Final = 0.005
 #: of what a module takes, the change beyond the common factor from which on it is more than noise
 BEYOND: Final = 0.1
+#: so many times what modules usually are apart from the factor, likewise
+APART: Final = 2.5
+#: the machine is named before the job where it has so many times as much of the change
+WEIGHT: Final = 2
 #: of the change of a module, what one inside has to have for it to be the cause
 INSIDE: Final = 0.7
 #: these are waits of their own, whatever module they are in
@@ -161,8 +165,9 @@ def between(first: Digest, second: Digest, matches: Sequence[matching.Match], sp
     return Causes(first.step.median_ns, second.step.median_ns, spread, remarkable, factor, (*told, *ends))
 
 
-def _toward(each: Contributor, change: int) -> int:
-    return each.change_ns if change >= 0 else -each.change_ns
+def _toward(each: Contributor, change: int) -> float:
+    toward = each.change_ns if change >= 0 else -each.change_ns
+    return toward / WEIGHT if each.kind in MACHINE and toward > 0 else toward
 
 
 def _sum(name: str, small: Sequence[Contributor], change: int) -> Contributor:
@@ -204,15 +209,9 @@ class _Pairs:
         It is the median over modules, or that over their time, whichever is nearer to 1: so neither many small modules
         nor a single large one decides.
         """
-        least = ASKED * self.first.told_ns
-        known = [
-            (after / before, before)
-            for (kind, _), (before, after) in self.ns.items()
-            if kind in (MODULE, OUTSIDE, KERNEL) and before >= least and after > 0
-        ]
+        known = self._ratios()
         if len(known) < AGREEING:
             return 1.0
-        known.sort()
         middle = median(ratio for ratio, _ in known)
         half, run = sum(time for _, time in known) / 2, list(accumulate(time for _, time in known))
         ratio = known[bisect_left(run, half)][0]
@@ -220,6 +219,15 @@ class _Pairs:
             return 1.0
         found = min(middle, ratio, key=lambda each: abs(each - 1))
         return found if abs(found - 1) >= EVEN else 1.0
+
+    def _ratios(self) -> list[tuple[float, int]]:
+        """Return by which factor each module changed that takes some time, and how long it took, in order."""
+        least = ASKED * self.first.told_ns
+        return sorted(
+            (after / before, before)
+            for (kind, _), (before, after) in self.ns.items()
+            if kind in (MODULE, OUTSIDE, KERNEL) and before >= least and after > 0
+        )
 
     def alike(self, factor: float) -> Contributor:
         """Return what everything takes longer by one factor."""
@@ -256,7 +264,12 @@ class _Pairs:
         }
         if factor != 1:
             # what is near the common factor is noise of it, and must not pass for a cause
-            more = {key: each if self._beyond(key, each, factor) else 0 for key, each in more.items()}
+            apart = max(BEYOND, APART * self._apart(factor))
+            # nothing can take less than no time: of what takes less, the inverse of the ratio counts
+            more = {
+                key: each if abs(each) >= apart * min(self.ns[key][0] * factor, self.ns[key][1]) else 0
+                for key, each in more.items()
+            }
         found = [self._contributor(kind, name, [(kind, name)], more) for kind, name in more if kind != MODULE]
         tree = _Tree({name: each for (kind, name), each in more.items() if kind == MODULE})
         for path, inside in tree.explained(least):
@@ -274,8 +287,9 @@ class _Pairs:
             found.append(Contributor(SMALL, name, "", "", before, after, change, 0.0, f"{len(rest)} parts", False))
         return found
 
-    def _beyond(self, key: _Key, more: int, factor: float) -> bool:
-        return abs(more) >= BEYOND * max(self.ns[key][0] * factor, self.ns[key][1])
+    def _apart(self, factor: float) -> float:
+        """Return how far modules usually are from the common factor, as a part of what they take."""
+        return median(abs(ratio / factor - 1) for ratio, _ in self._ratios())
 
     def _contributor(self, kind: str, name: str, keys: list[_Key], more: dict[_Key, int]) -> Contributor:
         before, after = (sum(self.ns[key][side] for key in keys) for side in (0, 1))
@@ -344,10 +358,12 @@ def _key(cell: Cell) -> _Key:
         return cell.part, ""
     if cell.part == bounds.SYNC:
         return cell.part, cell.module
+    if cell.phase == DEVICE and cell.part != bounds.COMPUTING:
+        return cell.part, ""
     if cell.module:
         return MODULE, cell.module
     if cell.phase == DEVICE:
-        return (KERNEL, cell.what) if cell.part == bounds.COMPUTING else (OUTSIDE, cell.part)
+        return KERNEL, cell.caller or cell.what
     return OUTSIDE, cell.phase
 
 

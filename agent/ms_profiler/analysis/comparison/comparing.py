@@ -159,6 +159,8 @@ class Comparison:
         modules: the largest difference first, as the next ones.
         operators: self time.
         kernels: time.
+        callers: ns a step in which kernels computed, by the outermost operator that launched them: it has the same name
+            on each device. Empty where no kernel's operator is known.
         counts: of a step, then of the run.
         memory: most that was held.
         differences: of machine, versions and workload.
@@ -174,6 +176,7 @@ class Comparison:
     modules: tuple[ModuleRow, ...]
     operators: tuple[NamedRow, ...]
     kernels: tuple[NamedRow, ...]
+    callers: tuple[Row, ...]
     counts: tuple[Row, ...]
     memory: tuple[Row, ...]
     differences: tuple[Difference, ...]
@@ -216,6 +219,7 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
         modules=_modules(first, second, matches),
         operators=_named(first.operators, second.operators),
         kernels=_named(first.kernels, second.kernels),
+        callers=_times(_callers(first), _callers(second)),
         counts=tuple(_counts(first, second)),
         memory=tuple(_memory(first, second)),
         differences=tuple(_differences(first, second)),
@@ -242,6 +246,14 @@ def _side(name: str, found: Sequence[Digest], one: Digest) -> Side:
 
 def _times(before: dict[str, int], after: dict[str, int]) -> tuple[Row, ...]:
     return _largest(_row(name, before.get(name), after.get(name), "ns") for name in dict.fromkeys([*before, *after]))
+
+
+def _callers(run: Digest) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for cell in run.cells:
+        if cell.caller:
+            found[cell.caller] = found.get(cell.caller, 0) + cell.ns
+    return found
 
 
 def _row(name: str, before: float | None, after: float | None, unit: str) -> Row:

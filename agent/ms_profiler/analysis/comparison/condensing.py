@@ -237,7 +237,7 @@ def _fingerprint(measures: Measures) -> Fingerprint:
     return Fingerprint(
         cpu=info.machine.get("cpu", ""),
         cores=_number(framework.get("processors") or info.machine.get("cores", "")),
-        device=framework.get("device", ""),
+        device=info.machine.get("device") or framework.get("device", ""),
         host=info.host,
         python=info.python,
         framework=f"{framework.get('name', '')} {framework.get('version', '')}".strip(),

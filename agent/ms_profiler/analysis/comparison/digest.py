@@ -47,6 +47,7 @@ class Cell:
         module: path of the module whose it was; empty where it was none's.
         stage: forward, backward, recompute, optimizer, or empty.
         what: operator, kernel or span; empty where none is known.
+        caller: outermost operator that launched the kernel: other than kernels it has the same name on each device.
         ns: a step.
     """
 
@@ -55,6 +56,7 @@ class Cell:
     module: str
     stage: str
     what: str
+    caller: str
     ns: int
 
 

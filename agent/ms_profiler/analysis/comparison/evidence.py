@@ -17,6 +17,11 @@ TITLES: Final = {
     bounds.RUNNABLE: "waiting for a processor",
     bounds.COMMUNICATION: "exchanging data with other ranks",
     bounds.SYNC: "reading values, or waiting for the device",
+    # where a device is watched, in these it has nothing to do
+    bounds.LAUNCH: "launching: the device waits for the host",
+    bounds.HOST: "other code of the host: the device waits",
+    bounds.BLOCKED: "the host is asleep or blocked: the device waits",
+    bounds.UNKNOWN: "the device waits for the host",
     critical_path.COPY: "copies on the device",
     critical_path.GAP: "gaps between kernels on the device",
 }
@@ -84,7 +89,7 @@ def of_wait(kind: str, first: Digest, second: Digest, before: Sequence[Cell], af
     if kind != bounds.DATA or not found[-1]:
         causes = _HINTS.get(kind, ())
         found += [hint.evidence for hint in longer.advice if hint.cause in causes][:1]
-    if kind in (bounds.SYNC, bounds.COMPILE, bounds.GARBAGE, bounds.COMMUNICATION):
+    if kind in (bounds.LAUNCH, bounds.HOST, bounds.SYNC, bounds.COMPILE, bounds.GARBAGE, bounds.COMMUNICATION):
         found += changes(before, after, "what")[:1]
     return "; ".join(each for each in found if each)
 

@@ -25,15 +25,20 @@ CELLS: Final = pl.Schema(
         "module": pl.String,
         "stage": pl.String,
         "what": pl.String,
+        "caller": pl.String,
         "ns": pl.Int64,
     }
 )
 #: phase of a step that is cut as a device saw it
 DEVICE: Final = "device"
+#: what is said of a moment
+_SAID: Final = ("module", "stage", "what", "caller")
 #: of a usual step, below which a cell loses its names: 20 us of a step of 100 ms
 LEAST: Final = 2e-4
 #: in these a device decides alone, whatever the host is at
 _OF_DEVICE: Final = (critical_path.GAP, critical_path.COPY)
+#: before the name of a node of a backward pass
+_ENGINE: Final = r"^autograd::engine::evaluate_function: "
 #: spans that say what the host was at; modules are told beside them
 _SAYING: Final = [
     int(category)
@@ -93,7 +98,7 @@ def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame
     summed = line.group_by(*layers).agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns"))
     for name, key in keys.items():
         summed = summed.join(key, on=name, how="left")
-    told = summed.select("part", "phase", *(_said(column) for column in ("module", "stage", "what")), ns="ns")
+    told = summed.select("part", "phase", *(_said(column) for column in _SAID), ns="ns")
     told = told.with_columns(pl.col("ns") / len(rows))
     return folded(told)
 
@@ -104,7 +109,7 @@ def folded(told: pl.DataFrame) -> pl.DataFrame:
     Args:
         told: as `CELLS`, in fractions of a nanosecond.
     """
-    names = ["part", "phase", "module", "stage", "what"]
+    names = ["part", "phase", *_SAID]
     summed = told.group_by(names).agg(pl.col("ns").sum())
     small = pl.col("ns") < LEAST * pl.col("ns").sum()
     bare = [pl.when(small).then(pl.lit("")).otherwise(name).alias(name) for name in names[2:]]
@@ -132,7 +137,7 @@ def _said(column: str) -> pl.Expr:
     device = pl.when(part.is_in(_OF_DEVICE)).then(pl.lit(""))
     ran = device.when((part == bounds.COMPUTING) & (pl.col("kernel") > 0)).then(f"kernel_{column}")
     ran = ran.when((part == bounds.COMMUNICATION) & (pl.col("exchange") > 0)).then(f"exchange_{column}")
-    host = "span_what" if column == "what" else f"owner_{column}"
+    host = {"what": pl.col("span_what"), "caller": pl.lit("")}.get(column, pl.col(f"owner_{column}"))
     return ran.otherwise(host).fill_null("").alias(column)
 
 
@@ -140,7 +145,7 @@ def _kernels(measures: Measures, within: tuple[int, int]) -> tuple[pl.DataFrame,
     """Return which kernel computes, and which one exchanges data; of several at once the one that began first.
 
     Returns:
-        `kernel_module`, `kernel_stage`, `kernel_what`, and the same for `exchange`.
+        `kernel_module`, `kernel_stage`, `kernel_what`, `kernel_caller`, and the same for `exchange`.
     """
     stream, device = measures.stream, measures.recording.device
     table = stream.table.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns")).filter(_touching(within))
@@ -165,8 +170,27 @@ def _apart(measures: Measures, table: pl.DataFrame, name: str) -> pl.DataFrame:
         stream.texts.gather(kept["module"]).alias(f"{name}_module"),
         stages.alias(f"{name}_stage"),
         _names(measures, name).gather(kept["kernel"]).alias(f"{name}_what"),
+        _callers(measures, kept["launch"]).alias(f"{name}_caller"),
         *intervals.BOUNDS,
     )
+
+
+def _callers(measures: Measures, rows: pl.Series) -> pl.Series:
+    """Return the outermost operator around each operator, by name.
+
+    Args:
+        measures: of the run.
+        rows: of the recording's spans, null where not known.
+    """
+    recording = measures.recording
+    if rows.null_count() == len(rows):
+        return pl.repeat(None, len(rows), dtype=pl.String, eager=True)
+    # operators are nested among themselves, and stand in the order of their start
+    operators = recording.spans.with_row_index("row").filter(pl.col("category") == int(Category.OP))
+    outer = pl.when(pl.col("depth") == 0).then("name").forward_fill().over("process", "thread")
+    known = operators.select("row", outer.alias("outer"))
+    found = rows.cast(pl.UInt32).to_frame("row").join(known, on="row", how="left", maintain_order="left")
+    return recording.names.gather(found["outer"]).str.replace(_ENGINE, "")
 
 
 def _names(measures: Measures, name: str) -> pl.Series:

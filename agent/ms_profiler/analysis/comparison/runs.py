@@ -154,10 +154,10 @@ def _sums(parts: Sequence[dict[str, int]]) -> dict[str, int]:
 
 
 def _cells(parts: Sequence[Digest]) -> tuple[Cell, ...]:
-    sums: dict[tuple[str, str, str, str, str], int] = {}
+    sums: dict[tuple[str, str, str, str, str, str], int] = {}
     for part in parts:
         for cell in part.cells:
-            key = (cell.part, cell.phase, cell.module, cell.stage, cell.what)
+            key = (cell.part, cell.phase, cell.module, cell.stage, cell.what, cell.caller)
             sums[key] = sums.get(key, 0) + cell.ns
     found, before, run = [], 0, 0
     for key, ns in sorted(sums.items(), key=lambda item: (-item[1], item[0])):

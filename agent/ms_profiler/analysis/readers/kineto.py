@@ -66,6 +66,9 @@ def _describe(events: trace_events.Events) -> RunInfo:
     info.rank = rank if isinstance(rank, int) and rank >= 0 else 0
     info.world_size = max(size if isinstance(size, int) else 1, info.rank + 1)
     info.local_rank = info.rank
+    devices = events.head.get("deviceProperties")
+    chips = [each.get("name") for each in devices if isinstance(each, dict)] if isinstance(devices, list) else []
+    info.machine = {"device": str(chips[0])} if chips and chips[0] else {}
     return info
 
 

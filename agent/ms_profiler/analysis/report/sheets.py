@@ -64,7 +64,7 @@ def lines(found: Comparison) -> Iterator[str]:
     """Yield what the two are, what differs between their machines and workloads, and what limits the comparison."""
     for word, side in (("before", found.before), ("after", found.after)):
         runs = f"{side.runs} runs, {length(side.least_ns)} to {length(side.most_ns)}" if side.runs > 1 else ""
-        ranks = f"{len(side.ranks)} ranks" if side.expected > 1 else ""
+        ranks = f"{len(side.ranks)} of {side.expected} ranks" if side.expected > 1 else ""
         told = ", ".join(each for each in (runs, f"{side.steps} steady steps", ranks) if each)
         yield f"{word}: {side.source}: {length(side.step_ns)} a step ({told})"
     for each in found.differences:
@@ -88,6 +88,12 @@ def sheets(found: Comparison, top: int | None = None) -> Iterator[Sheet]:
     yield from _modules(found, most)
     yield from _named("Operators", "operator (own time)", found.operators, found, most)
     yield from _named("Kernels", "kernel", found.kernels, found, most)
+    least = SHOWN * found.causes.before_ns
+    callers = [row for row in found.callers if abs(row.difference) >= least]
+    yield from _of("Kernels by operator", "operator that launched them", callers, most, {})
+    least = SHOWN * found.causes.before_ns
+    callers = [row for row in found.callers if abs(row.difference) >= least]
+    yield from _of("Kernels by operator", "operator that launched them", callers, most, {})
     counts = [row for row in found.counts if row.before or row.after]
     yield from _of("Counts", "of a step, or of the run", counts, len(counts), evidence.WORDS)
     yield from _of("Memory", "most held", found.memory, most, {})
