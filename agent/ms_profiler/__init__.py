@@ -1,4 +1,4 @@
-"""Profile a training job that nobody edits.
+"""Profile a training job without editing it.
 
 The public names are resolved when they are first used: importing the package imports nothing else, not even `typing`
 (3 ms), because it happens in every job.

@@ -1,6 +1,6 @@
 """Where CANN, Ascend's toolkit, is installed: its libraries serve the job, its `msprof` the analysis.
 
-Nothing here loads anything. Places are those that `set_env.sh` of the toolkit sets, and its installers' own.
+No function here loads a library. The places are those of the toolkit's `set_env.sh` and of its installers.
 """
 
 import glob
@@ -54,7 +54,7 @@ def version(path: str) -> str:
 
 
 def msprof() -> str:
-    """Return where msprof is, the toolkit's own reader of what aclprof records; empty where it is not."""
+    """Return the path of msprof, the toolkit's reader of aclprof's files; empty where it is missing."""
     import shutil  # 3 ms, and a job never asks
 
     toolkit = [os.path.join(home, place, TOOL) for home in homes() for place in _TOOLS]

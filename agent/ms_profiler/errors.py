@@ -1,21 +1,21 @@
-"""Every error of ours that a person reads.
+"""All errors of ms-profiler that users see.
 
 MsProfilerError
 |-- OptionError       an option has a value that cannot be used
-|-- UsageError        a command was called in a way it cannot serve
-|-- StateError        a profiler was told to do what it cannot do now
-|-- StoreError        a directory holds nothing that can be read
+|-- UsageError        a command was called with unusable arguments
+|-- StateError        a profiler was called in the wrong state
+|-- StoreError        a directory holds no readable result
 |-- NotComparableError  two runs have nothing that can be compared
 `-- DependencyError   a package that this command needs is not installed
 """
 
 
 class MsProfilerError(Exception):
-    """Carry what went wrong and what the reader can do about it.
+    """An error with its remedy.
 
     Args:
-        message: the thing and the value, one line.
-        remedy: what to do, one line; each leaf has a default.
+        message: the thing and the value, in one line.
+        remedy: what to do, in one line; each class has a default.
     """
 
     remedy = "The lines before this one on stderr say why."
@@ -37,19 +37,19 @@ class OptionError(MsProfilerError):
 
 
 class UsageError(MsProfilerError):
-    """A command was called in a way it cannot serve."""
+    """A command was called with unusable arguments."""
 
     remedy = "Run `ms-profiler --help`."
 
 
 class StateError(MsProfilerError, RuntimeError):
-    """A profiler was told to do what it cannot do now; a RuntimeError, as MindSpore's public profiler documents say."""
+    """A profiler was called in the wrong state; a RuntimeError, as MindSpore's public profiler documents say."""
 
     remedy = "Call start() before stop(), and each of them once."
 
 
 class StoreError(MsProfilerError):
-    """A directory holds nothing that can be read."""
+    """A directory holds no readable result."""
 
     remedy = "Name a directory that ends with _ascend_ms, or one that holds such directories."
 

@@ -1,8 +1,8 @@
-"""The one way we speak inside a job: single lines on stderr, never on stdout, never raising, never waiting.
+"""Print single lines on stderr inside a job: never on stdout, without raising and without waiting.
 
-A line goes to descriptor 2, past the buffer of `sys.stderr`: what cannot be written from there fails when the
-interpreter ends, which makes exit code 120 of 0. It is written while descriptor 2 is the file that it was at the start;
-any other is a file of the job's. It goes out whole or not at all, and no signal that comes of it reaches the job.
+A line goes to descriptor 2 and not into the buffer of `sys.stderr`: a buffer that cannot be flushed at the end of the
+interpreter turns exit code 0 into 120. The line is written only while descriptor 2 is the same file as at the start;
+any other file belongs to the job. It is written whole or not at all, and the job gets no signal for it.
 """
 
 import os
@@ -15,7 +15,7 @@ PREFIX = "ms-profiler: "
 _MOST = 4096
 #: RWF_NOWAIT of preadv2(2), for which Python has no name where it writes
 _NO_WAIT = 8
-#: modules of what shows stderr to people who do not see descriptor 2: Jupyter's kernel
+#: modules of programs that show `sys.stderr` and not descriptor 2: Jupyter's kernel
 _SCREENS = ("ipykernel",)
 
 _start: "os.stat_result | None" = None
@@ -84,7 +84,8 @@ def _write(data: bytes) -> None:
         data = data[: _MOST - 4].decode("utf-8", "ignore").encode() + b"...\n"
     # of a reader that is gone, of a file that has reached its limit, of a terminal that belongs to another job now
     kinds = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())  # by itself: a signal's handler of the job may raise here
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())  # on a line of its own, because a signal handler of the job
+    # may raise here
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, kinds)
         pending = signal.sigpending()
@@ -98,10 +99,10 @@ def _write(data: bytes) -> None:
 
 
 def _write_now(data: bytes) -> None:
-    """Write all of it, or nothing where it would have to wait.
+    """Write all bytes, or none where the write would have to wait.
 
-    A pipe takes a line whole; asked first, it may be full when it is written to, so where the kernel can say that it
-    would wait, that is asked for. A file of a full disk would take a part.
+    A pipe accepts a line as a whole. A check before the write could be outdated at the write, so the write itself is
+    non-blocking where the kernel supports that. A file on a full disk would take a part.
     """
     mode = os.fstat(2).st_mode
     if stat.S_ISREG(mode):

@@ -1,4 +1,4 @@
-"""Kinds of option values: each checks what JSON gave, says in words what it allows, and returns the resolved value."""
+"""Kinds of option values: each checks a JSON value, describes the allowed values, and returns the resolved value."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ LARGEST = 10**12
 
 
 class Kind(Protocol):
-    """What a value may be."""
+    """A kind of option values."""
 
     type: str  #: one word or two for the table of options
     allowed: str  #: completes "must be ..."
@@ -110,7 +110,7 @@ class Text:
     """A text without NUL, which no path can hold.
 
     Args:
-        what: what it stands for.
+        what: meaning of the text, for messages.
         absent: null is allowed too, for none.
     """
 

@@ -1,6 +1,6 @@
 """The options in `MS_PROFILER_OPTIONS`: every one declared once, with its kind, default, text and old names.
 
-Reading them never raises and never prints: what is wrong with a value becomes a line for whoever speaks to the user.
+Reading them never raises and never prints: an error becomes a line for the caller to print.
 Names and meanings are those of MindSpore's public profiler documents, old names included; the rest is ours.
 """
 
@@ -24,7 +24,7 @@ from ms_profiler.option_types import (
     Texts,
 )
 
-#: Lines about one value of the variable; what is wrong beyond them is counted in one more line.
+#: Most lines about errors of one variable; one more line counts further errors.
 MOST_MESSAGES = 20
 #: Characters of a bad value that are shown.
 SHOWN = 60
@@ -40,11 +40,11 @@ class Option:
 
     Attributes:
         name: its key in the JSON object.
-        kind: what it may be.
+        kind: the allowed values.
         default: its value when absent or bad.
-        text: what it does, for the table of options.
+        text: its effect, for the table of options.
         aliases: older keys for the same.
-        inert: why it does nothing on a machine without accelerator; empty when it works there.
+        inert: why it has no effect on a machine without an accelerator; empty when it has.
     """
 
     name: str
@@ -61,7 +61,7 @@ def _option(default: Any, kind: Kind, text: str, *aliases: str, inert: str = "")
 
 @dataclass(frozen=True)
 class Options:
-    """What was asked for, resolved. Bytes for sizes, seconds for times."""
+    """Resolved options. Sizes are bytes, times seconds."""
 
     start: bool = _option(
         False,
@@ -83,7 +83,7 @@ class Options:
     activities: tuple[str, ...] = _option(
         ("CPU", "NPU"),
         Choices("CPU", "NPU", "GPU"),
-        "What to record: CPU is the framework, NPU and GPU the device; absent: what the machine has.",
+        "Sources of records: CPU is the framework, NPU and GPU the device. Default: all that the machine has.",
     )
     profiler_level: str = _option(
         "Level0",
@@ -103,8 +103,8 @@ class Options:
     export_type: tuple[str, ...] = _option(
         ("text",),
         Choices("text", "db", "kineto"),
-        "Forms of the result: files, always written; a database besides, which msprof-analyze then reads in place of "
-        "the files; the timeline as PyTorch's Kineto writes it, for Holistic Trace Analysis, in the folder `KINETO`.",
+        "Forms of the result. text: files, always written. db: a database, which msprof-analyze reads in place of the "
+        "files. kineto: the timeline in the form of PyTorch's Kineto, for Holistic Trace Analysis, in `KINETO`.",
     )
     data_simplification: bool = _option(
         True, Bool(), "Remove intermediate files after the analysis; the raw store stays in any case."
@@ -112,9 +112,9 @@ class Options:
     profile_memory: bool = _option(
         False,
         Bool(),
-        "Memory of tensors, each time that the framework's allocator gives or takes; on a CPU that of the host, "
-        "of which MindSpore keeps all records in memory until the end, 40 bytes each. Needs activity CPU. Of an NPU "
-        "copies and sets, where `ms-profiler run` starts the job.",
+        "Memory of tensors after each allocation and release by the framework. On a CPU, MindSpore holds the records "
+        "in memory until the end, 40 bytes each. Needs activity CPU. On an NPU also copies and sets, if "
+        "`ms-profiler run` starts the job.",
         "memory",
     )
     record_shapes: bool = _option(False, Bool(), "Shapes of inputs, PyTorch's in three steps; needs activity CPU.")
@@ -124,8 +124,8 @@ class Options:
     data_process: bool = _option(
         False,
         Bool(),
-        "Inner operators of dataset pipelines, one pipeline at a time: queues and processor time, by MindSpore's own "
-        "sampler, which takes 50 ms of a processor a second. Waits for data are recorded in any case. Off under a "
+        "Queues and processor time of the operators inside a dataset pipeline, one pipeline at a time. MindSpore's own "
+        "sampler takes 50 ms of a processor a second for it. Waits for data are always recorded. Off under a "
         "`schedule`.",
     )
     parallel_strategy: bool = _option(False, Bool(), "The parallel strategy of the graph.", inert=THEIRS)
@@ -168,30 +168,30 @@ class Options:
     )
 
     cuda_graphs: str = _option(
-        "nodes", Choice("nodes", "launches"), "Of a CUDA graph every kernel, or each launch, which costs less."
+        "nodes", Choice("nodes", "launches"), "Of a CUDA graph, record each kernel, or each launch at less cost."
     )
     schedule: dict[str, int] | None = _option(  # noqa: RUF009 - it returns a field
-        None, StepPlan(), "Which steps to record, as `mindspore.profiler.schedule` has it; absent: every step."
+        None, StepPlan(), "Steps to record, with the meaning of `mindspore.profiler.schedule`. Default: every step."
     )
-    ranks: str = _option("all", Ranks(), "Which ranks to record.")
+    ranks: str = _option("all", Ranks(), "Ranks to record.")
     analyse: str = _option(
         "sync",
         Choice("sync", "async", "off"),
-        "When the job ends: analyse and wait, analyse in the background, or leave it to `ms-profiler analyse DIR`.",
+        "At the end of the job: sync analyses and waits, async analyses in the background, off leaves it to you.",
     )
     exit_timeout: float = _option(
-        60.0, Number(0, 86400, "seconds"), "Longest that the end of the job waits for the analysis."
+        60.0, Number(0, 86400, "seconds"), "Longest wait for the analysis at the end of the job."
     )
     takeover: bool = _option(
-        True, Bool(), "Keep MindSpore's own profiler from starting too; with false it is left alone."
+        True, Bool(), "Prevent MindSpore's own profiler from starting as well; false leaves it alone."
     )
     max_disk: int = _option(
-        5 * 10**9, Size(10**6), "Most that a result and its analysis take; never more than a tenth of the free space."
+        5 * 10**9, Size(10**6), "Limit of the disk space of a result; never more than a tenth of the free space."
     )
     max_memory: int = _option(
         256 * 10**6,
         Size(10**6),
-        "Most memory that recording takes in a process.",
+        "Limit of the memory that recording takes in a process.",
         inert="records go to mapped files, 4 MiB a thread",
     )
     overhead_budget: float = _option(
@@ -203,9 +203,9 @@ class Options:
     dynamic: str | None = _option(
         None,
         Text("a path", absent=True),
-        "JSON file, made if need be, that names the steps to record: `start_step` and `stop_step`, counted from 1, the "
-        "other keys of MindSpore's `DynamicProfilerMonitor` and any of these options. It may change while the job runs "
-        "and is looked at between steps; then nothing else is recorded. Absent: none.",
+        "JSON file that names the steps to record; nothing else is recorded. It holds `start_step` and `stop_step`, "
+        "counted from 1, other keys of MindSpore's `DynamicProfilerMonitor`, and any of these options. It is made if "
+        "missing, may change while the job runs, and is checked between steps.",
     )
     control: bool = _option(
         False, Bool(), "Listen to `ms-profiler` commands while the job runs.", inert="this version listens to none"
@@ -234,12 +234,12 @@ _ALIASES = {alias: option for option in OPTIONS.values() for alias in option.ali
 
 @dataclass(frozen=True)
 class Parsed:
-    """What the variable says.
+    """The content of the variable.
 
     Attributes:
         options: the resolved options; None when profiling is off.
         messages: one line for each thing that is wrong with it.
-        takeover: False when MindSpore's own profiler is to be left alone, on or off.
+        takeover: False when MindSpore's own profiler must not be touched, on or off.
     """
 
     options: Options | None
@@ -269,14 +269,14 @@ def parse(text: str | None) -> Parsed:
     if options.start:
         options = _consistent(options, "aicore_metrics" in content, messages)
     elif "start" in options.given:
-        messages = []  # switched off on purpose: what else is wrong does not matter
+        messages = []  # switched off on purpose: other errors do not matter
     if len(messages) > MOST_MESSAGES:
         messages[MOST_MESSAGES:] = [f"MS_PROFILER_OPTIONS: {len(messages) - MOST_MESSAGES} more such lines left out"]
     return Parsed(options if options.start else None, messages, options.takeover)
 
 
 def resolve(content: dict[str, Any]) -> tuple[Options, list[str]]:
-    """Resolve what a script passes to the profiler by name; return the options and a line for each that is wrong.
+    """Resolve the keyword arguments of a script's profiler; return the options and a line for each error.
 
     Args:
         content: values as the variable would hold them; those that an option has anyway count as not given.
@@ -379,7 +379,7 @@ def _consistent(options: Options, old_metrics: bool, messages: list[str]) -> Opt
 
 
 def unavailable_on_cpu(options: Options) -> list[tuple[str, str]]:
-    """Return what was asked for and a machine without accelerator cannot give, each with the reason."""
+    """Return the requested data that a machine without an accelerator cannot provide, each with the reason."""
     return [
         (name, option.inert)
         for name, option in OPTIONS.items()

@@ -1,1 +1,1 @@
-"""What scripts import, under MindSpore's own names; `ms_profiler` itself offers each of them lazily."""
+"""The interface for scripts, with MindSpore's own names; `ms_profiler` imports each lazily."""

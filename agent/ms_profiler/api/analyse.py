@@ -16,7 +16,7 @@ def analyse(
     step_list: Sequence[int] | None = None,
     data_simplification: bool = True,
 ) -> None:
-    """Analyse what was recorded, in an interpreter of its own, and wait for it.
+    """Analyse results in a fresh interpreter, and wait for it.
 
     Args:
         profiler_path: a directory that ends with `_ascend_ms`, or one that holds such directories.
@@ -56,7 +56,7 @@ def run(
     if pretty:
         words.append("--pretty")
     words += ["--data-simplification", "true" if data_simplification else "false"]
-    # stdout is the script's: what reads it must not find our lines there
+    # stdout belongs to the script: its reader must not find our lines there
     if not wait:
         with open(os.devnull, "wb") as nowhere:
             analyser.detach(words, nowhere.fileno())

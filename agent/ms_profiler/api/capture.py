@@ -31,7 +31,7 @@ class Capture:
         values: options by name, members of enumerations among the values.
         schedule: maps the number of a step to an action; None records from start to stop.
         on_trace_ready: called with `owner` after each cycle; None analyses.
-        owner: what the script holds.
+        owner: the object that the script holds.
         forgives: warn where the documents raise, because the script ran before with a warning.
     """
 
@@ -67,7 +67,7 @@ class Capture:
         #: result directories taken so far
         self.results: list[str] = []
 
-    # -- what a script asks for
+    # -- requests of a script
 
     def start(self) -> None:
         """Begin, with the action of the step that runs now."""
@@ -85,7 +85,7 @@ class Capture:
         self._pass(ProfilerAction.NONE, self.action)
 
     def stop(self) -> None:
-        """End, and hand over what was recorded."""
+        """End the recording, and call `on_trace_ready`."""
         if not self.started:
             self.refuse("The profiler has not been started.", "Call start() first.")
             return
@@ -144,7 +144,7 @@ class Capture:
             how: as for `ms_profiler.analyse`.
 
         Raises:
-            StateError: there is none yet.
+            StateError: there is no result yet.
             MsProfilerError: the analysis failed.
         """
         if not self.results:
@@ -167,7 +167,7 @@ class Capture:
         for deed in deeds:
             getattr(self, f"_{deed}")()
         if deeds and after is not None:
-            # no step is to pay for what was just done, and one that began before its recording would be cut away
+            # the next step begins after this work, because a step that began before its recording would be cut off
             self._session.steps.script_began(self._session.recorder.now(), again=True)
 
     def _make(self) -> None:

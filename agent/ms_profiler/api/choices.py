@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class ProfilerActivity(Enum):
-    """What is recorded: the framework on the CPU, the NPU, the GPU."""
+    """Sources of records: the framework on the CPU, the NPU, the GPU."""
 
     CPU = "CPU"
     NPU = "NPU"
@@ -35,14 +35,14 @@ class AicoreMetrics(Enum):
 
 
 class ExportType(Enum):
-    """What a result is written as."""
+    """Forms of a result."""
 
     Db = "db"
     Text = "text"
 
 
 class HostSystem(Enum):
-    """What is recorded of the host."""
+    """Counters of the host."""
 
     CPU = "cpu"
     MEM = "mem"

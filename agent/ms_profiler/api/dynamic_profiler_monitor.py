@@ -13,22 +13,22 @@ from ms_profiler.job.control.dynamic import Dynamic
 from ms_profiler.job.control.dynamic_file import NAME, DynamicFile
 from ms_profiler.store.format import StepSource
 
-#: class -> the same as one of MindSpore's callbacks
+#: class -> its subclass that is also a callback of MindSpore
 _callbacks: dict[type, type] = {}
 
 
 class DynamicProfilerMonitor:
-    """Record the steps that `<cfg_path>/profiler_config.json` asks for while the job runs.
+    """Record the steps that `<cfg_path>/profiler_config.json` names while the job runs.
 
-    A callback for MindSpore's `Model`, or called with `step` at the end of each step of a loop. The file is looked at
-    between steps; no process watches it. Steps count from 1, and those of a result have the same numbers.
+    It is a callback for MindSpore's `Model`; a script's own loop calls `step` at the end of each step. The file is
+    checked between steps, and no process polls it. Steps count from 1, and those of a result have the same numbers.
 
     Args:
-        cfg_path: directory of the file, which rank 0 makes with defaults when it is not there.
+        cfg_path: directory of the file, which rank 0 makes with defaults when it is missing.
         output_path: directory that receives a directory `rank{rank}_start{start_step}_stop{stop_step}` for each
             recording, unless the file's `prof_path` names another.
-        poll_interval: seconds between two looks at the file.
-        kwargs: taken for the interface's sake; they do nothing.
+        poll_interval: seconds between two checks of the file.
+        kwargs: accepted for compatibility, without effect.
 
     Raises:
         UsageError: there is no `cfg_path`.
@@ -76,7 +76,7 @@ class DynamicProfilerMonitor:
         self._dynamic.begins(1)
 
     def step_begin(self, run_context: Any) -> None:
-        """Start before a step of MindSpore's `Model` that the file asks for.
+        """Start before the first step of MindSpore's `Model` that the file names.
 
         Args:
             run_context: what `Model` passes.
@@ -84,7 +84,7 @@ class DynamicProfilerMonitor:
         self._dynamic.begins(_number(run_context))
 
     def step_end(self, run_context: Any) -> None:
-        """Stop after the last step that the file asks for.
+        """Stop after the last step that the file names.
 
         Args:
             run_context: what `Model` passes.
@@ -117,7 +117,7 @@ class DynamicProfilerMonitor:
 
     @property
     def results(self) -> list[str]:
-        """Return the result directories taken so far, one for each time the file asked for steps."""
+        """Return the result directories so far, one for each request of the file."""
         return list(self._dynamic.results)
 
 

@@ -16,7 +16,7 @@ class mstx:  # noqa: N801 - the documents' name
 
     @staticmethod
     def mark(message: str, stream: Any = None, domain: str = DEFAULT_DOMAIN) -> None:
-        """Mark a moment.
+        """Mark a point in time.
 
         Args:
             message: its text.

@@ -17,11 +17,11 @@ class profile(Profiling):  # noqa: N801 - the documents' name
     """Profile what runs between `start` and `stop`, on any platform.
 
     Every parameter but these is explained in the table of options under the same name. With the variable
-    MS_PROFILER_OPTIONS set, its own result goes on beside this one.
+    MS_PROFILER_OPTIONS set, the variable's result continues beside this one.
 
     Args:
         start_profile: start at once.
-        schedule: a `schedule`, which tells what is done during each step; `step` ends a step.
+        schedule: a `schedule`, which maps each step to an action; `step` ends a step.
         on_trace_ready: called with this object after each cycle, or after `stop` without a schedule. By default the
             result is analysed; `tensorboard_trace_handler` does that as well and says where it goes.
         experimental_config: an `_ExperimentalConfig` with further options.

@@ -20,7 +20,7 @@ DEPRECATED = ("optypes_not_deal", "ascend_job_id")
 
 
 class ProfileOption(Enum):
-    """What `Profiler.profile` can tell; kept for scripts of the first interface."""
+    """Values of `Profiler.profile`, for scripts of MindSpore's first interface."""
 
     trainable_parameters = 0
 
@@ -88,10 +88,10 @@ class Profiler(Profiling):
         step_list: Sequence[int] | None = None,
         mode: str = "sync",
     ) -> None:
-        """Stop recording if need be, and analyse.
+        """Stop recording if it runs, and analyse.
 
         Args:
-            offline_path: analyse this directory instead of what was recorded here.
+            offline_path: analyse this directory instead of this object's result.
             pretty: indent JSON files.
             step_list: the steps to analyse, consecutive numbers; by default all.
             mode: "sync" waits, "async" does not.
@@ -113,7 +113,7 @@ class Profiler(Profiling):
         step_list: Sequence[int] | None = None,
         data_simplification: bool = True,
     ) -> None:
-        """Analyse what was recorded before, as `ms_profiler.analyse` does.
+        """Analyse an earlier result, as `ms_profiler.analyse` does.
 
         Args:
             path: a directory that ends with `_ascend_ms`, or one that holds such directories.
@@ -132,11 +132,11 @@ class Profiler(Profiling):
             log.line(str(error))
 
     def op_analyse(self, op_name: str | list[str], device_id: int | None = None) -> str:
-        """Return what the kernels of operators took, of the result taken last, as JSON.
+        """Return the kernel times of operators in the last result, as JSON.
 
         Args:
             op_name: the type of an operator, or several.
-            device_id: taken for the interface's sake; a result holds one device.
+            device_id: accepted for compatibility; a result holds one device.
 
         Returns:
             `{op_name: [{"op_side": "cpu", "input_shape", "op_occurrences", "op_total_time(us)", "op_avg_time(us)"}],

@@ -1,10 +1,10 @@
-"""What the newer and the older interface have in common."""
+"""The common base of the newer and the older interface."""
 
 from ms_profiler.api.capture import Capture
 
 
 class Profiling:
-    """Metadata, results, and what ends when a `with` block or the object does."""
+    """Metadata, results, and the end of recording with a `with` block or the object."""
 
     _capture: Capture
 

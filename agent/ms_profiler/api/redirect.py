@@ -1,4 +1,4 @@
-"""What stands in for MindSpore's own classes: a script that ran before with a warning must not fail now."""
+"""Replacements of MindSpore's own classes, which warn: a script that ran before with a warning must not fail now."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ms_profiler.errors import MsProfilerError
 
 
 def _forgiving_analyse(profiler_path: str, *args: Any, **kwargs: Any) -> None:
-    """Analyse as `ms_profiler.analyse` does, and say in a line what that would raise."""
+    """Analyse as `ms_profiler.analyse` does, but print a line where that would raise."""
     try:
         analyse(profiler_path, *args, **kwargs)
     except MsProfilerError as error:

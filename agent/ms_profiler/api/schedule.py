@@ -7,7 +7,7 @@ from ms_profiler.job.schedule import Schedule
 
 
 class ProfilerAction(Enum):
-    """What the profiler does during a step."""
+    """Actions of the profiler during a step."""
 
     NONE = 0
     WARM_UP = 1
@@ -16,16 +16,16 @@ class ProfilerAction(Enum):
 
 
 class schedule:  # noqa: N801 - the documents' name
-    """Tell what is done during each step.
+    """Map each step to an action.
 
     Args:
         wait: steps left out at the begin of a cycle.
         active: steps recorded at its end.
-        warmup: steps before these that are prepared for and not kept.
+        warmup: steps before these, prepared but not recorded.
         repeat: cycles; 0 repeats for ever.
         skip_first: steps before the first cycle.
 
-    A value that cannot be is replaced, with a warning: 0, and 1 for `active`.
+    An invalid value is replaced with a warning: by 0, for `active` by 1.
     """
 
     def __init__(self, *, wait: int, active: int, warmup: int = 0, repeat: int = 0, skip_first: int = 0) -> None:
@@ -37,7 +37,7 @@ class schedule:  # noqa: N801 - the documents' name
         self._schedule = Schedule(**self.to_dict())
 
     def __call__(self, step: int) -> ProfilerAction:
-        """Return what is done during `step`, counted from 0.
+        """Return the action during `step`, counted from 0.
 
         Raises:
             ValueError: the number is negative.

@@ -24,7 +24,7 @@ class TraceHandler:
         self.async_mode = async_mode
 
     def __call__(self, profiler: Any) -> None:
-        """Analyse what `profiler` took last."""
+        """Analyse the last result of `profiler`."""
         if self.analyse_flag:
             profiler._capture.analyse(async_mode=self.async_mode)
 
@@ -32,7 +32,7 @@ class TraceHandler:
 def tensorboard_trace_handler(
     dir_name: str | None = None, worker_name: str | None = None, analyse_flag: bool = True, async_mode: bool = False
 ) -> TraceHandler:
-    """Return what to give to `profile` as `on_trace_ready`.
+    """Return a function for the parameter `on_trace_ready` of `profile`.
 
     Args:
         dir_name: directory that receives the results, "./data" by default.

@@ -1,4 +1,4 @@
-"""What passing from one action to the next means: the table of MindSpore's public profiler documents."""
+"""Effects of the change from one action to the next: the table of MindSpore's public profiler documents."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ BEGIN: Final[Deeds] = ("make", "begin")
 DISCARD: Final[Deeds] = ("discard",)
 KEEP: Final[Deeds] = ("end", "ready")
 
-#: (action until now, action from now on; None at the end) -> what is done
+#: (action until now, action from now on; None at the end) -> effects
 DEEDS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], Deeds]] = {
     (NONE, WARM_UP): MAKE,
     (NONE, RECORD): BEGIN,
@@ -34,7 +34,7 @@ DEEDS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], Deeds]] = {
     (SAVE, None): KEEP,
 }
 
-#: the same pairs -> what is wrong with them; only a schedule of the caller's own makes some of them
+#: the same pairs -> a warning; some occur only with a schedule function of the caller
 WARNINGS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], str]] = {
     (WARM_UP, NONE): "the schedule warms up and then records nothing",
     (RECORD, NONE): "the schedule stops recording without RECORD_AND_SAVE: the cycle is not handed to on_trace_ready",

@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Progress:
-    """A line on a terminal that is written over: how much is done, how fast, and what is left."""
+    """A line on a terminal that is overwritten: share done, speed, and time left."""
 
     INTERVAL_S = 0.1
 

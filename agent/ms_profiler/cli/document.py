@@ -43,7 +43,7 @@ class Marks:
         return f"{document[:start]}\n{content}{document[document.index(self.end, start) :]}"
 
     def write(self, path: str, content: str) -> None:
-        """Replace what stands between the marks of a file, if that changes anything.
+        """Replace the content between the marks of a file, if it changes.
 
         Args:
             path: of the file.

@@ -14,7 +14,7 @@ from ms_profiler.job.origin import VARIABLE
 NAME = "run"
 HELP = "run a command with profiling on"
 
-NOT_FOUND = 127  #: what a shell exits with when there is no such command
+NOT_FOUND = 127  #: exit code of a shell when there is no such command
 NOT_EXECUTABLE = 126  #: and when it may not be executed
 
 

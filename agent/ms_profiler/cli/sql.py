@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the answer, and on stderr what is not in it.
+    """Print the answer, and on stderr notes about missing rows.
 
     Raises:
         DependencyError: a package that this needs is not installed.

@@ -1,7 +1,7 @@
-"""Stay behind when `ms-profiler run` becomes the command, and say when nothing was recorded, and why.
+"""Watch the command of `ms-profiler run` from a second process, and print why nothing was recorded.
 
-The command keeps the process id, the parent and the signals that it has without us: we are nobody's child, in a session
-of our own, and hold nothing of the command's open but stderr.
+`ms-profiler run` becomes the command, so the command's process id, parent and signals are as without us. The watcher is
+not its child, has a session of its own, and holds no descriptor of the command except stderr.
 """
 
 import os
@@ -18,7 +18,7 @@ _NULL = (0, 1)  #: descriptors that the command's readers must not wait for
 def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Fork a process that waits for the end of this one; return in this one, which becomes the command.
 
-    Nobody watches where the command would get the watcher as its child: as process 1 of a container it adopts orphans.
+    There is no watcher where the command is process 1 of a container, because it would adopt the watcher as a child.
 
     Args:
         command: what this process becomes.
@@ -26,7 +26,7 @@ def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
 
     Returns:
         A descriptor that the command does not inherit: a byte in it says that the command could not be executed; -1
-        where nobody watches.
+        where there is no watcher.
     """
     chosen = options.parse(environ.get("MS_PROFILER_OPTIONS")).options
     if chosen is None or chosen.quiet or os.getpid() == 1 or not hasattr(os, "pidfd_open"):
@@ -73,7 +73,7 @@ def _watch(
 
 
 def recorded(output: str, begun: float) -> bool:
-    """Return whether a result was made below a directory, or where results go that cannot be written there.
+    """Return whether a result was made in a directory, or in the temporary directory that replaces it.
 
     Args:
         output: the option `output_path`.

@@ -1,4 +1,4 @@
-"""What a user knows about a step and nothing records: options of the commands that analyse."""
+"""Options for facts about a step that no recording contains: its operations and tokens."""
 
 import argparse
 
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def workload(args: argparse.Namespace) -> Workload:
-    """Return what was said.
+    """Return the facts that the arguments state.
 
     Args:
         args: of the command.

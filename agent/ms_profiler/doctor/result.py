@@ -1,4 +1,4 @@
-"""Look at what a job left: whether it recorded, how that ended, what was hooked, and what is missing."""
+"""Examine the results of a job: whether it recorded, how it ended, its hooks, and missing data."""
 
 import os
 from contextlib import suppress
@@ -16,7 +16,7 @@ _LINES = 3
 
 
 def examine(directory: str) -> list[Finding]:
-    """Return what the results in a directory tell.
+    """Examine the results in a directory.
 
     Args:
         directory: a result, or the parent of several.

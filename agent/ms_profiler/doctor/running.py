@@ -1,4 +1,4 @@
-"""Look at a process that runs: what it was started with, and whether it records."""
+"""Examine a running process: its environment at the start, and whether it records."""
 
 import os
 import re
@@ -16,7 +16,7 @@ _LIBRARIES = {"mindspore": "libmindspore", "torch": "libtorch"}
 
 
 def examine(pid: int) -> list[Finding]:
-    """Return whether a process records, and if not, what keeps it from that.
+    """Return whether a process records, and if not, the reason.
 
     Args:
         pid: its number.
@@ -61,7 +61,7 @@ def examine(pid: int) -> list[Finding]:
 
 
 def _environ(pid: int) -> Mapping[str, str]:
-    """Return the environment that a process was started with; what it set later is not in it."""
+    """Return the environment at the start of a process, without later changes."""
     content = _read(pid, "environ").decode("utf-8", "surrogateescape")
     return dict(entry.split("=", 1) for entry in content.split("\0") if "=" in entry)
 

@@ -15,7 +15,7 @@ _MOST = 200
 
 @dataclass
 class Reading:
-    """What a program and the modules beside it contain.
+    """Facts about a program and the modules beside it.
 
     Attributes:
         frameworks: of those that are profiled, the imported ones.
@@ -29,7 +29,7 @@ class Reading:
 
 
 def examine(path: str) -> list[Finding]:
-    """Return what the text of a program tells.
+    """Read the facts from the text of a program.
 
     Args:
         path: its file.

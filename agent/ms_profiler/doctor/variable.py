@@ -13,7 +13,7 @@ EXAMPLE = f"""export {VARIABLE}='{{"start": true, "output_path": "./data"}}'"""
 
 
 def examine(environ: Mapping[str, str], directory: str) -> list[Finding]:
-    """Return what the variable says and lacks.
+    """Examine the variable.
 
     Args:
         environ: the environment in which the job starts.

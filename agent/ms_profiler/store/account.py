@@ -1,4 +1,4 @@
-"""What all processes that record into a result have taken of the disk, counted in one small file.
+"""The account of a result: a small file that counts the disk space taken by all its processes.
 
 `native/account.h` has its format, and `tests/test_account.py` compares the two.
 """
@@ -15,7 +15,7 @@ FILE_SIZE: Final = 4096
 
 
 class Account(NamedTuple):
-    """An account as it stands.
+    """The content of an account.
 
     Attributes:
         limit: bytes that may be taken; `NO_LIMIT` is any number.

@@ -1,4 +1,4 @@
-"""Mirror of `native/device_format.h`: what the slots of an accelerator's records hold.
+"""Mirror of `native/device_format.h`: the fields of the slots of an accelerator's records.
 
 The header file explains every field; `tests/test_device_format.py` compares the two.
 """
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Device(IntEnum):
-    """What kind of record it is; the category of its slots."""
+    """Kind of a record; the category of its slots."""
 
     KERNEL = 1
     COPY = 2
@@ -22,7 +22,7 @@ class Device(IntEnum):
 
 
 class Source(IntEnum):
-    """Whose interface told; the flags of the slots."""
+    """Interface that reported a record; the flags of its slots."""
 
     CUPTI = 1
     MSPTI = 2

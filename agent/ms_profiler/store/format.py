@@ -29,7 +29,7 @@ NOT_READ = 2**32 - 1
 
 
 class Kind(IntEnum):
-    """What a slot holds; 0 is a slot that was never committed."""
+    """Kind of a slot; 0 is a slot that was never committed."""
 
     OPEN = 1
     SPAN = 2
@@ -46,7 +46,7 @@ class Kind(IntEnum):
 
 
 class Flag(IntFlag):
-    """What is special about a slot."""
+    """Flags of a slot."""
 
     RAISED = 1
     ABANDONED = 2
@@ -55,7 +55,7 @@ class Flag(IntFlag):
 
 
 class Category(IntEnum):
-    """What the time of a span was spent on; the phases of a step follow from it.
+    """Category of a span, from which the phases of a step follow.
 
     Categories from `CATEGORY_FINE` on are fine-grained: they stop first when a budget is reached.
 
@@ -86,15 +86,15 @@ class Category(IntEnum):
 
 
 def category_name(number: int) -> str:
-    """Return what a category is called where people read it; one of a later version is "other"."""
+    """Return the name of a category for people; an unknown category is "other"."""
     known = number in Category.__members__.values()
     return (Category(number) if known else Category.OTHER).name.lower()
 
 
 class StepSource(IntEnum):
-    """Who says where a step ends, best first; the category of a `Kind.STEP` slot.
+    """Source of the end of a step, in order of rank; the category of a `Kind.STEP` slot.
 
-    `WHOLE_RUN` is what is left when none of the others speaks; it is never in a slot.
+    `WHOLE_RUN` applies when no other source reports; no slot has it.
     """
 
     SCRIPT = 1
@@ -109,6 +109,6 @@ class StepSource(IntEnum):
 
 #: Sources that see something being trained.
 TRAINING = (StepSource.FRAMEWORK_LOOP, StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)
-#: Sources of a job that trains nothing: their steps are none once one of `TRAINING` tells of steps on the same thread,
-#: which are numbered as if there had been none before. A step of `SCRIPT` between the two keeps those before it.
+#: Sources of a job that trains nothing. Their steps are removed when a source of `TRAINING` reports steps later on the
+#: same thread, whose numbers begin at 0. Steps before a step of `SCRIPT` are not removed.
 GUESSES = (StepSource.EVALUATION_LOOP, StepSource.DATASET, StepSource.NETWORK_CALL)

@@ -2,7 +2,7 @@
 
     {output_path}/{host}_{pid}_{UTC time}_ascend_ms/
         profiler_info_{rank}.json  profiler_metadata.json  summary.json
-        ASCEND_PROFILER_OUTPUT/    what other tools read; a long timeline goes on in msprof_slice_{number}.json
+        ASCEND_PROFILER_OUTPUT/    files for other tools; a long timeline continues in msprof_slice_{number}.json
         KINETO/                    the timeline in the form of PyTorch's profiler, where it was asked for
         TABLES/                    tables as Parquet, where they were asked for
         FRAMEWORK/                 the store: raw data, kept
@@ -38,7 +38,7 @@ LOGS: Final = "logs"
 
 RUN_INFO: Final = "run_info.json"
 PROCESS_INFO: Final = "process_info.json"
-#: mapped by the process whose folder it is in, so that its children find that
+#: mapped by the process that owns the folder, so that its children find the folder
 ANNOUNCED: Final = "announced"
 ACCOUNT: Final = "account"
 SUMMARY: Final = "summary.json"
@@ -61,12 +61,12 @@ COMMUNICATION_DB: Final = "communication_analyzer.db"
 #: the same, as torch_npu calls it
 TORCH_COMMUNICATION_DB: Final = "analysis.db"
 KERNELS: Final = "kernels"
-#: begin of the name of MindSpore's file of what its allocator held; the rank follows
+#: begin of the name of MindSpore's file of allocator records; the rank follows
 MEMORY_PREFIX: Final = "cpu_ms_memory_record_"
 PIPELINES: Final = "pipelines"
 GRAPHS: Final = "graphs"
 
-#: part of `max_disk` that is for what the analysis writes; the rest is for what is recorded
+#: share of `max_disk` for the files of the analysis; the rest is for the store
 ANALYSIS_SHARE: Final = 4
 
 _SEGMENT = re.compile(r"^\d{6,}\.seg$")
@@ -133,12 +133,12 @@ def run_info_path(result: str) -> str:
 
 
 def recorded_share(most: int) -> int:
-    """Return the bytes that what is recorded may take of a limit for everything."""
+    """Return the bytes that the store may take of the limit for a result."""
     return most - most // ANALYSIS_SHARE
 
 
 def account_path(result: str) -> str:
-    """Return the path of the account of what is taken of the disk."""
+    """Return the path of the account of disk space."""
     return os.path.join(result, FRAMEWORK, ACCOUNT)
 
 
@@ -174,12 +174,12 @@ def kernels_dir(folder: str) -> str:
 
 
 def window_dir(folder: str, index: int) -> str:
-    """Return the folder of what one drain of the kernel stream left, counted from 0."""
+    """Return the folder of one window of the kernel stream, counted from 0."""
     return os.path.join(folder, KERNELS, f"{index:06d}")
 
 
 def pipeline_dir(folder: str, index: int) -> str:
-    """Return the folder of what one window of a dataset pipeline left, counted from 0."""
+    """Return the folder of one window of a dataset pipeline, counted from 0."""
     return os.path.join(folder, PIPELINES, f"{index:06d}")
 
 
@@ -193,12 +193,12 @@ def windows(folder: str) -> list[tuple[int, str]]:
 
 
 def graph_path(folder: str, index: int) -> str:
-    """Return the path of what is kept of a compiled graph of a process, counted from 0."""
+    """Return the path of the description of a compiled graph of a process, counted from 0."""
     return os.path.join(folder, GRAPHS, f"{index:06d}.graph")
 
 
 def graphs(folder: str) -> list[str]:
-    """Return the paths of what is kept of the compiled graphs of a process, oldest first."""
+    """Return the paths of the descriptions of a process' compiled graphs, oldest first."""
     try:
         names = os.listdir(os.path.join(folder, GRAPHS))
     except OSError:

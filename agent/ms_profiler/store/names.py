@@ -1,8 +1,8 @@
-"""What the job calls its records, so that the analysis finds them, and what it promises of them."""
+"""Names of records on which the job and the analysis agree."""
 
 from typing import Final
 
-#: counter of what the process holds, bytes
+#: counter of the process' memory, bytes
 HELD: Final = "host memory"
 #: begin of the name of a span of Python's garbage collection; the generation follows
 COLLECTION: Final = "garbage collection, generation"
@@ -10,7 +10,7 @@ COLLECTION: Final = "garbage collection, generation"
 COMMUNICATION_WAIT: Final = "wait for communication"
 #: begin of the text of an instant that has the bytes of the gradients which ranks exchange; the module's name follows
 GRADIENTS: Final = "gradients of "
-#: instants around a stretch of time whose kernels the framework wrote out together
+#: instants around an interval whose kernels the framework wrote together
 KERNEL_WINDOW: Final = "kernel window"
 KERNEL_WINDOW_END: Final = "kernel window end"
 #: span of that writing

@@ -1,7 +1,7 @@
-"""Read the files of one process back, byte by byte; knows the format and nothing of what is done with it.
+"""Read the files of one process. This module knows the format only, and not the use of the records.
 
-A profiled process may have been killed at any instruction, and a disk may lose the end of a file. Whatever can be
-read is used, and whatever had to be skipped is counted by reason, so that a table can say what it rests on.
+A profiled process may have been killed at any instruction, and a disk may lose the end of a file. All readable records
+are used, and skipped records are counted by reason, so that a table can name its basis.
 """
 
 import os
@@ -14,14 +14,14 @@ from ms_profiler.store.format import Kind
 
 #: offset of the kind inside a slot
 _KIND = 28
-#: bytes looked at together for the last one that is not zero
+#: size of the blocks in which the last byte other than zero is searched
 _TAIL = 4096
 _FOREIGN_MAGIC = int.from_bytes(fmt.MAGIC.to_bytes(8, "little"), "big")
 
 
 @dataclass
 class ReadCounts:
-    """What was read and what had to be skipped, by reason.
+    """Numbers of records that were read, and that were skipped, by reason.
 
     Attributes:
         slots: committed slots understood, strings and anchors included.
@@ -29,7 +29,7 @@ class ReadCounts:
         cut: slots cut off by the end of a file.
         unknown: slots of a kind that this version does not know, or in a segment where that kind cannot be.
         backwards: spans and steps that end before they start.
-        missing_strings: records whose name was not found; they are kept, under a made-up name.
+        missing_strings: records whose name was not found; they get a made-up name.
         empty_files: segments that were made and never written; nothing is lost with them.
         damaged_kernels: kernels whose record cannot be read, or whose time is none of its window's.
         damaged_memory: records of the framework's allocator that cannot be read.

@@ -1,4 +1,4 @@
-"""The one door to what records: the native extension, or its pure-Python twin where that cannot be loaded."""
+"""Make the recorder: the native extension, or the pure-Python recorder where the extension cannot be loaded."""
 
 from ms_profiler.job.recorder.contract import Recorder, RecorderStats
 

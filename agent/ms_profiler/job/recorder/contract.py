@@ -1,4 +1,4 @@
-"""What a recorder does; the native one and its pure-Python twin both keep to it, under the same tests."""
+"""The interface of a recorder, which the native and the pure-Python one both implement, under the same tests."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from ms_profiler.store.device_format import Source
 
 @dataclass(frozen=True)
 class RecorderStats:
-    """What a recorder did so far.
+    """Counts of a recorder so far.
 
     Attributes:
         records: events committed; strings, anchors and thread marks are not events.
         dropped: events and strings refused for any reason but a pause (no disk, no memory, a budget, nesting too deep).
         dropped_limit: of these, refused because a budget was reached.
         bytes: size on disk of all segments.
-        unnamed: times that a name was refused, because a process keeps no more of them.
+        unnamed: times that a name was refused, because the process had too many names.
         threads: threads that recorded.
         failure: errno of the last segment that could not be made; 0 when none failed.
     """
@@ -36,8 +36,8 @@ class Recorder(Protocol):
     """Append events of the calling thread to a store folder.
 
     Every method may be called from any thread, at any time, also before `open` and after `close`: then nothing is
-    recorded and nothing is raised. In a fork child nothing is recorded until the child calls `open` itself. What hooks
-    call often takes its arguments by position only, so that the native functions can be called without a detour.
+    recorded and nothing is raised. In a fork child nothing is recorded until the child calls `open` itself. Methods
+    that hooks call often take positional arguments only, so that hooks can call the native functions directly.
     """
 
     @property
@@ -45,16 +45,17 @@ class Recorder(Protocol):
         """Return "native" or "python"."""
 
     def tracing(self, source: Source) -> Tracing | None:
-        """Return what traces devices by a vendor's interface; None where that cannot be."""
+        """Return the tracing of devices by a vendor's interface; None where it is not possible."""
 
     def open(self, folder: str, *, first_slots: int = 2048, account: str = "", limit: int | None = None) -> None:
-        """Start recording into the existing directory `folder`, closing what was open; pauses and `fine` are reset.
+        """Start recording into the existing directory `folder`, after closing an open store; pauses and `fine` are
+        reset.
 
         Args:
             folder: where the segments go.
             first_slots: slots of a thread's first segment; later ones double up to 128 Ki slots (4 MiB).
-            account: path of the file in which all processes of a result count what they take of the disk; empty for
-                one of this process alone.
+            account: path of the file in which all processes of a result count their disk space; empty for an account of
+                this process alone.
             limit: bytes that they may take, where this process makes that file; None is no limit. Fine-grained
                 categories are refused from half of it on, everything but steps, anchors and strings from seven eighths.
 
@@ -63,38 +64,38 @@ class Recorder(Protocol):
         """
 
     def spend(self, size: int, /) -> None:
-        """Count bytes on disk that somebody else took, or gave back, below zero."""
+        """Add to the account bytes on disk that other code took; a negative number was released."""
 
     def set_aside(self, size: int, /) -> None:
-        """Leave so many bytes of the limit to somebody else; below zero: take them back."""
+        """Reserve bytes of the limit for other code; a negative number returns them."""
 
     def room(self) -> int:
-        """Return the bytes that are left to fine-grained records; 0 while nothing is open."""
+        """Return the bytes left for fine-grained records; 0 while no store is open."""
 
     def close(self) -> None:
-        """End all open spans of the calling thread, write a last anchor, unmap, and record nothing from here on."""
+        """End all open spans of the calling thread, write a last anchor, unmap, and stop recording."""
 
     def take_ops(self) -> bool:
-        """Record operators that PyTorch reports from here on; return whether it will report any."""
+        """Begin to record operators that PyTorch reports; return whether it will report any."""
 
     def take_ranges(self) -> bool:
-        """Record operators that PyTorch reports through NVTX from here on; return whether it will report any."""
+        """Begin to record operators that PyTorch reports through NVTX; return whether it will report any."""
 
     def annotate(self, text: str, /) -> None:
         """Make a region that the user marked of the operator that this thread began last, if it has this name."""
 
     def pause(self, paused: bool, /) -> None:
-        """Refuse new spans, instants and counters while `paused`; `record` and `end` go on."""
+        """Refuse new spans, instants and counters while `paused`; `record` and `end` still work."""
 
     def intern(self, text: str, /) -> int:
-        """Return the id of `text`, 0 when it cannot be written, or 65536 texts or 8 MB of them are kept.
+        """Return the id of `text`; 0 when it cannot be written, or when 65536 texts or 8 MB are stored.
 
-        An id is good for the life of the process and in its fork children: strings known when a store is opened are
-        written to it then, later ones on first sight.
+        An id is valid for the life of the process and in its fork children: a new store receives all known strings, and
+        later strings at their first use.
         """
 
     def thread_name(self, text: str, /) -> None:
-        """Name the calling thread in every store from here on; without it the system's name of the thread is used."""
+        """Name the calling thread in every later store; by default the thread has the system's name."""
 
     def begin(self, name: int, category: int, arg: int = 0, /) -> int:
         """Begin a span on this thread and return its token, 0 when nothing was recorded.
@@ -131,13 +132,13 @@ class Recorder(Protocol):
         forked: list[Any],
         outermost: int = 0,
     ) -> Callable[..., Any]:
-        """Return what stands in place of a function and records its calls, if it can without a frame of its own.
+        """Return a replacement of a function that records its calls, with the extension without a Python frame.
 
         Args:
-            function: what it calls.
-            name: of the span of each call, where nothing below is given.
-            category: of that, and of spans whose label cannot be made.
-            before: instead, called with the arguments before each call.
+            function: the function to call.
+            name: name of the spans, unless a parameter below decides.
+            category: category of the spans, also where `describe` fails.
+            before: called with the arguments before each call, in place of a span.
             after: called after each call with what `before` returned, the result, and the exception that ended the
                 call; not called where `before` returned None.
             labels: id of the first argument -> (name, category, argument of the span), or anything else for calls
@@ -177,20 +178,20 @@ class Recorder(Protocol):
         """
 
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
-        """Wait for a program before this process is gone; called once, at exit.
+        """Wait for a program before this process ends; called once, at exit.
 
-        A signal ends the wait, and never this process, which has already ended well or not.
+        A signal ends the wait but not the process, whose exit code is final.
 
         Args:
-            program: what is waited for. Its one line says that it has succeeded.
+            program: the program, whose one line of output says that it succeeded.
             timeout: seconds after which it is killed; a signal kills it too.
-            shows: write its line to stderr, unless that is a pipe or socket: its reader waits for the job's end.
-            late: written instead when it was killed.
-            failed: written instead when it wrote no line.
+            shows: write that line to stderr, unless stderr is a pipe or socket, whose reader waits for the job's end.
+            late: written instead when the program was killed.
+            failed: written instead when the program wrote no line.
         """
 
     def stats(self) -> RecorderStats:
-        """Return what was recorded and refused so far; after `close`, of the store closed last."""
+        """Return the counts so far; after `close`, those of the store that was closed last."""
 
     def span_cost(self) -> float:
-        """Measure what one pair of `begin` and `end` takes here, in nanoseconds, without touching the store (5 ms)."""
+        """Measure the nanoseconds of a pair of `begin` and `end`, without touching the store, in 5 ms."""

@@ -39,7 +39,7 @@ def start_apart(command: Sequence[str], environment: Mapping[str, str], output: 
 
 @functools.cache
 def _rest_at_forks() -> None:
-    """Keep Python from counting the helper thread: from 3.12 on it warns of `os.fork` where there are others."""
+    """Pause the helper thread at forks: Python 3.12 and later warn of `os.fork` beside other threads."""
     if sys.version_info >= (3, 12):
         os.register_at_fork(before=_native.lib.msp_helper_rest)
 
@@ -48,7 +48,7 @@ class NativeTracing:
     """See `Tracing`.
 
     Args:
-        source: whose interface.
+        source: the vendor's interface.
     """
 
     def __init__(self, source: Source) -> None:
@@ -86,10 +86,10 @@ class NativeTracing:
 
 
 class NativeRecorder:
-    """Record with the extension. There is one recorder in a process, however many of these.
+    """Record with the extension. All objects of this class share the one recorder of the process.
 
-    What hooks call often is the extension's function itself, so that `begin = recorder.begin` calls C without a
-    detour. `open` and `close` go through cffi: they may wait for a disk, and let other threads run meanwhile.
+    Methods that hooks call often are the extension's functions themselves, so that `begin = recorder.begin` calls C
+    directly. `open` and `close` use cffi: they may wait for a disk, and let other threads run meanwhile.
     """
 
     kind = "native"

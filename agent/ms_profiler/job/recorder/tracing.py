@@ -1,4 +1,4 @@
-"""What the extension can do with the tracing interface of a device."""
+"""The tracing interface of a device, as the extension offers it."""
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Outcome(IntEnum):
-    """What became of a call; see `native/devices/tracing.h`."""
+    """Result of a call; see `native/devices/tracing.h`."""
 
     DONE = 0
     IDLE = 1
@@ -17,7 +17,7 @@ class Outcome(IntEnum):
 
 
 class Kinds(IntFlag):
-    """What is recorded; see `native/devices/tracing.h`."""
+    """Kinds of records; see `native/devices/tracing.h`."""
 
     NOTHING = 0
     BASIC = 1
@@ -28,7 +28,7 @@ class Kinds(IntFlag):
 
 @dataclass(frozen=True)
 class TraceCounts:
-    """What became of the records of a device, in this process so far.
+    """Counts of a device's records in this process so far.
 
     Attributes:
         records: written.
@@ -62,14 +62,15 @@ class Tracing(Protocol):
         """Return whether the job has the device's driver in use in this process; loads nothing."""
 
     def attach(self, library: str) -> tuple[Outcome, str]:
-        """Take the interface, with nothing recorded yet; return what became of it, and why.
+        """Attach the interface without recording; return the outcome and its reason.
 
         Args:
             library: path, or a name for the loader.
         """
 
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
-        """Record some kinds from here on, or nothing; return what became of it and why, or what of them is left out."""
+        """Record these kinds from now on, or none; return the outcome, and its reason or the kinds that are left
+        out."""
 
     def flush(self) -> Outcome:
         """Have all that has ended written to the store."""
@@ -78,4 +79,4 @@ class Tracing(Protocol):
         """Have everything written, and give the interface back."""
 
     def counts(self) -> TraceCounts:
-        """Return what became of the records so far."""
+        """Return the counts so far."""

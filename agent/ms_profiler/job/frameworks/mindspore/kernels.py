@@ -76,7 +76,7 @@ class KernelStream:
         self._running = folder
         self._held = self._holds()
         self._began = host.steps.count
-        host.steps.due = 0  # the memory check was rare while no window ran; check normally again
+        host.steps.due = 0  # while no window ran, no call between steps was due
 
     def stop(self) -> None:
         """End the window: MindSpore writes its files."""
