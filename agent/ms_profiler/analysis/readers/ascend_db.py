@@ -1,10 +1,9 @@
 """Results of MindSpore's and PyTorch's profilers for Ascend, exported as a database (SQLite).
 
-`ascend_{framework}_profiler_{rank}.db` has a row a task in TASK, times in nanoseconds since the epoch; what
-COMPUTE_TASK_INFO tells of it (by `globalTaskId`) makes it a kernel. COMMUNICATION_OP has the exchanges, STEP_TIME the
-steps, PYTORCH_API and CANN_API what the host did. Texts are numbers into STRING_IDS. A `connectionId`
-says which call launched a task; for those of the framework it leads over CONNECTION_IDS. A table that is not there is
-empty.
+`ascend_{framework}_profiler_{rank}.db` has a row a task in TASK, times in nanoseconds since the epoch; a task with a
+row in COMPUTE_TASK_INFO (by `globalTaskId`) is a kernel. COMMUNICATION_OP has the exchanges, STEP_TIME the steps,
+PYTORCH_API and CANN_API the calls of the host. Texts are numbers of rows in STRING_IDS. A `connectionId` names the call
+that launched a task; for calls of the framework it leads through CONNECTION_IDS. A missing table counts as empty.
 """
 
 import os
@@ -40,7 +39,7 @@ def database(directory: str, ours: frozenset[str] = frozenset()) -> str | None:
 
     Args:
         directory: that holds `ASCEND_PROFILER_OUTPUT`.
-        ours: paths below it that an earlier analysis of ours wrote, which are no source.
+        ours: files in it that an earlier analysis of ours wrote, as relative paths; they are no source.
     """
     output = layout.output_dir(directory)
     names = sorted(os.listdir(output)) if os.path.isdir(output) else []
@@ -61,7 +60,7 @@ def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> table
     """
     counts = ReadCounts()
     info = ascend_run.describe(directory, counts)
-    # immutable: what lies there is read only, and no file appears beside it
+    # immutable: the database is only read, and SQLite makes no file beside it
     connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1", uri=True)
     connection.text_factory = lambda content: content.decode("utf-8", "replace")
     try:
@@ -90,7 +89,7 @@ def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> table
 
 
 class _Database:
-    """The tables of one file; what cannot be read is counted and empty."""
+    """The tables of one file; an unreadable table is counted and empty."""
 
     def __init__(self, connection: sqlite3.Connection, name: str, counts: ReadCounts) -> None:
         self.connection, self.name, self.counts = connection, name, counts
@@ -210,12 +209,12 @@ class _Database:
         return usable
 
     def _driver(self) -> dict[int, int]:
-        """Return when the call of CANN began that launched what has a connection."""
+        """Return the begin of the call of CANN that launched a task, by connection."""
         calls = self.rows(_DRIVER, "connectionId", "startNs")
         return {connection: start for connection, start in calls if connection is not None and isinstance(start, int)}
 
     def _launches(self) -> dict[int, int]:
-        """Return when the operator of the framework began that launched what has a connection."""
+        """Return the begin of the framework's operator that launched a task, by connection."""
         launches: dict[int, int] = {}
         lists: dict[int, list[int]] = {}
         for number, connection in self.rows("CONNECTION_IDS", "id", "connectionId"):

@@ -1,4 +1,4 @@
-"""What both forms of an Ascend result say beside their measurements: whose it is, and which rank."""
+"""Facts about the run in both forms of an Ascend result: the tool that wrote it, and the rank."""
 
 import json
 import os
@@ -20,7 +20,7 @@ _IN_DATABASES: Final = "of the forms that a result has, the database alone has i
 
 
 def form(directory: str) -> Form:
-    """Return whose result a directory is: by its name, then by its databases; MindSpore's where nothing tells."""
+    """Return the tool that wrote a result: by the directory's name, then by its databases; else MindSpore."""
     name = os.path.basename(os.path.abspath(directory))
     for suffix, known in ((layout.SUFFIX, Form.MINDSPORE), (layout.TORCH_SUFFIX, Form.TORCH_NPU)):
         if name.endswith(suffix):
@@ -32,7 +32,7 @@ def form(directory: str) -> Form:
 
 
 def describe(directory: str, counts: ReadCounts) -> RunInfo:
-    """Return what is known of the run.
+    """Return the run's record.
 
     Args:
         directory: `*_ascend_ms` or `*_ascend_pt`.
@@ -61,7 +61,7 @@ def describe(directory: str, counts: ReadCounts) -> RunInfo:
 
 
 def note(info: RunInfo, device: Device, directory: str, ours: frozenset[str]) -> None:
-    """Note in the run's record which files of the tool itself are missing and cannot be derived, and why.
+    """Note in the run's record the files of the tool that are missing and cannot be derived, and why.
 
     Args:
         info: the run's record.

@@ -3,7 +3,7 @@
 The trace has lanes by name of the process: the host's (`Python`, `MindSpore`, `CANN`), `Ascend Hardware` with a thread
 a stream, and `HCCL` (newer: `Communication`) with a thread a group and one a plane below it. Flows of the category
 `async_npu` lead from the operator that launched a task to it, `HostToDevice` from the call of the driver. The table has
-a row a kernel; what it tells of them (types, cores) is not in the trace. Either file is enough.
+a row a kernel, with types and cores, which the trace lacks. Either file is enough.
 """
 
 import os
@@ -31,15 +31,15 @@ _DRIVER: Final = "CANN"
 _HOST: Final = ("Python", "MindSpore", "PyTorch", _DRIVER)
 #: kinds of tasks that compute; the others copy, wait and mark
 _COMPUTING: Final = (HOST_CPU, "AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "AIV_SQE", "MIX_AIC", "MIX_AIV", "DSA_SQE")
-#: in place of a core, for what exchanges data
+#: core of exchanges
 _EXCHANGES: Final = ("HCCL", "COMMUNICATION")
 #: flows to a task from the operator that launched it, and from the call of the driver that did
 _BY_FRAMEWORK: Final = "async_npu"
 BY_DRIVER: Final = "HostToDevice"
-#: how far the table and the trace may differ about the start of a task: one cuts off what the other rounds
+#: largest difference of a task's start between the table and the trace: one truncates, the other rounds
 _ROUNDING_NS: Final = 1
 _NOTHING: Final = ("", "N/A")
-#: what is asked for: the level of a call, stream and core of a task, and what a part of an exchange moved
+#: arguments to read: the level of a call, stream and core of a task, and the bytes of a part of an exchange
 ARGUMENTS: Final = (
     *("level", "Physic Stream Id", "Task Type"),
     *("transport type", "link type", "src rank", "dst rank", "size(Byte)"),
@@ -78,7 +78,7 @@ def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording
 
 
 def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tables.Recording:
-    """Return the recording of a `trace_view.json` that lies by itself.
+    """Return the recording of a single `trace_view.json`.
 
     Args:
         path: of the file.
@@ -130,7 +130,7 @@ ROWS: Final = pl.Schema(
 
 
 def _host(events: trace_events.Events) -> pl.DataFrame:
-    """Return what ran on the host; stacks, which are calls of Python and no work of the framework, are left out."""
+    """Return the spans of the host, without Python stacks, which are no work of the framework."""
     kernels = [pid for pid, name in events.processes.items() if name == PROCESSOR]
     labelled = [pid for pid, label in events.labels.items() if label.startswith("CPU")]
     names = events.processes
@@ -227,7 +227,7 @@ def _placed(kernels: pl.DataFrame, hardware: pl.DataFrame) -> pl.DataFrame:
 
 
 def _exchanges(events: trace_events.Events) -> pl.DataFrame:
-    """Return what the groups of ranks exchanged; the planes below them hold parts of these."""
+    """Return the exchanges of the groups of ranks; the planes below them hold parts of these."""
     spans = events.of_process(*COMMUNICATION)
     threads = events.thread_names(spans)
     groups = threads.str.strip_prefix("Group ").str.strip_suffix(" Communication")
@@ -249,7 +249,8 @@ def _exchanges(events: trace_events.Events) -> pl.DataFrame:
 
 
 def transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
-    """Return `tables.TRANSFERS`: a plane belongs to the group whose thread comes before it, a part to what it is in.
+    """Return `tables.TRANSFERS`: a plane belongs to the group of the thread before it, a part to the exchange around
+    it.
 
     Args:
         events: of the trace.
@@ -290,7 +291,7 @@ def _operation(name: pl.Expr) -> pl.Expr:
 
 
 def launches(events: trace_events.Events, starts: pl.Series, category: str, what: str = "time_ns") -> pl.Series:
-    """Return when the host launched what started at a time: the first flow of a category that ends there tells.
+    """Return when the host launched tasks, by their start: from the first flow of a category that ends there.
 
     Args:
         events: of the trace.
@@ -306,7 +307,7 @@ def launches(events: trace_events.Events, starts: pl.Series, category: str, what
 
 
 def text(path: str, needed: Sequence[str], counts: ReadCounts, names: Mapping[str, str] | None = None) -> pl.DataFrame:
-    """Return a table as text, empty where it cannot be read.
+    """Return a table as text; an unreadable table is empty.
 
     Args:
         path: of the file.

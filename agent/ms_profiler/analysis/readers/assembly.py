@@ -1,4 +1,4 @@
-"""What the readers of other tools' results share: from lists of what ran where to a recording."""
+"""Assemble a recording from lists of spans and tasks; shared by the readers of other tools' results."""
 
 import re
 from dataclasses import dataclass, field
@@ -16,10 +16,10 @@ from ms_profiler.store.reader import ReadCounts
 from ms_profiler.store.run_info import RunInfo
 from ms_profiler.version import VERSION
 
-#: what stands for a step among the spans of the host, in all of these tools
+#: name of the spans of steps, in all of these tools
 STEP: Final = re.compile(r"ProfilerStep#(\d+)")
 
-#: what a reader knows of the host
+#: columns of the host's spans
 HOST: Final = pl.Schema(
     {
         "thread": pl.Int64,  # of the operating system
@@ -36,21 +36,21 @@ _PATTERNS: Final = {
 }
 
 
-#: in place of a rank, and of a transport, where there is none
+#: value of a missing rank, and of a missing transport
 _NO_RANK: Final = 2**32 - 1
 _NOTHING: Final = "N/A"
 
 
 @dataclass
 class Parts:
-    """What one result of another tool holds.
+    """The contents of a result of another tool.
 
     Attributes:
         host: `HOST`, the steps among them.
         tasks: `tables.TASKS`.
         threads: names by number of the operating system.
         process: pid; 0 where it is not known.
-        device: what is known of the accelerator besides; None where there was none.
+        device: further tables of the accelerator; None where there was none.
         callers: of tables of the device that name a thread (`launches`, `copies`, `waits`), the thread of each row by
             its number of the operating system, as text; null where it is not known.
     """
@@ -64,7 +64,7 @@ class Parts:
 
 
 def categorised(names: pl.Series) -> pl.Series:
-    """Return what a host span was spent on, as far as its name tells; operators otherwise."""
+    """Return the category of a host span by its name; OP where the name says nothing."""
     text = pl.lit(names)
     category = pl.when(pl.lit(regions(names))).then(pl.lit(int(Category.MARKER))).otherwise(pl.lit(int(Category.OP)))
     for kind, pattern in _PATTERNS.items():
@@ -93,7 +93,7 @@ def host(spans: pl.DataFrame, kinds: pl.Series, driver: pl.Series) -> pl.DataFra
 def usable_transfers(transfers: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
     """Return the parts of exchanges that have an exchange, times and a size, with null for what is no rank.
 
-    Without a profiler level there are such parts too, but nothing is said of them: that is no damage.
+    Without a profiler level, such parts exist without details, which is no damage.
 
     Args:
         transfers: `tables.TRANSFERS`.
@@ -116,9 +116,9 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
 
     Args:
         directory: where it was read.
-        info: what is known of the run.
-        counts: what was read.
-        parts: what it holds.
+        info: the run's record.
+        counts: numbers of records read and skipped.
+        parts: the contents.
 
     Raises:
         StoreError: nothing in it has a time.

@@ -9,7 +9,7 @@ _BITS: Final = 63
 
 
 def typed(rows: Sequence[tuple[Any, ...]], schema: pl.Schema) -> pl.DataFrame:
-    """Return rows as a table, with null in place of what is not of its column's type.
+    """Return rows as a table, with null for values of a wrong type.
 
     Args:
         rows: cells in the order of the schema.

@@ -12,8 +12,8 @@ _EXACT: Final = r"^\s*(-?\d{1,16})(?:\.(\d*))?\s*$"
 def nanoseconds(microseconds: pl.Expr) -> pl.Expr:
     """Return microseconds, written as decimal numbers, in nanoseconds; null for what is no number.
 
-    A double of 1.7e15, which microseconds since the epoch are, has steps of 0.25. What is written with an exponent is
-    small and goes through one.
+    Microseconds since the epoch are about 1.7e15, where doubles have steps of 0.25. Numbers with an exponent are small
+    and are read as doubles.
 
     Args:
         microseconds: text, possibly with blanks around it.
@@ -25,5 +25,5 @@ def nanoseconds(microseconds: pl.Expr) -> pl.Expr:
     exact = whole * 1000 + pl.when(text.str.starts_with("-")).then(-fraction).otherwise(fraction)
     double = microseconds.str.strip_chars().cast(pl.Float64, strict=False)
     small = pl.when(double.is_finite() & (double.abs() < 1e15)).then((double * 1000).round())
-    # as integers before they meet: both as doubles would be what this is here to avoid
+    # added as integers: as doubles they would lose the precision that this function is for
     return pl.coalesce(exact, small.cast(pl.Int64, strict=False))

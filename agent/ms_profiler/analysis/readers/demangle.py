@@ -1,6 +1,6 @@
-"""Names of kernels as one writes them: `gemm(float*, int)` for `_Z4gemmPfi`.
+"""Demangle the names of kernels: `gemm(float*, int)` for `_Z4gemmPfi`.
 
-The C++ library of the machine does it, where there is one; otherwise names stay as the compiler made them. Source: the
+The machine's C++ library does it; without one, names stay mangled. Source: the
 Itanium C++ ABI, `abi::__cxa_demangle`.
 """
 
@@ -12,7 +12,7 @@ _PREFIX = "_Z"
 
 
 def names(mangled: Iterable[str]) -> dict[str, str]:
-    """Return each name with what it reads as; the same where it is not mangled or cannot be taken apart.
+    """Return the readable form of each name; the name itself where it is not mangled or invalid.
 
     Args:
         mangled: names, each once.

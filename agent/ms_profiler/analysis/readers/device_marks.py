@@ -1,6 +1,6 @@
-"""Markers that a device's interface told, as annotations: those of the host on its threads, others beside the kernels.
+"""Markers reported by a device's interface, as annotations: host markers on their threads, others beside the kernels.
 
-Who marks by MindSpore's `mstx` is recorded by a hook of ours as well; then ours stands, which has the script's thread.
+A hook of ours records MindSpore's `mstx` as well; then the hook's record counts, because it has the script's thread.
 """
 
 from typing import Final
@@ -76,7 +76,7 @@ def wanted(recording: tables.Recording, marks: pl.DataFrame) -> pl.DataFrame:
 
 
 def of_device(marks: pl.DataFrame, lane: pl.Expr) -> pl.DataFrame:
-    """Return those of a device as `tables.MARKS`.
+    """Return the markers of a device as `tables.MARKS`.
 
     Args:
         marks: those without a thread, with `text` and `domain`.

@@ -1,8 +1,8 @@
 """Memory of a device, as another tool recorded it: from counters of a trace, or from the tables of a database.
 
-A trace has what the whole device and this application hold (lane `NPU MEM`, kilobytes of 1024). A database has what
-each component held, each time that it gave or took (MEMORY_RECORD, bytes), what operators allocated (OP_MEMORY), and
-what CANN's modules reserved (NPU_MODULE_MEM).
+A trace has the memory of the whole device and of this application (lane `NPU MEM`, kilobytes of 1024). A database has
+the memory of each component after each change (MEMORY_RECORD, bytes), the allocations of operators (OP_MEMORY), and the
+reservations of CANN's modules (NPU_MODULE_MEM).
 """
 
 from collections.abc import Callable
@@ -48,16 +48,16 @@ def of_trace(events: Events) -> pl.DataFrame:
 
 
 def of_allocators(events: Events, device: str) -> pl.DataFrame:
-    """Return `tables.DEVICE_MEMORY` of what PyTorch's allocators told; nothing where they told no totals.
+    """Return the totals of PyTorch's allocators as `tables.DEVICE_MEMORY`; no rows where they report none.
 
     Args:
         events: of the trace.
-        device: what kind it is.
+        device: kind of the device.
     """
     known = events.held.drop_nulls(["Device Type", "Total Allocated"])
     number = pl.when(pl.col("Device Id") >= 0).then(pl.format(" {}", "Device Id")).otherwise(pl.lit(""))
     kind = pl.col("Device Type").replace_strict(_TYPES, default=None, return_dtype=pl.String)
-    # what a back-end calls itself is not told
+    # the trace does not name the back end
     named = pl.coalesce(kind, pl.lit(device if device != "CPU" else "DEVICE"))
     return known.select(
         (named + number).alias("component"),
@@ -121,7 +121,7 @@ def modules(rows: Rows, counts: ReadCounts) -> pl.DataFrame:
 
 
 def _complete(table: pl.DataFrame, needed: list[str], counts: ReadCounts) -> pl.DataFrame:
-    """Return the rows that have what makes one, and count the others."""
+    """Return the complete rows, and count the others."""
     usable = table.drop_nulls(needed)
     counts.damaged_memory += table.height - usable.height
     return usable

@@ -1,11 +1,10 @@
-"""Device records to tables: what our own tracing of an accelerator left in the store.
+"""Turn the device records of our own tracing, from the store, into tables.
 
-A kernel belongs to the call that launched it: both carry a number, which wraps, so that of several calls with it the
-latest before the kernel counts. A call belongs to the moment and the thread that it was made on. What a run holds is
-cut by these moments, not by when something ran.
+A kernel belongs to the call that launched it: both have a number, which wraps, so the latest call with this number
+before the kernel counts. The time of the call, not of the kernel, decides whether the kernel belongs to the run.
 
-There may be tens of millions of records. What every metric needs of all of them is brought to a few words a task
-(`tables.RUNS`); what else is known is made into tables for those that are shown.
+There may be tens of millions of records. All metrics use a few words of every task (`tables.RUNS`); the remaining data
+becomes tables for the tasks that are shown.
 """
 
 import re
@@ -25,9 +24,9 @@ from ms_profiler.store.device_format import Device, Source
 
 #: how much earlier than its launch a kernel may seem to begin: the clock of a device is brought to ours by a line
 SLACK_NS: Final = 1_000_000
-#: level of what tracing itself, and loading of code, took
+#: level of the time of the tracing itself and of loading code
 OVERHEAD: Final = "overhead"
-#: what stands for a kernel whose name was not told
+#: name of a kernel whose name was not reported
 UNNAMED: Final = "(kernel without a name)"
 
 #: level of waits: of the host for a device, and of streams for each other
@@ -40,7 +39,7 @@ _RELEASES: Final = "release"
 _COPIED: Final = (Device.COPY, Device.SET)
 _OVERHEADS: Final = (Device.OVERHEAD,)
 _MARKED: Final = (Device.MARKER,)
-#: types of records that a number of kernel names is told apart by; a power of two
+#: factor that separates kernel names by the type of their record; a power of two
 _TYPES: Final = 64
 #: at the end of the names of calls: the version since which they are so, and how streams are taken
 _VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
@@ -49,7 +48,7 @@ _NOTHING: Final = Traced(pl.DataFrame(schema=CALLS), pl.DataFrame(schema=RAN), p
 
 
 def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Traced]:
-    """Return the records of interfaces that are known; of others a line is left in the run's record.
+    """Return the records of known interfaces, and note the others in the run's record.
 
     Args:
         recording: the run.
@@ -70,7 +69,7 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
 
 
 def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
-    """Add the markers of the host that a device's interface told to the spans and instants of a recording.
+    """Add the host markers of a device's interface to the spans and instants of a recording.
 
     Args:
         recording: before what it leaves out is taken away.
@@ -85,7 +84,7 @@ def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
 
 
 def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
-    """Give a recording its device, where anything ran on one.
+    """Add the device to a recording, if anything ran on one.
 
     Args:
         recording: its steps, threads and names.
@@ -140,7 +139,7 @@ class _Records:
         self._kernels = self._named()
 
     def whole(self) -> tables.Whole:
-        """Return what there is of all tasks."""
+        """Return the words of all tasks."""
         leveled = ((self._calls, self.source.level), (self._overheads, OVERHEAD), (self._waits, WAIT))
         sums = pl.concat([_summed(rows, level, self._recording.names) for rows, level in leveled])
         runs = self._ran.select(_lane(self._several), *list(tables.RUNS)[1:])
@@ -182,7 +181,7 @@ class _Records:
         )
 
     def memory(self) -> pl.DataFrame:
-        """Return what the driver has given, as `tables.DEVICE_MEMORY`."""
+        """Return the memory allocated by the driver, as `tables.DEVICE_MEMORY`."""
         return reservations.held(self._reservations())
 
     def _launched(self, ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
@@ -198,9 +197,9 @@ class _Records:
         return cut(self._recording, ran, moment)
 
     def _named(self) -> pl.DataFrame:
-        """Number the kernels by their readable names and what ran them, and return what they are called.
+        """Number the kernels by readable name and core, and return the names.
 
-        The groups of ranks that exchange data, and whether the interface itself says that they do, stand beside that.
+        The groups of exchanges, and whether the interface itself marks them as exchanges, are returned beside them.
         """
         names, source = self._recording.names, self.source
         # millions of kernels have some hundred names: these are worked on, and the others look them up, part by part
@@ -265,7 +264,7 @@ class _Records:
         return waited.with_columns(name).select(tables.WAITS.names()).cast(tables.WAITS)
 
     def _reservations(self) -> pl.DataFrame:
-        """Return what the driver gave and took; what only says that there is a pool of memory is neither."""
+        """Return the driver's allocations and releases, without the records that only announce a memory pool."""
         names = self._recording.names
         told = self._reserved.with_columns(
             names.gather(self._reserved["name"]), names.gather(self._reserved["detail"]).alias("detail")
@@ -328,7 +327,7 @@ def _by_time(traced: Traced) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
 
 
 def _in_order(columns: list[pl.Series]) -> pl.DataFrame:
-    """Return columns by `start_ns`; each is let go as soon as it is in order, so that no table is there twice.
+    """Sort columns by `start_ns`, one after the other, so that the table is never in memory twice.
 
     Args:
         columns: is changed.

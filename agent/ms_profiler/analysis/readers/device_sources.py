@@ -1,4 +1,4 @@
-"""What the tables say of records, by whose interface told them."""
+"""Properties of device records by the interface that reported them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,19 +9,19 @@ from ms_profiler.store.device_format import Source
 
 @dataclass(frozen=True)
 class DeviceSource:
-    """How the records of an interface are read.
+    """Properties of an interface's records.
 
     Attributes:
         name: of the interface.
-        form: whose formulas hold for a step.
+        form: decides the formulas of a step.
         activity: what it records of.
         level: of the calls.
-        core: what ran a kernel of which nothing is told; null in the table where it is empty.
+        core: core of a kernel without a core in its record; empty for null.
         cores: what a kernel tells of what ran it, in the words of that interface -> as the tables have it.
-        core_begin: stands before all of these words.
-        exchange_core: what ran an exchange with other ranks.
-        exchanges: fits the names of kernels that are such exchanges.
-        in_database: the database has a place for its kernels.
+        core_begin: prefix of all these cores.
+        exchange_core: core of an exchange with other ranks.
+        exchanges: pattern of the names of kernels that are exchanges.
+        in_database: whether the database can hold its kernels.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What the store keeps of compiled graphs, see `job.frameworks.mindspore.compiled`."""
+"""Read the descriptions of compiled graphs, see `job.frameworks.mindspore.compiled`."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,7 +8,7 @@ import orjson
 from ms_profiler.store import anf_ir, layout
 from ms_profiler.store.reader import ReadCounts
 
-#: nodes that call another graph, of which nothing is told; a call of one that a node computes has no type
+#: nodes that call another graph, which has no description; a call of a computed graph has no type
 _CALLS = frozenset({"", "Switch", "SwitchLayer", "Partial", "PartialInline", "call_inline"})
 
 
@@ -74,7 +74,7 @@ def read(folder: str, counts: ReadCounts) -> list[Graph]:
 
 
 def parse(content: bytes) -> Graph:
-    """Read what is kept of a graph.
+    """Parse the description of a graph.
 
     Raises:
         ValueError: it is damaged.

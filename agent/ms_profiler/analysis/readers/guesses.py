@@ -6,7 +6,7 @@ from ms_profiler.store.format import GUESSES, TRAINING
 
 
 def settled(steps: pl.DataFrame) -> pl.DataFrame:
-    """Leave out the steps of a guess that what was trained later on the same thread has shown to be none.
+    """Remove guessed steps that a later training step on the same thread has disproved.
 
     Args:
         steps: rows of `columns.slots.SLOTS`, of kind STEP, of each thread in the order in which they were recorded.

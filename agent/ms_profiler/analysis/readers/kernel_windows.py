@@ -34,7 +34,7 @@ _LONGEST: Final = 1e9
 _EXECUTION: Final = re.compile(rb"\d{1,19},[\d.e+-]+,\d{1,9}")
 _NUMBERS: Final = pl.Schema({"start_ns": pl.Int64, "ms": pl.Float64, "lane": pl.UInt32})
 
-#: what is read of a window, by start
+#: columns of a window's executions, by start
 EXECUTIONS: Final = pl.Schema({name: tables.KERNELS[name] for name in ("kernel", "lane", "start_ns", "duration_ns")})
 
 
@@ -51,7 +51,7 @@ def windows(recording: tables.Recording) -> list[tables.Window]:
     drains = _drains(recording)
     for process, first_ns, last_ns in recording.processes.select("process", "first_ns", "last_ns").iter_rows():
         folder = layout.process_dir(recording.directory, process)
-        # a store that is shared has windows of other runs too, whose marks are not among our instants
+        # a shared store also has windows of other runs, whose marks are not among our instants
         there = set() if recording.info.window else {index for index, _ in layout.windows(folder)}
         indices = sorted(there | {index for owner, index in starts if owner == process})
         for place, index in enumerate(indices):
@@ -81,7 +81,7 @@ def size(window: tables.Window) -> int:
 
 
 def content(folder: str, prefix: str, counts: ReadCounts) -> bytes:
-    """Return the bytes of a file of a window; empty where it is not there or cannot be read.
+    """Return the bytes of a file of a window; empty where it is missing or unreadable.
 
     Args:
         folder: of the window.
@@ -105,7 +105,7 @@ def written(window: tables.Window) -> bool:
 
 
 def empty(window: tables.Window) -> bool:
-    """Tell whether the framework began to write none of the files of a window, whose folder is there."""
+    """Return whether the framework has written no file of a window whose folder exists."""
     try:
         return not os.listdir(window.folder)
     except OSError:
@@ -178,7 +178,7 @@ def shapes(window: tables.Window, kernels: pl.DataFrame, names: list[str], texts
 
 
 def names(window: tables.Window) -> set[str]:
-    """Return the full names of the kernels of a window, of the file with a line for each of them."""
+    """Return the full names of the kernels of a window, from the file with one line a kernel."""
     lines = content(window.folder, _DETAILS, ReadCounts()).decode("utf-8", "replace").splitlines()
     cells = [line.split(",") for line in lines]
     if not cells or _FULL_NAME not in cells[0]:
@@ -251,12 +251,12 @@ def _lines(content: bytes, names: dict[str, int]) -> tuple[list[int], list[int],
 
 
 def _numbers(text: bytes, count: int) -> pl.DataFrame | None:
-    """Return the executions as numbers, null where one is none; None when they cannot be told apart."""
+    """Return the executions as numbers, null for an invalid number; None when the lines cannot be separated."""
     if not count:
         return pl.DataFrame(schema=_NUMBERS)
     table = _csv(text.replace(b" ", b"\n"))
     if table is None or table.height != count:
-        # some line is so damaged that the others cannot be told from it: it gives way to one without numbers
+        # a damaged line would hide the others: it is replaced by a line without numbers
         whole = (part if _EXECUTION.fullmatch(part) else b",," for part in text.removesuffix(b" ").split(b" "))
         table = _csv(b"\n".join(whole))
     return table if table is not None and table.height == count else None

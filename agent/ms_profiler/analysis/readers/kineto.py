@@ -1,7 +1,7 @@
 """Traces of PyTorch's profiler (Kineto), and others in the Chrome format that name their events as it does.
 
-What an event is, its category tells (`kineto_kinds`); what ran on a device and what the host had to do with it,
-`kineto_device` reads. Where nothing ran on a device, the outermost operators are what computed, on their threads.
+The category of an event says what it is (`kineto_kinds`); `kineto_tasks` reads the work of devices with its calls.
+Without work on a device, the outermost operators count as computing, on their threads.
 """
 
 import os
@@ -18,9 +18,9 @@ from ms_profiler.store.run_info import RunInfo
 
 #: of spans, what is asked for
 ARGUMENTS: Final = kineto_tasks.ARGUMENTS
-#: what exchanges data on a processor
+#: operators that exchange data on a processor
 _CALLS: Final = r"^(c10d::|gloo:|mpi:)"
-#: what PyTorch's profiler of Python calls the call of a module
+#: begin of the names of module calls in PyTorch's Python tracer
 _MODULE: Final = r"^nn\.Module: (.+)$"
 _ON_HOST: Final = (kinds.OPERATOR, kinds.ANNOTATION, kinds.RUNTIME, kinds.PYTHON, kinds.HOST)
 
@@ -85,9 +85,9 @@ def _host(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _operators(spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the outermost operators as what computed."""
+    """Return the outermost operators as computing tasks."""
     highest = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
-    # newer versions call what a backend exchanges an annotation
+    # in newer versions, exchanges of a back end are annotations
     called = (pl.col("kind") == kinds.ANNOTATION) & pl.col("name").str.contains(_CALLS)
     own = spans.filter((pl.col("kind") == kinds.OPERATOR) | called)
     own = own.filter(pl.col("name").str.extract(assembly.STEP.pattern, 1).is_null())

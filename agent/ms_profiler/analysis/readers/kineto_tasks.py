@@ -1,4 +1,4 @@
-"""What a device did, in a Kineto trace: kernels, copies, waits and annotations, and the calls that asked for them.
+"""The work of a device in a Kineto trace: kernels, copies, waits and annotations, and the calls that launched them.
 
 A call of the runtime and what it launched share a `correlation`; where there is none, an arrow of the trace (`ac2g`)
 leads from one to the other. A kernel of NCCL exchanges data; what for, its argument `Collective name` tells, or the
@@ -34,7 +34,7 @@ _ELEMENT_BYTES: Final = {
     **dict.fromkeys(("Long", "UInt64", "Double", "ComplexFloat"), 8),
     "ComplexDouble": 16,
 }
-#: what calls NCCL on the host, and what for
+#: calls of NCCL on the host -> kind of exchange
 _COLLECTIVES: Final = r"^(?:c10d::|nccl:)_?(\w+?)_?(?:\s|$)"
 _EXCHANGES: Final = r"(?i)^(nccl|rccl|msccl|oneccl)|ncclKernel|ncclDevKernel"
 #: how the lanes of a device are named where nothing else has their number
@@ -42,7 +42,7 @@ _LANE: Final = r"(\d+)\s*$"
 #: lanes of a device: with several of them the device is in the upper half
 _LANES: Final = 2**16
 _NO_STREAM: Final = 2**32 - 1
-#: what a wait is, in the words of our own tracing
+#: kinds of waits, named as in our own tracing
 _WAITS: Final = {
     "Stream Sync": "stream synchronize",
     "Stream Synchronize": "stream synchronize",
@@ -57,7 +57,7 @@ _WAITS: Final = {
 
 @dataclass
 class Found:
-    """What was found of a device.
+    """The tables of a device.
 
     Attributes:
         device: its tables.
@@ -71,12 +71,12 @@ class Found:
 
 
 def read(events: trace_events.Events, spans: pl.DataFrame, name: str) -> Found:
-    """Return what a device did.
+    """Return the work of a device.
 
     Args:
         events: of the trace, with `ARGUMENTS`.
         spans: of `kineto_kinds.added`.
-        name: what kind of device it is.
+        name: kind of the device.
     """
     on_device = (kinds.KERNEL, kinds.COPY, kinds.SET, kinds.SYNC, kinds.MARK)
     placed = _placed(events, spans.filter(pl.col("kind").is_in(on_device)))
@@ -245,7 +245,7 @@ def _marks(marks: pl.DataFrame) -> pl.DataFrame:
 def _calls(calls: pl.DataFrame) -> pl.DataFrame:
     levels = {category: level for category, (_, level) in kinds.RUNTIMES.items()}
     level = pl.col("category").str.to_lowercase().replace_strict(levels, default="", return_dtype=pl.String)
-    # ROCm's calls stand under the category of CUDA's
+    # ROCm's calls have the category of CUDA's
     level = pl.when(pl.col("name").str.starts_with("hip")).then(pl.lit("hip")).otherwise(level)
     return calls.select(
         level.alias("level"),

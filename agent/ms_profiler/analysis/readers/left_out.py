@@ -1,4 +1,4 @@
-"""What is in a store and not in its result: the run did not ask for it, another one that shares the store did."""
+"""Remove records that another run, which shares the store, asked for."""
 
 import polars as pl
 
@@ -13,7 +13,7 @@ DEFAULT_DOMAIN = "default"
 
 
 def take_away(recording: tables.Recording) -> None:
-    """Take away what the run's schedule or its domains of markers leave out.
+    """Remove records outside of the run's schedule and of its marker domains.
 
     Args:
         recording: the run, of which spans and instants are changed.

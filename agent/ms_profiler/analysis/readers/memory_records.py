@@ -1,8 +1,8 @@
 """Tensor memory on the host: a text file of the framework's own recorder of CPU kernels, in the folder of a window.
 
-`cpu_ms_memory_record_{rank}.txt` has a line each time that the framework's allocator gives or takes, with the wall
-clock in nanoseconds and three totals in bytes: allocated, reserved from the system, active. The recorder never forgets:
-the file of a window has what those of earlier ones had too, and only the last is kept.
+`cpu_ms_memory_record_{rank}.txt` has a line for each allocation and release, with the wall clock in nanoseconds and
+three totals in bytes: allocated, reserved from the system, active. The recorder never clears its records: the file of a
+window repeats those of all earlier windows, so only the last file is stored.
 """
 
 from itertools import groupby

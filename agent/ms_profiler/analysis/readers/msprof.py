@@ -1,4 +1,4 @@
-"""What CANN's msprof made of what our aclprof recorded: `mindstudio_profiler_output` in a folder `PROF_*`.
+"""Read the files that CANN's msprof exported from our aclprof data: `mindstudio_profiler_output` in a folder `PROF_*`.
 
 A trace (`msprof_*.json`) with the lanes of `trace_view.json`, which a result of MindSpore's or torch_npu's profiler
 takes from it, and tables whose names end in a number, and in `slice_N` and a number where they are large. Their columns
@@ -30,7 +30,7 @@ _KERNELS: Final = {
     "Block Dim": "Block Num",
     "Mix Block Dim": "Mix Block Num",
 }
-#: what the tables of ours have of it already, or nobody asks for
+#: columns that our tables have already, or that are of no use
 _KNOWN: Final = (
     *("Device_id", "Model Name", "Infer ID", "Stream ID", "Name", "Type", "Accelerator Core", "Start Time(us)"),
     *("Duration(us)", "Task Wait Time(us)", "Input Shapes"),
@@ -43,7 +43,7 @@ _TRACE: Final = re.compile(r"msprof(_slice)?_[\d_]+\.json")
 
 
 def attach(recording: tables.Recording, exports: Sequence[Export]) -> None:
-    """Give a recording what aclprof recorded of its device, and note what of that could not be read.
+    """Add the records of aclprof to a recording, and note those that could not be read.
 
     Args:
         recording: our own, with its steps and threads.
@@ -140,7 +140,7 @@ def _together(read: list[tables.Device]) -> tables.Device:
 def _parts(
     paths: Sequence[str], needed: Sequence[str], counts: ReadCounts, names: dict[str, str] | None = None
 ) -> pl.DataFrame:
-    """Return a table that lies in several files, as text; no rows where there is none."""
+    """Return a table that is split into several files, as text; no rows where it is missing."""
     found = [ascend_text.text(path, needed, counts, names) for path in paths]
     return pl.concat([part for part in found if not part.is_empty()] or [pl.DataFrame()], how="diagonal")
 
@@ -152,7 +152,7 @@ def _process(recording: tables.Recording) -> int:
 
 
 def _details(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return what is not in the tables of ours, as text, with stream and start; nothing where a cell is empty."""
+    """Return the columns that our tables lack, as text, with stream and start; null for empty cells."""
     if kernels.is_empty():
         return pl.DataFrame(schema={"stream": pl.UInt32, "start_ns": pl.Int64})
     others = [name for name in kernels.columns if name not in _KNOWN]
@@ -186,7 +186,7 @@ def _launches(ran: pl.DataFrame, details: pl.DataFrame, recording: tables.Record
 
 
 def _bytes(table: pl.DataFrame, name: str) -> pl.Expr:
-    """Return a column of sizes, whatever they are counted in; null where there is none."""
+    """Return a column of sizes in bytes, whatever its unit; null where it is missing."""
     known = [(name + unit, size) for unit, size in _UNITS.items() if name + unit in table.columns]
     if not known:
         return pl.lit(None, pl.Int64)

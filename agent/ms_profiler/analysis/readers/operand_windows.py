@@ -1,4 +1,4 @@
-"""What another recording told of operators: which span each of its records is of.
+"""Match the records of a second recording of operators with the spans of the first.
 
 PyTorch reports operators twice where shapes are asked for: ITT their spans, Kineto in some steps their operands. Both
 do it as an operator begins, on the thread that runs it, so both know the same operators of a thread in the same order;

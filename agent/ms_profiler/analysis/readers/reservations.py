@@ -1,4 +1,4 @@
-"""What a device's driver has given of its memory, from the times that it gave or took."""
+"""The memory of a device that its driver has allocated, from its allocations and releases."""
 
 from typing import Final
 
@@ -7,17 +7,17 @@ import polars as pl
 from ms_profiler.analysis.metrics import steps
 from ms_profiler.analysis.model import tables
 
-#: what stands for what the driver gave, in the table of what components hold
+#: name of the driver's memory in the table of components
 COMPONENT: Final = "CUDA"
 #: kinds of memory that is on a device, by how CUPTI's records are read
 _ON_DEVICE: Final = ("device memory", "array memory", "managed memory")
 
 
 def held(reservations: pl.DataFrame) -> pl.DataFrame:
-    """Return what the driver has given of a device's memory, each time that it gave or took, as `DEVICE_MEMORY`.
+    """Return the memory that the driver has allocated, after each allocation and release, as `DEVICE_MEMORY`.
 
-    reserved(t) = sum of the bytes given until t - sum of the bytes given back; where more was given back than had been
-    given, as much was there before recording began: so it is what is known of, and at least that.
+    reserved(t) = sum of the bytes allocated until t - sum of the bytes released. Where more was released than
+    allocated, the difference was allocated before recording began. So reserved(t) is a lower bound.
 
     Args:
         reservations: `tables.RESERVATIONS`.
@@ -39,7 +39,7 @@ def held(reservations: pl.DataFrame) -> pl.DataFrame:
 
 
 def count(recording: tables.Recording, memory: pl.DataFrame, process: int) -> None:
-    """Let the timelines show what the driver has given, beside the lane of the steps' thread.
+    """Show the driver's memory in the timelines, as a counter of the stepping thread's lane.
 
     Args:
         recording: is changed.

@@ -42,7 +42,7 @@ from ms_profiler.store.reader import Anchor, ProcessStore, ReadCounts
 MOST_SLOTS: Final = 3_000_000
 #: half width of the pair of clock readings in the run's record, which Python takes
 _FALLBACK_HALF_WIDTH_NS: Final = 1_000_000
-#: the name of records whose own is missing, and its row in `names`
+#: name of records without a name, and its row in `names`
 _LOST_NAME: Final = "(name lost)"
 _LOST_NAME_ROW: Final = 1
 #: columns of `RAN` that hold names
@@ -79,7 +79,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     progress.of(most)
     own = Window.of(info)
     parts = [_Process(store, clock, texts, counts, coarse, own).read(info, progress) for store in stores]
-    progress.of(counts.slots)  # what is in the files, which are made larger than what is in them
+    progress.of(counts.slots)  # size of the records in the files; the files are larger
     recording = tables.Recording(
         directory=directory,
         info=info,
@@ -131,7 +131,7 @@ class _Process:
 
     Attributes:
         coarse: leave fine-grained spans out of `spans`.
-        window: what of the store is this run's.
+        window: the part of the store that belongs to this run.
         fine: how many of them there are.
         starts: RAW times of the starts of some.
         extents: of segments that hold any of them, by thread and time: RAW first and last start, and the path.
@@ -206,7 +206,7 @@ class _Process:
         first_ns, last_ns = self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last)
         self._fill_row(info, first_ns, last_ns, records)
         spans = _stack(by_kind["spans"])
-        # the thread that writes what a device recorded does nothing else, and is no thread of the job's
+        # the thread that writes device records is no thread of the job
         self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(tracing - busy)))
         self._fill_operands(_stack(by_kind["operands"]))
         self.spans = self._own(decoded(spans, self._wanted(_ALWAYS, fine=False)))
@@ -220,9 +220,9 @@ class _Process:
         return self
 
     def again(self, between: tuple[int, int], *, fine: bool) -> Iterator[pl.DataFrame]:
-        """Yield the spans of this process that begin in some time once more, as `tables.UNNESTED`.
+        """Yield the spans of this process that begin in an interval, a second time, as `tables.UNNESTED`.
 
-        What is damaged has been counted.
+        Damage has been counted before.
 
         Args:
             between: nanoseconds since the epoch; what begins at the second does not belong to it.
@@ -313,7 +313,7 @@ class _Process:
         if not self.store.has_info:
             return liveness.VANISHED
         if self.window.end_ns and self.store.info.state != "ended":
-            return liveness.STOPPED  # another run goes on in the same store
+            return liveness.STOPPED  # another run continues in the same store
         return liveness.state_of(self.store.info, info)
 
     def settled(self, daemons: set[int]) -> dict[str, object]:
@@ -352,7 +352,7 @@ class _Process:
         self._traced.append(part)
 
     def traced(self) -> Traced:
-        """Return what was recorded of a device, and forget it here."""
+        """Return the device records, and release them here."""
         none = Traced(pl.DataFrame(schema=CALLS), pl.DataFrame(schema=RAN), pl.DataFrame(schema=CAUSED))
         parts, self._traced = [none, *self._traced], []
         return Traced(
@@ -362,7 +362,7 @@ class _Process:
         )
 
     def _fill_operands(self, chosen: pl.DataFrame) -> None:
-        """Find the spans of the operators of which another recording told more."""
+        """Find the spans of the operators that a second recording describes."""
         if chosen.is_empty():
             return
         told = chosen.select(

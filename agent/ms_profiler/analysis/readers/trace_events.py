@@ -1,7 +1,7 @@
 """Traces in the Chrome format, as chrome://tracing, Perfetto, Kineto and Ascend's tools write and read them.
 
 A list of events, or an object that holds one under `traceEvents`; `ts` and `dur` in microseconds, numbers or text;
-possibly packed by gzip. Of a file that breaks off or is damaged in between, every event that stands whole is used.
+possibly packed by gzip. Of a truncated or damaged file, every complete event is used.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ _SPANS: Final = pl.Schema(
     }
 )
 _COUNTERS: Final = pl.Schema(dict.fromkeys(("pid", "name", "ts", "value"), pl.String))
-#: what PyTorch's profiler calls an event that tells what an allocator gave or took, and what it says of it
+#: name of PyTorch's events of allocations and releases, and their arguments
 _MEMORY: Final = "[memory]"
 _HELD: Final = ("Device Type", "Device Id", "Total Allocated", "Total Reserved", "Bytes")
 _ALLOCATED: Final = pl.Schema(dict.fromkeys(("ts", *_HELD), pl.String))
@@ -39,8 +39,8 @@ class Events:
     """The events of one trace.
 
     Attributes:
-        spans: `name`, `category`, `pid`, `tid` (texts), `start_ns`, `end_ns`, `row`, `unfinished`, by start. One whose
-            end is not in the trace is unfinished, and ends with the trace.
+        spans: `name`, `category`, `pid`, `tid` (texts), `start_ns`, `end_ns`, `row`, `unfinished`, by start. A span
+            without an end in the trace is unfinished, and ends with the trace.
         flows: `begin`, `category`, `id`, `tid`, `time_ns`.
         counters: `pid`, `name`, `time_ns` and the first `value` of each.
         held: `time_ns` and what PyTorch's allocators tell each time that they give or take (`_HELD`), Int64.
@@ -128,7 +128,7 @@ def read_parts(paths: Sequence[str], arguments: tuple[str, ...], counts: ReadCou
 
 
 class _Rows:
-    """Rows that become columns as they come, so that few of them are held as objects.
+    """Collects rows and turns them into columns in batches, so that few rows are objects at a time.
 
     Args:
         schema: of the rows.
@@ -160,7 +160,7 @@ class _Rows:
 
 
 class _Taken:
-    """Takes events one by one.
+    """Collects events one by one.
 
     Args:
         arguments: of spans that are kept.
@@ -182,7 +182,7 @@ class _Taken:
         self._damaged = 0
 
     def events(self, head: dict[str, Any], counts: ReadCounts) -> Events:
-        """Return what was taken.
+        """Return the collected events.
 
         Args:
             head: what stands beside the events.
@@ -300,7 +300,7 @@ def _told(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _base_ns(head: dict[str, Any]) -> int:
-    """Return what Kineto's times count from: since PyTorch 2.4 they do not count from the epoch."""
+    """Return the zero of Kineto's times: since PyTorch 2.4 it is not the epoch."""
     try:
         return int(head.get("baseTimeNanoseconds", 0))
     except (TypeError, ValueError):

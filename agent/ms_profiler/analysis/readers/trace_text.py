@@ -1,7 +1,8 @@
-"""The text of a trace in the Chrome format, read piece by piece: its events one by one, and what stands beside them.
+"""Read the text of a trace in the Chrome format piece by piece: its events one by one, and the other keys of its
+object.
 
 A list of events, or an object that holds one under `traceEvents`, packed by gzip or not. A file may be larger than
-memory: no more of it is held than one event and what was read with it.
+memory: only one event, and the block that contains it, are in memory.
 """
 
 import codecs
@@ -19,23 +20,23 @@ from ms_profiler.store.reader import ReadCounts
 EVENTS: Final = "traceEvents"
 #: bytes read, or unpacked, at once
 _PIECE: Final = 1 << 20
-#: characters of one event: what is longer is no event
+#: longest event, in characters; a longer text is no event
 _LONGEST: Final = 1 << 26
-#: damaged places after which reading goes on
+#: most damaged places in a file, before reading ends
 _MOST_DAMAGE: Final = 1000
 #: how a file that gzip has packed begins
 _PACKED: Final = b"\x1f\x8b"
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _COMMA: Final = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
-#: what may be half of a surrogate pair
+#: escapes that may be half of a surrogate pair
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 #: how much before the end of a text the fault of one may be seen that only goes on behind it
 _CUT: Final = 64
 
 
 class _DamageError(Exception):
-    """The text is no JSON from here on."""
+    """The text is no valid JSON from this place on."""
 
 
 class TraceText:
@@ -64,7 +65,7 @@ class TraceText:
         self._halves = False
 
     def events(self) -> Iterator[Any]:
-        """Yield every event; of a damaged text those that stand whole in it.
+        """Yield every event; of a damaged text, the complete events.
 
         Raises:
             OSError: the file cannot be opened.
@@ -123,7 +124,7 @@ class TraceText:
                 return
 
     def _run(self) -> Iterator[Any]:
-        """Yield the values of a list that stand whole in what was read, each with the comma behind it."""
+        """Yield the complete values of a list in the text read so far, each with the comma after it."""
         # called a million times and more: no more is done of each than has to be
         self._peek()
         text, place, until = self._text, self._place, len(self._text) - _CUT
@@ -140,12 +141,12 @@ class TraceText:
             yield value
 
     def _salvaged(self) -> Iterator[Any]:
-        """Yield the events of a damaged text that stand whole in the rest of it."""
+        """Yield the complete events in the rest of a damaged text."""
         damage = 0
         while damage < _MOST_DAMAGE:
             following = _NEXT.search(self._text, self._place)
             if following is None:
-                # what separates two events may go on behind the end of what was read
+                # the separator may continue after the end of the text read so far
                 self._place = max(self._place, len(self._text) - _CUT)
                 if not self._more():
                     return
@@ -156,7 +157,7 @@ class TraceText:
             except _DamageError:
                 damage += 1
                 continue
-            # inside of a damaged event there are whole objects, which are none
+            # complete objects inside of a damaged event are no events
             if isinstance(event, dict) and "ph" in event:
                 yield event
 
@@ -178,7 +179,7 @@ class TraceText:
         return sign
 
     def _value(self) -> Any:
-        """Return the value that stands next; where it is damaged the place stays before it."""
+        """Return the next value; before a damaged value the place does not move."""
         self._peek()
         while True:
             try:
@@ -191,13 +192,13 @@ class TraceText:
                 if not cut or len(self._text) - self._place > _LONGEST or not self._more():
                     raise _DamageError from error
                 continue
-            # a number may go on behind the end of what was read
+            # a number may continue after the end of the text read so far
             if end < len(self._text) or not self._more():
                 self._place = end
                 return value
 
     def _more(self) -> bool:
-        """Read on, and forget what was used."""
+        """Read the next block, and drop the used text."""
         if self._ended:
             return False
         parts = [self._text[self._place :]]
