@@ -1,1 +1,1 @@
-"""What runs an analysis: which inputs, in which sections, and whose files are whose."""
+"""Run an analysis: find inputs, divide long runs into sections, and protect files of other tools."""

@@ -1,4 +1,4 @@
-"""Work on what comes next while this is used."""
+"""Prepare the next item on another thread while the current item is used."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +10,10 @@ _END: Final = object()
 
 
 def ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield items, of which the next one is made by another thread meanwhile.
+    """Yield items; another thread makes the next item meanwhile.
 
     Args:
-        items: of which nobody else takes any.
+        items: used by no other code.
     """
     iterator = iter(items)
     with ThreadPoolExecutor(1, "ms-profiler-ahead") as thread:

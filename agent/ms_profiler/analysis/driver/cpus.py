@@ -7,7 +7,7 @@ _LEGACY = "/sys/fs/cgroup/cpu"
 
 
 def usable() -> int:
-    """Return the processors of the affinity mask, at most what the control group's quota pays for, at least 1."""
+    """Return the number of processors of the affinity mask, at most the control group's quota, at least 1."""
     count = len(os.sched_getaffinity(0))
     quota = _quota()
     return max(1, count if quota is None else min(count, round(quota)))

@@ -1,4 +1,4 @@
-"""Analyse result directories: what was recorded -> tables -> metrics -> artefacts, one directory after the other."""
+"""Analyse result directories one after the other: recording -> tables -> metrics -> files."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -23,14 +23,14 @@ ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one directory.
+    """The outcome of analysing one directory.
 
     Attributes:
-        directory: the result directory: that which holds what was derived.
+        directory: the result directory, which holds the files.
         verdict: the biggest finding, one sentence.
-        warning: what could not be read; empty when everything could.
-        notes: what was asked for and is not there, or not whole.
-        error: why nothing was analysed, where another directory of the same call was; empty otherwise.
+        warning: the unreadable parts; empty when there is none.
+        notes: requested data that is missing or incomplete.
+        error: why this directory could not be analysed, while another of the same call was; empty otherwise.
         slots: slots read.
     """
 
@@ -58,7 +58,7 @@ def analyse(
 ) -> list[Result]:
     """Analyse the recordings in `directories` and write the artefacts into each.
 
-    In a directory that another tool wrote, nothing of that tool's is replaced or removed: what it lacks is added.
+    In a directory of another tool, no file of the tool is replaced or removed, and missing files are added.
 
     Args:
         directories: result directories, parents of some, or traces.

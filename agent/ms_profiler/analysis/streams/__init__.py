@@ -1,1 +1,1 @@
-"""What ran: kernels of the host and tasks of devices, as one stream each."""
+"""Kernels of the host and tasks of devices, each as a stream."""

@@ -1,4 +1,4 @@
-"""What an accelerator did, in the tables that our own kernel stream fills: from tasks to a stream."""
+"""Turn the tasks of a device into the kernel stream that our own kernels fill."""
 
 from dataclasses import dataclass, field
 
@@ -10,23 +10,23 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED, DeviceTime
 from ms_profiler.analysis.streams.kernel_stream import Stream
 
-#: tasks of our own tracing that are looked at at once
+#: tasks of our own tracing in one batch
 PART = 500_000
 
 _NAME = ["name", "type", "core"]
 
 
 def collect(recording: tables.Recording, device: tables.Device, whole: Steps, used: Steps) -> Stream:
-    """Return the tasks of a device as a kernel stream, and the steps as they show them.
+    """Return the tasks of a device as a kernel stream, with the states of the steps.
 
-    `sums` are over the tasks that exchange nothing, as in the tables of the tools that record them. Of our own tracing
-    all tasks are summed up, part by part, and those are kept whose details the device has.
+    `sums` covers the tasks without exchanges, as the tables of the recording tools do. Of our own tracing, all tasks
+    are summed up in batches, and the stream holds those with details.
 
     Args:
         recording: the run.
         device: its tasks.
         whole: the steps of the run.
-        used: those that are asked for, which are all or some of these.
+        used: the selected steps, all or some of these.
     """
     texts, names, runs = _numbered(recording, device)
     time = DeviceTime(device, runs, whole, recording.names.gather(recording.spans["name"]))
@@ -59,7 +59,7 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
 
 
 def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[str], pl.DataFrame, pl.DataFrame]:
-    """Return texts, kernels by name, type and core, and the tasks with `kernel` and `shapes`, rows of these."""
+    """Return texts, kernels by name, type and core, and the tasks with `kernel` and `shapes`, rows of the former."""
     texts = recording.names.to_list()
     if device.whole is not None:
         names = device.whole.kernels.with_columns(pl.coalesce("type", "name").alias("type"))
@@ -67,7 +67,7 @@ def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[
             return texts, names, device.runs.with_columns(pl.lit(None, pl.UInt32).alias("shapes"))
         different, shapes = _shapes(device, len(texts))
         return [*texts, *different], names, device.runs.with_columns(shapes)
-    # where no type is known the name stands for it
+    # without a type, the name is the type
     tasks = device.tasks.with_columns(pl.coalesce("type", "name").alias("type"))
     if device.launches is not None:
         tasks = tasks.with_columns(device.launches["thread"])
@@ -86,7 +86,7 @@ def _shapes(device: tables.Device, first: int) -> tuple[pl.Series, pl.Series]:
 
 
 class _Choice:
-    """The steps that are asked for among those of the run."""
+    """The selected steps among those of the run."""
 
     def __init__(self, whole: Steps, used: Steps) -> None:
         chosen = whole.table["number"].is_in(used.table["number"].implode())
@@ -94,11 +94,11 @@ class _Choice:
         self._rows = pl.select(pl.when(chosen).then(chosen.cum_sum() - 1).cast(pl.UInt32)).to_series()
 
     def rows(self, steps: pl.Series) -> pl.Series:
-        """Return rows of the steps that are asked for, null for others, of rows of all."""
+        """Map rows of all steps to rows of the selected steps, null for others."""
         return self._rows.gather(steps).alias("step")
 
     def of(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Return what of a table is of the steps that are asked for."""
+        """Return the rows of a table that belong to the selected steps."""
         if self.all:
             return table
         return table.with_columns(self.rows(table["step"])).filter(pl.col("step").is_not_null())
@@ -106,7 +106,7 @@ class _Choice:
 
 @dataclass
 class _Taken:
-    """What was taken of the tasks so far.
+    """The sums and rows of the tasks so far.
 
     Attributes:
         sums: of `kernels.sum_up`.

@@ -1,4 +1,4 @@
-"""What a device did in the steps, part by part: its states, and the sums over each step."""
+"""Divide the steps' time on a device: its states, and the sums over each step."""
 
 import polars as pl
 
@@ -6,16 +6,16 @@ from ms_profiler.analysis.metrics import device_steps, intervals, launched_steps
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 
-#: recordings whose steps are what the host launched in them, in every table: no vendor has formulas of its own there
+#: recordings whose steps are the work that the host launched in them, because no vendor defines other formulas
 LAUNCHED = (tables.Form.KINETO, tables.Form.CUPTI)
-#: recordings whose steps are those of the clock of the host
+#: recordings whose steps are cut by the host's clock
 BY_HOST = (tables.Form.MINDSPORE, tables.Form.MS_PROFILER)
 
 
 class DeviceTime:
-    """Measures the steps of a run with the tasks of a device, all of them, whichever are asked for.
+    """Measures all steps of a run with the tasks of a device, whichever steps are selected.
 
-    What a step left out would look like a pause of the others; so the choice is made of what has been measured.
+    A step that is left out would look like a pause, so the selection follows the measurement.
 
     Args:
         device: its tasks.
@@ -43,8 +43,8 @@ class DeviceTime:
     def owners(self, tasks: pl.DataFrame) -> pl.Series:
         """Return the step of each task (row of the steps), null where it has none.
 
-        It is the one that launched it; in a result of MindSpore's, whose steps are those of the host's clock, the one
-        in which it starts.
+        It is the step that launched the task; in a result of MindSpore, whose steps are cut by the host's clock, the
+        step in which the task starts.
 
         Args:
             tasks: some of the run's.
@@ -106,9 +106,9 @@ class DeviceTime:
         return pieces
 
     def _keep(self, states: pl.DataFrame) -> None:
-        """Keep the states of the steps whose tasks are kept."""
+        """Store the states of the steps whose tasks are in the stream."""
         if self._device.within is not None:
-            # what they ran in, which may be long after they were launched
+            # the interval in which they ran, possibly long after the launch
             numbers = self._steps.table["number"].gather(states["step"])
             states = states.filter(numbers.is_in(self._device.within["number"].implode()))
         self._states.append(states)

@@ -1,4 +1,4 @@
-"""Which span stands inside which: depth and parent from the times alone."""
+"""Nest spans: find depth and parent of each from the times."""
 
 from typing import Final
 
@@ -7,15 +7,15 @@ import polars as pl
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.store.format import Category
 
-#: processes below it leave room for their threads, and for what follows
+#: process numbers below it leave bits for the threads
 _PLACED: Final = 2**31
 
 
 def nest(spans: pl.DataFrame) -> pl.DataFrame:
     """Sort spans by thread and start, longest first, and add `depth` and `parent`, see `Columns.nest`.
 
-    Operators are nested among themselves only: what the framework's own tracer reports for a thread may have run
-    beside it.
+    Operators nest among themselves only: operators that the framework's tracer reports for a thread may have run beside
+    its other spans.
 
     Args:
         spans: `process`, `thread`, `category`, `start_ns`, `end_ns` and whatever else is to be kept.

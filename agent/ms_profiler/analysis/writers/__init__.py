@@ -28,10 +28,10 @@ from ms_profiler.analysis.writers import (
     vendor_table,
 )
 
-#: what is written section by section, before everything else
+#: files that are written section by section, before all others
 SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, perfetto_trace, kineto_trace, kernel_details)
 
-#: what an analysis writes besides, in this order: a summary is there only when everything else is
+#: further files, in the order of writing: the summary is the last, so that it exists only with all others
 ARTEFACTS: tuple[core.Writer | core.Database, ...] = (
     step_trace_time,
     op_statistic,
@@ -54,7 +54,7 @@ ARTEFACTS: tuple[core.Writer | core.Database, ...] = (
     summary,
 )
 
-#: what an analysis derives from the result of another tool, where that does not have it; the summary last
+#: files added to the result of another tool where they are missing; the summary last
 DERIVED_SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, perfetto_trace, kernel_details)
 DERIVED: tuple[core.Writer | core.Database, ...] = (
     overlap_analysis,

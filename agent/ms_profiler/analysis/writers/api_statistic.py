@@ -1,8 +1,8 @@
-"""api_statistic.csv: how often everything on the host was called and how long it took, by level and most time first.
+"""api_statistic.csv: number and time of all calls on the host, by level and most time first.
 
-Columns are those of MindSpore's public profiler documents. `Level` is what a call belongs to; times in microseconds,
-`Variance` that of all calls, in square microseconds: (n * sum of squares - square of the sum) / n^2. The calls of a
-device's driver stand among them; of what another tool recorded, these alone do.
+Columns are those of MindSpore's public profiler documents. `Level` is the kind of a call. Times are microseconds;
+`Variance` is that of all calls, in square microseconds: (n * sum of squares - square of the sum) / n^2. Calls of a
+device's driver are included; results of other tools have these only.
 """
 
 import os
@@ -16,7 +16,7 @@ from ms_profiler.analysis.writers import numbers
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 
-#: categories that readers of this table know under another word
+#: categories that this table names differently
 _LEVELS: Final = {
     Category.RUN: "model",
     Category.EVALUATION: "model",

@@ -1,7 +1,7 @@
-"""communication_analyzer.db: what was exchanged with other ranks, and each step, as tables.
+"""communication_analyzer.db: exchanges with other ranks, and the steps, as tables.
 
-Written beside the database of the run, of which msprof-analyze reads neither. The rows are those of
-`communication.json`, `communication_matrix.json` and `step_trace_time.csv`, their sums left out. Groups go by the
+It is written beside the database of the run; msprof-analyze reads neither exchanges nor steps there. The rows are those
+of `communication.json`, `communication_matrix.json` and `step_trace_time.csv`, their sums left out. Groups go by the
 number that other tools compute from their names. torch_npu calls the file analysis.db.
 """
 
@@ -40,7 +40,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether a database was asked for, and there is a step or an exchange to put into it."""
+    """Return whether a database was requested, and there is a step or an exchange."""
     return database.applies(measures) and (step_trace_time.applies(measures) or communication_json.applies(measures))
 
 
@@ -90,13 +90,13 @@ def _bandwidths(content: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
             common = name, group, transport, *(link[key] for key in _LINK), link["Large Packet Ratio"]
             if not link["Transit Size(MB)"]:
                 continue
-            # what has no sizes of its own adds up others
+            # operations without sizes are sums of others
             for size, (count, milliseconds) in (link["Size Distribution"] or {"0": (0, 0)}).items():
                 yield *common, float(size), count, milliseconds, step, kind
 
 
 def _links(measures: Measures) -> Iterator[tuple[Any, ...]]:
-    """Yield what each exchange moved over each link, as CANN's own file has it."""
+    """Yield the bytes of each exchange over each link, in the form of CANN's own file."""
     for call, pair, link in communication_matrix.by_link(measures):
         name, _, group = call["name"].partition("@")
         source, _, target = pair.partition("-")

@@ -1,8 +1,8 @@
 """communication.json: every exchange with other ranks whose bytes are known, by step.
 
-Keys are those of MindSpore's public profiler documents. Of our own recordings it is not known which part of a call was
-waiting for other ranks, so that all of it counts as transit; bytes of processors go through sockets, and the links of
-devices are there with 0, because readers add them up. What another tool recorded is measured by `metrics.transfers`.
+Keys are those of MindSpore's public profiler documents. Our own recordings do not tell which part of a call waited for
+other ranks, so all of it counts as transit. Bytes between processors go through sockets; links of devices have 0,
+because readers add them up. `metrics.transfers` measures results of other tools.
 """
 
 import json
@@ -41,7 +41,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether there was such an exchange in a step."""
+    """Return whether there was such an exchange in a step."""
     device = measures.recording.device if measures.recording.foreign else None
     return not measures.calls.is_empty() and (device is None or not transfers.known(device.transfers).is_empty())
 
@@ -52,7 +52,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def content(measures: Measures) -> dict[str, Any]:
-    """Return what the file holds."""
+    """Return the content of the file."""
     steps: dict[str, dict[str, dict[str, Any]]] = {}
     entries = _of_device(measures) if measures.recording.foreign else _of_calls(measures)
     for call, times, packets in entries:
@@ -88,7 +88,7 @@ def by_call(measures: Measures) -> Iterator[dict[str, Any]]:
 
 
 def group_number(group: str) -> str:
-    """Return the number that stands for the name of a group in files of devices; a number stands for itself.
+    """Return the number of a group's name in files of devices; a number is returned unchanged.
 
     Two polynomials over the characters modulo 2^32, in one number of 64 bits, as msprof-analyze 26.2 computes it.
     """
@@ -178,7 +178,7 @@ def _link(sizes: dict[int, tuple[int, int]]) -> dict[str, Any]:
 
 
 def _add_total(kind: dict[str, Any]) -> None:
-    """Add the sum of all entries, unless there is none."""
+    """Add the sum of all entries, if there is any."""
     if not kind:
         return
     times = [entry[TIME] for entry in kind.values()]

@@ -1,8 +1,8 @@
-"""communication_matrix.json: what each kind of exchange moved between ranks, by step.
+"""communication_matrix.json: bytes between ranks by kind of exchange and step.
 
 Keys are those of MindSpore's public profiler documents: of the exchanges of one operation in one group, link by link,
-the one with the most bandwidth, the middle one, the three with the least, and the sum. Which ranks a call of our own
-reached is not known on a processor, so that the only link is that of this rank with itself.
+the one with the most bandwidth, the middle one, the three with the least, and the sum. On a processor, the ranks that a
+call reached are unknown, so the only link is that of this rank with itself.
 """
 
 import json
@@ -16,9 +16,9 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.writers import communication_json
 from ms_profiler.store import layout
 
-#: what an exchange moved over a link, by link
+#: bytes and time of an exchange over a link
 _Links = dict[str, list[dict[str, Any]]]
-#: the names of what a rank did with itself
+#: names of operations of a rank with itself
 _LOCAL: Final = transfers.LOCAL
 
 
@@ -28,7 +28,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether there was an exchange in a step whose bytes are known."""
+    """Return whether there was an exchange with known bytes in a step."""
     return communication_json.applies(measures)
 
 
@@ -38,7 +38,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def content(measures: Measures) -> dict[str, Any]:
-    """Return what the file holds."""
+    """Return the content of the file."""
     steps: dict[str, dict[str, dict[tuple[str, str], _Links]]] = {}
     for call, link, values in by_link(measures):
         kinds = steps.setdefault(call["step"], {communication_json.P2P: {}, communication_json.COLLECTIVE: {}})
@@ -49,7 +49,7 @@ def content(measures: Measures) -> dict[str, Any]:
 
 
 def by_link(measures: Measures) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
-    """Yield each exchange, as `communication.by_call` has it, with each of its links: `FROM-TO` and what it moved."""
+    """Yield each exchange of `communication.by_call` with each of its links: `FROM-TO`, bytes and time."""
     recording = measures.recording
     if recording.foreign and recording.device is not None:
         links: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
@@ -71,7 +71,7 @@ def _chosen(calls: dict[tuple[str, str], _Links]) -> dict[str, Any]:
     found: dict[str, dict[str, Any]] = {}
     for (operation, group), links in calls.items():
         for link, alike in links.items():
-            # exchanges come by time, which decides between those of the same bandwidth
+            # exchanges are sorted by time, which decides between equal bandwidths
             ranked = sorted(alike, key=lambda moved: -moved["Bandwidth(GB/s)"])
             chosen = {
                 "top1": ranked[0],

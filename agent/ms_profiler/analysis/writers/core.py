@@ -1,4 +1,4 @@
-"""What every writer shares: opening, atomic finish and clean-up."""
+"""Open files of the result, replace them atomically, and clean up; shared by all writers."""
 
 import gzip
 import io
@@ -25,11 +25,11 @@ PACKED: Final = ".gz"
 _REMEDY: Final = (
     "Is there space left, and may you write there? `ms-profiler analyse DIR --output DIR` writes elsewhere."
 )
-#: what Polars says of errors of the system, all of which are its `ComputeError` where it writes by itself
+#: texts of system errors in Polars' `ComputeError`
 _OF_SYSTEM: Final = "(os error "
 #: bytes of a page of a database
 _PAGE: Final = 4096
-#: nobody reads a database before it is finished, and one that is not gets no name: no journal is needed
+#: an unfinished database has no final name and no reader, so it needs no journal
 _PRAGMAS: Final = (
     f"page_size = {_PAGE}",
     "journal_mode = OFF",
@@ -43,17 +43,17 @@ class Artefact(Protocol):
     """Something that an analysis leaves; modules are artefacts."""
 
     def path(self, measures: Measures) -> str:
-        """Return where it goes, relative to the directory that receives what is derived."""
+        """Return the path of the file, relative to the result directory."""
 
     def applies(self, measures: Measures) -> bool:
-        """Tell whether there is anything to write; what was not collected gets no file."""
+        """Return whether there is data to write; without data there is no file."""
 
 
 class Writer(Artefact, Protocol):
     """One file, written in one go."""
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:
-        """Write all of it; the same measures give the same bytes."""
+        """Write the content; the same measures give the same bytes."""
 
 
 class SectionWriter(Artefact, Protocol):
@@ -75,10 +75,10 @@ class Database(Artefact, Protocol):
 
 
 def refuse_links(target: str) -> None:
-    """Refuse to write into a result where it, or a folder of it, is a symbolic link; makes nothing.
+    """Refuse a result directory that is, or contains, a symbolic link to a folder; makes nothing.
 
     Args:
-        target: the directory that receives what is derived.
+        target: the result directory.
 
     Raises:
         StoreError: one of them is.
@@ -127,16 +127,16 @@ def write_sections(
 ) -> list[str]:
     """Write artefacts section by section, and return the paths of their files.
 
-    Each section is read once, for all of them, and their files take their places together.
+    Each section is read once for all writers, and all their files are replaced together.
 
     Args:
         writers: which.
         measures: of the run.
         progress: told after each section.
-        room: that they may take together; by default that of the analysis.
+        room: bytes that they may take together; by default those of the analysis.
 
     Raises:
-        FullError: they would take more; none of them takes its place.
+        FullError: they would take more; no file is replaced.
         MsProfilerError: one cannot be written.
         StoreError: a symbolic link is in the way.
     """
@@ -155,7 +155,7 @@ def write_sections(
             path = os.path.join(measures.target, writer.part(measures, section.number))
             with _telling(path):
                 if path not in streams:
-                    files.enter_context(_telling(path))  # what is left in a buffer is written when the file is closed
+                    files.enter_context(_telling(path))  # closing a file writes the rest of its buffer
                     stream = files.enter_context(replaced(path, room))
                     streams[path] = files.enter_context(_packing(stream)) if path.endswith(PACKED) else stream
                 writer.write(measures, section, streams[path])
@@ -169,12 +169,12 @@ def write_sections(
 
 
 def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence[str]) -> None:
-    """Remove what an earlier analysis of ours left: files of more sections, and packed ones or those that were not.
+    """Remove files of an earlier analysis of ours: those of more sections, and those with or without gzip.
 
     Args:
         writers: of sections.
         measures: of the run.
-        written: paths that are to stay.
+        written: paths of current files.
     """
     parts = {writer.part(measures, number).removesuffix(PACKED) for writer in writers for number in range(COUNT)}
     paths = [os.path.join(measures.target, part + form) for part in parts for form in ("", PACKED)]
@@ -196,7 +196,7 @@ def _ready(artefact: Artefact, measures: Measures, path: str) -> bool:
 
 
 def _packing(stream: BinaryIO) -> AbstractContextManager[BinaryIO]:
-    """Return what packs bytes into a stream; the same bytes always give the same file."""
+    """Return a stream that packs bytes with gzip; the same bytes always give the same file."""
     # level 1: 59 MB of a timeline become 5.4 MB in 0.54 s, with the usual level 4.4 MB in 0.84 s
     return cast(AbstractContextManager[BinaryIO], gzip.GzipFile("", "wb", 1, stream, mtime=0))
 
@@ -220,10 +220,10 @@ def _telling(path: str) -> Iterator[None]:
 
 @contextmanager
 def replaced(path: str, room: Room | None = None) -> Iterator[BinaryIO]:
-    """Open a file beside `path` that takes its place when the block ends, and vanishes when the block raises.
+    """Open a file beside `path` that replaces it at the end of the block, and is removed when the block raises.
 
     Raises:
-        FullError: it would take more than there is room for.
+        FullError: it would take more bytes than are left.
     """
     with _beside(path) as (_, descriptor):
         room = room or Room()

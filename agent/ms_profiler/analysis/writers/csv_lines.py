@@ -1,4 +1,4 @@
-"""Tables of many rows as lines of CSV; those of few are written by Polars."""
+"""Write tables of many rows as lines of CSV; Polars writes tables of few rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO
@@ -8,7 +8,7 @@ import polars as pl
 from ms_profiler.analysis.columns import COLUMNS, Choice, Part, Texts
 from ms_profiler.analysis.writers import numbers
 
-#: what has to stand in quotes
+#: characters that make quotes necessary
 _SPECIAL = frozenset(',"\r\n')
 
 
@@ -16,12 +16,12 @@ class Cells:
     """Texts as cells of a table, in quotes where they have to be."""
 
     def __init__(self, texts: pl.Series) -> None:
-        """Keep the texts; null stands for nothing."""
+        """Prepare the texts; null becomes N/A."""
         self._nothing = len(texts)
         self._texts = Texts([*map(_cell, texts), numbers.NOTHING])
 
     def at(self, index: pl.Series) -> Choice:
-        """Return the cell of each row; what has no text stands for nothing."""
+        """Return the cell of each row; a row without a text has N/A."""
         return self._texts.at(index.fill_null(self._nothing))
 
 
@@ -30,8 +30,8 @@ def write(stream: BinaryIO, count: int, columns: Mapping[str, Sequence[Part]]) -
 
     Args:
         stream: where to.
-        count: of rows.
-        columns: what makes up the cell of each column.
+        count: number of rows.
+        columns: the parts of a cell, by column.
     """
     parts = [part for cell in columns.values() for part in (*cell, ",")]
     COLUMNS.write_rows(stream, count, [*parts[:-1], "\n"])

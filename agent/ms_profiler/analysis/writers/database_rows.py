@@ -1,4 +1,4 @@
-"""What ran, in the columns of a database: host calls, tasks, exchanges, and which call launched which task."""
+"""Rows of the database: host calls, tasks, exchanges, and connections from calls to tasks."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from ms_profiler.analysis.writers.database_schema import (
 from ms_profiler.analysis.writers.numbers import NOTHING
 from ms_profiler.store.format import Category
 
-#: what both our own kernels and a device's tasks are put into
+#: columns for our own kernels and for tasks of devices
 _TASK = pl.Schema(
     {
         "start_ns": pl.Int64,
@@ -272,7 +272,7 @@ def _of_operators(measures: Measures, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _exchanges(measures: Measures, ran: pl.DataFrame) -> pl.DataFrame:
-    """Return the exchanges: what ran as such, under the names of `communication.json` where that has them."""
+    """Return the exchanges, with the names of `communication.json` where it has them."""
     found = ran.select("start_ns", "end_ns", "name", pl.coalesce("type", "name").alias("type"), "group", "connectionId")
     if not measures.recording.foreign:
         named = pl.DataFrame(

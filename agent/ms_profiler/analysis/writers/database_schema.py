@@ -2,7 +2,7 @@
 
 Source: databases of torch_npu on NPUs, and the statements by which msprof-analyze 26.2 reads them. Times are
 nanoseconds since the epoch, sizes bytes. A column of the kind `TEXT_ID` holds a number into STRING_IDS; numbers of
-threads are the process's in the upper 32 bits and the operating system's own below. What is not known is NULL, or the
+threads are the process's in the upper 32 bits and the operating system's own below. Unknown values are NULL, or the
 text N/A where a reader joins STRING_IDS.
 """
 
@@ -62,7 +62,7 @@ TASK: Final = Table(
     "TASK",
     {
         **_integers("startNs", "endNs", "deviceId"),
-        "connectionId": "INTEGER",  # what launched it: CANN_API has it, or over CONNECTION_IDS the framework's call
+        "connectionId": "INTEGER",  # the call that launched it, in CANN_API; by CONNECTION_IDS, the framework's call
         **_integers("globalTaskId", "globalPid"),
         "taskType": TEXT_ID,
         **_integers("contextId", "streamId", "taskId", "modelId"),
@@ -108,7 +108,7 @@ COMMUNICATION_TASK_INFO: Final = Table(
     },
     ("globalTaskId",),
 )
-#: one per step whose inside is known
+#: one row per recorded step
 STEP_TIME: Final = Table("STEP_TIME", _integers("id", "startNs", "endNs"))
 #: one per call of the framework on the host
 PYTORCH_API: Final = Table(
@@ -131,7 +131,7 @@ CANN_API: Final = Table(
     "CANN_API",
     {**_integers("startNs", "endNs", "type", "globalTid"), "connectionId": _KEY, "name": TEXT_ID},
 )
-#: what the framework's allocator held, each time that it gave or took
+#: memory of the framework's allocator after each change
 MEMORY_RECORD: Final = Table(
     "MEMORY_RECORD",
     {
@@ -152,10 +152,10 @@ ENUM_HCCL_LINK_TYPE: Final = Table("ENUM_HCCL_LINK_TYPE", {"id": _KEY, "name": "
 #: levels of calls of the driver, and `OPERATOR` for calls of the framework
 API_TYPES: Final = {"runtime": 5000, "hccl": 5500, "node": 10000, "model": 15000, "acl": 20000, "op": 50001}
 OPERATOR: Final = API_TYPES["op"]
-#: type of data, transport or link where it is not known, and where there is none
+#: type of data, transport or link that is unknown, and that does not exist
 UNKNOWN_TYPE: Final = 65534
 NO_TYPE: Final = 65535
-#: in place of a rank or of a connection or model of a task, where there is none: readers sort by these
+#: value of a missing rank, connection or model: readers sort by it
 NONE: Final = 2**32 - 1
 _NEITHER: Final = {UNKNOWN_TYPE: "N/A", NO_TYPE: "INVALID_TYPE"}
 TRANSPORT_TYPES: Final = {**dict(enumerate(("SDMA", "RDMA", "LOCAL"))), **_NEITHER}

@@ -1,7 +1,7 @@
-"""dataset.csv: how often each data operation ran and how long the caller waited for it on average.
+"""dataset.csv: number of runs of each data operation, and the mean wait for it.
 
 Columns are those of MindSpore's public profiler documents. `Stage` is the phase in which the operation runs, and
-`Custom Info` has no meaning for what is recorded here.
+`Custom Info` has no meaning here.
 """
 
 import os

@@ -21,9 +21,10 @@ _TIME = ("length", "computing", "overlapped", "not_overlapped", "copying", "idle
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return who recorded what, and each step as the device saw it; None where no device was watched.
+    """Return the recorder of the device and its steps; None where no device was recorded.
 
-    `total` and `steps` follow the formulas of who recorded it, as `step_trace_time.csv` does; `time` divides the time.
+    `total` and `steps` follow the formulas of the recording tool, as `step_trace_time.csv` does; `time` divides the
+    time of the device.
 
     Args:
         measures: of the run.

@@ -55,7 +55,7 @@ def lines(count: int, *parts: Part) -> Lines:
 
 
 def texts(events: Iterable[dict[str, Any]]) -> Lines:
-    """Return events that are few, each a text of its own."""
+    """Return a piece with few events, each as a text."""
     return Lines(1, ["".join(text_of(event) + _END for event in events)])
 
 

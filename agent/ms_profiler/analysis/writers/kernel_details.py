@@ -1,15 +1,15 @@
 """kernel_details.csv: one row a kernel, by lane and start.
 
-Columns and order are those of MindSpore's public profiler documents without a profiler level. `Input Shapes` follows
-where any is known. Where modules were inferred, `Module` follows, and how each is known: `exact`, `by parameter` or
-`by order`. `Step ID` is always there, because readers that are asked for one step look for it, and empty outside the
-steps. The lane, a worker of the framework, stands as `Stream ID`: `Wait Time` is the gap in it.
-`Block Num` has no meaning on a processor and is 0, as on a device for what has no blocks: readers want a number.
-What CANN's `op_summary` says besides of kernels that aclprof recorded follows as it is there, counters among it.
-Of kernels that our own tracing of a device recorded, `Module` is the one around the call that launched each, or the one
-whose gradient it computes.
-Where operators compute as they are called, the innermost of them are the rows, their thread is the lane, and the
-`Module` is the one around each; the others do little but call these.
+Columns and order are those of MindSpore's public profiler documents without a profiler level. `Input Shapes` is added
+where any shape is known. Where modules were inferred, `Module` and `Module Binding` are added: `exact`, `by parameter`
+or `by order`. `Step ID` always exists, because readers select steps by it; it is empty outside of steps. `Stream ID` is
+the lane, on a processor a worker thread of the framework; `Wait Time` is the gap in it.
+`Block Num` is 0 on a processor and for tasks without blocks, because readers expect a number.
+Further columns of CANN's `op_summary`, counters among them, are added unchanged for kernels that aclprof recorded.
+For kernels of our own device tracing, `Module` is the module around the launching call, or the module whose gradient
+the kernel computes.
+Where operators compute in the call, as PyTorch's on a processor, the innermost operators are the rows, their thread is
+the lane, and `Module` is the module around them; outer operators do little more than call inner ones.
 """
 
 import os
@@ -31,7 +31,7 @@ from ms_profiler.store import layout
 #: by `Bound`
 _HOW: Final = Texts({Bound.MODULE: "exact", **INFERRED}.get(bound, numbers.NOTHING) for bound in sorted(Bound))
 _NOTHING: Final = (numbers.NOTHING,)
-#: a kernel is told from the others by these
+#: columns that identify a kernel
 _WHERE: Final = ("stream", "start_ns")
 
 
@@ -93,7 +93,7 @@ def _kernels(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]
 
 
 class _Details:
-    """What CANN's own table of kernels says besides: counters of the AI Core, types, numbers of tasks."""
+    """Further columns of CANN's table of kernels: counters of the AI Core, types, numbers of tasks."""
 
     def __init__(self, details: pl.DataFrame) -> None:
         numbered = details.select(*_WHERE).with_row_index("row").unique(_WHERE, keep="first")

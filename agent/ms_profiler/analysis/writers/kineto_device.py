@@ -1,4 +1,4 @@
-"""What a GPU ran, as Kineto writes it: kernels by device and stream, the calls that launched them, and flows between.
+"""The work of a GPU in the form of Kineto: kernels by device and stream, the calls that launched them, and flows.
 
 A kernel, and the call that launched it, share a `correlation`; both carry the `External id` of the operator around the
 call. The form: `output_json.cpp` of github.com/pytorch/kineto.
@@ -19,12 +19,12 @@ from ms_profiler.analysis.writers.json_lines import Lines, lines
 
 
 class Events:
-    """The events of what our own tracing recorded.
+    """The events of our own device tracing.
 
     Args:
         measures: of the run.
-        device: what ran there, with `launches`.
-        base_ns: when times begin.
+        device: its tables, with `launches`.
+        base_ns: zero of the times.
     """
 
     def __init__(self, measures: Measures, device: tables.Device, base_ns: int) -> None:
@@ -148,7 +148,7 @@ class Events:
 
 
 class _Kind:
-    """What Kineto calls what ran."""
+    """Kineto's categories of tasks."""
 
     KERNEL = "kernel"
     COPY = "gpu_memcpy"
@@ -156,7 +156,7 @@ class _Kind:
     WAIT = "cuda_sync"
 
 
-#: what ties a call to what it launched
+#: key of a call and of its task
 _TIED = ("launch_ns", "correlation", "id")
 _LAUNCHED = pl.coalesce("launch_ns", "start_ns")
 #: as the device numbers it: a lane of several devices has the device in its upper half; what waits for all is in none

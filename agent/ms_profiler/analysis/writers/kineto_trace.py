@@ -1,11 +1,11 @@
 """kineto_trace_{rank}.json: the timeline in the object form of PyTorch's Kineto, which Holistic Trace Analysis reads.
 
-Written where `export_type` has "kineto", into a folder of its own, because such tools take every JSON file of a folder
+It is written with `export_type` "kineto", into a separate folder, because such tools take every JSON file of a folder
 for a rank's. Times are numbers, microseconds since `baseTimeNanoseconds`, the whole second in which the run began: so a
-double keeps every nanosecond for 52 days. `External id` numbers operators and regions by their begin. What Kineto calls
-`cpu_op` are operators and calls of compiled graphs, and on a CPU MindSpore's kernels; steps, modules and everything
-else on the host are `user_annotation`; what a GPU ran is in
-`kineto_device`. The form: `output_json.cpp` of github.com/pytorch/kineto.
+double keeps every nanosecond for 52 days. `External id` numbers operators and regions by their begin. Events of the
+category `cpu_op` are operators, calls of compiled graphs, and on a CPU MindSpore's kernels; steps, modules and
+everything else on the host are `user_annotation`. `kineto_device` writes the work of GPUs. The form: `output_json.cpp`
+of github.com/pytorch/kineto.
 """
 
 import json
@@ -28,7 +28,7 @@ from ms_profiler.store import layout
 
 FORM: Final = "kineto"
 _SECOND: Final = 10**9
-#: lane of the steps: they begin and end inside of what a thread does, and what crosses in one lane is not nested
+#: lane of the steps: they begin and end inside of other spans, and crossing spans of a lane do not nest
 _STEPS: Final = 0
 
 
@@ -38,12 +38,12 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether this form was asked for."""
+    """Return whether this form was requested."""
     return FORM in measures.forms
 
 
 def part(measures: Measures, number: int) -> str:
-    """Return where a section goes: there is one file for a rank."""
+    """Return the file of a section: there is one for each rank."""
     return path(measures)
 
 

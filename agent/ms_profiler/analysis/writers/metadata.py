@@ -1,7 +1,7 @@
-"""profiler_metadata.json: what describes the run and is no measurement.
+"""profiler_metadata.json: facts about the run that are no measurements.
 
-What the script gave it to carry; who is in which group of ranks and how the job is cut over them, under the keys that
-msprof-analyze reads; and text values under one key of ours.
+It contains the metadata of the script, the groups of ranks and the parallel dimensions under the keys that
+msprof-analyze reads, and text values under one key of ours.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What the summary says of modules: the tree, and which of them made the slowest step slow."""
+"""The modules in the summary: the tree, and the module that made the slowest step slow."""
 
 from typing import Any, Final
 
@@ -6,13 +6,13 @@ from ms_profiler.analysis.metrics import ownership
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 
-#: modules that are listed at most, those with most time
+#: most modules in the list, those with most time
 MOST: Final = 200
 _TIMES: Final = ("forward", "backward", "optimizer", "total", "self", "inferred")
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return the modules of a run; None where none is known.
+    """Return the modules of a run; None where no module is known.
 
     Args:
         measures: of the run.

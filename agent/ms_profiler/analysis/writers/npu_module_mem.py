@@ -1,4 +1,4 @@
-"""npu_module_mem.csv: what the modules of CANN reserved on a device, as another tool recorded it.
+"""npu_module_mem.csv: memory reserved by the modules of CANN on a device, from the result of another tool.
 
 Columns are those of torch_npu's file; a megabyte is 2^20 bytes.
 """

@@ -1,4 +1,4 @@
-"""How tables write numbers: microseconds with three decimals, cut from integer nanoseconds so that they are exact."""
+"""Format numbers of tables: microseconds with three decimals, exact, because they are cut from whole nanoseconds."""
 
 from typing import Final
 
@@ -7,9 +7,9 @@ import polars as pl
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model.tables import Form
 
-#: what stands for the device and the core of what ran on the processor
+#: device and core of work on a processor
 HOST: Final = "host"
-#: what an allocator tells
+#: totals of an allocator
 HOLDINGS: Final = ("Allocated", "Reserved", "Active")
 #: text where a column has no meaning
 NOTHING: Final = "N/A"
@@ -37,7 +37,7 @@ def megabytes(column: str) -> pl.Expr:
 
 
 def device_type(measures: Measures) -> pl.Expr:
-    """Return the column that names what the memory is of; on a processor that of the host."""
+    """Return the column that names the memory's device; `CPU` for the host's memory."""
     device = measures.recording.device
     processor = device is None or device.form == Form.MS_PROFILER
     kind = "GPU" if device is not None and device.form == Form.CUPTI else "NPU"

@@ -1,8 +1,8 @@
-"""op_statistic.csv: how often each primitive ran as a kernel and how long it took, most time first.
+"""op_statistic.csv: number and time of the kernels of each type, most time first.
 
 Columns are those of MindSpore's public profiler documents; times in microseconds with three decimals, of all kernels.
-Where operators compute as they are called, they stand for kernels: `Self Time(us)` follows, which leaves out what ran
-inside another of them. `Ratio(%)` and the order are of that, for the total times count it twice.
+Where operators compute in the call, they take the place of kernels, and `Self Time(us)` is added: the time without
+operators inside. It decides `Ratio(%)` and the order, because the total times overlap.
 """
 
 import os
@@ -53,7 +53,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def _untyped(measures: Measures) -> bool:
-    """Tell whether the types of a device's kernels are not known: below level 1 their names are all there is."""
+    """Return whether the types of a device's kernels are unknown: below level 1 only their names exist."""
     device = measures.recording.device
     return (
         device is not None

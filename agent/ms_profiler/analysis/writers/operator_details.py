@@ -1,4 +1,4 @@
-"""operator_details.csv: the input shapes of every operator that ran, in order; only when shapes were asked for.
+"""operator_details.csv: every call of an operator with its input shapes, by time; only with `record_shapes`.
 
 Columns are those of MindSpore's public profiler documents. Dimensions are separated by commas, inputs by semicolons; an
 input without dimensions leaves its place empty.
@@ -28,7 +28,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether shapes were asked for, and operators, or a shape of one, are known."""
+    """Return whether shapes were requested, and operators, or shapes of kernels, are known."""
     if _launches(measures):
         return not measures.operators.is_empty()
     if not measures.recording.info.options.get(_OPTION):
@@ -53,13 +53,13 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def _launches(measures: Measures) -> bool:
-    """Tell whether it is known what operators launched."""
+    """Return whether the work that operators launched is known."""
     device = measures.recording.device
     return device is not None and device.launches is not None
 
 
 def _on_device(measures: Measures) -> pl.DataFrame:
-    """Return the operators with what they launched."""
+    """Return the operators with the time of the kernels that they launched."""
     spans = measures.recording.spans
     times = device_operators.times(spans, measures.stream.table).filter(measures.drawn.is_not_null())
     return host_operators.calls(pl.concat([measures.spans, times], how="horizontal"))

@@ -1,7 +1,7 @@
-"""operator_memory.csv: what operators allocated on a device and when they gave it back, as another tool recorded it.
+"""operator_memory.csv: allocations of operators on a device and their release, from the result of another tool.
 
-Columns are those of MindSpore's public profiler documents; a kilobyte is 2^10 bytes. What was not given back has no
-value there: N/A in MindSpore's form, nothing in torch_npu's.
+Columns are those of MindSpore's public profiler documents; a kilobyte is 2^10 bytes. An allocation without a release
+has N/A there in MindSpore's form, and an empty cell in torch_npu's.
 """
 
 import os

@@ -19,11 +19,11 @@ FORM: Final = "parquet"
 
 @dataclass
 class ParquetTable:
-    """The writer of one table; whether it has rows is known when it is made, so it is kept from there on to be written.
+    """The writer of one table. Only the finished table tells whether it has rows, so it is stored until it is written.
 
     Attributes:
         table: which.
-        made: of which run it was made, and the table.
+        made: the run and the table made from it.
     """
 
     table: catalogue.Table
@@ -34,7 +34,7 @@ class ParquetTable:
         return os.path.join(layout.TABLES, layout.table(self.table.name))
 
     def applies(self, measures: Measures) -> bool:
-        """Tell whether it was asked for and has rows."""
+        """Return whether the table was requested and has rows."""
         if FORM not in measures.forms:
             return False
         if self.table.lazily(measures) is not None:

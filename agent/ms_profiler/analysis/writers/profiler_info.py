@@ -1,6 +1,6 @@
 """profiler_info_{rank}.json: other tools take the rank from its name, and few things from its content.
 
-Keys are those of MindSpore's public profiler documents; what only a device's driver knows stays empty.
+Keys are those of MindSpore's public profiler documents; values that only a device's driver knows stay empty.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What of `summary.json` says which steps have shapes of operators, and why others have none."""
+"""The part of `summary.json` that says which steps have shapes of operators, and why others have none."""
 
 from typing import Any, Final
 
@@ -8,12 +8,12 @@ from ms_profiler.analysis.metrics import intervals, operands
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.store.format import Category
 
-#: how the job calls what it did not collect of them
+#: names of shapes in the job's list of missing data
 _WHAT: Final = "shapes of operators"
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return what is known of shapes; None where no operator's are.
+    """Return the steps with shapes; None where no operator has shapes.
 
     Args:
         measures: of the run.

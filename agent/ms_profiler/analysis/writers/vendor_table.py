@@ -1,6 +1,6 @@
-"""Tables of CANN that stand in a result as msprof writes them: caches, memories, links, networks, the host.
+"""Copy tables of CANN's msprof into the result unchanged: caches, memories, links, networks, the host.
 
-Parts of a table, of which msprof makes several where it is large, are put together.
+The parts of a large table, which msprof splits, are joined.
 """
 
 import os
@@ -16,11 +16,11 @@ from ms_profiler.store import layout
 
 @dataclass(frozen=True)
 class VendorTable:
-    """One of them.
+    """One of these tables.
 
     Attributes:
-        source: as msprof calls it.
-        name: as it is called here.
+        source: its name in msprof's output.
+        name: its name in the result.
     """
 
     source: str

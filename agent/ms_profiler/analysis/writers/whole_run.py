@@ -1,4 +1,4 @@
-"""What summary.json says of the whole run."""
+"""The parts of the whole run, for summary.json."""
 
 from typing import Any
 
