@@ -63,6 +63,31 @@ def test_kernels_are_in_the_tables(device_job):
     ]
 
 
+def test_each_cause_of_a_step_has_the_time_that_was_planted(device_job):
+    """Whatever else the machine does, nothing takes less than was planted, and what ran on the device exactly that."""
+    run = device_job("bound", 4)
+    assert run.code == 0, run.err
+    found, path = run.summary["bounds"], run.summary["critical_path"]
+    steady, total = found["steps"], run.summary["device"]["total"]
+    # the kernels of `bound`, and those of the model behind it, with which the first step begins
+    assert total["computing_ms"] == pytest.approx(3 * (30 + 15) + 4 * 0.22)
+    lengths = {step["number"]: step["length_ms"] for step in run.summary["device"]["time"]["steps"]}
+    length = sum(lengths[step["number"]] for step in path["steps"])
+    spent = {part: share * length / steady for part, share in found["shares"].items()}
+    assert spent["computing"] == pytest.approx(45.22, abs=0.01)
+    assert spent["copy"] == pytest.approx(10, abs=0.01)
+    assert spent["blocked"] >= 19
+    assert sum(found["shares"].values()) == pytest.approx(1, abs=1e-4)
+    for step in path["steps"]:
+        kinds = {kind.removesuffix("_ms"): value for kind, value in step.items() if kind != "number"}
+        # the host waits for all of it: what is on the device is on the path
+        assert kinds["copy"] == pytest.approx(10, abs=0.01)
+        assert 45 <= kinds["computing"] <= 45.23
+        assert kinds["blocked"] >= 19
+        assert kinds["host"] + kinds["launch"] + kinds.get("runnable", 0) >= 9
+        assert sum(kinds.values()) == pytest.approx(lengths[step["number"]], abs=0.01)
+
+
 def test_a_job_without_a_gpu_touches_nothing(device_job):
     run = device_job("unused", 2)
     assert run.code == 0, run.err

@@ -111,6 +111,23 @@ def test_kernels_are_in_the_tables(npu_job, losses):
     assert run.log.count("Subscribe") == run.log.count("Unsubscribe") == 1
 
 
+@pytest.mark.slow
+def test_each_cause_of_a_step_has_the_time_that_was_planted(npu_job):
+    """As with a GPU: a sleep of 20 ms is blocked, a kernel of 30 ms that is waited for is on the path."""
+    run = npu_job("bound", 5)
+    assert run.code == 0, run.err
+    path, lengths = run.summary["critical_path"], run.summary["device"]["time"]["steps"]
+    lengths = {step["number"]: step["length_ms"] for step in lengths}
+    assert sum(run.summary["bounds"]["shares"].values()) == pytest.approx(1, abs=1e-4)
+    assert path["steps"]
+    for step in path["steps"]:
+        kinds = {kind.removesuffix("_ms"): value for kind, value in step.items() if kind != "number"}
+        # one of the model's kernels may still have run
+        assert 30 - OFF <= kinds["computing"] <= 30.5
+        assert kinds["blocked"] >= 19
+        assert sum(kinds.values()) == pytest.approx(lengths[step["number"]], abs=0.01)
+
+
 def test_a_job_that_does_not_use_the_npu_touches_nothing(npu_job, losses):
     run = npu_job("unused", 3)
     assert run.code == 0, run.err

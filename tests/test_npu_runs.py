@@ -8,7 +8,9 @@ import sqlite3
 from decimal import Decimal
 from pathlib import Path
 
+import polars as pl
 import pytest
+from ms_profiler.analysis import catalogue
 from ms_profiler.analysis.driver import engine
 from ms_profiler.store import layout
 
@@ -291,3 +293,23 @@ def test_ranks_are_found_below_and_written_elsewhere(runs, tmp_path):
             table(runs / "level1" / Path(result.directory).name / layout.OUTPUT / layout.STEP_TRACE_TIME),
         )
         assert lanes(folder / layout.TRACE_VIEW).keys() == LANES
+
+
+@pytest.mark.parametrize("level", ["level0", "level1", "level1_db"])
+def test_every_kernel_has_the_operator_that_launched_it(runs, level):
+    measures = engine.measured(str(runs / level / "rank0_ascend_pt"))
+    kernels = catalogue.named("kernels").of(measures)
+    assert kernels.height == 191
+    assert set(kernels["bound"]) == {"operator"} and not kernels["span"].has_nulls()
+    spans = dict(zip(*catalogue.named("spans").of(measures).select("id", "name").get_columns(), strict=True))
+    launched = {spans[span] for span in kernels.filter(pl.col("name").str.contains("MatMulV2"))["span"]}
+    assert launched and all("aclnn" in name or "mm" in name.lower() for name in launched)
+
+
+def test_without_calls_of_the_runtime_there_is_no_critical_path(runs):
+    """At level 0 nothing tells when the host waited: the path would be that of a host that never does."""
+    for level, told in (("level0", False), ("level1", True)):
+        measures = engine.measured(str(runs / level / "rank0_ascend_pt"))
+        assert measures.diagnosis.path.is_empty() != told
+        assert ("the critical path" in [entry["what"] for entry in measures.recording.info.not_collected]) != told
+        assert sum(measures.diagnosis.shares.values()) == pytest.approx(1)

@@ -61,7 +61,8 @@ print(json.dumps([before, start, after, os.getpid(), counts()]))
             (Device.KERNEL, "first"),
             (Device.API, "cudaLaunchKernel_v7000"),
             (Device.COPY, "Memcpy"),
-            *3 * [(Device.API, "cudaStreamSynchronize_v3020")],
+            (Device.API, "cudaMemcpyAsync_v3020"),
+            *2 * [(Device.API, "cudaStreamSynchronize_v3020")],
             *2 * [(Device.SYNC, "stream synchronize")],
         ]
     )

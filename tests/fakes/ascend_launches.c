@@ -93,6 +93,16 @@ void fake_synchronize(void) {
   while (fake_now() <= until) usleep(20);
 }
 
+/* The same as a call that is told. */
+void fake_wait(void) {
+  uint64_t begun = fake_now();
+  fake_synchronize();
+  pthread_mutex_lock(&fake.lock);
+  ++fake.correlation;
+  emit_call("StreamSynchronize", begun, fake_now());
+  pthread_mutex_unlock(&fake.lock);
+}
+
 /* Put bytes as they are into a buffer. */
 void fake_emit(const void *record, size_t size) {
   pthread_mutex_lock(&fake.lock);

@@ -126,7 +126,10 @@ int cuptiGetResultString(int result, const char **text) {
 }
 
 int cuptiGetCallbackName(uint32_t domain, uint32_t number, const char **name) {
-  *name = domain == 1 ? "cuLaunchKernel" : number == 211 ? "cudaLaunchKernel_v7000" : "cudaStreamSynchronize_v3020";
+  *name = "cudaStreamSynchronize_v3020";
+  if (number == 41) *name = "cudaMemcpyAsync_v3020";
+  if (number == 211) *name = "cudaLaunchKernel_v7000";
+  if (domain == 1) *name = "cuLaunchKernel";
   return SUCCESS;
 }
 

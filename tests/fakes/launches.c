@@ -50,7 +50,8 @@ uint32_t fake_launch(const char *name, uint32_t stream, uint64_t start_ns, uint6
   return correlation;
 }
 
-uint32_t fake_copy(uint8_t kind, uint64_t bytes, uint32_t stream, uint64_t duration_ns) {
+/* A call that `waits` returns when it has copied, as those of memory do that the system may move. */
+static uint32_t copy(uint8_t kind, uint64_t bytes, uint32_t stream, uint64_t duration_ns, bool waits) {
   pthread_mutex_lock(&fake.lock);
   uint64_t begun = fake_now();
   uint64_t *busy = &fake.busy_until[stream % 256];
@@ -69,10 +70,24 @@ uint32_t fake_copy(uint8_t kind, uint64_t bytes, uint32_t stream, uint64_t durat
                                 .context = 1,
                                 .stream = stream,
                                 .correlation = correlation};
-  fake_put(&record, sizeof record, *busy);
+  uint64_t until = *busy;
+  fake_put(&record, sizeof record, until);
+  while (waits && fake_now() < until) {
+    pthread_mutex_unlock(&fake.lock);
+    usleep(20);
+    pthread_mutex_lock(&fake.lock);
+  }
   emit_call(5, 41, begun, fake_now());
   pthread_mutex_unlock(&fake.lock);
   return correlation;
+}
+
+uint32_t fake_copy(uint8_t kind, uint64_t bytes, uint32_t stream, uint64_t duration_ns) {
+  return copy(kind, bytes, stream, duration_ns, false);
+}
+
+uint32_t fake_copy_and_wait(uint8_t kind, uint64_t bytes, uint32_t stream, uint64_t duration_ns) {
+  return copy(kind, bytes, stream, duration_ns, true);
 }
 
 void fake_synchronize(uint32_t stream) {

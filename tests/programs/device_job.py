@@ -10,6 +10,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 
 MODE = sys.argv[1]
 STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
@@ -32,6 +33,7 @@ import torch  # noqa: E402 - the driver is in use before
 gpu = ctypes.CDLL("libcupti.so.12")
 gpu.fake_launch.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int]
 gpu.fake_now.restype = ctypes.c_uint64
+gpu.fake_copy_and_wait.argtypes = [ctypes.c_uint8, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint64]
 
 
 def launch(name, stream, start, microseconds, driver=False):
@@ -111,8 +113,22 @@ def prepare_lazily():
 
 def step(model, optimizer):
     optimizer.zero_grad()
+    if MODE == "bound":
+        bound()
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
+
+
+def bound():
+    """Sleep, wait for a kernel, wait for a copy behind another one, and compute, each for a time of its own."""
+    time.sleep(0.02)
+    launch("gemm", COMPUTE, 0, 30_000)
+    gpu.fake_synchronize(COMPUTE)
+    launch("relu", COMPUTE, 0, 15_000)
+    gpu.fake_copy_and_wait(1, 1 << 20, COMPUTE, 10_000 * US)
+    until = time.thread_time_ns() + 10_000 * US
+    while time.thread_time_ns() < until:
+        pass
 
 
 def profiled(model):

@@ -10,6 +10,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 
 MODE = sys.argv[1]
 STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
@@ -86,6 +87,13 @@ class Net(nn.Cell):
         return self.block(self.fc(x)).sum()
 
 
+def bound():
+    """Sleep, and wait for a kernel."""
+    time.sleep(0.02)
+    npu.fake_kernel(b"MatMulV2", b"KERNEL_AICORE", COMPUTE, 0, 30_000 * US)
+    npu.fake_wait()
+
+
 def mark():
     """Set markers from C, and one that a script sets, which msPTI sees as well."""
     npu.fake_marker(2, 1, b"tokens", b"mine", -1)
@@ -111,6 +119,8 @@ def train(steps):
     for number in range(steps):
         if MODE == "late" and number == 1:
             use_npu()
+        if MODE == "bound":
+            bound()
         ranged = mark() if MODE == "markers" and number == 1 else None
         loss = trained(ms.Tensor(np.ones([2, 4], np.float32)))
         print(float(loss.asnumpy()).hex())

@@ -71,7 +71,11 @@ TABLES: Final = (
             STEP,
             MODULE,
             PART,
-            Column("bound", pl.String, "how the module is known: module (recorded), order, primitive, phase, nothing"),
+            Column(
+                "bound",
+                pl.String,
+                "what it is bound to: module, order (a module, inferred), primitive, phase, operator, nothing",
+            ),
             Column("shapes", pl.String, "shapes of the inputs, null where unknown"),
             Column("span", pl.UInt32, "`id` of the span that launched it, null where unknown"),
         ),

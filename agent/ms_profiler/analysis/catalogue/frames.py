@@ -14,6 +14,8 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED
 from ms_profiler.store.format import Flag, StepSource, category_name
 
+#: what a kernel is tied to where the operator that launched it is known, and no module
+OPERATOR: Final = "operator"
 #: stands for all streams of a context
 NO_STREAM: Final = 2**32 - 1
 
@@ -47,6 +49,7 @@ def kernels(measures: Measures) -> pl.DataFrame:
     """Return the kernels that were kept."""
     kernels, stream = measures.stream.table, measures.stream
     row = kernels["kernel"]
+    by_operator = (pl.lit(kernels["bound"]) == int(Bound.NOTHING)) & pl.lit(kernels["launch"]).is_not_null()
     bounds = pl.Series([bound.name.lower() for bound in sorted(Bound)])
     return kernels.with_columns(
         *_texts(
@@ -66,7 +69,7 @@ def kernels(measures: Measures) -> pl.DataFrame:
         pl.col("launch_ns").alias("launch"),
         measures.steps.table["number"].gather(kernels["step"]).alias("step"),
         _span_of(measures, kernels["launch"]),
-    )
+    ).with_columns(pl.when(by_operator).then(pl.lit(OPERATOR)).otherwise("bound").alias("bound"))
 
 
 def steps(measures: Measures) -> pl.DataFrame:

@@ -20,18 +20,19 @@ HOST_WAIT: Final = "host wait"
 BEHIND: Final = "kernel wait"
 OTHER: Final = "other"
 _KINDS: Final = ("computation", "communication", "memory")
-_BEHIND: Final = pl.Schema({"launch_ns": pl.Int64, "called_ns": pl.Int64, "call": pl.String})
+_BEHIND: Final = pl.Schema({"driver_ns": pl.Int64, "called_ns": pl.Int64, "call": pl.String})
 
 
 def ran(device: tables.Device) -> pl.DataFrame:
-    """Return all that a device did: `name`, `kind` (of `_KINDS`), `stream`, times and `launch_ns`, by start.
+    """Return all that a device did, by start: `name`, `kind` (of `_KINDS`), `stream`, times and those of its launch.
 
     Args:
         device: its tasks and copies.
     """
-    columns = ("name", "stream", *intervals.BOUNDS, "launch_ns")
+    columns = ("name", "stream", *intervals.BOUNDS, "launch_ns", "driver_ns")
     kind = pl.when("exchange").then(pl.lit(_KINDS[1])).otherwise(pl.lit(_KINDS[0])).alias("kind")
-    copies = device.copies.select(*columns, pl.lit(_KINDS[2]).alias("kind"))
+    copied = device.copies.with_columns(pl.col("launch_ns").alias("driver_ns"))
+    copies = copied.select(*columns, pl.lit(_KINDS[2]).alias("kind"))
     return pl.concat([device.tasks.select(*columns, kind), copies]).sort("start_ns", "end_ns")
 
 
@@ -44,16 +45,16 @@ def launches(device: tables.Device) -> pl.DataFrame:
         device: its tasks, copies and calls.
     """
     known = device.calls.select(
-        pl.col("start_ns").alias("launch_ns"),
+        pl.col("start_ns").alias("driver_ns"),
         (pl.col("end_ns") - pl.col("start_ns")).alias("called_ns"),
         pl.col("name").alias("call"),
     )
     found = (
         ran(device)
         .drop_nulls("launch_ns")
-        .join(known.cast(_BEHIND).unique("launch_ns", keep="first"), on="launch_ns", how="left", maintain_order="left")
+        .join(known.cast(_BEHIND).unique("driver_ns", keep="first"), on="driver_ns", how="left", maintain_order="left")
     )
-    delay = pl.col("start_ns") - pl.col("launch_ns") - pl.col("called_ns")
+    delay = pl.col("start_ns") - pl.col("driver_ns") - pl.col("called_ns")
     return found.with_columns(delay.clip(lower_bound=0).alias("delay_ns"))
 
 

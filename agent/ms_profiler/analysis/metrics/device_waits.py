@@ -14,8 +14,8 @@ from ms_profiler.analysis.model import tables
 
 #: calls that return when the device is done: of CUDA, ROCm, AscendCL, MTIA, Level Zero, Unified Runtime and SYCL
 _SYNCHRONIZING: Final = r"(?i)synchroni[sz]e|^ur(QueueFinish|EventWait)$|^sycl.*wait$"
-#: copies that are done when the call returns
-_COPYING: Final = r"^(cuda|hip|acl(rt)?|cu|mu|mc)Memcpy(\w*)$"
+#: copies that are done when the call returns; CANN's runtime tells its calls without a prefix
+_COPYING: Final = r"^(cuda|hip|acl(rt)?|cu|mu|mc|rt)?Memcpy(\w*)$"
 _ASYNCHRONOUS: Final = r"Async|Batch"
 #: calls that are told as waits of the host, in the words of our own tracing
 _ON_HOST: Final = ("stream synchronize", "context synchronize", "event synchronize")
@@ -64,6 +64,18 @@ def waits(device: tables.Device) -> pl.DataFrame:
         copied,
     ]
     return pl.concat([part.select(WAITED.names()).cast(WAITED) for part in found]).sort("start_ns", "end_ns")
+
+
+def told(device: tables.Device) -> bool:
+    """Tell whether anything says when the host waited: without calls of a runtime and waits, nothing does.
+
+    Where no launch is known either, tasks alone say what was busy, and the host is not asked.
+
+    Args:
+        device: what is known of it.
+    """
+    launches = device.runs["launch_ns"].null_count() < device.runs.height
+    return not launches or not (device.calls.is_empty() and device.waits.is_empty())
 
 
 def of_path(waited: pl.DataFrame, recording: tables.Recording, process: int, thread: int) -> pl.DataFrame:

@@ -292,7 +292,8 @@ def _of_device(
     known = device.tasks["launch_ns"].null_count() < device.tasks.height
     host = device_bounds.host(host, during, did, waits)
     pieces = device_bounds.parts(states.filter(pl.col("step").is_in(rows)), did, host, known)
-    return pieces, device_path.segments(during, did, waits, host)
+    known = device_waits.told(device) or not waits.is_empty()
+    return pieces, device_path.segments(during.head(during.height if known else 0), did, waits, host)
 
 
 def _did(device: tables.Device) -> pl.DataFrame:

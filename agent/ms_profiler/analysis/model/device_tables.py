@@ -240,6 +240,7 @@ class Device:
         allocations: `ALLOCATIONS`.
         modules: `MODULE_MEMORY`.
         launches: `LAUNCHES`, of the same rows as `tasks`; None where the calls that launched them are not known.
+        callers: the thread that launched each task, as in `LAUNCHES`, where nothing else is known of the launches.
         copies: `COPIES`.
         waits: `WAITS`.
         marks: `MARKS`.
@@ -262,6 +263,7 @@ class Device:
     allocations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ALLOCATIONS))
     modules: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MODULE_MEMORY))
     launches: pl.DataFrame | None = None
+    callers: pl.Series | None = None
     copies: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COPIES))
     waits: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=WAITS))
     reservations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=RESERVATIONS))

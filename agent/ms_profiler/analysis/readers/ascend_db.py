@@ -71,9 +71,10 @@ def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> table
         form = ascend_run.form(directory)
         if _OURS in {name for (name,) in source.rows("META_DATA", "name")}:
             form = tables.Form.MS_PROFILER
+        tasks = source.tasks()
         device = tables.Device(
             form,
-            source.tasks(),
+            tasks.select(tables.TASKS.names()),
             [source.name],
             calls=source.calls(),
             transfers=source.transfers(),
@@ -82,7 +83,8 @@ def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> table
             modules=device_memory.modules(source.rows, counts),
         )
         ascend_run.note(info, device, directory, ours)
-        parts = assembly.Parts(source.host(), device.tasks, {}, source.process(), device)
+        callers = {assembly.TASKS: tasks["caller"].cast(pl.String)}
+        parts = assembly.Parts(source.host(), device.tasks, {}, source.process(), device, callers)
     finally:
         connection.close()
     return assembly.assemble(directory, info, counts, parts)
@@ -118,24 +120,27 @@ class _Database:
         return found
 
     def tasks(self) -> pl.DataFrame:
-        """Return `tables.TASKS`."""
+        """Return `tables.TASKS`, with the thread of the operating system that launched each, as `caller`."""
         columns = "globalTaskId", "startNs", "endNs", "streamId", "connectionId"
         times = {row[0]: row[1:] for row in self.rows("TASK", *columns)}
         driver = self._driver()
         launches = {**driver, **self._launches()}
+        unknown = None, None
         found: list[tuple[Any, ...]] = []
         for task, name, kind, core, shapes in self.rows(
             "COMPUTE_TASK_INFO", "globalTaskId", "name", "opType", "taskType", "inputShapes"
         ):
             start, end, stream, connection = times.get(task, (None, None, None, None))
             texts = self.text(name), self.text(kind), self.text(core), None, self._shapes(shapes)
-            found.append((stream, *texts, start, end, False, launches.get(connection), driver.get(connection)))
+            launch, caller = launches.get(connection, unknown)
+            found.append((stream, *texts, start, end, False, launch, driver.get(connection, unknown)[0], caller))
         for name, start, end, connection, group, kind in self.rows(
             "COMMUNICATION_OP", "opName", "startNs", "endNs", "connectionId", "groupName", "opType"
         ):
             own = self.text(name), self.text(kind), "HCCL", self.text(group) or "", None
-            found.append((0, *own, start, end, True, launches.get(connection), driver.get(connection)))
-        table = cells.typed(found, tables.TASKS)
+            launch, caller = launches.get(connection, unknown)
+            found.append((0, *own, start, end, True, launch, driver.get(connection, unknown)[0], caller))
+        table = cells.typed(found, pl.Schema([*tables.TASKS.items(), ("caller", pl.Int64)]))
         usable = table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
         self.counts.damaged_kernels += table.height - usable.height
         return usable.with_columns(pl.col("stream").fill_null(0), pl.col("core").fill_null("N/A")).sort(
@@ -208,20 +213,24 @@ class _Database:
         self.counts.damaged_events += steps.height - usable.height
         return usable
 
-    def _driver(self) -> dict[int, int]:
-        """Return the begin of the call of CANN that launched a task, by connection."""
-        calls = self.rows(_DRIVER, "connectionId", "startNs")
-        return {connection: start for connection, start in calls if connection is not None and isinstance(start, int)}
+    def _driver(self) -> dict[int, tuple[int, int]]:
+        """Return begin and thread of the call of CANN that launched a task, by connection."""
+        calls = self.rows(_DRIVER, "connectionId", "startNs", "globalTid")
+        return {
+            connection: (start, self._thread(thread))
+            for connection, start, thread in calls
+            if connection is not None and isinstance(start, int)
+        }
 
-    def _launches(self) -> dict[int, int]:
-        """Return the begin of the framework's operator that launched a task, by connection."""
-        launches: dict[int, int] = {}
+    def _launches(self) -> dict[int, tuple[int, int]]:
+        """Return begin and thread of the framework's operator that launched a task, by connection."""
+        launches: dict[int, tuple[int, int]] = {}
         lists: dict[int, list[int]] = {}
         for number, connection in self.rows("CONNECTION_IDS", "id", "connectionId"):
             lists.setdefault(number, []).append(connection)
-        for number, start in self.rows(_FRAMEWORK, "connectionId", "startNs"):
+        for number, start, thread in self.rows(_FRAMEWORK, "connectionId", "startNs", "globalTid"):
             if number is not None and str(start).isdecimal():
-                launches.update(dict.fromkeys(lists.get(number, []), int(start)))
+                launches.update(dict.fromkeys(lists.get(number, []), (int(start), self._thread(thread))))
         return launches
 
     def text(self, number: Any) -> str | None:

@@ -119,7 +119,8 @@ def _recording(
     if computing.height and computing["type"].is_null().all():
         why = "types of kernels are recorded from level 1 on, and stand in the table of kernels alone"
         info.not_collected.append({"what": layout.OP_STATISTIC, "why": why})
-    parts = assembly.Parts(_host(events), device.tasks, events.native_threads(), _process(events), device)
+    callers = {assembly.TASKS: _callers(events, device.tasks["start_ns"])}
+    parts = assembly.Parts(_host(events), device.tasks, events.native_threads(), _process(events), device, callers)
     return assembly.assemble(path, info, counts, parts)
 
 
@@ -186,6 +187,12 @@ def tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
         .select(tables.TASKS.names())
         .cast(tables.TASKS)
     ).sort("start_ns", "end_ns", maintain_order=True)
+
+
+def _callers(events: trace_events.Events, starts: pl.Series) -> pl.Series:
+    """Return the thread that launched each task, as `tasks` finds the time."""
+    driver, framework = (launches(events, starts, category, "tid") for category in (BY_DRIVER, _BY_FRAMEWORK))
+    return framework.zip_with(framework.is_not_null(), driver)
 
 
 def _hardware(events: trace_events.Events) -> pl.DataFrame:

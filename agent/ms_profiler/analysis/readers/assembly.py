@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import device_waits
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.analysis.readers.regions import regions
@@ -36,6 +37,8 @@ _PATTERNS: Final = {
 }
 
 
+#: stands for the tasks of a device among what names a thread
+TASKS: Final = "tasks"
 #: value of a missing rank, and of a missing transport
 _NO_RANK: Final = 2**32 - 1
 _NOTHING: Final = "N/A"
@@ -51,8 +54,9 @@ class Parts:
         threads: names by number of the operating system.
         process: pid; 0 where it is not known.
         device: further tables of the accelerator; None where there was none.
-        callers: of tables of the device that name a thread (`launches`, `copies`, `waits`), the thread of each row by
-            its number of the operating system, as text; null where it is not known.
+        callers: of tables of the device that name a thread (`launches`, `copies`, `waits`), and of the tasks where the
+            launches are not known (`TASKS`), the thread of each row by its number of the operating system, as text;
+            null where it is not known.
     """
 
     host: pl.DataFrame
@@ -128,11 +132,17 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
         reasons = "; ".join(f"{name}: {reason}" for name, reason in counts.damaged_files)
         raise StoreError(f"{directory} holds no event that can be read{f' ({reasons})' if reasons else ''}.")
     info.product_version = VERSION
+    if parts.device is not None and not device_waits.told(parts.device):
+        why = "no call of the device's runtime was recorded, and so nothing tells when the host waited for it"
+        info.not_collected.append({"what": "the critical path", "why": why})
     first, last = times.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     numbers = {thread: place for place, thread in enumerate(parts.host["thread"].unique().sort())}
     process = parts.process % 2**32
     for table, callers in parts.callers.items():
         thread = callers.cast(pl.Int64, strict=False).replace_strict(numbers, default=None, return_dtype=pl.UInt32)
+        if table == TASKS and parts.device is not None:
+            parts.device.callers = thread
+            continue
         setattr(parts.device, table, getattr(parts.device, table).with_columns(thread.alias("thread")))
     host = parts.host.with_columns(
         pl.lit(process, pl.UInt32).alias("process"),

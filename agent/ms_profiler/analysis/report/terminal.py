@@ -76,7 +76,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
         *_whole_run(summary.get("whole_run"), summary["run"]["duration_s"]),
         ("Device, by step", _device(summary)),
         (_phases_title(summary), _phases(summary)),
-        ("What bounds a step, and its critical path", _bounds(summary)),
+        (f"What bounds a step{', and its critical path' * bool(summary.get('critical_path'))}", _bounds(summary)),
         (_operators_title(summary), _names(summary["top_operators"], top or _ROWS)),
         _modules(summary.get("module_tree"), top or modules.ROWS),
         ("Data", _dataset(summary["dataset"], top or _ROWS)),
@@ -215,13 +215,13 @@ def _queued(summary: dict[str, Any]) -> dict[str, float]:
 def _bounds(summary: dict[str, Any]) -> Table | None:
     """Return what part of the steps is what, beside what part of their critical paths is."""
     bounds, path = summary.get("bounds"), summary.get("critical_path")
-    if not bounds or not path:
+    if not bounds:
         return None
-    table = widths.table("part", "of the steady steps", "of their path", "")
-    for name in [name for name in PARTS if name in bounds["shares"] or name in path["shares"]]:
-        share = path["shares"].get(name, 0.0)
-        title = PARTS[name] or name
-        table.add_row(title, f"{bounds['shares'].get(name, 0.0) * 100:5.1f} %", f"{share * 100:5.1f} %", _bar(share))
+    followed = path["shares"] if path else {}
+    table = widths.table("part", "of the steady steps", *(["of their path"] if path else []), "")
+    for name in [name for name in PARTS if name in bounds["shares"] or name in followed]:
+        shares = [bounds["shares"].get(name, 0.0), *([followed.get(name, 0.0)] if path else [])]
+        table.add_row(PARTS[name] or name, *(f"{share * 100:5.1f} %" for share in shares), _bar(shares[-1]))
     return table
 
 

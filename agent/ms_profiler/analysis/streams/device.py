@@ -71,6 +71,8 @@ def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[
     tasks = device.tasks.with_columns(pl.coalesce("type", "name").alias("type"))
     if device.launches is not None:
         tasks = tasks.with_columns(device.launches["thread"])
+    elif device.callers is not None:
+        tasks = tasks.with_columns(device.callers.alias("thread"))
     names = tasks.select(_NAME).unique(maintain_order=True)
     numbered = tasks.join(names.with_row_index("kernel"), on=_NAME, how="left", maintain_order="left")
     different, shapes = _shapes(device, len(texts))
@@ -129,7 +131,8 @@ class _Taken:
     _last_in: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.device.whole is not None or self.device.launches is not None:
+        device = self.device
+        if device.whole is not None or device.launches is not None or device.callers is not None:
             self._launches = launched.Launches(self.recording, self.process)
 
     def take(self, part: pl.DataFrame) -> None:
