@@ -39,11 +39,13 @@ LEAST: Final = 2e-4
 _OF_DEVICE: Final = (critical_path.GAP, critical_path.COPY)
 #: before the name of a node of a backward pass
 _ENGINE: Final = r"^autograd::engine::evaluate_function: "
-#: spans that say what the host was at; modules are told beside them
+#: in these a span of the framework says more than an operator in it
+_WAITING: Final = (*bounds.WAITS, bounds.SYNC, bounds.GARBAGE, bounds.COMMUNICATION)
+#: spans that say what the host was at; modules and operators are told beside them
 _SAYING: Final = [
     int(category)
     for category in Category
-    if category not in (Category.MODULE, Category.RUN, Category.EPOCH, Category.FORWARD, Category.IMPORT)
+    if category not in (Category.MODULE, Category.OP, Category.RUN, Category.EPOCH, Category.FORWARD, Category.IMPORT)
 ]
 _STAGES: Final = {int(part): part.name.lower() if part else "" for part in Part}
 
@@ -89,6 +91,7 @@ def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame
         "kernel": computing,
         "exchange": exchanging,
         "owner": _owners(measures, within),
+        "operator": _operators(measures, within),
         "span": _spans(measures, within),
     }
     coded, keys = {}, {}
@@ -137,7 +140,9 @@ def _said(column: str) -> pl.Expr:
     device = pl.when(part.is_in(_OF_DEVICE)).then(pl.lit(""))
     ran = device.when((part == bounds.COMPUTING) & (pl.col("kernel") > 0)).then(f"kernel_{column}")
     ran = ran.when((part == bounds.COMMUNICATION) & (pl.col("exchange") > 0)).then(f"exchange_{column}")
-    host = {"what": pl.col("span_what"), "caller": pl.lit("")}.get(column, pl.col(f"owner_{column}"))
+    waiting = pl.when(part.is_in(_WAITING)).then(pl.coalesce("span_what", "operator_what"))
+    what = waiting.otherwise(pl.coalesce("operator_what", "span_what"))
+    host = {"what": what, "caller": pl.lit("")}.get(column, pl.col(f"owner_{column}"))
     return ran.otherwise(host).fill_null("").alias(column)
 
 
@@ -213,14 +218,20 @@ def _owners(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
     return own.select(pl.col("owner").alias("owner_module"), stage.alias("owner_stage"), *intervals.BOUNDS)
 
 
+def _operators(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
+    """Return which operator the stepping thread is in: `operator_what`."""
+    return _innermost(measures, within, pl.col("category") == int(Category.OP), "operator_what")
+
+
 def _spans(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
-    """Return what the innermost span of the stepping thread is called: `span_what`."""
+    """Return what the innermost span of the stepping thread is called that is no operator: `span_what`."""
+    return _innermost(measures, within, pl.col("category").is_in(_SAYING), "span_what")
+
+
+def _innermost(measures: Measures, within: tuple[int, int], chosen: pl.Expr, name: str) -> pl.DataFrame:
     steps, names = measures.steps, measures.recording.names
     own = measures.spans.filter(
-        pl.col("process") == steps.process,
-        pl.col("thread") == steps.thread,
-        pl.col("category").is_in(_SAYING),
-        _touching(within),
+        pl.col("process") == steps.process, pl.col("thread") == steps.thread, chosen, _touching(within)
     )
     found = phases.innermost(own, "name")
-    return found.select(names.gather(found["name"]).alias("span_what"), *intervals.BOUNDS)
+    return found.select(names.gather(found["name"]).alias(name), *intervals.BOUNDS)

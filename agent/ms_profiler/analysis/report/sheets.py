@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ms_profiler.analysis.comparison import evidence
-from ms_profiler.analysis.comparison.causes import Contributor
+from ms_profiler.analysis.comparison.causes import REMARKABLE, Contributor
 from ms_profiler.analysis.comparison.comparing import Comparison, NamedRow, Row
 from ms_profiler.analysis.metrics.advice.base import length, size
 from ms_profiler.analysis.report.bounded import PARTS
@@ -46,9 +46,12 @@ def verdict(found: Comparison) -> str:
     if not causes.remarkable:
         sentence = f"Nothing remarkable: steps differ by {much}, and vary by {causes.spread * 100:.1f} % by themselves."
     else:
-        longer = "longer" if change >= 0 else "less"
         told = [f"{each.name} ({evidence.signed(each.change_ns)})" for each in causes.told[:1]]
-        sentence = f"Steps take {length(abs(change))} {longer} ({change / before * 100:+.1f} %)"
+        sentence = (
+            f"Steps take {length(abs(change))} {'longer' if change >= 0 else 'less'} ({change / before * 100:+.1f} %)"
+        )
+        if abs(change) <= max(causes.spread, REMARKABLE) * before:
+            sentence = f"Steps take about as long as before ({much}), but not for the same"
         sentence += f": {told[0]}." if told else "."
     counts = [row for row in found.counts if row.difference and row.before is not None and row.after is not None]
     if counts:

@@ -1,0 +1,64 @@
+"""A result of a PyTorch job that was never run, in which every step is known to the nanosecond."""
+
+from ms_profiler.store.format import Category, StepSource
+from store_builder import RAW_NS, StoreBuilder
+
+MS = 1_000_000
+FRAMEWORK = {"name": "torch", "version": "2.13.0", "mode": "eager", "device": "CPU", "processors": "2"}
+
+
+def compared_run(
+    parent, *, number=0, steps=12, data=3.0, layers=(2.0,) * 6, net="Net", copies=1, reads=0, compiles=0.0, factor=1.0
+):
+    """Write a result and return its path.
+
+    Args:
+        parent: directory of the result.
+        number: tells it from others there.
+        steps: how many.
+        data: milliseconds that each waits for data.
+        layers: milliseconds of each layer.
+        net: name of the network.
+        copies: of a tensor, 1 ms each, in no module.
+        reads: of a value, 0.1 ms each, likewise.
+        compiles: milliseconds of a compilation in each step.
+        factor: by which everything takes longer.
+    """
+    name = f"host_{4242 + number}_2026010100000{number}123_ascend_ms"
+    store = StoreBuilder(
+        parent, name, framework=FRAMEWORK, machine={"cpu": "a processor", "cores": "4"}, python="3.11.7"
+    )
+    process = store.process()
+    thread = process.thread()
+    start = 50 * MS
+
+    def after(milliseconds):
+        nonlocal start
+        begin, start = start, start + round(milliseconds * factor * MS)
+        return begin, start
+
+    for step in range(steps):
+        begun = start
+        thread.span("wait for Data", Category.DATA, *after(data))
+        if compiles:
+            thread.instant("recompile Net: another shape", Category.COMPILE, start)
+            thread.span("compile Net", Category.COMPILE, *after(compiles))
+        forward, inside = start, []
+        for layer, took in enumerate(layers):
+            inside.append((f"{net}.{layer}", *after(took)))
+        thread.span(f"{net}.forward", Category.FORWARD, forward, start)
+        thread.span(net, Category.MODULE, forward, start)
+        for path, begin, end in inside:
+            thread.span(path, Category.MODULE, begin, end)
+            thread.span("aten::mm", Category.OP, begin, end)
+        for _ in range(copies):
+            thread.span("aten::copy_", Category.OP, *after(1))
+        for _ in range(reads):
+            thread.span("aten::_local_scalar_dense", Category.OP, *after(0.1))
+        begin, end = after(1)
+        thread.span("SGD.step", Category.OPTIMIZER, begin, end)
+        thread.span("aten::add_", Category.OP, begin, end)
+        thread.step(step, begun, start, source=StepSource.OPTIMIZER_CYCLE)
+    process.anchor(start + MS)
+    process.info.ended_ns = RAW_NS + start + MS
+    return str(store.write())
