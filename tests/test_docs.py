@@ -139,3 +139,26 @@ def test_figures_of_the_readme_are_measured():
     figures = re.findall(r"\bx?\d+\.\d+\b(?! GHz)", comparison)
     assert len(figures) >= 5
     assert [figure for figure in figures if figure not in measured] == []
+
+
+@pytest.mark.parametrize(
+    ("heading", "fact"),
+    [
+        ("Clock", "CUPTI takes our clock"),
+        ("step_trace_time.csv", "time in which nothing was computed or communicated"),
+        ("How to add a hook", "Declare its targets"),
+        ("Reliability", "What happens on SIGKILL."),
+        ("Compatibility", "2.13"),
+    ],
+)
+def test_facts_are_two_clicks_from_the_readme(heading, fact):
+    pages = [ROOT / "README.md"]
+    for _ in range(2):
+        targets = {
+            (page.parent / target.partition("#")[0]).resolve()
+            for page in pages
+            for target in re.findall(r"\]\(([^)\s]+\.md[^)\s]*)\)", text_of(page))
+            if "://" not in target
+        }
+        pages = sorted({*pages, *targets})
+    assert any(re.search(rf"^#+ .*{heading}", text_of(page), re.MULTILINE) and fact in text_of(page) for page in pages)

@@ -1,4 +1,4 @@
-"""What of a run fits into the room of an analysis, and what is said of the rest."""
+"""Choose the part of a run that fits into the disk space of an analysis, and report the rest."""
 
 from typing import Final
 

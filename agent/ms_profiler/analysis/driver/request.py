@@ -8,17 +8,16 @@ from ms_profiler.analysis.metrics.utilization import Workload
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for.
+    """The request of an analysis.
 
     Attributes:
-        steps: consecutive step numbers to keep to; None for all.
-        output: a directory that receives one of its own for each result, in place of these.
+        steps: consecutive numbers of the steps to analyse; None for all.
+        output: a directory that receives a directory for each result; None writes into the results.
         pretty: format JSON for people.
         packed: write the timelines of our own recordings with gzip.
-        forms: of the result besides those that the run itself asked for, as the option `export_type` has them, and
-            "parquet".
-        workload: what a step does, as far as the user knows.
-        patience: seconds that CANN's msprof may take for each folder that aclprof recorded.
+        forms: forms of the result in addition to those of the run, as in the option `export_type`, and "parquet".
+        workload: facts about a step that the user stated.
+        patience: seconds that CANN's msprof may take for each folder of aclprof.
     """
 
     steps: list[int] | None = None

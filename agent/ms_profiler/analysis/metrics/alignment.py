@@ -1,10 +1,10 @@
-"""Which operator each gradient of a backward pass is of, by the order of their names.
+"""Match the gradients of a backward pass with operators, by the order of their names.
 
-Autograd runs the nodes of a graph in the reverse order of their making, since what uses a result is made after what
-made it (`ReadyQueue` of github.com/pytorch/pytorch, torch/csrc/autograd/engine.cpp). So the gradients, the last one
-first, are some of the operators in their order: those that recorded a node. Which operators did not is unknown (they
-ran without gradients, or of frozen parameters, or for another loss), so a gradient may be of any operator of its name
-from the first to the last one that leave room for the others. It belongs to what is around all of these.
+Autograd runs the nodes of a graph in the reverse order of their creation (`ReadyQueue` of github.com/pytorch/pytorch,
+torch/csrc/autograd/engine.cpp). So the gradients, the last one first, match a subsequence of the operators: those that
+recorded a node. Which operators recorded none is unknown (they ran without gradients, on frozen parameters, or for
+another loss). So a gradient may belong to any operator of its name between the first and the last position that leave
+room for the other gradients. It is assigned to the innermost module around all of these.
 """
 
 from bisect import bisect_left
@@ -20,11 +20,11 @@ OUTSIDE, UNKNOWN = -1, -2
 
 @dataclass(frozen=True)
 class Alignment:
-    """Where gradients can stand among operators.
+    """Possible positions of gradients among operators.
 
     Attributes:
-        first: for each gradient the first operator that it can be of; the last gradient first.
-        last: the last one.
+        first: for each gradient, the first operator that it can belong to; the last gradient first.
+        last: the last operator that it can belong to.
     """
 
     first: list[int]
@@ -32,7 +32,7 @@ class Alignment:
 
 
 def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | None:
-    """Return where gradients can stand; None where they are not some of the operators in their order.
+    """Return the possible positions of gradients; None where they are no subsequence of the operators.
 
     Args:
         gradients: names, in the order in which their operators ran.
@@ -56,10 +56,9 @@ def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | Non
 
 
 def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment) -> int:
-    """Return from which operator on the pass must be, 0 where that is not known.
+    """Return the first operator that the pass can belong to, 0 where it is unknown.
 
-    Where the gradients are the last operators, almost without one between, they are of these: whatever came before was
-    not for this pass.
+    Where the gradients match the last operators almost without gaps, earlier operators do not belong to this pass.
 
     Args:
         gradients: names, in the order in which their operators ran.
@@ -74,7 +73,7 @@ def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment)
 
 @dataclass
 class Paths:
-    """Modules by number, with what is around several of them.
+    """Modules by number, and the innermost module around several.
 
     Attributes:
         texts: paths with dots, by number; more are added.
@@ -85,7 +84,7 @@ class Paths:
     _known: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def common(self, one: int, other: int) -> int:
-        """Return the innermost module that both are in; `UNKNOWN` where there is none."""
+        """Return the innermost module that contains both; `UNKNOWN` where there is none."""
         if one == other:
             return one
         if one < 0 or other < 0:

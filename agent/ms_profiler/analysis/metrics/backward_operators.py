@@ -1,10 +1,10 @@
-"""Which module a node of a backward pass belongs to: that of the operator whose gradient it computes.
+"""Assign the nodes of a backward pass to modules: to that of the operator whose gradient the node computes.
 
-Where autograd's numbers were recorded they tell. Where they were not, the order does, see `metrics.alignment`: the
-gradients of a pass are of the operators between the pass before it and itself. Where they are not, as those of a second
-loss, operators from before that pass are taken in that none of the passes between needed. Of a pass that shares its
-operators with the next one any of them may be meant. A gradient that is added to a parameter's belongs to what computed
-it; of any other node of which nothing is known the nodes before and behind it tell, if both are of one module.
+Autograd's numbers decide where they were recorded. Otherwise the order decides, see `metrics.alignment`: the gradients
+of a pass belong to operators between the previous pass and this one. Where they do not match, as for a second loss,
+earlier operators that no pass between has used are included. If a pass shares its operators with the next one, a
+gradient may belong to any of them. A gradient that is added to a parameter's gradient belongs to the module that
+computed it. Any other unknown node belongs to the module of its neighbours, if both have the same.
 """
 
 from bisect import bisect_left
@@ -16,7 +16,7 @@ from ms_profiler.analysis.metrics import gradient_nodes, host_operators
 from ms_profiler.analysis.metrics.alignment import OUTSIDE, UNKNOWN, Alignment, Paths, align, owners, window
 from ms_profiler.analysis.metrics.binding import Bound
 
-#: passes before a pass whose operators it may be of
+#: number of earlier passes whose operators a pass may use
 BEFORE: Final = 3
 
 #: nodes of backward passes

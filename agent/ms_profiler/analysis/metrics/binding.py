@@ -1,13 +1,14 @@
-"""What a kernel belongs to: a module of the model, or at least a primitive, and a part of a training step.
+"""Assign kernels to a module of the model, or at least to a primitive, and to a part of a training step.
 
-In a compiled graph its parameters say it, see `metrics.graph_owners`. Elsewhere the host queues operators, and a
-worker runs them later: the span that contains the start of a kernel says only where the host had come to by then. But
-the queue is first in, first out. So a kernel was queued no earlier than any before it in its lane, and no later than
-any behind it; what is known of some bounds the others. It belongs to the innermost module around all of that time.
+In a compiled graph the parameters decide, see `metrics.graph_owners`. Elsewhere the host queues operators, and a worker
+runs them later: the span around the start of a kernel shows only how far the host was by then. But the queue is first
+in, first out. So a kernel was queued no earlier than the kernels before it in its lane, and no later than those after
+it. Known queueing times of some kernels bound those of the others. A kernel belongs to the innermost module around its
+whole possible queueing time.
 
-The kernels of a backward pass stand in no module: autograd runs operators again in reverse order, on its own. That
-order bounds which operators they can be the gradients of, see `metrics.gradients`; they belong to the innermost module
-around all of those. This is what "bound by order" means: an inference, where the others are facts.
+Kernels of a backward pass run inside no module, because autograd launches them, in reverse order. That order bounds the
+operators whose gradients they can be, see `metrics.gradients`; they belong to the innermost module around all of these
+operators. They are "bound by order", which is an inference; the other bindings are facts.
 """
 
 from enum import IntEnum
@@ -27,7 +28,7 @@ from ms_profiler.store.format import Category
 
 
 class Bound(IntEnum):
-    """What a kernel could be bound to."""
+    """Binding of a kernel."""
 
     NOTHING = 0
     PHASE = 1  # a phase of the step: the primitive is known, the module is not
@@ -37,7 +38,7 @@ class Bound(IntEnum):
     PARAMETER = 5  # a module, by the parameters that the compiled graph uses there
 
 
-#: bound to a module by an inference, and what that is called
+#: inferred bindings to a module -> name of the inference
 INFERRED: Final = {Bound.ORDER: "by order", Bound.PARAMETER: "by parameter"}
 
 _PARTS: Final = {
@@ -45,14 +46,14 @@ _PARTS: Final = {
     Category.BACKWARD: Part.BACKWARD,
     Category.OPTIMIZER: Part.OPTIMIZER,
 }
-#: what a backward pass begins with, unless it is given a gradient to begin with
+#: primitive that a backward pass begins with, unless it gets an initial gradient
 SEED: Final = "Ones"
 #: the columns of `tables.KERNELS` that `Hosts.bind` adds
 ADDED: Final = ("step", "host", "launch", "module", "bound", "part")
 
 
 class Hosts:
-    """The spans of the stepping thread, to be asked what a time stands in.
+    """The spans of the stepping thread, for look-ups by time.
 
     Args:
         spans: `tables.SPANS` of the run.
@@ -100,7 +101,8 @@ class Hosts:
         unknown = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
         called = self._keys.get(_key(SEED)) in self._called
         seeds = self._seeds(kernels, self._launch(kernels, step, scopes, only) if called else unknown, only, scopes)
-        # a pass begins with its seed: what computes a loss may run again before any kernel that gradients alone have
+        # a pass begins with its seed: kernels of the loss may run again before the first kernel that only gradients
+        # have
         begins = only.zip_with(
             seeds.is_null(), pl.repeat(int(Category.BACKWARD), len(only), dtype=pl.UInt8, eager=True)
         )
@@ -161,16 +163,16 @@ class Hosts:
         )
 
     def _launch(self, kernels: pl.DataFrame, step: pl.Series, scopes: list[Scope], only: pl.Series) -> pl.Series:
-        """Return the row of the span that queued each kernel, null where not known.
+        """Return the row of the span that queued each kernel, null where unknown.
 
         Args:
             kernels: see `bind`.
             step: of each kernel.
             scopes: by row of the kernel names.
-            only: phase of which alone each kernel can be, null where there is no such.
+            only: the only phase that a kernel can belong to, null where there are several.
         """
         keys = [self._keys.get(_key(COLLECTIVES.get(scope.type, scope.type))) for scope in scopes]
-        # a backward pass has come in the queue when a kernel has that can only be of it
+        # a kernel that only a backward pass has shows that the queue has reached the pass
         begun = self._begun(kernels["start_ns"]).zip_with(
             (only == int(Category.BACKWARD)).fill_null(False), self._begun(kernels["window_ns"])
         )
@@ -190,15 +192,14 @@ class Hosts:
         return self._by_phase[Category.BACKWARD]["start_ns"].search_sorted(times, side="right").cast(pl.UInt32)
 
     def _only_in(self, scope: Scope) -> int | None:
-        """Return the phase in which alone a primitive occurs; null for what is called from Python, too."""
+        """Return the only phase in which a primitive occurs; null for primitives that Python calls, too."""
         return None if self._keys.get(_key(scope.type)) in self._called else scope.phase
 
     def _seeds(self, kernels: pl.DataFrame, launch: pl.Series, phases: pl.Series, scopes: list[Scope]) -> pl.Series:
-        """Return when the backward pass began that each kernel is the first one of, null for the others.
+        """Return the begin of the backward pass for its first kernel, null for other kernels.
 
-        Where a step has as many of its kind as passes, they come in the order of these, however late. Else it is the
-        last one of its kind before the first kernel that can only be of that pass: what the forward pass left in the
-        queue may come before it.
+        Where a step has as many seeds as passes, they match in order. Otherwise the seed is the last one before the
+        first kernel that only this pass can have: kernels of the forward pass may still be in the queue before it.
         """
         spans = self._by_phase[Category.BACKWARD]
         seed = pl.Series([scope.type == SEED for scope in scopes], dtype=pl.Boolean).gather(kernels["kernel"])
@@ -280,7 +281,7 @@ class Hosts:
 
 
 class _Line:
-    """Spans of one thread, to be asked for the row of the innermost around a time."""
+    """Spans of one thread, for look-ups of the innermost span around a time."""
 
     def __init__(self, spans: pl.DataFrame) -> None:
         self._spans = spans.select(
@@ -293,7 +294,7 @@ class _Line:
         return self._pieces["row"].gather(intervals.locate(times, self._pieces))
 
     def around(self, after: pl.Series, before: pl.Series) -> pl.Series:
-        """Return the row of the innermost span around all the time between; null where there is none."""
+        """Return the row of the innermost span around each interval; null where there is none."""
         row = self.at(before.zip_with((after <= before).fill_null(False), pl.Series([None], dtype=pl.Int64)))
         while True:
             place = (
@@ -316,5 +317,5 @@ def _of(spans: pl.DataFrame, *categories: Category) -> pl.DataFrame:
 
 
 def _key(name: str) -> str:
-    """Return what a primitive, its kernels and the functions that call it are known by: `SubExt`, `sub`: sub."""
+    """Return the common name of a primitive, its kernels and its functions: `sub` for `SubExt` and `sub`."""
     return name.partition("@")[0].replace("_", "").lower().removesuffix("ext")

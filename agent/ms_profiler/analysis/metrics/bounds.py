@@ -1,4 +1,5 @@
-"""What each moment of a step is: computing, or what kept it from that; the parts of a step add up to it exactly."""
+"""Assign every moment of a step to one part: computing, or the reason why nothing was computed. The parts of a step
+add up to it exactly."""
 
 from typing import Final
 
@@ -55,21 +56,20 @@ def parts(
 ) -> pl.DataFrame:
     """Cut steps into pieces of one part each.
 
-    At every moment of a step the first of these that holds: something computes; data is exchanged; Python collects
-    garbage; the host waits for data, compiles or writes a checkpoint; it reads a value, or can queue nothing because of
-    reads; the stepping thread was asleep or blocked, or waited for a processor; an operator is launched (a short one
-    runs, or the script's next one starts soon after the one before); the host runs other code; nothing is known of it.
+    The first of these that applies decides: something is computed; data is exchanged; Python collects garbage; the host
+    waits for data, compiles or writes a checkpoint; it reads a value, or can queue nothing because of reads; the
+    stepping thread was asleep or blocked, or waited for a processor; an operator is launched (a short operator runs, or
+    the next one starts soon); the host runs other code; nothing is known.
 
     Args:
         cut: of `phases.pieces`, of the steps that are asked for.
-        computing: when something computed.
-        communicating: when data was exchanged.
+        computing: intervals in which something was computed.
+        communicating: intervals in which data was exchanged.
         drained: of `reads.drained`.
-        operators: when operators or kernels ran, however short; None where they were not recorded, and then nothing is
-            known of launches.
-        collecting: when Python collected garbage.
+        operators: intervals of all operators or kernels; None where they were not recorded: then launches are unknown.
+        collecting: intervals in which Python collected garbage.
         cells: of `scheduling.cells`, of the stepping thread.
-        beside: operators run beside the stepping thread, which may wait for what launches them.
+        beside: operators run on other threads, for which the stepping thread may wait.
 
     Returns:
         `step`, `part`, `phase`, `start_ns`, `end_ns`, by time.
@@ -111,7 +111,7 @@ def parts(
 def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, beside: bool) -> pl.DataFrame:
     """Return the idle pieces with the part that each is; where the thread was off its processor, cut by that."""
     length = pl.col("end_ns") - pl.col("start_ns")
-    # one gap goes from operator to operator, whatever phases or looks there are in it
+    # a gap lasts from operator to operator, across phases and samples
     apart = (pl.col("part") != _IDLE) | (pl.col("ran") > 0)
     fresh = apart | apart.shift(1) | (pl.col("step") != pl.col("step").shift(1))
     idle = (
@@ -119,7 +119,7 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
         .filter(pl.col("part") == _IDLE)
         .with_columns(length=length)
         .with_columns(long=pl.col("length").sum().over("gap") > GAP)
-        # what queues or runs operators in threads of its own may block the host
+        # threads that queue or run operators may block the host
         .with_columns(
             elsewhere=pl.lit(beside)
             & (pl.col("phase").is_in(_ELSEWHERE) | (pl.col("phase").is_in(COMPUTING_PHASES) & ~pl.col("long")))
@@ -170,7 +170,7 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def shares(times: pl.DataFrame) -> dict[str, float]:
-    """Return what part of the time of all these steps each is, all of `PARTS`, and what else occurs.
+    """Return the share of each of `PARTS`, and of other parts that occur, in the time of all steps.
 
     share = sum over the steps of the part / sum over the steps of all parts.
 

@@ -1,4 +1,4 @@
-"""What the tables rest on: what was recorded, refused, damaged or lost."""
+"""Counts of records that were read, refused, damaged or lost."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ms_profiler.store.format import CATEGORY_FINE
 
 
 def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return counts of what was recorded and of what is missing, by reason.
+    """Return the number of records, and of missing records by reason.
 
     Args:
         recording: the run.
@@ -36,10 +36,10 @@ def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dic
 
 
 def lost_windows(recording: tables.Recording) -> list[dict[str, Any]]:
-    """Return from when on a budget refused fine-grained records, in seconds since the start of the recording.
+    """Return when a budget began to refuse fine-grained records, in seconds since the start of the recording.
 
-    The recorder counts what a budget refuses but writes nothing then: the window reaches from the last fine-grained
-    record to the last record of any kind.
+    The recorder counts refused records and writes nothing: the window lasts from the last fine-grained record to the
+    last record of any kind.
 
     Args:
         recording: the run.

@@ -1,4 +1,4 @@
-"""What recording cost the job."""
+"""The cost of recording for the job."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
-"""The critical path of each step: what its end waited for, followed back to its begin.
+"""The critical path of each step: the chain of work that its end waited for, back to its begin.
 
-The host queues kernels and goes on; only where it blocks does it wait for them. So the path runs back along the host to
-the end of a wait, from there along the kernels that were waited for, each to what it started after (the kernel before
-it, or its launch), and from a launch along the host again. Shortening anything that is not on it does not make the step
-shorter. Pieces of the path follow each other without gaps and add up to the step exactly.
+The host queues kernels and continues; it waits for them only where it blocks. So the path runs back along the host to
+the end of a wait, from there along the awaited kernels, each to its predecessor (the kernel before it, or its launch),
+and from a launch along the host again. Shortening work off the path does not shorten the step. Pieces of the path
+follow each other without gaps and add up to the step exactly.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,13 +16,13 @@ from ms_profiler.analysis.metrics import bounds, intervals
 
 #: ns between two kernels up to which the second was queued behind the first, where its launch is not known
 BACK_TO_BACK: Final = 20_000
-#: of a step's path at most so many kernels are followed: what is left is the host's
+#: most kernels on the path of a step; the rest of the step is assigned to the host
 MOST: Final = 100_000
-#: what the walk finds itself; the host's part is told by phases afterwards
+#: kinds that the walk finds; the host's part is divided by phases afterwards
 _HOST: Final = bounds.HOST
 #: a device copies or sets memory
 COPY: Final = "copy"
-#: nothing runs on a device, though the next kernel is queued there
+#: the device is idle although the next kernel is queued
 GAP: Final = "kernel gap"
 KINDS: Final = (*bounds.PARTS[:2], COPY, GAP, *bounds.PARTS[2:])
 _SEGMENTS: Final = pl.Schema({"step": pl.UInt32, "kind": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
@@ -71,7 +71,8 @@ class _Walk:
             yield _HOST, begin, time
 
     def _on_host(self, time: int, begin: int, launching: bool) -> tuple[str, int, int]:
-        """Return what the host did up to `time`, since when, and the kernel that it waited for before, -1 for none."""
+        """Return the host's work up to `time`, its begin, and the kernel that the host waited for before, -1 for
+        none."""
         row = bisect_left(self.wait_starts, time) - 1
         if row < 0 or self.waits[row][1] <= begin:
             return _HOST, begin, -1
@@ -85,14 +86,14 @@ class _Walk:
         return (bounds.LAUNCH if launching else bounds.SYNC), start, -1
 
     def _before(self, kernel: int, time: int) -> tuple[int, int]:
-        """Return when what a kernel started after was done, and which kernel that is, -1 for its launch by the host."""
+        """Return the end of a kernel's predecessor, and that kernel, -1 for the launch by the host."""
         previous = bisect_right(self.ends, time, 0, kernel) - 1
         ended = self.ends[previous] if previous >= 0 else -1
         launched = self.launches[kernel]
         if launched is not None:
             return (ended, previous) if ended >= launched else (min(launched, time), -1)
         row = bisect_left(self.wait_starts, time) - 1
-        # inside one wait the host queues nothing: what ran before in it is what the kernel waited for
+        # during a wait the host queues nothing, so a kernel waited for the kernel before it
         waited = row >= 0 and self.waits[row][0] < ended and time <= self.waits[row][1]
         if previous >= 0 and (waited or time - ended <= BACK_TO_BACK):
             return ended, previous
@@ -104,10 +105,10 @@ def segments(during: pl.DataFrame, kernels: pl.DataFrame, waits: pl.DataFrame, h
 
     Args:
         during: the steps on the host: `step`, `start_ns`, `end_ns`.
-        kernels: what ran beside the host: `start_ns`, `end_ns`, `launch_ns` (null where not known), `exchange` (with
-            other ranks); empty where the host computes itself.
-        waits: when the host waited for kernels, apart from each other and by time.
-        host: what the host did: `part` (of `KINDS`), `start_ns`, `end_ns`, apart from each other and by time.
+        kernels: work beside the host: `start_ns`, `end_ns`, `launch_ns` (null where unknown), `exchange` (with other
+        ranks); empty where the host itself computes.
+        waits: disjoint intervals in which the host waited for kernels, by time.
+        host: disjoint intervals of the host's work, by time: `part` (of `KINDS`), `start_ns`, `end_ns`.
     """
     walk = _Walk(kernels, waits)
     found = [
@@ -120,7 +121,7 @@ def segments(during: pl.DataFrame, kernels: pl.DataFrame, waits: pl.DataFrame, h
 
 
 def told(found: Sequence[tuple[int, str, int, int]], host: pl.DataFrame) -> pl.DataFrame:
-    """Return a path as `segments` does, in which what the host did is told.
+    """Return a path as `segments` does, with the host's time divided by kinds of work.
 
     Args:
         found: step, kind, start and end of each piece.
@@ -144,7 +145,7 @@ def told(found: Sequence[tuple[int, str, int, int]], host: pl.DataFrame) -> pl.D
 
 
 def shares(path: pl.DataFrame) -> dict[str, float]:
-    """Return what part of all these paths each kind is, those that occur, in the order of `KINDS`.
+    """Return the share of each kind in all paths, in the order of `KINDS`.
 
     share = time of the kind on the paths / time of the paths.
 

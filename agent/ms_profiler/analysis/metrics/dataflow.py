@@ -1,4 +1,4 @@
-"""A compiled graph as its data flows: without what only orders side effects, and with what of it are weights."""
+"""The data flow of a compiled graph: without edges that only order side effects, and with its weights marked."""
 
 import re
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from ms_profiler.analysis.metrics.scopes import Part, Scope
 from ms_profiler.analysis.readers.graphs import Graph
 from ms_profiler.store.format import Category
 
-#: nodes without a kernel that hand on what they read
+#: nodes without a kernel that pass their input on
 HANDED_ON: Final = frozenset({"Load", "Depend", "TupleGetItem", "MakeTuple", "Reshape", "ExpandDims", "Squeeze"})
-#: what a weight may go through on its way to the operator that uses it
+#: nodes that a weight may pass on its way to the operator that uses it
 _PREPARED: Final = HANDED_ON | {"Cast", "Transpose", "TransposeView", "TransposeExt", "BroadcastTo"}
 _ORDER: Final = frozenset({"UpdateState", "Return"})
 _WRITES: Final = re.compile(r"Assign\w*")
@@ -25,12 +25,12 @@ class Operator:
         name: its node.
         place: in the order of the graph.
         type: the primitive.
-        scope: what its name says.
+        scope: scope in its name.
         path: attributes from the compiled cell on, with dots.
         part: of a training step.
         inputs: nodes whose data it reads.
         users: nodes that read its data.
-        weights: parameters that it reads, as they are or prepared.
+        weights: parameters that it reads, directly or converted.
         gradient_of: type of the operator whose gradient it belongs to.
     """
 
@@ -84,7 +84,7 @@ class Flow:
                 part = part if part in (Part.BACKWARD, Part.OPTIMIZER) else Part.UNKNOWN
             elif part == Part.UNKNOWN:
                 part = Part.FORWARD
-            # what a kernel updates in passing, as moving averages of a norm, is its cell's too
+            # values that a kernel updates, as the moving averages of a norm, belong to its cell, too
             weights += direct if part == Part.FORWARD else []
             operator = Operator(
                 name, place, node.type, scope, scope.module or "", part, inputs, weights=tuple(dict.fromkeys(weights))
@@ -100,7 +100,7 @@ class Flow:
         return scope.phase == Category.OPTIMIZER or _WRITES.fullmatch(kind) is not None
 
     def sources(self, name: str) -> list[str]:
-        """Return the operators that computed what a node reads, through those that hand it on."""
+        """Return the operators that computed a node's inputs, through nodes that pass them on."""
         found: dict[str, None] = {}
         waiting = list(self.operators[name].inputs)
         while waiting:

@@ -1,4 +1,4 @@
-"""How long a device ran for each operator: what it launched itself, and what those inside it launched."""
+"""Device time of each operator: of its own kernels, and of those launched by operators inside."""
 
 import polars as pl
 
@@ -16,7 +16,7 @@ def times(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     own = kernels.drop_nulls("launch").group_by("launch").agg(pl.col("duration_ns").sum())
     rows = pl.int_range(spans.height, dtype=pl.UInt32, eager=True).alias("launch")
     alone = rows.to_frame().join(own, on="launch", how="left", maintain_order="left")["duration_ns"].fill_null(0)
-    # what a span hands on goes up one level at a time, as long as there is a level
+    # sums move up one level at a time
     total, moving = alone, pl.DataFrame({"row": rows, "length": alone}).filter(pl.col("length") > 0)
     while not moving.is_empty():
         above = moving.with_columns(spans["parent"].gather(moving["row"]).alias("row")).drop_nulls("row")

@@ -1,4 +1,4 @@
-"""The critical path of each step where a device was watched: what its end waited for, followed back to its begin.
+"""The critical path of each step with a device: the chain of work that its end waited for, back to its begin.
 
 A step is what `launched_steps.spans` says: it lasts until the last kernel that it launched has ended, and begins where
 the one before it ended, so that the paths of all steps together are that of the run. From the end of a kernel the path
@@ -18,7 +18,7 @@ from ms_profiler.analysis.metrics import bounds, critical_path, intervals
 
 #: ns between two kernels of a stream up to which the second started after the first, and not after another stream's
 NEXT: Final = 10_000
-#: of a step's path at most so many tasks are followed: what is left is the host's
+#: most tasks on the path of a step; the rest of the step is assigned to the host
 MOST: Final = 1_000_000
 _KINDS: Final = (bounds.COMPUTING, bounds.COMMUNICATION, critical_path.COPY)
 #: before all times
@@ -26,7 +26,7 @@ _EVER: Final = -(2**62)
 
 
 class _Walk:
-    """Walks back through what a device did and what the host waited for.
+    """Walks back through the tasks of a device and the waits of the host.
 
     Args:
         tasks: `stream`, `start_ns`, `end_ns`, `launch_ns` (null where not known), `kind`, of `_KINDS`.
@@ -41,7 +41,7 @@ class _Walk:
             "row", pl.col("row").shift(1).over("stream").alias("before")
         )
         self.before = before.sort("row")["before"].to_list()
-        # without any launch nothing is known of what a task waited for but what ended before it
+        # without launches, only earlier tasks are known as predecessors
         self.launched = ordered["launch_ns"].null_count() < ordered.height
         rows = ordered.select(pl.col("start_ns").alias("released_ns"), "stream", pl.col("row").alias("task")).unique(
             ["released_ns", "stream"], keep="last"
@@ -104,7 +104,7 @@ class _Walk:
         previous = self._previous(task, start)
         ended = self.ends[previous] if previous >= 0 else _EVER
         if launch is None:
-            # it was launched before anything was recorded, or nobody tells
+            # it was launched before recording began, or its launch is unknown
             if previous >= 0 and (self.launched or start - ended <= critical_path.BACK_TO_BACK):
                 return ended, previous, [*ran, (critical_path.GAP, ended, start)]
             return start, -1, ran

@@ -1,4 +1,4 @@
-"""What an accelerator did in each step, by the formulas of the tools that record it.
+"""The states of an accelerator in each step, by the formulas of the recording tools.
 
 Source: what MindSpore 2.10 (`AscendStepTraceTimeViewer`) and torch_npu (`TraceStepTimeParser`) compute, and runs of
 the latter. Both sum up the intervals of the overlap analysis, each wholly in the step in which it starts, and differ in

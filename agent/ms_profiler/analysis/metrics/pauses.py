@@ -11,13 +11,13 @@ from ms_profiler.store.names import COLLECTION
 
 @dataclass(frozen=True)
 class Pauses:
-    """Collections in some steps.
+    """Garbage collections in some steps.
 
     Attributes:
-        count: how many.
-        total_ns: of all of them.
-        longest_ns: of the longest.
-        share: of the time of these steps.
+        count: number of collections.
+        total_ns: time of all collections.
+        longest_ns: time of the longest.
+        share: share of the time of these steps.
         step: row of the steps with the longest.
     """
 

@@ -69,7 +69,7 @@ class PyTorch(base.Plugin):
             import_hook.watch(name, after=imported)
 
     def undo(self) -> None:
-        """Put every original back, and wait for no import any more."""
+        """Restore every original function, and stop waiting for imports."""
         for name in LATER:
             import_hook.unwatch(name)
         optimizers.release()
