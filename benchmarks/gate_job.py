@@ -8,7 +8,7 @@ none is the base of all, but compiled of recompile, and torchrun gate_job.py tor
 import sys
 import time
 
-FEATURES, WIDTH, HIDDEN, CLASSES, BATCH, STEPS = 256, 256, 512, 10, 128, 50
+FEATURES, WIDTH, HIDDEN, CLASSES, BATCH, STEPS = 256, 256, 512, 10, 128, 40
 #: of the slower layer, times as wide: three layers take nearly all of a step
 WIDER = 1.6
 

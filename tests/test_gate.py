@@ -95,6 +95,7 @@ def test_a_slower_side_is_a_regression_that_names_its_parts(gate, pools):
     assert parts == pytest.approx(why["change_ms"], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_what_is_faster_passes(gate, pools):
     assert gate("--runs", *pools["slower"], "--versus", *pools["usual"])[0] == 0
 
@@ -156,7 +157,7 @@ def killed(folder):
 
 
 def few_steps(folder):
-    return [written(folder, "a", steps=4)], "steady steps"
+    return [written(folder, "a", steps=3)], "steady steps"
 
 
 def other_framework(folder):
@@ -273,6 +274,7 @@ def test_commands_run_in_turn_and_what_they_recorded_stays_where_it_is_wanted(ga
     assert gate("--base", "true", "--new", "true", "--output", kept)[0] == 2
 
 
+@pytest.mark.slow
 def test_commands_serve_as_one_side(gate, tmp_path):
     file = tmp_path / "base.json"
     assert gate("--base", f"{JOB} 1", "--repeat", 4, "--save", file)[0] == 0

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from ms_profiler.analysis.comparison.digest import Digest, Fingerprint
 
 #: steady steps below which a median is none
-STEPS = 5
+STEPS = 3
 #: what has to be the same; `host` is a new one in each container, `profiler` and `modules` are told only
 _SAME = {
     "cpu": "processor",

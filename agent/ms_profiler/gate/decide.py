@@ -15,6 +15,7 @@ from ms_profiler.gate.figures import Figure, Kind, Metric
 
 #: runs a side from which on time decides: of three runs each no order is significant
 RUNS = 4
+_LISTED = 3  #: figures that a sentence names
 THRESHOLD = 0.05
 TRIPWIRE = 1.5
 
@@ -130,7 +131,7 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
         verdict=verdict,
         headline=_headline(verdict, judged),
         judged=tuple(judged),
-        notes=tuple(_notes(sides, rules, verdict)),
+        notes=tuple(_notes(sides, rules, verdict is Verdict.INCONCLUSIVE)),
         base_runs=len(base),
         new_runs=len(new),
         rules=rules,
@@ -248,27 +249,29 @@ def _headline(verdict: Verdict, judged: list[Judged]) -> str:
     worse = [one.metric.name for one in judged if one.verdict is Verdict.REGRESSION and one is not step]
     change = f"Steps take {step.new:.6g} ms, {step.base:.6g} ms before ({(step.ratio or 1) - 1:+.1%})"
     if verdict is Verdict.REGRESSION:
-        parts = [change] if step.verdict is Verdict.REGRESSION else []
-        parts += [f"{_listed(worse)} grew"] if worse else []
-        return "; ".join(parts) + "."
+        return f"{change}; {_listed(worse)} grew." if worse else f"{change}."
     if verdict is Verdict.INCONCLUSIVE:
         return f"{change}, which these runs do not decide."
     return f"{change}."
 
 
 def _listed(names: list[str]) -> str:
+    if len(names) > _LISTED:
+        names = [*names[:_LISTED], f"{len(names) - _LISTED} more figures"]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _notes(sides: list[list[float]], rules: Rules, verdict: Verdict) -> list[str]:
+def _notes(sides: list[list[float]], rules: Rules, unsure: bool) -> list[str]:
     if min(map(len, sides)) < RUNS:
         return [f"Time decides from {RUNS} runs a side on; until then counts and memory do."]
     known = [(spread, side) for side in sides if (spread := noise.spread(side)) is not None]
     spread, noisy = max(known, key=lambda pair: pair[0])
     floor = noise.floor(noisy, min(map(len, sides))) or 0.0
     notes = [f"Equal runs differ by {spread:.1%} here; so many of them hold a threshold of {floor:.1%}."]
-    if verdict is Verdict.INCONCLUSIVE:
-        more = noise.runs_needed(noisy, rules.threshold)
+    if unsure:
+        # the estimate is as far from the threshold as that, which the interval has to be narrower than
+        away = abs(statistics.median(sides[1]) / statistics.median(sides[0]) / (1 + rules.threshold) - 1)
+        more = noise.runs_needed(noisy, away, at_least=min(map(len, sides)) + 1)
         unknown = "No number of runs that can be waited for would tell."
-        notes.append(f"{more} runs a side would tell." if more else unknown)
+        notes.append(f"About {more} runs a side would tell." if more else unknown)
     return notes

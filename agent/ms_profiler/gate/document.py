@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ms_profiler.gate.decide import Decision, Judged
+from ms_profiler.gate.decide import Decision, Judged, Verdict
 from ms_profiler.gate.significance import ALPHA
 
 VERSION: Final = 1
@@ -23,7 +23,7 @@ def of(decision: Decision, exit_code: int, why: dict[str, Any] | None) -> dict[s
         "product": {"name": "ms-profiler", "version": __version__},
         "verdict": decision.verdict.value,
         "exit_code": exit_code,
-        "headline": decision.headline,
+        "headline": decision.headline + _first(decision, why),
         "reasons": list(decision.reasons),
         "notes": list(decision.notes),
         "runs": {"base": decision.base_runs, "new": decision.new_runs},
@@ -36,6 +36,14 @@ def of(decision: Decision, exit_code: int, why: dict[str, Any] | None) -> dict[s
         "metrics": [_metric(one) for one in decision.judged],
         "why": why,
     }
+
+
+def _first(decision: Decision, why: dict[str, Any] | None) -> str:
+    """Return the largest contributor to a regression in a sentence; nothing where no part is large enough."""
+    if decision.verdict is not Verdict.REGRESSION or why is None:
+        return ""
+    first = next((each for each in why["contributors"] if each["told"] and each["change_ms"] > 0), None)
+    return "" if first is None else f" {first['change_ms']:+.3g} ms of {why['change_ms']:+.3g} ms: {first['what']}."
 
 
 def _metric(one: Judged) -> dict[str, Any]:

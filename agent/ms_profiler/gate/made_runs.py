@@ -5,6 +5,7 @@ import os
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import NormalDist
 
 from ms_profiler.store import format as fmt, layout, run_info
 from ms_profiler.store.format import Category, Kind, StepSource
@@ -34,14 +35,16 @@ class Noise:
     slower: float = 1.0
 
 
-def durations(noise: Noise, chance: random.Random) -> list[int]:
+def durations(noise: Noise, chance: random.Random, place: float | None = None) -> list[int]:
     """Return how long the steps of one run take, in ns: noise of the run, noise of steps, and spikes.
 
     Args:
         noise: of runs.
         chance: where it comes from.
+        place: of the run among all, from 0 to 1, if that is not left to chance.
     """
-    run = noise.slower * max(chance.gauss(1, noise.between), 0.1)
+    away = chance.gauss(0, 1) if place is None else NormalDist().inv_cdf(place)
+    run = noise.slower * max(1 + noise.between * away, 0.1)
     return [
         round(STEP_NS * run * max(chance.gauss(1, STEP_NOISE), 0.1) * (SPIKE if chance.random() < SPIKES else 1.0))
         for _ in range(STEPS)

@@ -42,16 +42,17 @@ def floor(values: Sequence[float], runs: int) -> float | None:
     return math.expm1(_FACTOR * found * math.sqrt(_MEDIAN * (1 / len(values) + 1 / max(runs, 1))))
 
 
-def runs_needed(values: Sequence[float], threshold: float, most: int = 100) -> int | None:
+def runs_needed(values: Sequence[float], threshold: float, at_least: int = RUNS, most: int = 100) -> int | None:
     """Return how many runs a side hold a threshold; None where `most` do not, or too few runs are known.
 
     Args:
         values: of runs of one side.
         threshold: as a share.
+        at_least: runs, however quiet the machine is.
         most: runs that anybody would wait for.
     """
     found = spread(values)
-    if found is None:
+    if found is None or threshold <= 0:
         return None
     needed = math.ceil(2 * _MEDIAN * (_FACTOR * found / math.log1p(threshold)) ** 2)
-    return max(needed, RUNS) if needed <= most else None
+    return max(needed, at_least) if needed <= most else None

@@ -1,7 +1,7 @@
 """How often a gate is right: trials over generated runs, through the readers and the verdict of any other gate.
 
-Runs are written as result directories and read once each. A trial draws its runs from these without putting one back,
-so what trials share is that they draw from the same runs; a pool is ten times what one trial draws.
+Runs are written as result directories and read once each. The runs of a pool lie at the quantiles of their noise: no
+pool is quieter than another by luck. A trial draws its runs from there, without putting one back.
 """
 
 import random
@@ -65,9 +65,10 @@ def run(trials: int, seed: int, say: Callable[[str], None]) -> list[tuple[float,
         for slower in (1.0, SLOWER):
             with tempfile.TemporaryDirectory(prefix="ms_profiler_gate_") as folder:
                 paths = []
-                for _ in range(POOL):
+                for index in range(POOL):
                     number += 1
-                    paths.append(made_runs.write(folder, number, made_runs.durations(Noise(between, slower), chance)))
+                    steps = made_runs.durations(Noise(between, slower), chance, (index + 0.5) / POOL)
+                    paths.append(made_runs.write(folder, number, steps))
                 pools[slower] = sides.read(paths)
             seen = rates(pools[1.0], pools[slower], trials, chance)
             found.append((between, slower, seen))
