@@ -295,6 +295,11 @@ def test_a_command_that_fails_hangs_or_records_nothing_is_incomplete(gate, kind,
     assert says in told
 
 
+def test_a_command_that_trains_twice_is_told(gate):
+    code, _, told = gate("--base", f"{JOB} 1; sleep 0.01; {JOB} 1", "--new", f"{JOB} 1", "--repeat", 1)
+    assert code == 2 and "recorded 2 runs" in told
+
+
 def test_every_form_of_the_verdict(gate, pools, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(github.SUMMARY, str(tmp_path / "summary.md"))
     monkeypatch.setenv(github.ACTIONS, "true")

@@ -96,15 +96,16 @@ def run(args: argparse.Namespace) -> int:
 
     with _recorded(args) as found:
         rules = Rules(args.threshold, args.tripwire)
+        read = {side: sides.read_launched if getattr(args, side) else sides.read for side in found}
         if args.save:
-            return _save(args, sides.read(found["base"]), rules)
-        new = sides.read(found["new"])
+            return _save(args, read["base"](found["base"]), rules)
+        new = read["new"](found["new"])
         if args.baseline:
             from ms_profiler.gate import baseline
 
             gated = sides.gate_stored(baseline.read(args.baseline), new, rules)
         else:
-            gated = sides.gate(sides.read(found["base"]), new, rules)
+            gated = sides.gate(read["base"](found["base"]), new, rules)
         return _report(gated, args)
 
 

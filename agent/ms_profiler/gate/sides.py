@@ -8,7 +8,7 @@ from typing import Any
 from ms_profiler.analysis.comparison import causes, runs
 from ms_profiler.analysis.comparison.causes import Contributor
 from ms_profiler.analysis.comparison.digest import Digest
-from ms_profiler.errors import StoreError
+from ms_profiler.errors import StoreError, UsageError
 from ms_profiler.gate import comparable, decide, figures
 from ms_profiler.gate.baseline import Baseline
 from ms_profiler.gate.decide import Decision, Rules
@@ -62,6 +62,25 @@ def read(paths: Sequence[str], tell: Callable[[str], None] | None = None) -> lis
             if not os.path.exists(path):
                 raise
             raise IncompleteError(str(error.args[0]), error.remedy) from None
+    return found
+
+
+def read_launched(places: Sequence[str]) -> list[Digest]:
+    """Return the digest of the one run that each command left.
+
+    Args:
+        places: of `launch.launch`.
+
+    Raises:
+        IncompleteError: a command recorded nothing that can be read.
+        UsageError: a command trained more than once.
+    """
+    found = []
+    for place in places:
+        left = read([place])
+        if len(left) > 1:
+            raise UsageError(f"The command recorded {len(left)} runs.", "Gate one that trains once.")
+        found += left
     return found
 
 
