@@ -27,6 +27,7 @@ def launched(kernels, operators):
         )
         for rows in (kernels, operators)
     )
+    kernels, operators = (table.with_columns(window=pl.lit(0, pl.Int64)) for table in (kernels, operators))
     return launches.match(kernels.drop("row").with_columns(lane=pl.lit(0, pl.UInt32)), operators).to_list()
 
 
@@ -36,6 +37,12 @@ def launched(kernels, operators):
         ([(0, 1, 20), (0, 1, 40)], [(0, 1, 10), (0, 1, 30)], [100, 101]),
         # the host ran ahead
         ([(0, 1, 50), (0, 2, 60), (0, 1, 70)], [(0, 1, 10), (0, 2, 20), (0, 1, 30)], [100, 101, 102]),
+        # the host was a step ahead: in each step there are as many of the kernels of the one before
+        (
+            [(1, 1, 150), (1, 2, 160), (2, 1, 250), (2, 2, 260), (2, 1, 270), (2, 2, 280)],
+            [(0, 1, 10), (0, 2, 20), (1, 1, 110), (1, 2, 120), (2, 1, 210), (2, 2, 220)],
+            [100, 101, 102, 103, 104, 105],
+        ),
         # as many before the backward pass, more after it
         ([(0, 1, 20), (0, 9, 30, 1), (0, 1, 40, 1)], [(0, 1, 10)], [100, None, None]),
         # as many, all after it: what follows the backward pass has spans, too

@@ -1,15 +1,22 @@
 """Modules of a run: they add up, the heaviest is named, and so is the one that made a step slow."""
 
 import importlib.util
+import json
 
+import perfetto_reader
+import polars as pl
 import pytest
 from conftest import PROGRAMS
 from ms_profiler.analysis.catalogue import query
-from ms_profiler.analysis.metrics import ownership
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.metrics import slow_steps
 from ms_profiler.analysis.metrics.measures import measure
 from ms_profiler.analysis.readers import store as reader
+from ms_profiler.analysis.report import modules
+from ms_profiler.analysis.writers import modules_summary
 from ms_profiler.store.format import Category
-from store_builder import MS, StoreBuilder
+from store_builder import MS, StoreBuilder, folder_of
+from timeline import bounds, lanes
 
 TORCH = {"name": "torch", "version": "2.13.0", "mode": "eager", "device": "CPU"}
 PASSES = ("forward_ms", "backward_ms", "optimizer_ms")
@@ -80,9 +87,13 @@ def loop(tmp_path, slow):
     return store.write()
 
 
+def slowest(measures):
+    return slow_steps.slowest(measures.ownership, measures.steady, measures.pieces, measures.steps.table["number"])
+
+
 def test_the_module_that_made_a_step_slow_is_named(tmp_path):
     measures = measure(reader.read(str(loop(tmp_path, 30 * MS))))
-    found = ownership.slow_step(measures.ownership, measures.steady)
+    found = slowest(measures)
     assert (found.number, found.module) == (12, "Net.a")
     assert found.longer_ns == found.module_ns == 28 * MS
 
@@ -90,7 +101,7 @@ def test_the_module_that_made_a_step_slow_is_named(tmp_path):
 def test_of_equal_steps_none_is_slow(tmp_path):
     path = loop(tmp_path, 2 * MS)
     measures = measure(reader.read(str(path)))
-    assert ownership.slow_step(measures.ownership, measures.steady) is None
+    assert slowest(measures) is None
     tree = measures.ownership.tree
     assert dict(tree.select("module", "self_ns").iter_rows()) == {
         "Net": 20 * MS,
@@ -99,3 +110,64 @@ def test_of_equal_steps_none_is_slow(tmp_path):
         "SGD": 20 * MS,
     }
     assert measures.ownership.outside_ns == 60 * MS
+
+
+def queued(tmp_path):
+    """Build 8 steps that queue a kernel of 30 ms each: those of 10 ms go on, the last one waits for all of them."""
+    store = StoreBuilder(tmp_path, framework={"name": "mindspore", "version": "2.10.0", "mode": "pynative"})
+    thread = store.process().thread()
+    for number in range(8):
+        at = number * 10 * MS
+        thread.span("Net", Category.MODULE, at, at + 2 * MS)
+        thread.span("MatMul", Category.OP, at + MS, at + MS + MS // 2)
+        if number == 7:
+            thread.span("Tensor.asnumpy", Category.SYNC, at + 3 * MS, 245 * MS)
+        thread.step(number, at, at + 10 * MS if number < 7 else 246 * MS)
+    thread.window(0, 0, 250 * MS, [("MatMul", (2 + 30 * number) * MS, 30 * MS, "") for number in range(8)])
+    return store.write()
+
+
+def test_a_step_that_waits_for_kernels_of_earlier_ones_says_so(tmp_path):
+    measures = measure(reader.read(str(queued(tmp_path))))
+    by_step = dict(measures.ownership.sums.group_by("step").agg(pl.col("self_ns").sum()).iter_rows())
+    assert by_step == dict.fromkeys(range(8), 30 * MS), "kernels are of the steps that queued them"
+    found = slowest(measures)
+    assert (found.number, found.module, found.earlier, found.earlier_ns) == (7, "", (2, 6), 142 * MS)
+    tree = modules_summary.summary(measures)
+    assert modules.slow(tree) == [
+        "step 7 took 166.0 ms longer than the median step; for 142.0 ms of it kernels ran that steps 2 to 6 had queued"
+    ]
+
+
+def test_a_step_that_waits_for_data_says_so(tmp_path):
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    thread, at = store.process().thread(), 50 * MS
+    for number in range(8):
+        waited = 40 * MS if number == 5 else MS
+        thread.span("wait for DataLoader", Category.DATA, at, at + waited)
+        thread.span("Net", Category.MODULE, at + waited, at + waited + 3 * MS)
+        thread.step(number, at, at + waited + 4 * MS)
+        at += waited + 4 * MS
+    found = slowest(measure(reader.read(str(store.write()))))
+    assert (found.number, found.module, found.phase, found.phase_ns) == (5, "", "data", 39 * MS)
+
+
+def test_the_timelines_show_the_intervals_of_the_table(tmp_path):
+    path = loop(tmp_path, 30 * MS)
+    engine.analyse([path])
+    tree = {row["module"]: row["total_ns"] for row in measure(reader.read(str(path))).ownership.tree.to_dicts()}
+    events = json.loads((folder_of(path) / "trace_view.json").read_text())
+    processes, threads = lanes(events)
+    drawn = [event for event in events if event["ph"] == "X" and processes[event["pid"]] == "Modules"]
+    sums = {}
+    for event in drawn:
+        begin, end = bounds(event)
+        named = event["args"].get("module", event["name"])
+        assert named.endswith(event["name"])
+        key = threads[event["pid"], event["tid"]], named
+        sums[key] = sums.get(key, 0) + end - begin
+    passes = {("Passes", "forward"): tree["Net"], ("Passes", "optimizer"): tree["SGD"]}
+    modules = {(f"Modules of depth {name.count('.') + 1}", name): total for name, total in tree.items()}
+    assert sums == passes | modules
+    trace = perfetto_reader.read(folder_of(path) / "trace.pftrace")
+    assert len([each for each in trace.slices if each.category == "owner"]) == len(drawn)

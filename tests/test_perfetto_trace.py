@@ -126,7 +126,7 @@ def test_slices_nest_on_every_track(tmp_path):
 def test_categories_are_those_of_the_spans(tmp_path):
     trace, events = analysed(busy(tmp_path))
     expected = {(event["name"], event["args"]["category"]) for event in events if "category" in event.get("args", ())}
-    own = {"step", "overlap", "part", "kernel", "scope"}
+    own = {"step", "overlap", "part", "owner", "kernel", "scope"}
     assert {
         (each.name, each.category) for each in [*trace.slices, *trace.instants] if each.category not in own
     } == expected
@@ -238,7 +238,7 @@ def _in(each):
 
 
 def without_overlap(slices):
-    return [each for each in slices if each[0][0] != "Overlap Analysis"]
+    return [each for each in slices if each[0][0] not in ("Overlap Analysis", "Modules")]
 
 
 @pytest.mark.parametrize("build", [operators, nested, tied, launching_long])
@@ -251,7 +251,7 @@ def test_a_long_run_is_in_one_file(tmp_path, small, monkeypatch, build):
     whole, events = analysed(store)
     same(whole, events)
     (slices, flows, counters), (all_slices, all_flows, all_counters) = picture(cut), picture(whole)
-    # when steps computed is told by operators, and of a long run by phases
+    # when steps computed is told by operators, and of a long run by phases; modules are those of the detailed steps
     assert without_overlap(slices) == without_overlap(all_slices) and counters == all_counters
     assert set(flows) <= set(all_flows)
     for track in {each.track for each in cut.slices}:

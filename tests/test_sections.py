@@ -10,7 +10,7 @@ from conftest import environment
 from ms_profiler.analysis.driver import engine, sections, thinning
 from ms_profiler.analysis.model.tables import EARLIEST, SAMPLED
 from ms_profiler.analysis.readers import slot_table, store as readers_store
-from ms_profiler.analysis.writers.lanes import OVERLAP
+from ms_profiler.analysis.writers.lanes import MODULES, OVERLAP
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, folder_of
@@ -56,8 +56,12 @@ def files_of(path, **options):
 
 
 def drawn(timeline, overlap=True):
-    """What is drawn, in the order of time; metadata left out, and the lanes of the overlap analysis where asked."""
-    shown = [event for event in timeline if event["ph"] != "M" and (overlap or event["pid"] != OVERLAP)]
+    """What is drawn, in the order of time; metadata left out, and the lanes of the overlap analysis where asked.
+
+    Modules are left out: of a run that is too large to hold they are those of some steps.
+    """
+    left_out = {MODULES} if overlap else {MODULES, OVERLAP}
+    shown = [event for event in timeline if event["ph"] != "M" and event["pid"] not in left_out]
     return sorted(json.dumps(event, sort_keys=True) for event in shown)
 
 

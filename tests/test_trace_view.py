@@ -59,7 +59,7 @@ def test_lanes_have_names(tmp_path):
     store = training(tmp_path)
     store.process(5000, role="fork").thread(1, "MainThread", 5000).span("fetch", Category.DATA, 0, MS)
     processes, threads = lanes(events_of(store))
-    assert set(processes.values()) == {"MindSpore", "MindSpore fork 5000", "Overlap Analysis", "Whole run"}
+    assert set(processes.values()) == {"MindSpore", "MindSpore fork 5000", "Modules", "Overlap Analysis", "Whole run"}
     (host,) = (pid for pid, name in processes.items() if name == "MindSpore")
     assert threads[host, 4242] == "MainThread 4242"
     overlap = {name for (pid, _), name in threads.items() if processes[pid] == "Overlap Analysis"}

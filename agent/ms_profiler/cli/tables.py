@@ -63,7 +63,7 @@ def listing() -> str:
     for table in _tables():
         lines.append(f"{table.name}: {table.meaning}".replace("`", ""))
         lines += [
-            f"    {column.name:<14}{_kind(column):<9}{column.meaning}".replace("`", "") for column in table.columns
+            f"    {column.name:<16}{_kind(column):<9}{column.meaning}".replace("`", "") for column in table.columns
         ]
     return "\n".join(lines) + "\n"
 

@@ -13,6 +13,7 @@
                 000000.seg ...     segments, see native/file_format.h
                 kernels/000000/    one per window of the kernel stream, as the framework wrote it
                 pipelines/000000/  one per window of a dataset pipeline, likewise
+                networks/000000.json   one per network: its modules and the sizes of their parameters
                 graphs/000000.graph    one per compiled graph: a line of JSON, then what the framework tells of it
         logs/
 
@@ -65,6 +66,7 @@ KERNELS: Final = "kernels"
 MEMORY_PREFIX: Final = "cpu_ms_memory_record_"
 PIPELINES: Final = "pipelines"
 GRAPHS: Final = "graphs"
+NETWORKS: Final = "networks"
 
 #: share of `max_disk` for the files of the analysis; the rest is for the store
 ANALYSIS_SHARE: Final = 4
@@ -72,6 +74,7 @@ ANALYSIS_SHARE: Final = 4
 _SEGMENT = re.compile(r"^\d{6,}\.seg$")
 _WINDOW = re.compile(r"^\d{6,}$")
 _GRAPH = re.compile(r"^\d{6,}\.graph$")
+_NETWORK = re.compile(r"^\d{6,}\.json$")
 _PROCESS = re.compile(r"^process_\d+$")
 
 
@@ -204,3 +207,17 @@ def graphs(folder: str) -> list[str]:
     except OSError:
         return []
     return [os.path.join(folder, GRAPHS, name) for name in sorted(filter(_GRAPH.match, names))]
+
+
+def network_path(folder: str, index: int) -> str:
+    """Return the path of what is kept of a network of a process, counted from 0."""
+    return os.path.join(folder, NETWORKS, f"{index:06d}.json")
+
+
+def networks(folder: str) -> list[str]:
+    """Return the paths of what is kept of the networks of a process, oldest first."""
+    try:
+        names = os.listdir(os.path.join(folder, NETWORKS))
+    except OSError:
+        return []
+    return [os.path.join(folder, NETWORKS, name) for name in sorted(filter(_NETWORK.match, names))]

@@ -30,6 +30,8 @@ from ms_profiler.analysis.catalogue.common import (
 )
 from ms_profiler.analysis.catalogue.table import Column, Table
 
+_FLOPS: Final = "operations of matrix products, convolutions and attention of"
+
 #: all tables
 TABLES: Final = (
     Table(
@@ -98,6 +100,10 @@ TABLES: Final = (
                 pl.UInt64,
                 "number of calls in the steady steps; null where it is not called itself, or unknown",
             ),
+            Column("parameters", pl.Int64, "number of elements of all parameters inside, null if unknown"),
+            Column("parameter_bytes", pl.Int64, "size of these parameters, null if unknown"),
+            Column("forward_flops", pl.Float64, f"{_FLOPS} forward passes in a step, null if unknown"),
+            Column("backward_flops", pl.Float64, f"{_FLOPS} backward passes in a step, null if unknown"),
             Column("depth", pl.UInt16, "number of modules around it"),
             Column("leaf", pl.Boolean, "no module inside has any time"),
         ),

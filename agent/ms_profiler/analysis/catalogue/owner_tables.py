@@ -12,8 +12,7 @@ _TIMES: Final = ("forward", "backward", "optimizer", "total", "self")
 
 def modules(measures: Measures) -> pl.DataFrame:
     """Return the modules with their times of all steady steps."""
-    found = measures.ownership
-    tree = pl.DataFrame(schema=module_tree.ROWS) if found is None else found.tree
+    tree, _ = measures.module_facts
     return tree.with_columns(*_named(*_TIMES, "inferred"))
 
 

@@ -177,15 +177,23 @@ class Hosts:
             (only == int(Category.BACKWARD)).fill_null(False), self._begun(kernels["window_ns"])
         )
         order = kernels["start_ns"].arg_sort()
+        windows = kernels["window_ns"].unique().sort()
+        # what another process ran is not known by spans of this one
+        own = kernels["process"] == self.steps.process
         queue = kernels.select(
+            pl.when(own).then("window_ns").alias("window"),
             step,
             pl.Series("key", keys, dtype=pl.UInt32).gather(kernels["kernel"]),
             "lane",
             "start_ns",
             segment=begun.gather(order).cum_max().gather(order.arg_sort()),
         )
-        present = self._launchers.filter(pl.col("step").is_in(step.unique().drop_nulls().implode()))
-        return launches.match(queue, present).alias("launch")
+        began = windows.search_sorted(self._launchers["start_ns"], side="right").cast(pl.Int64) - 1
+        began = began.zip_with(began >= 0, pl.Series([None], dtype=pl.Int64))
+        present = self._launchers.with_columns(window=windows.gather(began))
+        here = pl.col("start_ns").is_between(_or_zero(windows.min()), _or_zero(kernels["start_ns"].max()))
+        wanted = here | pl.col("step").is_in(step.unique().drop_nulls().implode())
+        return launches.match(queue, present.filter(wanted)).alias("launch")
 
     def _begun(self, times: pl.Series) -> pl.Series:
         """Return how many backward passes had begun at each time."""
@@ -314,6 +322,10 @@ class _Line:
 
 def _of(spans: pl.DataFrame, *categories: Category) -> pl.DataFrame:
     return spans.filter(pl.col("category").is_in([int(category) for category in categories]))
+
+
+def _or_zero(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _key(name: str) -> str:

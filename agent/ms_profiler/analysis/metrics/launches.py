@@ -5,6 +5,7 @@ from typing import Final
 import polars as pl
 
 #: what one tries to match at once, from the widest stretch of the queue to the narrowest
+_WINDOW: Final = ["window", "key"]
 _STEP: Final = ["step", "key"]
 _SEGMENT: Final = ["step", "segment", "key"]
 _GAP: Final = ["gap", "key"]
@@ -14,24 +15,43 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
     """Return for each kernel the span that queued it; null where that is not known.
 
     Not every span starts a kernel, and not every kernel has a span: those of a backward pass have none. They are
-    matched in order where there are as many kernels of one key in a step as spans; if not in all of it, then in a
-    segment of it. Between two neighbours matched so, the same is done for the keys that are left. No match may have a
-    kernel start before its span, or change the order of a lane.
+    matched in order where there are as many kernels of one key in a window as spans: it begins with an empty queue,
+    and the host may be steps ahead. If not in all of it, then in a step, or in a segment of that. Between two
+    neighbours matched so, the same is done for the keys that are left. No match may have a kernel start before its
+    span, or change the order of a lane.
 
     Args:
-        kernels: `step`, `segment` (which only goes up: a backward pass begins another), `key`, `lane`, `start_ns`.
-        operators: `step`, `segment`, `key`, `start_ns` and `row`.
+        kernels: `window` (null outside of all), `step`, `segment` (which only goes up: a backward pass begins another),
+            `key`, `lane`, `start_ns`.
+        operators: `window`, `step`, `segment`, `key`, `start_ns` and `row`.
     """
     order = kernels.with_row_index("kernel")
+    spans = operators.sort("start_ns", "row").select("window", *_SEGMENT, "row", pl.col("start_ns").alias("queued_ns"))
+    queued = order.drop_nulls(_WINDOW)
+    sure = _in_order(_pair(queued.join(_as_many(queued, spans, _WINDOW), on=_WINDOW), spans, _WINDOW))
     runs = order.drop_nulls(["step", "key"]).sort("start_ns", "kernel")
-    spans = operators.sort("start_ns", "row").select(*_SEGMENT, "row", pl.col("start_ns").alias("queued_ns"))
-    whole = _as_many(runs, spans, _STEP)
-    rest = runs.join(whole, on=_STEP, how="anti")
-    parts = rest.join(_as_many(rest, spans, _SEGMENT), on=_SEGMENT)
-    kept = _in_order(pl.concat([_pair(runs.join(whole, on=_STEP), spans, _STEP), _pair(parts, spans, _SEGMENT)]))
+    rest, left = runs.join(sure, on="kernel", how="anti"), spans.join(sure, on="row", how="anti")
+    whole = _as_many(rest, left, _STEP)
+    parts = rest.join(whole, on=_STEP, how="anti")
+    parts = parts.join(_as_many(parts, left, _SEGMENT), on=_SEGMENT)
+    found = _in_order(pl.concat([_pair(rest.join(whole, on=_STEP), left, _STEP), _pair(parts, left, _SEGMENT)]))
+    kept = pl.concat([sure, _fitting(found, sure)])
     if runs["lane"].n_unique() == 1 and not kept.is_empty():
         kept = _in_order(pl.concat([kept, _between(runs, spans, kept)]))
     return order.join(kept, on="kernel", how="left", maintain_order="left")["row"].cast(pl.UInt32)
+
+
+def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
+    """Leave out the pairs that would change the order of surer ones."""
+    key = pl.struct("start_ns", "kernel")
+    both = pl.concat([sure.with_columns(sure=pl.lit(True)), pairs.with_columns(sure=pl.lit(False))])
+    fence = pl.when("sure").then("queued_ns")
+    ordered = both.sort("lane", key).with_columns(
+        after=fence.forward_fill().over("lane"), before=fence.backward_fill().over("lane")
+    )
+    queued = pl.col("queued_ns")
+    fits = (queued >= pl.col("after")).fill_null(True) & (queued <= pl.col("before")).fill_null(True)
+    return ordered.filter(~pl.col("sure") & fits).select(pairs.columns)
 
 
 def _between(runs: pl.DataFrame, spans: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -19,10 +19,13 @@ from ms_profiler.analysis.metrics import (
     host_operators,
     intervals,
     memory as memory_of,
+    module_tree,
+    module_work,
     operands,
     operators,
     overlap,
     ownership as ownership_of,
+    parameters,
     phases,
     pipelines,
     steps,
@@ -35,10 +38,13 @@ from ms_profiler.analysis.metrics.kernels import by_type, queued
 from ms_profiler.analysis.metrics.ownership import Ownership, ownership
 from ms_profiler.analysis.metrics.utilization import Utilization, reached
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import memory_records as memory_reader, pipeline_samples as pipeline_reader
+from ms_profiler.analysis.readers import memory_records as memory_reader, networks, pipeline_samples as pipeline_reader
 from ms_profiler.analysis.streams import device, kernel_stream
 from ms_profiler.errors import UsageError
 from ms_profiler.store.format import CATEGORY_FINE, Category
+
+#: why modules have no memory but that of their parameters
+NO_MEMORY: Final = "no allocator tells which module it serves; `parameter_bytes` are exact"
 
 
 @dataclass
@@ -200,6 +206,20 @@ class Measures:
     def ownership(self) -> Ownership | None:
         """Return whose the time is; None where no module is known."""
         return ownership(self.recording, self.steps, self.steady, self.stream)
+
+    @cached_property
+    def module_facts(self) -> tuple[pl.DataFrame, dict[str, str]]:
+        """Return the tree of modules with parameters and operations of each, and why what is not known is not."""
+        found = self.ownership
+        if found is None:
+            columns = {**module_tree.ROWS, **parameters.SIZES, **module_work.WORK}
+            return pl.DataFrame(schema=columns), {}
+        recording = self.recording
+        kept = [] if recording.foreign else networks.of_run(recording.directory, self.steps.process, recording.counts)
+        sizes, unsized = parameters.of(found.tree["module"].to_list(), kept)
+        counted, uncounted = module_work.work(found, recording, self.steps, self.steady, self.stream)
+        tree = pl.concat([found.tree, sizes.drop("module"), counted.drop("module")], how="horizontal")
+        return tree, {"parameters": unsized, "flops": uncounted, "memory": NO_MEMORY}
 
     @cached_property
     def verdict(self) -> str:

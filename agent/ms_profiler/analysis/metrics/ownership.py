@@ -5,7 +5,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import backward_operators, intervals, module_tree, owners
+from ms_profiler.analysis.metrics import backward_operators, intervals, kernels, module_tree, owners, queued_steps
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
@@ -14,27 +14,8 @@ from ms_profiler.store.format import Category
 
 #: the heaviest module is named from this share on
 NAMED: Final = 0.05
-#: a step that takes longer than usual by this share is asked for what took longer in it
-SLOWER: Final = 0.1
 
 _CALLS: Final = pl.Schema({"module": pl.String, "calls": pl.UInt64})
-
-
-@dataclass(frozen=True)
-class Slow:
-    """A step that took long, and the module that took most of what it took longer than usual.
-
-    Attributes:
-        number: of the step.
-        longer_ns: than the median step.
-        module: its path; empty for what is in no module.
-        module_ns: what it took longer, by itself, than in the median step.
-    """
-
-    number: int
-    longer_ns: int
-    module: str
-    module_ns: int
 
 
 @dataclass(frozen=True)
@@ -47,7 +28,9 @@ class Ownership:
         whole_ns: time of these steps, or of all kernels.
         tree: of `module_tree.rows`.
         sums: of `owners.sums`, of all steps that are known inside.
-        pieces: of `owners.pieces`; none of kernels.
+        pieces: of `owners.pieces`; of kernels those that are held, which may overlap, with the step that queued each,
+            `kernel` and `shapes`.
+        process: whose modules these are; None where kernels of several are summed up.
     """
 
     basis: str
@@ -56,6 +39,7 @@ class Ownership:
     tree: pl.DataFrame
     sums: pl.DataFrame
     pieces: pl.DataFrame
+    process: int | None
 
     @property
     def outside_ns(self) -> int:
@@ -73,7 +57,7 @@ def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, st
         stream: the kernels.
     """
     if stream.sums["module"].is_not_null().any():
-        return _of_kernels(stream)
+        return _of_kernels(stream, recording, used)
     known = bool((recording.spans["category"] == int(Category.MODULE)).any())
     return of_steps(recording, used, steady) if known else None
 
@@ -101,23 +85,36 @@ def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> 
     calls = pl.DataFrame({"module": recording.names.gather(counts["name"]), "calls": counts["calls"]}).cast(_CALLS)
     times = sums.filter(pl.col("step").is_in(steady["row"].implode()))
     tree = module_tree.rows(times, calls, whole_ns)
-    return Ownership("host", steady.height, whole_ns, tree, sums, cut)
+    return Ownership("host", steady.height, whole_ns, tree, sums, cut, used.process)
 
 
-def _of_kernels(stream: Stream) -> Ownership:
-    texts = stream.texts
-    times = stream.sums.select(
-        texts.gather(stream.sums["module"]).alias("owner"), "part", "bound", pl.col("total_ns").alias("self_ns")
+def _of_kernels(stream: Stream, recording: tables.Recording, used: Steps) -> Ownership:
+    texts, sums = stream.texts, stream.sums
+    process: int | None = used.process
+    if stream.table["process"].n_unique() > 1:
+        if stream.detailed is None:
+            sums = kernels.sum_up(stream.table.filter(pl.col("process") == used.process))
+        else:
+            process = None
+    times = sums.select(
+        texts.gather(sums["module"]).alias("owner"), "part", "bound", pl.col("total_ns").alias("self_ns")
     )
-    whole_ns = int(stream.sums["total_ns"].sum())
+    whole_ns = int(sums["total_ns"].sum())
     tree = module_tree.rows(times, pl.DataFrame(schema=_CALLS), whole_ns)
-    table = stream.table.drop_nulls("step")
-    by_step = table.select(
-        "step", texts.gather(table["module"]).alias("owner"), "part", "bound", pl.col("duration_ns").alias("self_ns")
+    table = stream.table.filter(pl.col("process") == used.process)
+    if recording.device is None:
+        table = table.with_columns(queued_steps.of(table, recording.spans, used))
+    pieces = table.drop_nulls("step").select(
+        pl.col("step").cast(pl.UInt32),
+        texts.gather(table.drop_nulls("step")["module"]).alias("owner"),
+        "part",
+        "bound",
+        "start_ns",
+        (pl.col("start_ns") + pl.col("duration_ns")).alias("end_ns"),
+        "kernel",
+        "shapes",
     )
-    summed = by_step.group_by("step", "owner", "part", "bound").agg(pl.col("self_ns").sum())
-    pieces = pl.DataFrame(schema=owners.PIECES)
-    return Ownership("kernels", 1, whole_ns, tree, summed, pieces)
+    return Ownership("kernels", 1, whole_ns, tree, owners.sums(pieces), pieces, process)
 
 
 def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, stream: Stream) -> str:
@@ -166,35 +163,3 @@ def _in_kernels(stream: Stream, module: str) -> tuple[str, int] | None:
     summed = own.with_columns(stream.names["type"].gather(own["kernel"]).alias("type")).group_by("type", "part")
     ranked = summed.agg(pl.col("total_ns").sum()).sort("total_ns", "type", descending=[True, False])
     return None if ranked.is_empty() else ranked.select("type", "part").row(0)
-
-
-def slow_step(found: Ownership, steady: pl.DataFrame) -> Slow | None:
-    """Return which module made the slowest step slow; None where no step took much longer than usual.
-
-    Args:
-        found: of `ownership`.
-        steady: steps that are compared, with `row`.
-    """
-    table = steady.filter(pl.col("row").is_in(found.sums["step"].unique().implode()))
-    if table.height < 3:
-        return None
-    slowest = table.sort("duration_ns", "row", descending=[True, False]).row(0, named=True)
-    usual = float(table["duration_ns"].median() or 0)  # type: ignore[arg-type]
-    longer = slowest["duration_ns"] - usual
-    if longer < SLOWER * usual:
-        return None
-    owned = found.sums.filter(pl.col("step").is_in(table["row"].implode()), pl.col("part") != int(Part.OPTIMIZER))
-    by_step = owned.drop_nulls("owner").group_by("step", "owner").agg(pl.col("self_ns").sum())
-    # a step in which a module did not run counts as one in which it took no time
-    steps, modules = table.select(step="row"), by_step.select("owner").unique()
-    every = steps.join(modules, how="cross").join(by_step, on=["step", "owner"], how="left").fill_null(0)
-    compared = every.group_by("owner").agg(
-        pl.col("self_ns").median().alias("usual"), pl.col("self_ns").filter(pl.col("step") == slowest["row"]).sum()
-    )
-    more = compared.with_columns(more=pl.col("self_ns") - pl.col("usual")).sort(
-        "more", "owner", descending=[True, False]
-    )
-    name, excess = ("", 0.0) if more.is_empty() else more.select("owner", "more").row(0)
-    if excess < longer / 2:
-        name, excess = "", longer
-    return Slow(slowest["number"], round(longer), name, round(excess))

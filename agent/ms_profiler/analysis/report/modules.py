@@ -10,19 +10,32 @@ from ms_profiler.analysis.report.durations import milliseconds
 
 #: rows shown by default, those with most time
 ROWS: Final = 14
+_THOUSANDS: Final = ("", " k", " M", " G", " T")
+#: columns that are shown where any row has them, by title
+_FURTHER: Final = {"parameters": "parameters", "forward FLOPs": "forward_flops"}
+#: what phases are called in a sentence
+_PHASES: Final = {
+    "data": "waiting for data",
+    "sync": "waiting for values of tensors",
+    "other": "code outside of modules",
+}
 
 
-def title(tree: dict[str, Any]) -> str:
+def title(tree: dict[str, Any], processes: int) -> str:
     """Return the title of the table.
 
     Args:
         tree: `module_tree` of the summary.
+        processes: that have steps.
     """
     inferred = sum(row["inferred_ms"] for row in tree["rows"] if row["depth"] == 0)
     total = sum(row["total_ms"] for row in tree["rows"] if row["depth"] == 0)
     how = f"; {inferred / total * 100:.0f} % of it inferred from order or parameters" if inferred and total else ""
     of = "by their kernels" if tree["basis"] == "kernels" else "time of a step on the stepping thread"
-    return f"Modules, {of}{how}"
+    whose = ""
+    if processes > 1:
+        whose = " of all processes" if tree["process"] is None else f" of pid {tree['process']}"
+    return f"Modules{whose}, {of}{how}"
 
 
 def table(tree: dict[str, Any], top: int = ROWS) -> Table:
@@ -32,15 +45,32 @@ def table(tree: dict[str, Any], top: int = ROWS) -> Table:
         tree: `module_tree` of the summary.
         top: modules to show.
     """
-    table = widths.table("module", "forward", "backward", "optimizer", "total", "self", "share", "calls")
+    further = [name for name in _FURTHER if any(row[_FURTHER[name]] is not None for row in tree["rows"])]
+    table = widths.table("module", "forward", "backward", "optimizer", "total", "self", "share", "calls", *further)
     shown = sorted(sorted(tree["rows"], key=lambda row: -row["total_ms"])[:top], key=tree["rows"].index)
     for row in shown:
         name = row["module"].rpartition(".")[2] if row["depth"] else row["module"]
         times = (_time(row[f"{part}_ms"]) for part in ("forward", "backward", "optimizer", "total", "self"))
         calls = "-" if row["calls"] is None else str(row["calls"])
-        table.add_row(Text("  " * row["depth"] + name), *times, f"{row['share'] * 100:5.1f} %", calls)
+        table.add_row(
+            Text("  " * row["depth"] + name),
+            *times,
+            f"{row['share'] * 100:5.1f} %",
+            calls,
+            *(_count(row[_FURTHER[name]]) for name in further),
+        )
     share = f"{tree['outside_share'] * 100:5.1f} %"
-    table.add_row(Text("(in no module)", style="dim"), "", "", "", milliseconds(tree["outside_ms"]), "", share, "")
+    table.add_row(
+        Text("(in no module)", style="dim"),
+        "",
+        "",
+        "",
+        milliseconds(tree["outside_ms"]),
+        "",
+        share,
+        "",
+        *("" for _ in further),
+    )
     return table
 
 
@@ -54,9 +84,42 @@ def slow(tree: dict[str, Any] | None) -> list[str]:
     if not found:
         return []
     what = f"step {found['step']} took {milliseconds(found['longer_ms'])} longer than the median step"
-    if found["module"] is None:
-        return [f"{what}, most of that in no module"]
-    return [f"{what}, of which {milliseconds(found['module_longer_ms'])} in {found['module']}"]
+    if found["module"] is not None:
+        return [f"{what}, of which {milliseconds(found['module_longer_ms'])} in {found['module']}"]
+    if found["earlier_steps"] is not None:
+        first, last = found["earlier_steps"]
+        steps = f"step {first}" if first == last else f"steps {first} to {last}"
+        return [f"{what}; for {milliseconds(found['earlier_ms'])} of it kernels ran that {steps} had queued"]
+    if found["phase"] is not None:
+        phase = _PHASES.get(found["phase"], found["phase"])
+        return [f"{what}, of which {milliseconds(found['phase_longer_ms'])} in {phase}"]
+    return [f"{what}; no module and no phase accounts for most of that"]
+
+
+def gaps(tree: dict[str, Any] | None) -> list[str]:
+    """Return why some rows have no figure in a column that the table shows.
+
+    Args:
+        tree: `module_tree` of the summary; None where no module is known.
+    """
+    rows = [] if tree is None else [row for row in tree["rows"] if row["forward_ms"] + row["backward_ms"] > 0]
+    found = []
+    for title, name in _FURTHER.items():
+        missing = sum(row[name] is None for row in rows)
+        why = tree["absent"].get("flops" if name.endswith("flops") else name) if tree else None
+        if why and 0 < missing < len(rows):
+            found.append(f"{title} of {missing} modules: {why}")
+    return found
+
+
+def _count(value: float | None) -> str:
+    """Return a count with three digits and the letter of its thousands."""
+    if value is None:
+        return "-"
+    place = 0
+    while value >= 999.5 and place < len(_THOUSANDS) - 1:
+        value, place = value / 1000, place + 1
+    return f"{value:.3g}{_THOUSANDS[place]}"
 
 
 def _time(value: float) -> str:

@@ -78,7 +78,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
         (_phases_title(summary), _phases(summary)),
         (f"What bounds a step{', and its critical path' * bool(summary.get('critical_path'))}", _bounds(summary)),
         (_operators_title(summary), _names(summary["top_operators"], top or _ROWS)),
-        _modules(summary.get("module_tree"), top or modules.ROWS),
+        _modules(summary, top or modules.ROWS),
         ("Data", _dataset(summary["dataset"], top or _ROWS)),
         *_pipelines(summary.get("dataset_pipelines", [])),
     ]
@@ -95,7 +95,13 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
         ("Advice", [line for number, item in enumerate(summary["advice"], 1) for line in _advice(number, item)]),
         ("The machine", remarks.machine(summary.get("machine"))),
         ("How it ended", [] if foreign else [remarks.end(process) for process in summary["run"]["processes"]]),
-        ("Not collected", [f"{item['what']}: {item['why']}" for item in summary["not_collected"]]),
+        (
+            "Not collected",
+            [
+                *(f"{item['what']}: {item['why']}" for item in summary["not_collected"]),
+                *modules.gaps(summary.get("module_tree")),
+            ],
+        ),
         ("Not complete", remarks.gaps(summary)),
         ("Cost of profiling", [] if foreign else [remarks.cost(summary["cost"])]),
         ("Files", remarks.derived(summary, directory) if foreign else remarks.files(directory)),
@@ -160,7 +166,7 @@ def _stepping(processes: list[dict[str, Any]]) -> Table:
 def _operators_title(summary: dict[str, Any]) -> str:
     kernels = summary["kernels"]
     if not kernels or not kernels["count"]:
-        return "Operators"
+        return "Operators of all processes" if len(summary.get("whole_run") or ()) > 1 else "Operators"
     text = f"Operators, by {kernels['count']:,} kernels of {_ms(kernels['total_ms'])}"
     if summary.get("device"):
         return text
@@ -276,8 +282,9 @@ def _names(rows: list[dict[str, Any]], top: int) -> Table | None:
     return table
 
 
-def _modules(tree: dict[str, Any] | None, top: int) -> tuple[str, Table | None]:
-    return (modules.title(tree), modules.table(tree, top)) if tree else ("", None)
+def _modules(summary: dict[str, Any], top: int) -> tuple[str, Table | None]:
+    tree = summary.get("module_tree")
+    return (modules.title(tree, len(summary.get("whole_run") or ())), modules.table(tree, top)) if tree else ("", None)
 
 
 def _dataset(rows: list[dict[str, Any]], top: int) -> Table | None:

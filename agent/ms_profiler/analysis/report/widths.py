@@ -15,7 +15,7 @@ _WORDS: Final = 20
 #: cells that names have at least, where they need them; columns make way for that
 _NAME: Final = 14
 #: titles of columns that make way first; then those at the right do
-_FIRST: Final = ("", "average", "calls", "optimizer", "backward", "forward", "longest")
+_FIRST: Final = ("", "average", "calls", "forward FLOPs", "parameters", "optimizer", "backward", "forward", "longest")
 #: before the lines that go on with a text
 _INDENT: Final = "  "
 #: one side of a name is as long as the other: C++ says its type at the left, its place in the model at the right

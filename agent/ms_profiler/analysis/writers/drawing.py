@@ -6,7 +6,15 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.driver.sections import Section
-from ms_profiler.analysis.metrics import device_counters, host_operators, intervals, overlap, scopes, stretches
+from ms_profiler.analysis.metrics import (
+    device_counters,
+    host_operators,
+    intervals,
+    overlap,
+    owner_lanes,
+    scopes,
+    stretches,
+)
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.operands import TIE
 from ms_profiler.analysis.model import tables
@@ -25,6 +33,7 @@ class Drawing:
         measures: of the run.
         section: of the run.
         scopes: of `scopes.runs`, a lane a depth.
+        owners: of `owner_lanes.lanes`, a lane a depth.
         lanes: all there are.
         steps: `number`, `start_ns`, `end_ns`, `duration_ns`, in the lane of the steps.
         spans: `tables.UNNESTED`, in the lanes of their threads.
@@ -37,7 +46,8 @@ class Drawing:
         self.measures, self.section = measures, section
         main = measures.stream.table.filter(pl.col("process") == measures.steps.process)
         self.scopes = scopes.runs(main, measures.stream.names)
-        self.lanes = Lanes.of(measures, self.scopes["depth"].n_unique())
+        self.owners = owner_lanes.lanes(measures.ownership)
+        self.lanes = Lanes.of(measures, self.scopes["depth"].n_unique(), self.owners["depth"].n_unique())
         self.steps = measures.steps.recorded
         self.spans = section.spans
         self.instants = measures.recording.instants

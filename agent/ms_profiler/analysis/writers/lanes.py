@@ -18,11 +18,13 @@ COMMUNICATION: Final = 4
 PROCESS_STRIDE: Final = 10
 OVERLAP: Final = 100_000
 WHOLE_RUN: Final = 100_001
+MODULES: Final = 100_002
 #: lane of the steps in the process of the host, above its threads, none of which has this id: a step may begin or end
 #: inside of what a thread does, and what crosses in one lane is not drawn
 STEPS: Final = 0
-#: order of the whole run, and of the scopes, among the processes; all others are in the order of their pids
+#: order of the whole run, the modules and the scopes among the processes; all others are in the order of their pids
 WHOLE_RUN_ORDER: Final = 0
+MODULES_ORDER: Final = 0
 SCOPES_ORDER: Final = 12
 #: order of the overlap lanes, which is their tid
 OVERLAP_LANES: Final = (
@@ -54,6 +56,7 @@ class Lanes:
         threads: `process`, `thread` -> `pid`, `tid`, `lane` (name of the process in the picture), `thread_name`.
         kernels: `process`, `lane` -> `pid`, `tid`, `title` (name of the process in the picture).
         depths: how many lanes the scopes of kernels take.
+        modules: how many lanes modules take, that of passes included.
         groups: of ranks that exchanged something; their order is the tid.
         whole: processes whose time is told part by part; their order is the tid.
     """
@@ -61,16 +64,18 @@ class Lanes:
     threads: pl.DataFrame
     kernels: pl.DataFrame
     depths: int
+    modules: int
     groups: list[str]
     whole: list[int]
 
     @classmethod
-    def of(cls, measures: Measures, depths: int) -> "Lanes":
+    def of(cls, measures: Measures, depths: int, modules: int) -> "Lanes":
         """Return the lanes that the spans, kernels, instants, counters and steps of a run need.
 
         Args:
             measures: of the run.
             depths: how many lanes the scopes of kernels take.
+            modules: how many lanes modules take.
         """
         recording = measures.recording
         processes = recording.processes.sort(pl.col("role") != "main", "process").with_row_index("place")
@@ -111,7 +116,7 @@ class Lanes:
         )
         whole = measures.stretches["process"].unique(maintain_order=True).to_list()
         groups = measures.calls["group"].unique(maintain_order=True).to_list()
-        return cls(threads, kernels, depths, groups, whole)
+        return cls(threads, kernels, depths, modules, groups, whole)
 
     @property
     def device(self) -> int:
@@ -149,6 +154,10 @@ class Lanes:
             events += _process(WHOLE_RUN, "Whole run", WHOLE_RUN_ORDER)
         for tid, process in enumerate(self.whole):
             events += _thread(WHOLE_RUN, tid, f"Process {process}", tid)
+        if self.modules:
+            events += _process(MODULES, "Modules", MODULES_ORDER)
+        for depth in range(self.modules):
+            events += _thread(MODULES, depth, f"Modules of depth {depth}" if depth else "Passes", depth)
         return events
 
 

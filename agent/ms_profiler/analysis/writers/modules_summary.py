@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ms_profiler.analysis.metrics import ownership
+from ms_profiler.analysis.metrics import slow_steps
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 
@@ -21,9 +21,10 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     if found is None:
         return None
     count = max(found.steps, 1)
-    tree = found.tree.with_row_index("row")
+    tree, absent = measures.module_facts
+    tree = tree.with_row_index("row")
     listed = tree.sort("total_ns", "row", descending=[True, False]).head(MOST).sort("row")
-    slow = ownership.slow_step(found, measures.steady)
+    slow = slow_steps.slowest(found, measures.steady, measures.pieces, measures.steps.table["number"])
     return {
         "basis": found.basis,
         "steps": found.steps,
@@ -31,6 +32,8 @@ def summary(measures: Measures) -> dict[str, Any] | None:
         "outside_ms": milliseconds(found.outside_ns / count),
         "outside_share": round(found.outside_ns / max(found.whole_ns, 1), 6),
         "count": tree.height,
+        "process": found.process,
+        "absent": {what: why for what, why in absent.items() if why},
         "rows": [
             {
                 "module": row["module"],
@@ -38,6 +41,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
                 "calls": row["calls"],
                 **{f"{name}_ms": milliseconds(row[f"{name}_ns"] / count) for name in _TIMES},
                 "share": round(row["share"], 6),
+                **{name: row[name] for name in ("parameters", "parameter_bytes", "forward_flops", "backward_flops")},
             }
             for row in listed.iter_rows(named=True)
         ],
@@ -48,5 +52,9 @@ def summary(measures: Measures) -> dict[str, Any] | None:
             "longer_ms": milliseconds(slow.longer_ns),
             "module": slow.module or None,
             "module_longer_ms": milliseconds(slow.module_ns),
+            "earlier_steps": None if slow.earlier is None else list(slow.earlier),
+            "earlier_ms": milliseconds(slow.earlier_ns),
+            "phase": slow.phase or None,
+            "phase_longer_ms": milliseconds(slow.phase_ns),
         },
     }

@@ -25,7 +25,16 @@ from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.writers.drawing import Drawing
-from ms_profiler.analysis.writers.lanes import COMMUNICATION, HOST, OVERLAP, OVERLAP_LANES, SCOPES, STEPS, WHOLE_RUN
+from ms_profiler.analysis.writers.lanes import (
+    COMMUNICATION,
+    HOST,
+    MODULES,
+    OVERLAP,
+    OVERLAP_LANES,
+    SCOPES,
+    STEPS,
+    WHOLE_RUN,
+)
 from ms_profiler.analysis.writers.tracks import CROSSING, SEQUENCE, Tracks
 from ms_profiler.store import layout
 from ms_profiler.store.format import Flag, category_name
@@ -80,6 +89,7 @@ class _Events:
             *(table["start_ns"] for table in (drawing.steps, drawing.overlap, drawing.whole, drawing.spans)),
             *(table["start_ns"] for table in (drawing.kernels, drawing.scopes, drawing.communication, drawing.copies)),
             drawing.marks["start_ns"],
+            drawing.owners["start_ns"],
             *(table["time_ns"] for table in (drawing.instants, drawing.counters, drawing.curves)),
         ]
         self.base_ns = min((int(str(least)) for times in starts if (least := times.min()) is not None), default=0)
@@ -92,6 +102,7 @@ class _Events:
         yield self._steps()
         yield self._overlap()
         yield self._whole_run()
+        yield self._owners()
         yield self._instants()
         yield self._counters()
         yield self._curves()
@@ -116,6 +127,14 @@ class _Events:
         table = self.drawing.whole
         first = self.tracks.place(WHOLE_RUN, 0) if table.height else 0
         return _slices(table["lane"] + first, table, distinct(table["part"]), _named("part", table))
+
+    def _owners(self) -> TrackEvents:
+        table = self.drawing.owners
+        first = self.tracks.place(MODULES, 0) if table.height else 0
+        paths = distinct(table["module"])
+        return _slices(
+            table["depth"] + first, table, distinct(table["name"]), _named("owner", table), {"module": paths}
+        )
 
     def _spans(self) -> TrackEvents:
         spans = self.drawing.spans

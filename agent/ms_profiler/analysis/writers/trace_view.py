@@ -31,6 +31,7 @@ from ms_profiler.analysis.writers.lanes import (
     CALLS,
     COMMUNICATION,
     HOST,
+    MODULES,
     OVERLAP,
     OVERLAP_LANES,
     SCOPES,
@@ -89,6 +90,7 @@ class _Rows:
             yield self._steps()
             yield self._overlap()
             yield self._whole_run()
+            yield self._owners()
         for spans in self.drawing.spans.iter_slices(CHUNK):
             yield self._spans(spans)
         yield self._ties()
@@ -181,6 +183,23 @@ class _Rows:
 
     def _whole_run(self) -> Lines:
         return _plain(self.drawing.whole, "part", WHOLE_RUN, "lane")
+
+    def _owners(self) -> Lines:
+        owners = self.drawing.owners
+        paths = Texts(f',"tid":{depth},"ts":"' for depth in range(self.drawing.lanes.modules))
+        return lines(
+            owners.height,
+            '{"ph":"X","name":',
+            distinct(owners["name"], json_lines.quoted),
+            f',"pid":{MODULES}',
+            paths.at(owners["depth"]),
+            Microseconds(owners["start_ns"]),
+            '","dur":"',
+            Microseconds(owners["end_ns"] - owners["start_ns"]),
+            '","cat":"","args":{',
+            distinct(owners["module"], _module_of),
+            "}}",
+        )
 
     def _counters(self, counters: pl.DataFrame) -> Lines:
         return lines(
@@ -349,6 +368,10 @@ class _Places:
 def _argument(name: str, texts: pl.Series) -> Texts:
     """Return texts as a further argument of an event."""
     return Texts(f',"{name}":{json_lines.text_of(text)}' for text in texts)
+
+
+def _module_of(paths: pl.Series) -> Texts:
+    return Texts(f'"module":{json_lines.text_of(path)}' for path in paths)
 
 
 def _category_text(number: int) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import Inside, Labels, Target
 from ms_profiler.job.frameworks.mindspore import recompute
+from ms_profiler.job.frameworks.networks import Networks, Titles
 from ms_profiler.store.format import Category, Flag
 
 if TYPE_CHECKING:
@@ -26,11 +27,28 @@ Label = tuple[Span, int]
 MODULE, FORWARD, NO_GRADIENTS = int(Category.MODULE), int(Category.FORWARD), int(Flag.NO_GRADIENTS)
 #: the attribute that holds the cells in a cell
 TABLE = "_cells"
+#: the one that holds its parameters
+PARAMETERS = "_params"
+#: where the classes of a parameter come from, unless the script made one
+_MADE_BY = ("abc", "builtins", "pybind11_builtins")
 #: Names of cell classes whose time is communication.
 REDUCERS = ("DistributedGradReducer", "PipelineGradReducer")
 
 #: whether this thread is inside of a call that means something for the steps, or of a gradient
 training = Inside()
+
+
+def sizes(parameter: Any) -> tuple[int, int] | None:
+    """Return elements and bytes of a parameter, or None where a class of the script's would have to be asked."""
+    for kind in type(parameter).__mro__:
+        if kind.__module__ not in _MADE_BY and kind.__module__.partition(".")[0] != "mindspore":
+            return None
+    tensor = vars(sys.modules["mindspore"].Tensor)
+    try:
+        count = int(tensor["size"].fget(parameter))
+        return count, count * int(tensor["itemsize"].fget(parameter))
+    except (AttributeError, KeyError, TypeError, ValueError):  # older versions do not tell
+        return None
 
 
 class Modules:
@@ -41,12 +59,17 @@ class Modules:
         self.labels: Labels[Label | Span] = Labels(self._describe)
         self._forward = host.recorder.intern("forward")
         self.graph_mode = False
+        self.networks = Networks(host, TABLE, PARAMETERS, sizes, lambda kind: issubclass(kind, optimizer_types()))
+        self._titles = Titles()
         self._absorbed: Labels[bool] = Labels(lambda cell: True)
 
     def _describe(self, cell: Any) -> Label | Span:
         """Name `cell` and every cell below it; a cell that moves keeps its first name."""
-        root = trees.kind_name(cell)
+        root = self._titles.of(cell, self.networks.has_parameters(cell))
         span, role = self._label(cell, root)
+        if role != OPTIMIZER:
+            # kernels of a graph tell no outermost cell
+            self.networks.called("" if self.graph_mode else root, cell)
         if role == NOTHING:
             role = NETWORK
         if not self.graph_mode:
@@ -176,6 +199,8 @@ def targets(host: "Host") -> list[Target]:
     """Declare the targets of modules."""
     modules = Modules(host)
     modules.read_mode()
+    host.at_step(modules.networks.stepped)
+    host.at_end(modules.networks.end)
     sets = base.around(host, "following the mode", lambda *_, **__: True, modules.mode_set)
     return [
         Target("mindspore.nn.cell", "Cell.__call__", closure=modules.call),

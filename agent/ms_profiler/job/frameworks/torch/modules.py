@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import RAISED, Labels, Target
+from ms_profiler.job.frameworks.networks import Networks, Titles
 from ms_profiler.job.frameworks.notes import Notes
 from ms_profiler.store.format import Category, Flag
 from ms_profiler.store.names import GRADIENTS
@@ -34,6 +35,8 @@ AROUND = {
 REPLICATED = "DistributedDataParallel"
 #: the attribute that holds the modules in a module
 TABLE = "_modules"
+#: the one that holds its parameters
+PARAMETERS = "_parameters"
 #: members of an enumeration take 2 us to look up where caches are cold
 FORWARD, MODULE_CATEGORY, NO_GRADIENTS = int(Category.FORWARD), int(Category.MODULE), int(Flag.NO_GRADIENTS)
 #: parts of a path that such modules put between others
@@ -51,10 +54,18 @@ def contained(module: Any) -> Any:
     return module
 
 
-def paths(module: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every module inside this one, with its path, which begins with the class of the outermost module."""
-    root = contained(module)
-    title = trees.kind_name(root)
+def sizes(parameter: Any) -> tuple[int, int] | None:
+    """Return elements and bytes of a parameter, or None of a tensor of another class, which may be a part of one."""
+    torch = sys.modules["torch"]
+    if type(parameter) not in (torch.nn.Parameter, torch.Tensor):
+        return None
+    with torch._C.DisableTorchFunction():  # a mode of the script's would see the calls
+        count = parameter.numel()
+        return count, count * parameter.element_size()
+
+
+def paths(root: Any, title: str) -> Iterator[tuple[str, Any]]:
+    """Yield every module in this one, and its path from the title of the outermost one on."""
     for path, inner in trees.walk(root, TABLE):
         parts = [part for part in path.split(".") if part and part not in BETWEEN]
         yield ".".join([title, *parts]), inner
@@ -78,18 +89,22 @@ class Modules:
     def __init__(self, host: "Host") -> None:
         self.host = host
         self.labels: Labels[Label] = Labels(self._describe)
+        self.networks = Networks(host, TABLE, PARAMETERS, sizes)
+        self._titles = Titles()
         self._forward = host.recorder.intern("forward")
         self._trains = sys.modules["torch"].is_grad_enabled
         self._notes = Notes(host)
 
     def _describe(self, module: Any) -> Label:
-        known = self.labels.known
+        known, root = self.labels.known, contained(module)
+        title = self._titles.of(root, self.networks.has_parameters(root))
+        self.networks.called(title, root)
         if trees.kind_name(module) == REPLICATED:
-            self._notes.add(f"{GRADIENTS}{trees.kind_name(contained(module))}", gradients(module))
-        for name, inner in paths(module):
+            self._notes.add(f"{GRADIENTS}{title}", gradients(module))
+        for name, inner in paths(root, title):
             if inner is not module and id(inner) not in known:
                 self.labels.put(inner, self._label(inner, name))
-        return self._label(module, trees.kind_name(module))
+        return self._label(module, title if module is root else trees.kind_name(module))
 
     def _label(self, module: Any, name: str) -> Label:
         intern = self.host.recorder.intern
@@ -152,6 +167,9 @@ def _pass_for(original: Any, replacement: Any) -> None:
 
 def targets(host: "Host") -> list[Target]:
     """Declare the targets of modules."""
-    call = functools.cache(Modules(host).call)
+    modules = Modules(host)
+    host.at_step(modules.networks.stepped)
+    host.at_end(modules.networks.end)
+    call = functools.cache(modules.call)
     # one function under two names; it is pickled by the second
     return [Target(MODULE, f"Module.{name}", closure=call) for name in ("__call__", "_wrapped_call_impl")]

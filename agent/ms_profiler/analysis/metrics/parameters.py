@@ -1,0 +1,39 @@
+"""How many parameters each module has, and how many bytes they take."""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.readers.networks import Network
+
+SIZES: Final = pl.Schema({"module": pl.String, "parameters": pl.Int64, "parameter_bytes": pl.Int64})
+NOT_KEPT: Final = "no network was kept: none was called to the end of a step"
+SEVERAL: Final = "several networks with other parameters had one title"
+OWN_CLASSES: Final = "parameters are of classes of their own, which may be parts of tensors"
+
+
+def of(modules: list[str], networks: list[Network]) -> tuple[pl.DataFrame, str]:
+    """Return the parameters of modules as `SIZES`, null where not known, and why they are not; each counts once.
+
+    Args:
+        modules: paths of modules.
+        networks: of the processes that called them.
+    """
+    if not networks:
+        return _table([(module, None, None) for module in modules]), NOT_KEPT
+    reasons: dict[str, None] = {}
+    rows: list[tuple[str, int | None, int | None]] = []
+    for module in modules:
+        title, *below = module.split(".")
+        places = [(network, network.find(below)) for network in networks if network.title == title]
+        places += [(network, network.find([title, *below])) for network in networks if not network.title]
+        sizes = {network.parameters(place) for network, place in places if place is not None}
+        size = next(iter(sizes)) if len(sizes) == 1 else None
+        if size is None and sizes:
+            reasons[OWN_CLASSES if None in sizes else SEVERAL] = None
+        rows.append((module, *(size or (None, None))))
+    return _table(rows), "; ".join(reasons)
+
+
+def _table(rows: list[tuple[str, int | None, int | None]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=SIZES, orient="row")

@@ -1,0 +1,37 @@
+"""Which step queued a kernel, where the host queues kernels and goes on: it may run when the host is steps ahead."""
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.metrics.steps import Steps
+
+
+def of(kernels: pl.DataFrame, spans: pl.DataFrame, steps: Steps) -> pl.Series:
+    """Return the step of each kernel, `step`: a row of `Steps.table`, null outside of all.
+
+    The queue is first in, first out. So a kernel whose call is not known was queued no earlier than the last one before
+    it whose call is known, and no later than the next one. Where these are of two steps, a kernel of a forward pass is
+    of the later one, and any other is of the earlier one: a step begins with its forward pass. Where no call is known
+    the step is the one in which the kernel began.
+
+    Args:
+        kernels: `tables.KERNELS` of the process that steps.
+        spans: those that `launch` is a row of.
+        steps: the steps in use.
+    """
+    queued = intervals.locate(spans["start_ns"].gather(kernels["launch"]), steps.table)
+    ordered = kernels.select("lane", "start_ns", "part", "step", queued=queued).with_row_index("row")
+    ordered = ordered.sort("lane", "start_ns", "row")
+    found = ordered.select(
+        "row",
+        "step",
+        "queued",
+        forward=pl.col("part") == int(Part.FORWARD),
+        before=pl.col("queued").forward_fill().over("lane"),
+        after=pl.col("queued").backward_fill().over("lane"),
+    ).sort("row")
+    between = pl.when("forward").then(pl.coalesce("after", "before")).otherwise("before")
+    # no kernel runs before it is queued
+    known = pl.when(between <= pl.col("step")).then(between)
+    return found.select(pl.coalesce("queued", known, "step").alias("step")).to_series()

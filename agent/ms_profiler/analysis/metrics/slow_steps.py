@@ -1,0 +1,105 @@
+"""Why the slowest step is slow: the module that took longer than usual, or else what the host spent more time on."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals, phases
+from ms_profiler.analysis.metrics.ownership import Ownership
+from ms_profiler.analysis.metrics.phases import NAMES
+from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.store.format import Category
+
+#: a step that takes longer than usual by this share is asked for what took longer in it
+SLOWER: Final = 0.1
+#: the module or the phase must explain this part of what the step took longer
+EXPLAINS: Final = 0.5
+#: steps with which the slowest one is compared, itself included
+LEAST: Final = 3
+#: phases whose time is that of modules and optimizers, where kernels run in them
+_MODEL: Final = frozenset(NAMES[kind] for kind in (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER))
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A step that took long, and what most of that is; without module and phase where nothing explains it.
+
+    Attributes:
+        number: of the step.
+        longer_ns: than the median step.
+        module: its path; empty where no module explains it.
+        module_ns: what it took longer, by itself, than in the median step.
+        earlier: first and last of the steps before it whose kernels ran in it, where no module explains it.
+        earlier_ns: for how long they ran in it.
+        phase: that took most of it, where neither does.
+        phase_ns: what that took longer than in the median step.
+    """
+
+    number: int
+    longer_ns: int
+    module: str = ""
+    module_ns: int = 0
+    earlier: tuple[int, int] | None = None
+    earlier_ns: int = 0
+    phase: str = ""
+    phase_ns: int = 0
+
+
+def slowest(found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: pl.Series) -> Slow | None:
+    """Return why the slowest step is slow; None where no step took much longer than usual.
+
+    Args:
+        found: of `ownership.ownership`.
+        steady: steps that are compared, with `row`.
+        cut: of `phases.pieces`.
+        numbers: of all steps in use.
+    """
+    table = steady.filter(pl.col("row").is_in(found.sums["step"].unique().implode()))
+    if table.height < LEAST:
+        return None
+    slow = table.sort("duration_ns", "row", descending=[True, False]).row(0, named=True)
+    usual = float(table["duration_ns"].median() or 0)  # type: ignore[arg-type]
+    longer = slow["duration_ns"] - usual
+    if longer < SLOWER * usual:
+        return None
+    number, longer_ns = slow["number"], round(longer)
+    owned = found.sums.filter(pl.col("part") != int(Part.OPTIMIZER)).drop_nulls("owner")
+    module, excess = _most(owned.select("step", name="owner", time="self_ns"), table, slow["row"])
+    if excess >= EXPLAINS * longer:
+        return Slow(number, longer_ns, module=module, module_ns=round(excess))
+    if found.basis == "kernels":
+        before = intervals.clip(found.pieces.filter(pl.col("step") < slow["row"]), slow["start_ns"], slow["end_ns"])
+        ran = intervals.total_ns(intervals.union(before))
+        if ran >= EXPLAINS * longer:
+            rows = before["step"].sort()
+            return Slow(number, longer_ns, earlier=(numbers[rows[0]], numbers[rows[-1]]), earlier_ns=ran)
+    times = phases.by_step(cut).select("step", name="phase", time="duration_ns")
+    if found.basis == "host":
+        # what modules take is in their own rows
+        times = times.filter(~pl.col("name").is_in([*_MODEL - {NAMES[Category.OPTIMIZER]}]))
+    phase, excess = _most(times, table, slow["row"])
+    if excess >= EXPLAINS * longer:
+        return Slow(number, longer_ns, phase=phase, phase_ns=round(excess))
+    return Slow(number, longer_ns)
+
+
+def _most(times: pl.DataFrame, steps: pl.DataFrame, slow: int) -> tuple[str, float]:
+    """Return what took most more time in a step than in the median one, and how much; empty without any.
+
+    Args:
+        times: `step`, `name`, `time`.
+        steps: those that are compared, with `row`.
+        slow: the step.
+    """
+    by_step = times.group_by("step", "name").agg(pl.col("time").sum())
+    names = by_step.join(steps.select(step="row"), on="step", how="semi").select("name").unique()
+    # a step in which there was none of it counts as one in which it took no time
+    every = steps.select(step="row").join(names, how="cross").join(by_step, on=["step", "name"], how="left")
+    compared = (
+        every.with_columns(pl.col("time").fill_null(0))
+        .group_by("name")
+        .agg(more=pl.col("time").filter(pl.col("step") == slow).sum() - pl.col("time").median())
+    )
+    ranked = compared.sort("more", "name", descending=[True, False])
+    return ("", 0.0) if ranked.is_empty() else ranked.select("name", "more").row(0)

@@ -1,0 +1,106 @@
+"""What the store keeps of networks, see `job.frameworks.networks`: their modules, and the sizes of their parameters."""
+
+from dataclasses import dataclass
+
+import orjson
+
+from ms_profiler.store import layout
+from ms_profiler.store.reader import ReadCounts
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network.
+
+    Attributes:
+        title: what the paths of its modules begin with; empty where they begin below the outermost one.
+        sizes: elements and bytes of each parameter, None where that is not known.
+        modules: of each, the outermost one first, the numbers of its own parameters, and its modules by name.
+    """
+
+    title: str
+    sizes: tuple[tuple[int, int] | None, ...]
+    modules: tuple[tuple[tuple[int, ...], dict[str, int]], ...]
+
+    def find(self, path: list[str]) -> int | None:
+        """Return the number of the module at a path below the outermost one, None where there is none."""
+        found = 0
+        for name in path:
+            inner = self._inside(found, name)
+            if inner is None:
+                return None
+            found = inner
+        return found
+
+    def _inside(self, module: int, name: str) -> int | None:
+        seen: set[int] = set()
+        # paths leave out what wrappers put between modules, as _orig_mod
+        while module not in seen:
+            seen.add(module)
+            held = self.modules[module][1]
+            if name in held:
+                return held[name]
+            module = next((inner for attribute, inner in held.items() if attribute.startswith("_")), module)
+        return None
+
+    def parameters(self, module: int) -> tuple[int, int] | None:
+        """Return how many elements and bytes the parameters in a module have, each counted once; None if not known."""
+        seen, waiting = {module}, [module]
+        own: set[int] = set()
+        while waiting:
+            numbers, held = self.modules[waiting.pop()]
+            own.update(numbers)
+            waiting += [inner for inner in held.values() if inner not in seen]
+            seen.update(held.values())
+        sizes = [self.sizes[number] for number in own]
+        known = [size for size in sizes if size is not None]
+        if len(known) < len(sizes):
+            return None
+        return sum(elements for elements, _ in known), sum(size for _, size in known)
+
+
+def of_run(directory: str, process: int, counts: ReadCounts) -> list[Network]:
+    """Return the networks of a process; those of its parents where it called no others.
+
+    Args:
+        directory: of the result.
+        process: its pid.
+        counts: is told what cannot be read.
+    """
+    own = read(layout.process_dir(directory, process), counts)
+    return own or [network for folder in layout.process_dirs(directory) for network in read(folder, counts)]
+
+
+def read(folder: str, counts: ReadCounts) -> list[Network]:
+    """Return the networks that a process called, in that order.
+
+    Args:
+        folder: of the process.
+        counts: is told what cannot be read.
+    """
+    found = []
+    for path in layout.networks(folder):
+        try:
+            with open(path, "rb") as stream:
+                found.append(parse(stream.read()))
+        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))
+    return found
+
+
+def parse(content: bytes) -> Network:
+    """Read what is kept of a network.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    told = orjson.loads(content)
+    sizes = tuple(None if size is None else (int(size[0]), int(size[1])) for size in told["parameters"])
+    modules = tuple((tuple(map(int, own)), dict(held)) for _, own, held in told["modules"])
+    numbers = [number for own, _ in modules for number in own]
+    places = [place for _, held in modules for place in held.values()]
+    if not modules or any(not 0 <= number < len(sizes) for number in numbers):
+        raise ValueError("names a parameter that it does not have")
+    if any(not 0 <= place < len(modules) for place in places):
+        raise ValueError("names a module that it does not have")
+    return Network(str(told["title"]), sizes, modules)

@@ -1,0 +1,161 @@
+"""What networks consist of: their modules and the sizes of their parameters, kept once in the store.
+
+Networks of one class that live at the same time are told apart by their titles: `Net`, `Net#2`. Parameters are looked
+at between steps, after the first call: a module may make its parameters in there, or have others in their place.
+"""
+
+import json
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from ms_profiler.job.frameworks import trees
+from ms_profiler.store import layout
+
+if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
+
+#: networks of a process that are kept, and of one class that are told apart: a script may make one a step
+MOST: Final = 64
+#: elements and bytes of a parameter; None where its own class would have to be asked
+Sizes = Callable[[Any], tuple[int, int] | None]
+
+
+class Titles:
+    """Name the outermost modules by their classes, and number those that live at the same time."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, list[weakref.ref[Any]]] = {}
+
+    def of(self, root: Any, told_apart: bool) -> str:
+        """Return the title of a network.
+
+        Args:
+            root: its outermost module.
+            told_apart: it has anything to be told apart by; otherwise its title is the class.
+        """
+        kind = trees.kind_name(root)
+        if not told_apart:
+            return kind
+        taken = self._taken.setdefault(kind, [])
+        alive = [held() for held in taken]
+        place = next((place for place, item in enumerate(alive) if item is root), None)
+        if place is None:
+            place = next((place for place, item in enumerate(alive) if item is None), len(taken))
+            if place == MOST:
+                return kind
+            taken[place : place + 1] = [weakref.ref(root)]
+        return f"{kind}#{place + 1}" if place else kind
+
+
+class Networks:
+    """Keep what the networks of this process consist of.
+
+    Args:
+        host: whose store takes it.
+        table: the attribute that holds the modules in a module.
+        parameters: the one that holds its parameters.
+        sizes: of a parameter.
+        left_out: tells the classes of modules that are none of a network, as optimizers.
+    """
+
+    def __init__(
+        self,
+        host: "Host",
+        table: str,
+        parameters: str,
+        sizes: Sizes,
+        left_out: Callable[[type], bool] = lambda kind: False,
+    ) -> None:
+        self.host = host
+        self._table, self._parameters, self._sizes, self._left_out = table, parameters, sizes, left_out
+        self._waiting: list[tuple[str, weakref.ref[Any]]] = []
+        self._known: list[tuple[str, weakref.ref[Any]]] = []
+        self._folder = ""
+
+    def has_parameters(self, root: Any) -> bool:
+        """Return whether there is anything in a module that could be told of it."""
+        return bool(self._own(root)) or any(True for _ in self._children(root))
+
+    def called(self, title: str, root: Any) -> None:
+        """Keep a network that has been called, when the step is over."""
+        if len(self._known) < MOST and self.has_parameters(root):
+            entry = title, weakref.ref(root)
+            self._known.append(entry)
+            self._waiting.append(entry)
+
+    def stepped(self, count: int) -> tuple[int, bool]:
+        """Keep what was called; return from which step on to look again: at steps 1, 2, 4 and so on."""
+        return max(2 * count, 1), self.keep()
+
+    def end(self) -> None:
+        """Keep what was called since."""
+        self.keep()
+
+    def keep(self) -> bool:
+        """Write what waits, all of it into a new store; return whether there was anything."""
+        if not self._known or self.host.home is None:
+            return False
+        folder = self.host.home.folder
+        if not os.path.isdir(folder):  # of a fork child that records nothing
+            return False
+        if folder != self._folder:
+            self._waiting, self._folder = list(self._known), folder
+        waiting, self._waiting = self._waiting, []
+        for title, held in waiting:
+            root = held()
+            if root is not None:
+                self._write(folder, {"title": title, **self._described(root)})
+        return bool(waiting)
+
+    def _own(self, module: Any) -> dict[str, Any]:
+        found = trees.attributes(module).get(self._parameters)
+        return found if isinstance(found, dict) else {}
+
+    def _children(self, module: Any) -> Iterator[tuple[str, Any]]:
+        for name, inner in trees.children(module, self._table):
+            if not self._left_out(type(inner)):
+                yield name, inner
+
+    def _described(self, root: Any) -> dict[str, Any]:
+        """Return `parameters` (sizes of each, null where not known) and `modules` with what each holds, by number.
+
+        A module or a parameter that is shared is there once. A module has its class, its parameters, and its modules
+        by name.
+        """
+        places, items = {id(root): 0}, [root]
+        numbers: dict[int, int] = {}
+        sizes: list[tuple[int, int] | None] = []
+        modules = []
+        for item in items:  # goes on with what is added
+            own, held = [], {}
+            for name, inner in self._children(item):
+                if id(inner) not in places:
+                    places[id(inner)] = len(items)
+                    items.append(inner)
+                held[name] = places[id(inner)]
+            for parameter in list(dict.values(self._own(item))):
+                if parameter is None:
+                    continue
+                if id(parameter) not in numbers:
+                    numbers[id(parameter)] = len(sizes)
+                    sizes.append(self._sizes(parameter))
+                own.append(numbers[id(parameter)])
+            modules.append([trees.kind_name(item), own, held])
+        return {"parameters": sizes, "modules": modules}
+
+    def _write(self, folder: str, content: dict[str, Any]) -> None:
+        for index in self._free(folder):
+            path = layout.network_path(folder, index)
+            os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
+            try:
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, layout.FILE_MODE)
+            except FileExistsError:
+                continue
+            with open(descriptor, "w", encoding="utf-8") as stream:
+                json.dump(content, stream)
+            return
+
+    def _free(self, folder: str) -> Iterator[int]:
+        yield from range(len(layout.networks(folder)), 2 * MOST)

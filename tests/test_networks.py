@@ -1,0 +1,135 @@
+"""Modules have the parameters that the framework counts, and the operations that its own counter finds."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import PROGRAMS
+from ms_profiler.analysis.catalogue import query
+from ms_profiler.analysis.metrics import flops, parameters
+from ms_profiler.analysis.readers.networks import parse
+
+TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+
+
+@TORCH
+def test_parameters_and_operations_of_two_networks_of_one_class(job, tmp_path):
+    file = tmp_path / "truth"
+    run = job(
+        PROGRAMS / "torch_networks.py", str(file), options={"record_shapes": True}, env={"MS_PROFILER_RAISE": "1"}
+    )
+    assert run.code == 0, run.err
+    truth = json.loads(file.read_text())
+    rows = {row["module"]: row for row in run.summary["module_tree"]["rows"] if row["module"].startswith("Net")}
+    assert rows, run.summary["module_tree"]
+    for path, row in rows.items():
+        assert [row["parameters"], row["parameter_bytes"]] == truth["parameters"][path], path
+    for name, (forward, _) in truth["flops"].items():
+        assert rows[name]["forward_flops"] == forward, name
+        assert rows[name]["backward_flops"] is None, "a convolution's backward pass may leave out a gradient"
+        assert rows[f"{name}.up"]["backward_flops"] == rows[f"{name}.up"]["forward_flops"], (
+            "its input needs no gradient"
+        )
+    assert "aten::convolution_backward" in run.summary["module_tree"]["absent"]["flops"]
+    table = query.ask([str(run.result)], "select module, parameters, parameter_bytes, forward_flops from modules").table
+    assert dict(table.select("module", "parameters").rows())["Net#2"] == truth["parameters"]["Net#2"][0]
+    page = subprocess.run(
+        [sys.executable, "-m", "ms_profiler", "summary", str(run.result)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"COLUMNS": "160"},
+    ).stdout
+    assert "forward FLOPs" in page and "parameters" in page
+
+
+def network(title, *sizes):
+    modules = [
+        ["Net", [], {"a": 1, "b": 2}],
+        ["Linear", [0, 1], {}],
+        ["Wrapper", [], {"_orig_mod": 3}],
+        ["Linear", [1], {}],
+    ]
+    return parse(json.dumps({"title": title, "parameters": sizes, "modules": modules}).encode())
+
+
+def test_a_shared_parameter_counts_once():
+    table, why = parameters.of(["Net", "Net.a", "Net.b", "Net.c", "Adam"], [network("Net", [6, 24], [2, 8])])
+    assert table.rows() == [
+        ("Net", 8, 32),
+        ("Net.a", 8, 32),
+        ("Net.b", 2, 8),
+        ("Net.c", None, None),
+        ("Adam", None, None),
+    ]
+    assert why == ""
+
+
+def test_what_is_not_certain_is_absent_with_its_reason():
+    other = network("Net", [7, 28], [2, 8])
+    table, why = parameters.of(["Net", "Net.b"], [network("Net", [6, 24], [2, 8]), other])
+    assert table.rows() == [("Net", None, None), ("Net.b", 2, 8)] and why == parameters.SEVERAL
+    table, why = parameters.of(["Net", "Net.b"], [network("Net", None, [2, 8])])
+    assert table.rows() == [("Net", None, None), ("Net.b", 2, 8)] and why == parameters.OWN_CLASSES
+    table, why = parameters.of(["Net"], [])
+    assert table.rows() == [("Net", None, None)] and why == parameters.NOT_KEPT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"modules": []}, {"modules": [["Net", [3], {}]]}, {"modules": [["Net", [], {"a": 9}]]}, {"parameters": 1}],
+)
+def test_a_damaged_network_is_refused(change):
+    told = {"title": "Net", "parameters": [[6, 24]], "modules": [["Net", [0], {}]]}
+    parse(json.dumps(told).encode())
+    with pytest.raises((ValueError, TypeError)):
+        parse(json.dumps(told | change).encode())
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes", "expected"),
+    [
+        ("MatMul", "32,2048;10,2048;;", 2 * 32 * 2048 * 10),
+        ("MatMul", "32,10;32,2048;;", 2 * 32 * 2048 * 10),
+        ("BatchMatMul", "8,4,6,5;8,4,5,7;;", 2 * 32 * 6 * 5 * 7),
+        ("MatMul", "16,16;16,16", 2 * 16**3),
+        ("MatMul", "32,64;64,32;;", None),  # either size may be what is summed over
+        ("Conv2D", "32,16,16,16;32,16,3,3", 2 * 32 * 32 * 8 * 8 * 16 * 9),
+        ("Conv2DBackpropInput", "32,32,8,8;32,16,3,3;4", 2 * 32 * 32 * 8 * 8 * 16 * 9),
+        ("Conv2DBackpropFilter", "32,32,8,8;32,16,16,16;4", 2 * 32 * 32 * 8 * 8 * 16 * 9),
+        ("LSTM", "4,5,6", None),
+    ],
+)
+def test_operations_of_kernels(kind, shapes, expected):
+    layer = [
+        ("net", "Conv2D", "32,16,16,16;32,16,3,3"),
+        ("net", "Conv2DBackpropInput", "32,32,8,8;32,16,3,3;4"),
+        ("net", "Conv2DBackpropFilter", "32,32,8,8;32,16,16,16;4"),
+        ("net", "ReLU", "32,16,16,16"),
+    ]
+    found = flops.of_kernels(dict.fromkeys([*layer, ("net", kind, shapes)]))
+    assert found["net", kind, shapes] == expected
+    assert ("net", "ReLU", "32,16,16,16") not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "expected"),
+    [
+        ("aten::addmm", "32;4,8;8,32;;", 2 * 4 * 8 * 32),
+        ("aten::bmm", "3,4,8;3,8,5;", 2 * 3 * 4 * 8 * 5),
+        ("aten::mv", "4,8;8;", 2 * 4 * 8),
+        ("aten::convolution", "2,3,8,8;6,3,3,3;6;;;;;;", None),  # padding and strides are not told
+        ("mylib::product", "4,8;8,32;", None),
+    ],
+)
+def test_operations_of_operators(name, shapes, expected):
+    assert flops.counted(name)
+    assert flops.of_operators([(name, shapes)])[name, shapes] == expected
+
+
+def test_what_computes_next_to_nothing_does_not_count():
+    assert not any(
+        map(flops.counted, ("aten::relu", "AddmmBackward0", "autograd::engine::evaluate_function: X", "c10d::x"))
+    )
