@@ -1,8 +1,8 @@
-"""What runs in backward passes of PyTorch: the nodes of autograd's graph, and the operators that made them.
+"""Backward passes of PyTorch: the nodes of autograd's graph, and the operators that created them.
 
 Autograd reports each node that it runs, `autograd::engine::evaluate_function: AddmmBackward0`; a stream without these
-has `AddmmBackward0` alone. `aten::addmm` made it, or `aten::addmm_`: a node is called by the operator that autograd
-knows a derivative of (derivatives.yaml of PyTorch). Operators inside of such a one record nothing more.
+has `AddmmBackward0` alone. `aten::addmm` or `aten::addmm_` created it: a node has the name of the operator for which
+autograd has a derivative (derivatives.yaml of PyTorch). Operators inside of that operator create no nodes.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ _EVALUATES: Final = "autograd::engine::evaluate_function: "
 _NODE: Final = r"^(?:autograd::engine::evaluate_function: )?(?:torch::(?:autograd|jit)::)?(\w+?)Backward(?:\d*|s)$"
 _ACCUMULATES: Final = r"^(?:autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$"
 _OPERATOR: Final = r"^(?:\w+::)*(\w+)$"
-#: what operators call, by that part of a node's name, where it is not their own
+#: names of operators by the part of a node's name, where the two differ
 _CALLED: Final = {"nlllossforward": "nllloss", "nllloss2dforward": "nllloss2d"}
 #: operators that have a derivative in some of their forms, and call others that have one in others
 _BOTH: Final = ("max", "min", "norm")
@@ -31,7 +31,7 @@ KEYED: Final = pl.Schema(
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "module": pl.UInt32,  # row of the names, of the innermost module around; null without
-        "key": pl.String,  # what nodes and operators have in common; null for nodes of which nothing is known
+        "key": pl.String,  # common name of nodes and operators; null for unknown nodes
         "around": pl.UInt32,  # row of the innermost backward pass or recomputation, null outside
     }
 )
@@ -71,7 +71,7 @@ def keys(used: pl.Series, names: pl.Series) -> pl.DataFrame:
 
 
 def passes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return backward passes and what is computed again for them, by start.
+    """Return backward passes and recomputations, by start.
 
     Args:
         spans: `tables.SPANS` of one process, with `row`.

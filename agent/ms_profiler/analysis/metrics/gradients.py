@@ -1,4 +1,4 @@
-"""Which kernels of a forward pass the kernels of a backward pass can be the gradients of, by their order alone.
+"""Bound the operators of a forward pass whose gradients the kernels of a backward pass can be, by order alone.
 
 Autograd runs its nodes in the reverse order of their creation: with MindSpore 2.10's own numbers of its nodes, each one
 ran after all that were created after it, in every network looked at. So the owners of the kernels of a backward pass,
@@ -12,10 +12,10 @@ kernel j of n, counted from 0, has
     an owner not after  the first c_i with m_1 + ... + m_i > j
     an owner not before the last c_i with m_i + m_i+1 + ... >= n - j.
 
-Where every candidate has launched all it can, that is one operator; where some were not differentiated it is a range.
-Operators of unknown types are candidates for everything, as often as need be, but not for what is named after another
-operator that ran, unless they may consist of such. A pass that contradicts itself is given up. Which operator launches
-what was measured, operator by operator, with the kernels of MindSpore 2.10 for CPU.
+If every candidate has launched all its kernels, this is one operator; if some were not differentiated, it is a range.
+Operators of unknown types are candidates for every kernel, any number of times, except for kernels named after another
+operator that ran, unless they may contain it. A pass that contradicts itself is not bound. The kernels of each operator
+were measured with MindSpore 2.10 for CPU.
 """
 
 import re
@@ -26,7 +26,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics.scopes import Part, Scope
 
-#: what is read of each kernel: `backward` is the pass it is of, null in the forward pass
+#: columns of kernels: `backward` is the number of the backward pass, null in the forward pass
 KERNELS: Final = pl.Schema({"kernel": pl.UInt32, "backward": pl.UInt32})
 #: per kernel of a backward pass: the rows between which its owner is, and whether that may have had no kernel itself
 OWNERS: Final = pl.Schema(
@@ -92,7 +92,7 @@ _COMPOSED: Final = _keys(
     "BCEWithLogitsLoss BinaryCrossEntropy KLDivLoss L1Loss MSELoss NLLLoss SoftMarginLoss",
     "SigmoidCrossEntropyWithLogits SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits",
 )
-#: kernels that gradients are composed of, and that what only looks at a tensor in another way has none of
+#: kernels that gradients consist of; operators that only view a tensor have none of these
 _ELEMENTS: Final = _keys(
     "Cast Cos Div Equal Exp Greater GreaterEqual Less LessEqual Log LogicalAnd MaskedFill Mul Neg NotEqual Pow RealDiv",
     "Select Sign Sin Square Sub Tile",
@@ -101,11 +101,11 @@ _ELEMENTS: Final = _keys(
 
 @dataclass(frozen=True)
 class Roles:
-    """What the name of a kernel says about its place in both passes.
+    """Role of a kernel in both passes, by its name.
 
     Attributes:
-        family: of the kernels with the same candidates, in a backward pass; None where it may come from anything.
-        stem: key of the operator that the family is named after, where it is.
+        family: kernels with the same candidates, in a backward pass; None where any operator may have launched it.
+        stem: key of the operator after which the family is named, if any.
         key: of its own type, in a forward pass.
         expanded: it is one of several kernels for one gradient.
     """
@@ -152,7 +152,7 @@ class Roles:
         return _SEVERAL.get(other.family, 1)
 
     def named_after(self, other: "Roles") -> bool:
-        """Tell whether kernels of this family are of the other one's operator by their name, or may be inside it."""
+        """Return whether kernels of this family belong to the other role's operator by name, or may be inside it."""
         if self.stem is None:
             return False
         known = other.key in _OWN_KERNELS or other.key in _COMPOSED
@@ -208,7 +208,7 @@ def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> 
 
 
 class _Candidates:
-    """The kernels of forward passes, by region and family: whose operator may have launched one of that family.
+    """The kernels of forward passes, by region and by the families that their operator may have launched.
 
     Args:
         rows: `row`, `kernel`, `backward`.
@@ -248,11 +248,11 @@ class _Candidates:
         self._falling_rows, self._until = falling["row"], falling["group"] * _GROUP + falling["until"]
 
     def known(self, groups: pl.Series) -> pl.Series:
-        """Return the groups, null where they have no candidate: what may launch such a kernel has none itself."""
+        """Return the groups, null without a candidate: no operator with a kernel may launch such a kernel."""
         return groups.zip_with(groups.is_in(self._totals["group"].implode()), pl.Series([None], dtype=pl.Int64))
 
     def count(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Add `first` and `last`: what the numbers of kernels and of candidates say.
+        """Add `first` and `last`: the bounds by the numbers of kernels and of candidates.
 
         Args:
             table: kernels of backward passes, in order: `group`, `begin` and `end`.
@@ -291,12 +291,12 @@ def _ordered(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _at(values: pl.Series, places: pl.Series) -> pl.Series:
-    """Return the values at places; any of them, where a place is beyond the last."""
+    """Return the values at places; any value, where a place is beyond the last."""
     if values.is_empty():
         return pl.repeat(None, len(places), dtype=pl.Int64, eager=True)
     return values.gather(places.cast(pl.Int64).clip(0, max(len(values) - 1, 0)))
 
 
 def _key(name: str) -> str:
-    """Return what the variants of an operator are known by: `GatherDGradV2`, `MaxPoolWithIndices`."""
+    """Return the common name of the variants of an operator: of `GatherDGradV2`, `MaxPoolWithIndices`."""
     return _VARIANT.sub("", name.replace("_", "").lower())

@@ -11,10 +11,10 @@ BOUNDS = ("start_ns", "end_ns")
 
 
 def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None = None) -> pl.DataFrame:
-    """Cut time at every start and end, and say what is open between two cuts.
+    """Cut time at every start and end, and sum the weights of open intervals between two cuts.
 
-    Each interval adds its weight from its start on and takes it away at its end; the running sum over the cuts in order
-    of time is what is open. O(n log n) for n intervals.
+    Each interval adds its weight at its start and subtracts it at its end; the result is the running sum over the cuts
+    in order of time. O(n log n) for n intervals.
 
     Args:
         sets: intervals (`start_ns`, `end_ns`) by label; those of one set may overlap.
@@ -56,13 +56,13 @@ def union(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def subtract(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
-    """Return what is in `frame` and not in `other`, apart from each other and by time."""
+    """Return the time in `frame` and not in `other`, as disjoint intervals by time."""
     pieces = timeline({"in": frame, "out": other}).filter(pl.col("in") > 0, pl.col("out") == 0)
     return merge(pieces.select(BOUNDS))
 
 
 def clip(frame: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:
-    """Return what of the intervals lies from `start_ns` to `end_ns`."""
+    """Return the parts of the intervals from `start_ns` to `end_ns`."""
     return frame.filter(pl.col("end_ns") > start_ns, pl.col("start_ns") < end_ns).with_columns(
         pl.col("start_ns").clip(lower_bound=start_ns), pl.col("end_ns").clip(upper_bound=end_ns)
     )

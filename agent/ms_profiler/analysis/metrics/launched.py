@@ -1,4 +1,4 @@
-"""What launched a kernel of a device: the operator and the module around its launch, on the thread that launched."""
+"""Bind tasks of a device to the operator and the module around their launch, on the launching thread."""
 
 import polars as pl
 
@@ -9,7 +9,7 @@ from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 
-#: what a launch is bound to, as columns of `tables.KERNELS`
+#: bindings of a launch, as columns of `tables.KERNELS`
 BOUND: pl.Schema = pl.Schema({name: tables.KERNELS[name] for name in ("host", "launch", "module", "bound", "part")})
 
 
@@ -22,11 +22,11 @@ def unbound(count: int) -> pl.DataFrame:
 
 
 class Launches:
-    """What stands around launches on the threads of a process.
+    """The spans around launches on the threads of a process.
 
     Args:
         recording: the run.
-        process: pid of what launched.
+        process: pid of the launching process.
     """
 
     def __init__(self, recording: tables.Recording, process: int) -> None:

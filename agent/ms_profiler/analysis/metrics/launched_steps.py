@@ -1,10 +1,9 @@
-"""What a device did in each step, where a step is what the host launched in it.
+"""Steps on a device, where a step consists of the work that the host launched in it.
 
 A kernel belongs to the step that launched it, however late it runs. A step lasts on the device until the last kernel
 that was launched in it, or in one before it, has ended, and at least as long as on the host; it begins where the one
-before it has ended there, and not before it begins on the host. So these spans follow each other as those of the host
-do, and whatever the device did, or did not do, is in one of them at most: between two of them there is only time in
-which the host was in no step.
+before it has ended there, and not before it begins on the host. So these spans do not overlap, as those of the host,
+and between two of them there is only time in which the host was in no step.
 """
 
 from collections.abc import Iterable
@@ -16,24 +15,24 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import StepSource
 
-#: what a device does at a moment
+#: states of a device
 STATES: Final = ("computing", "communicating", "copying")
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
 #: when a step was on the device, and when it began on the host
 SPANS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64})
 _PARTS: Final = ("length", "computing", "overlapped", "not_overlapped", "copying", "idle")
-#: what the moments of a step were on the device
+#: sums of the states of a step
 MOMENTS: Final = pl.Schema({"step": pl.UInt32, **dict.fromkeys(_PARTS, pl.Int64)})
 #: launched outside of all steps
 _OUTSIDE: Final = -1
 
 
 def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
-    """Return the step (row of `steps.table`) that launched each task, null where it was none, or is not known.
+    """Return the step (row of `steps.table`) that launched each task, null where none did, or it is unknown.
 
-    A task without a known launch was launched between those before and after it on its stream, which runs them in
-    order: where both are of one step it is, too. Where no launch is known at all, the step on the host in which a task
-    starts stands for it.
+    A task without a known launch was launched between its neighbours on the stream, which runs tasks in order: if both
+    belong to one step, so does the task. If no launch is known at all, a task belongs to the step on the host in which
+    it starts.
 
     Args:
         runs: `stream`, `start_ns`, `launch_ns`.
@@ -63,7 +62,8 @@ def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
 
 
 def spans(runs: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return when each recorded step was on the device: `step`, `host_ns` (its begin there), `start_ns`, `end_ns`.
+    """Return the span of each recorded step on the device: `step`, `host_ns` (its begin on the host), `start_ns`,
+    `end_ns`.
 
     Args:
         runs: `end_ns` and `step`, of `owners`.
@@ -86,7 +86,7 @@ def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, sinc
 
     Args:
         tasks: that ran in the time asked for: `start_ns`, `end_ns`, `exchange`.
-        copied: when memory was copied or set, apart from each other and by time.
+        copied: disjoint intervals in which memory was copied or set, by time.
         during: of `spans`.
         since: ns, begin of the time.
         until: ns, end of the time.
@@ -106,7 +106,7 @@ def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, sinc
 
 
 def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return what each step was on the device, in nanoseconds that add up to `length`.
+    """Return the states of each step on the device, in nanoseconds that add up to `length`.
 
     computing and overlapped (computing and communicating at once) are part of each other; length = computing +
     not_overlapped (communicating alone) + copying (nothing but that) + idle.
@@ -132,7 +132,7 @@ def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 
 def sums(tasks: pl.DataFrame) -> pl.DataFrame:
-    """Sum up what each step launched, whenever that ran, for a part of the run that nothing runs across.
+    """Sum up the work that each step launched, whenever it ran, for a part of the run without tasks across its ends.
 
     Args:
         tasks: `step`, `start_ns`, `end_ns`, `exchange`, `bubble`: whether it waits for another stage.

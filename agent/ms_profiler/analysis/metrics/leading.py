@@ -1,8 +1,8 @@
-"""Calls of a network at the begin of a step that are none of its work: a rollout, an evaluation, a warm-up.
+"""Cut calls of a network off the begin of steps when they are a rollout, an evaluation or a warm-up.
 
-A step begins where the one before it ended. Where nothing told that something else lay between, calls without gradients
-before the first work of a step may be that, or may be part of what every step does: a teacher, a target network. What
-most steps begin with is theirs; what a step has before that is not, and it begins after it.
+A step begins where the one before it ended. Calls without gradients before the first work of a step may be an
+evaluation that no hook reported, or a part of every step: a teacher, a target network. Calls that most steps begin with
+belong to the steps. Additional calls of a step do not, and the step begins after them.
 """
 
 from typing import Final
@@ -19,10 +19,10 @@ _APART: Final = pl.col("flags") & int(Flag.NO_GRADIENTS) != 0
 
 
 def cut(table: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Let steps begin after the calls of a network that are none of their work.
+    """Let steps begin after calls of a network that do not belong to them.
 
-    Of calls with gradients those before the first step are left out alone, and only where all other steps have the
-    same number: the number of calls of a step may be what its data asks for.
+    Calls with gradients are cut off the first step only, and only where all other steps have the same number of calls:
+    otherwise the number may depend on the data.
 
     Args:
         table: `tables.STEPS`, by start and without overlap.
@@ -48,10 +48,11 @@ def _cut(
     Args:
         table: the steps.
         spans: that a step may begin with.
-        calls: that may be none of a step's work.
-        work: what certainly is.
-        agreeing: part of the steps that must have the same number of calls; with 1 of all but those that may be cut.
-        first: so many steps may be cut.
+        calls: calls that may not belong to a step.
+        work: spans that certainly belong to a step.
+        agreeing: share of the steps that must have the same number of calls; 1 means all steps except those that may be
+        cut.
+        first: number of steps that may be cut.
     """
     rows = table.with_row_index("row")
     begun = _begins(rows, work).group_by("row").agg(pl.col("time_ns").min().alias("work_ns"))

@@ -18,7 +18,7 @@ class Slow:
     """A slow link.
 
     Attributes:
-        operation: what is done on it.
+        operation: the operation on it.
         group: of ranks.
         bandwidth: bytes a second.
         best: of another group, bytes a second.

@@ -10,12 +10,12 @@ def prefixes(module: str) -> list[str]:
 
 
 def inside(module: str, outer: str) -> bool:
-    """Tell whether a module is another one or part of it."""
+    """Return whether a module is the same as another one, or inside it."""
     return not outer or module == outer or module.startswith(f"{outer}.")
 
 
 def common(modules: Iterable[str]) -> str | None:
-    """Return the innermost module around all of them; None where there are none."""
+    """Return the innermost module around several; None for an empty list."""
     shared: list[str] | None = None
     for module in modules:
         parts = module.split(".") if module else []

@@ -51,7 +51,7 @@ def rows(times: pl.DataFrame, calls: pl.DataFrame, whole_ns: int) -> pl.DataFram
     Args:
         times: `owner`, `part`, `bound`, `self_ns`, of `owners.sums` or of kernels.
         calls: `module`, `calls`.
-        whole_ns: what shares are of.
+        whole_ns: the time that shares refer to.
     """
     known: dict[str, _Node] = {}
     summed = times.drop_nulls("owner").group_by("owner", "part", "bound").agg(pl.col("self_ns").sum())
@@ -101,11 +101,11 @@ def _add(known: dict[str, _Node], owner: str, part: int, bound: int, own: int) -
 
 
 def heaviest(tree: pl.DataFrame, whole_ns: int) -> tuple[str, float] | None:
-    """Return the module with most time of its own, and what share of the whole that is; None without modules.
+    """Return the module with most self time, and its share of the whole; None without modules.
 
     Args:
         tree: of `rows`.
-        whole_ns: what the share is of.
+        whole_ns: the time that the share refers to.
     """
     modules = tree.filter(pl.col("forward_ns") + pl.col("backward_ns") > 0, pl.col("self_ns") > 0)
     if modules.is_empty():

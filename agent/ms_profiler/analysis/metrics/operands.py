@@ -1,4 +1,4 @@
-"""What the argument of an operator tells: its tie to a gradient, and the shapes of its inputs."""
+"""Decode the argument of an operator: its autograd number, and the shapes of its inputs."""
 
 from typing import Final
 
@@ -39,7 +39,7 @@ def texts(args: pl.Series) -> pl.Series:
 
 
 def dimensions(text: str) -> list[list[int]]:
-    """Return the dimensions of each input; none for what is no tensor, or has none.
+    """Return the dimensions of each input; none for an input that is no tensor, or has no dimension.
 
     Args:
         text: as in the store, "4,8;8;;".

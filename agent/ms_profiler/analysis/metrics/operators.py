@@ -13,22 +13,22 @@ from ms_profiler.store.format import Category
 TOP = 20
 
 _OPERATOR: Final = pl.col("category") == Category.OP
-#: what the framework's C++ reports of a thread beside operators
+#: categories that the framework's C++ reports beside operators
 _OTHERS: Final = pl.col("category").is_in([int(Category.MARKER), int(Category.OTHER), int(Category.COMMUNICATION)])
-#: stands for the key of what is not summed up
+#: key of spans that are not summed up
 _APART: Final = 2**64 - 1
 
 
 def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Add `duration_ns`, `self_ns` (what nothing inside covers), and `repeated` (it counts with the one around it).
+    """Add `duration_ns`, `self_ns` (without spans inside), and `repeated` (same call as the operator around it).
 
-    self(i) = duration(i) - sum of duration(j) over all j with parent(j) = i, where only the part inside i counts. An
-    operator stands in operators alone; what else was reported from inside of it (regions that the script marks, calls
-    of a device's runtime, C++ exchanges) is taken from it as well. An operator is `repeated` that is all there is in
-    one of the same name, as `aten::div_` in `aten::div_`: both are one call. So are the figures of `key_averages` of
-    torch.profiler (`EventList._remove_dup_nodes` and `FunctionEvent.self_cpu_time_total` of
-    torch/autograd/profiler_util.py): its total sums up calls of one name even where one of them stands in another, as
-    long as there is something else in that.
+    self(i) = duration(i) - sum of duration(j) over all j with parent(j) = i, where only the part inside i counts.
+    Operators nest among operators only; the time of other spans inside (regions of the script, calls of a device's
+    runtime, C++ exchanges) is subtracted as well. An operator is `repeated` if it is the only content of an operator of
+    the same name, as `aten::div_` in `aten::div_`: both are one call. `key_averages` of torch.profiler counts in the
+    same way (`EventList._remove_dup_nodes` and `FunctionEvent.self_cpu_time_total` of torch/autograd/profiler_util.py):
+    its total sums up calls of one name even where one of them stands in another, as long as there is something else in
+    that.
 
     Args:
         spans: `tables.SPANS`, and whatever else is to be kept.
@@ -45,7 +45,7 @@ def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.Dat
 
 
 def inside(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None = None) -> tuple[pl.Series, pl.DataFrame]:
-    """Return for each span the time in it that others cover, and what stands in what among operators.
+    """Return the covered time in each span, and the nesting of operators.
 
     Args:
         spans: `tables.SPANS` at least.
@@ -66,7 +66,7 @@ def inside(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None = N
 
 
 def _with_others(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None) -> pl.DataFrame | None:
-    """Return the operators nested together with what else was reported from inside of them; None without such.
+    """Return the operators nested together with other spans from inside of them; None without such spans.
 
     Returns:
         `row` in the spans, `name`, `category`, `start_ns`, `end_ns`, `parent` (a row of this table), `taken`.
@@ -84,7 +84,7 @@ def _with_others(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | No
 
 
 def _repeated(tree: pl.DataFrame) -> pl.Series:
-    """Return the `row` of each operator that is all there is in one of the same name.
+    """Return the `row` of each operator that is the only content of an operator of the same name.
 
     Args:
         tree: `row`, `name`, `category`, and `parent`, a row of this table.
@@ -136,12 +136,13 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def sums_of(spans: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
-    """Sum up a part of the spans of a run: return what `sum_up` does, and which are still open, see `Columns.sums`.
+    """Sum up a part of the spans of a run as `sum_up` does; also return the spans that are still open, see
+    `Columns.sums`.
 
     Args:
         spans: `tables.UNNESTED`, and `counted`.
     """
-    # what may stand in operators, too, is put among them once more, to be taken from their time
+    # spans that may be inside operators are added a second time, to be subtracted from the operators' time
     others = spans.filter(_OTHERS)
     both = pl.concat([spans, others])
     key = (pl.col("name").cast(pl.UInt64) * 256 + pl.col("category")).alias("key")

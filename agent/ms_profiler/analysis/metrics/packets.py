@@ -7,14 +7,14 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import communication
 
-#: exchanges from which a latency and a bandwidth can be told
+#: least number of exchanges for an estimate of latency and bandwidth
 ENOUGH: Final = 4
 _SECONDS: Final = 1e9
 
 
 @dataclass(frozen=True)
 class Packets:
-    """What of the exchanges is small.
+    """The small exchanges.
 
     Attributes:
         count: exchanges whose bytes are known.
@@ -41,7 +41,7 @@ class Packets:
 
 
 def packets(calls: pl.DataFrame) -> Packets | None:
-    """Return what of the exchanges is small; None where too few have known bytes, or all are alike.
+    """Return the small exchanges; None where too few have known bytes, or all have the same size.
 
     time(s) = latency + s / bandwidth, and half of it is transfer at s = latency * bandwidth: the half-performance
     length of Hockney (1994). Latency is estimated by the shortest exchange, bandwidth by max(bytes / time).

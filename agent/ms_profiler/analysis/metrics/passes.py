@@ -1,4 +1,4 @@
-"""The backward passes of the stepping thread, and when what they compute the gradients of was queued."""
+"""The backward passes of the stepping thread, and the intervals in which their forward passes were queued."""
 
 from typing import Final
 
@@ -11,9 +11,9 @@ from ms_profiler.store.format import Category
 
 #: how names of spans begin in which a part of the forward pass is computed once more
 RECOMPUTE: Final = "recompute "
-#: what backward passes are called in which functions of the script may run
+#: names of backward passes in which functions of the script may run
 SCRIPTED: Final = "backward with the script's gradients"
-#: what is asked for of each kernel, see `Passes.owned`
+#: columns of kernels, see `Passes.owned`
 QUEUED: Final = ("kernel", "lane", "window_ns", "after", "before", "backward")
 
 
@@ -74,7 +74,7 @@ class Passes:
             .agg(pl.col("window_ns").first())
             .join(self._table.filter("simple"), on="backward")
         )
-        # what is known of the queue is monotonic
+        # queueing times are monotonic
         windows = kernels["window_ns"].search_sorted(passes["window_ns"], side="left")
         since = kernels["before"].search_sorted(passes["since_ns"].fill_null(0), side="left")
         begins = passes.select(
@@ -83,7 +83,7 @@ class Passes:
         owners = gradients.owners(kernels, begins.drop("start_ns"), scopes).join(
             begins, on="backward", how="left", maintain_order="left"
         )
-        # what had no kernel itself may have been queued before the first one that had, or after the last one
+        # operators without kernels may have been queued before the first kernel, or after the last one
         earlier = kernels["after"].gather((owners["begin"] - 1).clip(lower_bound=0))
         first = (pl.col("first") == pl.col("begin")) & pl.col("unseen")
         last = (pl.col("last") == pl.col("end") - 1) & pl.col("unseen")
@@ -101,10 +101,10 @@ class Passes:
 
 
 def _forward(passes: pl.DataFrame, forward: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
-    """Return when the forward pass began of which each backward pass computes the gradient, null where not known.
+    """Return the begin of the forward pass of each backward pass, null where unknown.
 
-    It is the last one before, unless nothing ran in it: then the script had run the network before it asked for
-    gradients.
+    It is the last forward pass before, unless nothing ran in it: then the script had run the network before it
+    requested gradients.
     """
     ran = spans.filter(pl.col("category").is_in([int(Category.MODULE), int(Category.OP)]))["start_ns"].sort()
     inside = ran.search_sorted(forward["start_ns"]) < ran.search_sorted(forward["end_ns"])

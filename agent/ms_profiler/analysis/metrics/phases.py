@@ -1,4 +1,4 @@
-"""What each step was spent on."""
+"""Divide each step into phases."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -60,14 +60,14 @@ def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
 
 
 def line(own: pl.DataFrame, sets: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Cut time where the phase changes, or where something of other sets begins or ends.
+    """Cut time where the phase changes, or where an interval of other sets begins or ends.
 
     Args:
         own: `tables.SPANS` of one thread.
         sets: intervals by label.
 
     Returns:
-        `start_ns`, `end_ns`, `phase` and a column a label, which tells how many of it are open.
+        `start_ns`, `end_ns`, `phase` and a column a label, with the number of its open intervals.
     """
     layers = {
         "code": innermost(_phased(own)),
@@ -121,7 +121,7 @@ def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
 
     Args:
         times: of `by_step`.
-        left_out: steps that do not count as steady; when they are all there is, they do.
+        left_out: steps that are not steady; if there are no others, all count.
 
     Returns:
         `phase`, `total_ns`, `share`, `steady_ns` (per step), `steady_share`, in the order of `ALL`, without the phases
@@ -148,7 +148,7 @@ def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
 
 
 def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
-    """Return what the innermost span has in a column, for each moment that any span covers.
+    """Return the value of a column of the innermost span, for all time that any span covers.
 
     Events in order of time, ends before starts. A start at depth d makes its span the innermost; after an end that
     leaves depth d the innermost is the last one started at depth d.
@@ -163,7 +163,7 @@ def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
     nested = _nested(spans.filter(pl.col("end_ns") > pl.col("start_ns")))
     around = pl.col("depth").cast(pl.Int32)
     starts = nested.select(pl.col("start_ns").alias("time_ns"), (around + 1).alias("depth"), value, order=around + 1)
-    # of several ends at one moment the outermost comes last, and all of them before the starts
+    # at equal times, ends come before starts, and the end of the outermost span comes last
     ends = nested.select(
         pl.col("end_ns").alias("time_ns"),
         around.alias("depth"),
@@ -184,12 +184,12 @@ def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
 
 
 def _nested(spans: pl.DataFrame) -> pl.DataFrame:
-    """Nest spans of one thread; where one outlives the span it began in, it is cut off there."""
+    """Nest spans of one thread; a span that outlives the span around it is cut off at its end."""
     nested = nest(spans)
     limit = nested["end_ns"].gather(nested["parent"])
     if not (nested["end_ns"] > limit).any():
         return nested
-    # rare: only what was recorded with given times can cross
+    # rare: only records with given times can cross
     starts, ends = nested["start_ns"].to_list(), nested["end_ns"].to_list()
     around: list[int] = []
     for row, start in enumerate(starts):

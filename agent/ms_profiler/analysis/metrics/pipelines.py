@@ -1,6 +1,6 @@
-"""What the operators of each dataset pipeline do: how full their queues are, how busy their workers, which one is slow.
+"""The operators of dataset pipelines: how full their queues are, how busy their workers, and which one is slow.
 
-A queue that is full waits for the operator behind it, one that is empty for the operator before it. So the slow
+A full queue waits for the operator after it, an empty queue for the operator before it. So the slow
 operator has a full queue before it, unless it is a source, and an empty one behind it.
 """
 
@@ -17,7 +17,7 @@ ENOUGH: Final = 3
 #: percent of a processor for each worker: from the first on workers are busy, up to the second they mostly wait
 BUSY: Final = 75.0
 LAZY: Final = 20.0
-#: percent of a processor that several workers use together when only one of them can run at a time
+#: processor time of several workers together, in percent, when only one can run at a time
 ALONE: Final = (60.0, 130.0)
 
 _LOST: Final = "operators of a dataset pipeline: the process ended before MindSpore wrote them"
@@ -33,10 +33,10 @@ class Pipeline:
         number: the process's number of the dataset.
         interval_ms: time from one sample to the next.
         operators: by number, with the samples of all windows.
-        windows: how many there are.
-        observed_ns: how long they are together.
-        waits_ms: how long each batch was waited for.
-        pushes_ms: how long each took into the queue of a device.
+        windows: number of windows.
+        observed_ns: sum of their lengths.
+        waits_ms: wait for each batch.
+        pushes_ms: time to push each batch into the queue of a device.
         periods_ms: from each batch to the next one.
     """
 
@@ -52,7 +52,7 @@ class Pipeline:
 
     @property
     def samples(self) -> int:
-        """Return how many samples there are of the queues."""
+        """Return the number of samples of the queues."""
         return max((len(operator.sizes) for operator in self.operators), default=0)
 
     def inputs(self, operator: Operator) -> list[Operator]:
@@ -69,7 +69,7 @@ class Pipeline:
                 yield from ((found, in_turn or below) for found, below in self._before(child))
 
     def slowest(self) -> "Finding | None":
-        """Return what the queues say of the pipeline; None where they say nothing."""
+        """Return the finding about the pipeline from its queues; None where there is none."""
         if self.samples < ENOUGH:
             return None
         operator = self.operators[0]
@@ -96,13 +96,13 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Finding:
-    """Which operator holds a pipeline up.
+    """The operator that limits a pipeline.
 
     Attributes:
-        slow: the operator; None where batches are ready before they are asked for.
-        last: whose output queue was looked at.
-        before: percent to which its input queue is full; None for a source.
-        behind: percent to which its output queue is full.
+        slow: the operator; None where batches are ready before they are requested.
+        last: operator whose output queue was examined.
+        before: fill of its input queue in percent; None for a source.
+        behind: fill of its output queue in percent.
     """
 
     slow: Operator | None

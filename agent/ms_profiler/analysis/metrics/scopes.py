@@ -1,8 +1,8 @@
-"""Where a kernel stands in a compiled network, by its name.
+"""The place of a kernel in a compiled network, by its name.
 
 `Default/network-Loss/_backbone-Net/fc-Dense/MatMul-op0` is primitive `MatMul` in module `network._backbone.fc`, which
-is a `Dense`. A first part `Gradients` marks the backward pass, `recompute_` before a part what is computed once more
-for it, `Grad_Dense` whose gradient it is, and a first part `Expand` what a primitive was expanded to.
+is a `Dense`. A first part `Gradients` marks the backward pass, `recompute_` before a part a recomputation for it,
+`Grad_Dense` the gradient of a `Dense`, and a first part `Expand` a primitive made by an expansion.
 """
 
 import re
@@ -46,17 +46,17 @@ _PHASES: Final = {
 
 @dataclass(frozen=True)
 class Scope:
-    """What the name of a kernel says.
+    """The parsed name of a kernel.
 
     Attributes:
         type: the primitive: the last part of the name up to its last hyphen, as the framework's own tables have it.
-        path: what stands before the last part.
+        path: the name without the last part.
         module: attributes from the outermost module on, with dots; None where the name has none.
         kind: class of that module.
         part: of a training step.
         expanded: it stands for a primitive, in no module.
         phase: category of the one phase in which its primitive occurs; None where there is no such phase.
-        named: the module is what the name says; otherwise it follows from the compiled graph.
+        named: the module is that of the name; otherwise it follows from the compiled graph.
     """
 
     type: str
@@ -88,7 +88,7 @@ class Scope:
 
 
 def runs(kernels: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Return for each depth the stretches in which one kernel after the other had the same scope down to there.
+    """Return, for each depth, the intervals of consecutive kernels with the same scope down to that depth.
 
     A stretch ends with its step, and where the next one of its depth begins.
 

@@ -11,7 +11,7 @@ from ms_profiler.store.format import TRAINING, StepSource
 
 #: slowest steps that are named
 SLOWEST = 5
-#: the first step is no steady one where there are more than so many
+#: with more than so many steps, the first is not steady
 WARMED = 2
 
 
@@ -33,12 +33,12 @@ class Steps:
 
     @property
     def recorded(self) -> pl.DataFrame:
-        """Return the steps whose inside is known."""
+        """Return the recorded steps."""
         return self.table.filter("recorded")
 
 
 def choose(recording: tables.Recording) -> Steps:
-    """Return the steps of a run, without what they begin with that is none of their work (see `leading`).
+    """Return the steps of a run, without leading calls that do not belong to them (see `leading`).
 
     Args:
         recording: the run.
@@ -68,7 +68,7 @@ def every(recording: tables.Recording) -> list[Steps]:
 
 
 def marked(recording: tables.Recording) -> Steps:
-    """Return the steps of a run as they were marked.
+    """Return the steps of a run as the job marked them.
 
     The job decided which source counts, and numbered on when a better one came later: the steps of all sources count,
     except those that turned out to be none (`readers.guesses`), on the thread with the best source and, of several, the
@@ -98,9 +98,9 @@ def restrict(steps: Steps, numbers: list[int]) -> Steps:
 
 
 def settled(known: pl.DataFrame, compiled: list[int]) -> list[int]:
-    """Return the rows of steps that show what a step takes: those that compiled nothing, and not the first of them.
+    """Return the rows of the steady steps: those without compilations, except for the first.
 
-    The first step fills caches, queues and pools. Where these are all there is, they count.
+    The first step fills caches, queues and pools. If there are no others, these steps count.
 
     Args:
         known: steps, `row`.
