@@ -1,9 +1,9 @@
-/* The account of a result directory: what all processes that record into it have taken of the disk.
+/* The account of a result directory: the disk space of all processes that record into it.
  *
- * It is one small file (account_format below), which the first process makes and every other one joins; a process that
- * is killed leaves what it took counted. Each process maps it and adds to it with one atomic operation, when a segment
- * is made and not before. Where the file system maps no files it is read and written instead: there two processes may
- * overlook each other's segment at times.
+ * It is one small file (account_format below), which the first process makes and all others join; the space of a killed
+ * process stays counted. Each process maps it and adds to it with one atomic operation, when a segment is made and not
+ * before. Where the file system cannot map files, the file is read and written instead: there two processes may miss
+ * each other's segment at times.
  */
 #ifndef MSP_ACCOUNT_H
 #define MSP_ACCOUNT_H

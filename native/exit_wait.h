@@ -11,13 +11,13 @@
 
 /* cffi:begin */
 
-/* When all else of this process has ended, wait for a program to end.
+/* Wait for a program at the very end of this process.
  *
- * reader: the end of a pipe whose other end the program alone has; closed at the end. What the program writes is one
- *   line, when it has succeeded.
+ * reader: the end of a pipe whose other end only the program holds; closed at the end. The program writes one line when
+ *   it has succeeded.
  * pid: leader of the program's session, which is killed after timeout_ms and when a signal comes.
  * shows: write its line to descriptor 2, or instead `late` when it was killed, `failed` when it wrote none; never to a
- *   pipe or socket, whose reader is let go before the wait.
+ *   pipe or socket, which is closed before the wait.
  * Returns 0, or an errno.
  */
 int msp_exit_wait(int reader, int pid, uint32_t timeout_ms, bool shows, const char *late, const char *failed);

@@ -1,7 +1,7 @@
-/* What the hot path asks before it writes: which session is open, and what it refuses.
+/* The gate of the hot path: which session is open, and which categories it refuses.
  *
  * The words live in a page that the kernel zeroes in every fork child, also one made by a bare system call, so that a
- * child is inert before any of our code has run in it. Kernels before 4.14 cannot; there pthread_atfork does it.
+ * child records nothing before any of our code has run in it. On kernels before 4.14, pthread_atfork zeroes it.
  */
 #ifndef MSP_GATE_H
 #define MSP_GATE_H
@@ -37,8 +37,8 @@ static inline void msp_gate_set_refused(uint32_t reason, bool refused) {
   }
 }
 
-/* Hold the session open while its shared parts are used; false when `session` is not the open one. Never blocks:
- * whoever closes waits until nobody holds it. */
+/* Hold the session open while its shared parts are used; false when `session` is not the open one. It never blocks;
+ * closing waits until no thread holds the session. */
 bool msp_gate_hold(uint32_t session);
 void msp_gate_let_go(void);
 
@@ -48,8 +48,8 @@ uint32_t msp_gate_next(void);
 /* Let everybody in. */
 void msp_gate_open(uint32_t session);
 
-/* Let nobody in from here on, and wait until everybody is out. False: somebody is not within ten seconds, because a
- * file system does not answer. */
+/* Close the gate, and wait until no thread holds the session. False: a thread still holds it after ten seconds,
+ * because a file system does not answer. */
 bool msp_gate_close(void);
 
 /* Start afresh in a fork child. */

@@ -1,11 +1,11 @@
-/* PyTorch's stream of operators where it has no ITT: the ranges that its builds for CUDA push through NVTX.
+/* PyTorch's operators in builds for CUDA without ITT: the ranges that PyTorch pushes through NVTX.
  *
- * The extension is what NVTX calls an injection: the copy of NVTX in each library loads, at its first call, what
- * NVTX_INJECTION64_PATH names, and calls its InitializeInjectionNvtx2 with a function that gives tables. Only the copy
- * in libtorch_cuda is served. Layouts and numbers are those of NVTX 3 (nvtxDetail/nvtxTypes.h).
+ * The extension is an NVTX injection library: the copy of NVTX in each library loads, at its first call, the library
+ * that NVTX_INJECTION64_PATH names, and calls its InitializeInjectionNvtx2 with a function that returns tables. Only
+ * the copy in libtorch_cuda is served. Layouts and numbers are those of NVTX 3 (nvtxDetail/nvtxTypes.h).
  *
- * A range is named "NAME, seq = 12, op_id = 34, sizes = [[4, 8], [8], []], input_op_ids = [...]", each part but the
- * first only where it is known: the number of autograd, and the shapes of the inputs (`getNvtxStr` in PyTorch).
+ * A range is named "NAME, seq = 12, op_id = 34, sizes = [[4, 8], [8], []], input_op_ids = [...]", each part after the
+ * name only where it is known: the number of autograd, and the shapes of the inputs (`getNvtxStr` in PyTorch).
  */
 #ifndef MSP_NVTX_H
 #define MSP_NVTX_H

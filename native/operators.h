@@ -17,8 +17,8 @@ static inline bool msp_operator_is(const char *name, const char *with, size_t le
   return strncmp(name, with, length) == 0 && name[length] != ':';
 }
 
-/* By its name; that of an operator has two colons. gloo reports what all ranks do together from its own threads, and
- * messages, like mpi all its work, from where they are asked for. */
+/* By its name; an operator's name has two colons. gloo reports collectives from its own threads, and messages from
+ * the calling thread, as mpi does for all its work. */
 static inline msp_operator_kind msp_operator_kind_of(const char *name) {
   if (name[0] != 'g' && name[0] != 'm') return MSP_OPERATOR; /* the usual case */
   if (msp_operator_is(name, "mpi:", 4)) return MSP_OPERATOR_ELSEWHERE;

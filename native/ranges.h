@@ -1,9 +1,9 @@
-/* Mapped files of ours, and what happens when one of them is lost: somebody truncates it, or its disk fails.
+/* Survive the loss of a mapped file of ours, which another program truncates, or whose disk fails.
  *
  * The next access to such a page is a SIGBUS, which would end the job. A handler puts zeroed memory in place of the
- * page and of all behind it in the same file, so that the thread goes on; what it writes there is lost. Every other
- * SIGBUS goes to the handler that was there before, or ends the process as if ours were not. It stands only while there
- * is a session, and nobody's handler that comes later is touched.
+ * page and of all later pages of the file, so that the thread continues; its further records there are lost. Every
+ * other SIGBUS goes to the previous handler, or ends the process as without ours. The handler is installed only while
+ * there is a session, and a handler that the job sets later is not touched.
  */
 #ifndef MSP_RANGES_H
 #define MSP_RANGES_H

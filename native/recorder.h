@@ -13,10 +13,10 @@
 /* Copy to the files with write(2) even where shared mappings can be relied on. */
 #define MSP_OPEN_WRITTEN 1
 
-/* Start recording into the existing directory `folder`, closing what was open.
+/* Start recording into the existing directory `folder`, after closing an open store.
  *
  * first_slots: slots of a thread's first segment; later ones double.
- * account: the file in which all processes of a result count what they take of the disk; "": of this process alone.
+ * account: the file in which all processes of a result count their disk space; "": an account of this process alone.
  * limit: bytes that they may take, if this process makes that file; UINT64_MAX: any number. Fine-grained events are
  *   refused from half of it on, all but steps from seven eighths.
  * Returns 0, or the errno with which the first segment could not be made: EDQUOT where the account has no room.

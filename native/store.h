@@ -31,7 +31,7 @@ typedef struct {
 /* Start with no segments. Returns 0 or an errno, EDQUOT where the account has no room to begin. */
 int msp_store_open(const msp_store_settings *settings);
 
-/* Copy what is still to be copied, unmap everything that no thread holds, remove the spare and what is unused of files.
+/* Copy the remaining slots, unmap everything that no thread holds, remove the spare segment, and cut off unused space.
  * Returns the number of slots that are not in their files. */
 uint64_t msp_store_close(void);
 

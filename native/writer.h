@@ -17,8 +17,8 @@
 #include "strings.h"
 #include "tsc.h"
 
-/* A token holds an index of the stack of open spans and the serial number of what was put there, so that one that is
- * used twice, or on another thread, or after close, finds a stranger. 30 bits: one digit of a Python integer. */
+/* A token holds an index of the stack of open spans and the serial number of the entry. A token that is used twice,
+ * on another thread, or after close, finds another serial number. 30 bits: one digit of a Python integer. */
 enum { MSP_DEPTH_BITS = 9, MSP_DEPTH_MOST = 1 << MSP_DEPTH_BITS, MSP_SERIAL_MASK = (1 << 21) - 1 };
 
 typedef struct {
@@ -88,7 +88,7 @@ void msp_writer_name(const char *text, size_t length);
 /* End the open spans of the calling thread, as it closes the session. */
 void msp_writer_end_all(void);
 
-/* Let go of what the calling thread holds of a closed session, whose store is not closed yet where it is the last. */
+/* Release the calling thread's hold of a closed session; the last thread closes the store. */
 void msp_writer_leave(void);
 
 /* Records of the session opened last, and threads that wrote any. */
