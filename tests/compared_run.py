@@ -8,7 +8,18 @@ FRAMEWORK = {"name": "torch", "version": "2.13.0", "mode": "eager", "device": "C
 
 
 def compared_run(
-    parent, *, number=0, steps=12, data=3.0, layers=(2.0,) * 6, net="Net", copies=1, reads=0, compiles=0.0, factor=1.0
+    parent,
+    *,
+    number=0,
+    steps=12,
+    data=3.0,
+    layers=(2.0,) * 6,
+    net="Net",
+    copies=1,
+    reads=0,
+    exchanges=(),
+    compiles=0.0,
+    factor=1.0,
 ):
     """Write a result and return its path.
 
@@ -21,6 +32,7 @@ def compared_run(
         net: name of the network.
         copies: of a tensor, 1 ms each, in no module.
         reads: of a value, 0.1 ms each, likewise.
+        exchanges: bytes of each with other ranks, which takes 1 ms and 1 ms a megabyte.
         compiles: milliseconds of a compilation in each step.
         factor: by which everything takes longer.
     """
@@ -55,6 +67,8 @@ def compared_run(
             thread.span("aten::copy_", Category.OP, *after(1))
         for _ in range(reads):
             thread.span("aten::_local_scalar_dense", Category.OP, *after(0.1))
+        for size in exchanges:
+            thread.span("AllReduce@world", Category.COMMUNICATION, *after(1 + size / 1e6), arg=size)
         begin, end = after(1)
         thread.span("SGD.step", Category.OPTIMIZER, begin, end)
         thread.span("aten::add_", Category.OP, begin, end)

@@ -301,6 +301,17 @@ def test_what_was_planted_is_named_alone(base, tmp_path, planted, cause, millise
     assert differing(found) == counts
 
 
+def test_exchanges_in_smaller_parts(tmp_path):
+    """As many bytes in four times as many exchanges: each of them costs a millisecond."""
+    few = compared_run(tmp_path, exchanges=(2_000_000,) * 2)
+    many = compared_run(tmp_path, number=1, exchanges=(500_000,) * 8)
+    found = as_json(few, many)
+    (cause,) = [each for each in found["causes"]["contributors"] if each["told"]]
+    assert (cause["name"], cause["change_ns"]) == ("exchanging data with other ranks", 6 * MS)
+    assert cause["evidence"].startswith("exchanges 2 -> 8 a step; ")
+    assert differing(found) == {"collectives": (2, 8)}
+
+
 def test_the_command_says_the_same(base, tmp_path):
     other = compared_run(tmp_path, data=8.5)
     found = json.loads(compared(base, other, "--format", "json"))

@@ -14,6 +14,7 @@ from statistics import median
 from typing import Final
 
 from ms_profiler.analysis.comparison import evidence, matching, repeats
+from ms_profiler.analysis.comparison.counting import COLLECTIVE
 from ms_profiler.analysis.comparison.digest import Cell, Digest
 from ms_profiler.analysis.comparison.moments import DEVICE
 from ms_profiler.analysis.metrics import bounds, critical_path
@@ -354,8 +355,9 @@ def _key(cell: Cell) -> _Key:
     """Return what a cell belongs to."""
     if cell.part in _WAITS or cell.part in _OF_DEVICE:
         return cell.part, ""
-    if cell.part == bounds.COMMUNICATION:
-        return cell.part, ""
+    # on a processor an exchange is an operator as well
+    if cell.part == bounds.COMMUNICATION or cell.what.startswith(COLLECTIVE):
+        return bounds.COMMUNICATION, ""
     if cell.part == bounds.SYNC:
         return cell.part, cell.module
     if cell.phase == DEVICE and cell.part != bounds.COMPUTING:

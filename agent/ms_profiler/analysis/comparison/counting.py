@@ -32,6 +32,8 @@ BYTES: Final = (COPIED, EXCHANGED)
 
 #: operators and primitives that copy a tensor, where no device tells of copies
 _COPYING: Final = ("aten::copy_", "TensorMove", "Copy")
+#: before the name of an operator that exchanges data with other ranks
+COLLECTIVE: Final = "c10d::"
 #: a function that Dynamo goes on with after it broke a graph
 _RESUMED: Final = re.compile(r"torch_dynamo_resume_in_\S+")
 
@@ -110,8 +112,11 @@ def _of_steps(measures: Measures, found: Diagnosis, rows: list[int]) -> Iterator
         yield COPIES, _each(_rows(operators.filter(names)["start_ns"], table), rows)
     yield SYNCHRONISATIONS, _each(_synchronising(measures, found, table), rows)
     calls = measures.calls
-    if not calls.is_empty():
-        yield COLLECTIVES, _each(calls["step"], rows)
+    # what DistributedDataParallel exchanges, it asks for in C++: nobody tells its bytes
+    asked = (recording.names.str.starts_with(COLLECTIVE)).gather(operators["name"])
+    placed = _rows(operators.filter(asked)["start_ns"], table)
+    yield COLLECTIVES, _each(placed if len(placed) > calls.height else calls["step"], rows)
+    if not calls.is_empty() or not len(placed):
         yield EXCHANGED, _each(calls["step"], rows, calls["bytes"])
 
 
