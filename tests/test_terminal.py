@@ -73,7 +73,7 @@ def test_a_machine_that_was_busy_with_others_is_a_remark(summary):
     assert "The machine" not in shown(summary)
     summary["machine"] = {"queued_share": 0.125, "pressure": 0.5, "busy": True}
     text = " ".join(shown(summary).split())
-    assert "The machine it was busy with other programs: threads of the job waited 50.0 % of the time" in text
+    assert "The machine it was busy with other programs or ranks: threads of the job waited 50.0 % of the time" in text
     assert "the stepping thread for 12.5 % of the steady steps" in text and "Advice" in text
 
 

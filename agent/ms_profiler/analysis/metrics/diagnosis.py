@@ -62,7 +62,7 @@ class Diagnosis:
         parts: of `bounds.by_step`, of the same pieces.
         moments: of `bounds.parts`, of the same steps.
         crowd: how threads of the job got on with the processors in these steps.
-        delayed: part of the waits for data in which those who make it waited for a processor.
+        delayed: part of waits, for data and for other ranks, that waiting for a processor made of them.
         reading: part of launching operators in which a script that computes on the processor does little but read.
         optimizing: what the optimizer takes of them.
         casts: what casting takes of them.
@@ -85,7 +85,7 @@ class Diagnosis:
     parts: pl.DataFrame
     moments: pl.DataFrame
     crowd: scheduling.Crowd
-    delayed: float
+    delayed: dict[str, float]
     reading: float
     optimizing: overheads.Optimizing
     casts: overheads.Casts | None
@@ -168,14 +168,13 @@ def diagnose(
         did = bounds.parts(cut, cut.head(0), cut.head(0), cut.head(0), None, collecting, cells)
         pieces, path = _of_device(recording, recording.device, stream, spans, steps, did, rows)
     device = recording.info.framework.get("device", "CPU").upper()
+    crowd = scheduling.crowd(recording.looks, steps.process, steps.thread, during, *_processors(recording))
     return Diagnosis(
         pieces=pieces,
         parts=bounds.by_step(pieces),
         moments=moments,
-        crowd=scheduling.crowd(recording.looks, steps.process, steps.thread, during, *_processors(recording)),
-        delayed=scheduling.delayed(
-            recording.looks, steps.process, steps.thread, moments.filter(pl.col("part") == bounds.DATA)
-        ),
+        crowd=crowd,
+        delayed=overheads.delayed(recording.looks, steps, moments, crowd),
         reading=0.0 if inner is None else overheads.reading(points, inner["start_ns"].sort(), moments),
         optimizing=overheads.optimizing_beside(kernels, during)
         if watched

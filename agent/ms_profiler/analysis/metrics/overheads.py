@@ -5,11 +5,12 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, communication, intervals
+from ms_profiler.analysis.metrics import bounds, communication, intervals, scheduling
 from ms_profiler.analysis.metrics.host_operators import OFTEN
 from ms_profiler.analysis.metrics.phases import NAMES
 from ms_profiler.analysis.metrics.reads import READ
 from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
 OPTIMIZER: Final = NAMES[Category.OPTIMIZER]
@@ -134,6 +135,26 @@ def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> fl
     launches = moments.filter(pl.col("part") == bounds.LAUNCH)
     line = intervals.timeline({"near": near, "launch": launches}).filter(pl.col("near") > 0, pl.col("launch") > 0)
     return intervals.total_ns(line) / max(intervals.total_ns(launches), 1)
+
+
+def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: scheduling.Crowd) -> dict[str, float]:
+    """Return what part of waits for data, and for other ranks, waiting for a processor made of them.
+
+    Other ranks fare as this one does. Where a machine is busy, ranks lose their processors at different times, and each
+    time the others wait, before an exchange and in it.
+
+    Args:
+        looks: `tables.LOOKS`.
+        steps: the steps in use.
+        moments: of `bounds.parts`.
+        crowd: how threads of the job got on with the processors.
+    """
+    place = looks, steps.process, steps.thread
+    found = {bounds.DATA: scheduling.delayed(*place, moments.filter(pl.col("part") == bounds.DATA))}
+    if crowd.busy:
+        own = moments.filter(pl.col("part") != bounds.COMMUNICATION)
+        found[bounds.COMMUNICATION] = 1 - 1 / (1 + 2 * scheduling.crowd(*place, own, 0).queued)
+    return found
 
 
 def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:

@@ -49,12 +49,14 @@ def gaps(summary: dict[str, Any]) -> list[str]:
     return lines
 
 
-def machine(found: dict[str, Any] | None) -> list[str]:
+def machine(summary: dict[str, Any]) -> list[str]:
     """Return that other programs kept the processors busy, where they did."""
+    found = summary.get("machine")
     if not found or not found["busy"]:
         return []
+    others = "other programs or ranks" if summary["world_size"] > 1 else "other programs"
     return [
-        f"it was busy with other programs: threads of the job waited {found['pressure'] * 100:.1f} % of the time in "
+        f"it was busy with {others}: threads of the job waited {found['pressure'] * 100:.1f} % of the time in "
         f"which they wanted a processor, the stepping thread for {found['queued_share'] * 100:.1f} % of the steady "
         "steps; on an idle machine steps are shorter"
     ]

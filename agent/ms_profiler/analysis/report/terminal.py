@@ -93,7 +93,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
         ("Utilization", _utilization(summary.get("utilization"))),
         ("Communication", _packets(summary.get("small_packets"))),
         ("Advice", [line for number, item in enumerate(summary["advice"], 1) for line in _advice(number, item)]),
-        ("The machine", remarks.machine(summary.get("machine"))),
+        ("The machine", remarks.machine(summary)),
         ("How it ended", [] if foreign else [remarks.end(process) for process in summary["run"]["processes"]]),
         (
             "Not collected",

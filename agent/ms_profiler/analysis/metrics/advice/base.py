@@ -90,13 +90,9 @@ def worth(found: Diagnosis, part: str) -> bool:
     """Tell whether a part takes enough of the time in which the stepping thread had a processor, or wanted none.
 
     While whoever makes data waits for a processor, it is not the data that is slow. Other ranks wait for processors as
-    this process' threads do: where other programs take these, as much of the wait is theirs.
+    this one does, in what is no exchange.
     """
-    share = found.shares[part]
-    if part == bounds.DATA:
-        share *= 1 - found.delayed
-    elif part == bounds.COMMUNICATION:
-        share *= 1 - found.crowd.others
+    share = found.shares[part] * (1 - found.delayed.get(part, 0.0))
     return share >= WORTH[part] * (1 - found.shares[bounds.RUNNABLE])
 
 
