@@ -208,6 +208,18 @@ def test_advice_names_the_step_and_the_lane_that_show_it():
     assert (found.step, found.lane) == (107, "MainThread")
 
 
+def test_on_a_busy_machine_single_steps_are_no_cause():
+    table = parts(data=0.01).with_columns(
+        pl.when((pl.col("step") == 4) & (pl.col("part") == "data"))
+        .then(90 * MS)
+        .otherwise("duration_ns")
+        .alias("duration_ns")
+    )
+    assert [item.cause for item in told(parts=table)] == ["input-bound"]
+    assert told(parts=table, crowd=Crowd(0.1, 0.2, 0.2)) == []
+    assert told(parts=parts(data=0.5), crowd=Crowd(0.1, 0.2, 0.2))[0].cause == "input-bound"
+
+
 def test_small_packets_are_part_of_what_communication_takes():
     assert [(item.cause, item.share) for item in told(parts=parts(communication=0.5), packets=SMALL)] == [
         ("communication-bound", pytest.approx(0.5)),

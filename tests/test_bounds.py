@@ -65,6 +65,17 @@ def test_a_thread_off_its_processor_is_asleep_or_waits_for_one_and_launches_noth
     ]
 
 
+def test_what_makes_data_and_waits_for_a_processor_is_not_slow_data():
+    cut = phases((0, "data", 0, 10_000), (0, "checkpoint", 10_000, 20_000), (0, "other", 20_000, 20_010))
+    cells = [(0, 10_000, 6000, 4000), (10_000, 20_000, 10_000, 0)]
+    assert parts(cut, operators=[(20_000, 20_010)], cells=cells) == [
+        (0, "runnable", 0, 4000),
+        (0, "data", 4000, 10_000),
+        (0, "checkpoint", 10_000, 20_000),
+        (0, "launch", 20_000, 20_010),
+    ]
+
+
 def test_what_is_off_in_a_stretch_of_many_events_is_shared_out_among_them_and_jitter_is_nothing():
     cut = phases((0, "other", 0, 1000))
     found = parts(cut, operators=[(0, 100), (500, 600)], cells=[(0, 1000, 400, 0)])

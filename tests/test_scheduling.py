@@ -66,12 +66,15 @@ def test_a_job_that_fills_the_processors_itself_is_no_busy_machine():
 
 
 def test_data_is_late_where_its_makers_wait_for_a_processor():
+    def delayed(*threads):
+        return scheduling.delayed(looks((1, 1, 5000, 0), *threads), 1, 1, DURING, DURING)
+
     # of two workers one waits all the time, the other never; threads of the process itself are not asked then
-    assert (
-        scheduling.delayed(looks((1, 1, 0, 0), (1, 2, 0, 9000), (2, 1, 0, 10_000), (3, 1, 0, 0)), 1, 1, DURING) == 0.5
-    )
-    assert scheduling.delayed(looks((1, 1, 0, 1000), (1, 2, 0, 9000)), 1, 1, DURING) == pytest.approx(1.0)
-    assert scheduling.delayed(looks(), 1, 1, DURING) == 0.0
+    assert delayed((1, 2, 0, 9000), (2, 1, 0, 6000), (2, 2, 0, 5000), (3, 1, 1000, 0)) == pytest.approx(0.5)
+    assert delayed((1, 2, 0, 9000)) == pytest.approx(0.9)
+    # it works twice as long as the stepping thread
+    assert scheduling.delayed(looks((1, 1, 2000, 0), (2, 1, 4000, 6000)), 1, 1, DURING, DURING) == pytest.approx(0.5)
+    assert delayed() == 0.0
 
 
 def test_a_thread_that_is_off_its_processor_nearly_all_of_a_long_time_is_asleep():

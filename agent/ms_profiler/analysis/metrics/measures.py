@@ -254,10 +254,9 @@ class Measures:
 
     @property
     def steady(self) -> pl.DataFrame:
-        """Return the recorded steps that compiled nothing; all recorded ones where that leaves none."""
+        """Return the recorded steps that show what a step takes, see `steps.settled`."""
         known = self.steps.table.with_row_index("row").filter("recorded")
-        steady = known.filter(~pl.col("row").is_in(self.compiled))
-        return known if steady.is_empty() else steady
+        return known.filter(pl.col("row").is_in(steps.settled(known, self.compiled)))
 
 
 def _by_operators(own: pl.DataFrame, recording: tables.Recording) -> bool:

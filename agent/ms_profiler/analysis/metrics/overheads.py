@@ -150,7 +150,7 @@ def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: sch
         crowd: how threads of the job got on with the processors.
     """
     place = looks, steps.process, steps.thread
-    found = {bounds.DATA: scheduling.delayed(*place, moments.filter(pl.col("part") == bounds.DATA))}
+    found = {bounds.DATA: scheduling.delayed(*place, moments.filter(pl.col("part") == bounds.DATA), moments)}
     if crowd.busy:
         own = moments.filter(pl.col("part") != bounds.COMMUNICATION)
         found[bounds.COMMUNICATION] = 1 - 1 / (1 + 2 * scheduling.crowd(*place, own, 0).queued)

@@ -133,7 +133,8 @@ def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Step
     module, share = most
     inside = _in_kernels(stream, module) if found.basis == "kernels" else _in_steps(found, spans, names, used, module)
     unit = "kernel time" if found.basis == "kernels" else "step" if found.steps > 1 else "time"
-    text = f"{module} takes {share * 100:.0f} % of the {unit}"
+    around = bool(found.tree["module"].str.starts_with(f"{module}.").any())
+    text = f"{module}{' itself' if around else ''} takes {share * 100:.0f} % of the {unit}"
     if inside is None:
         return text
     part = {int(Part.FORWARD): "forward", int(Part.BACKWARD): "backward"}.get(inside[1])

@@ -128,31 +128,33 @@ def crowd(
     return Crowd(min(own / length, 1.0), pressure, 0.0 if full else pressure)
 
 
-def delayed(looks: pl.DataFrame, process: int, thread: int, during: pl.DataFrame) -> float:
-    """Return in what part of some waits for data those who make it waited for a processor: 0 where nothing tells.
+def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFrame, during: pl.DataFrame) -> float:
+    """Return what part of waits for data is due to workers that waited for a processor: 0 where nothing tells.
 
-    That is the stepping thread itself, and the workers: the mean over processes, of each the thread that waited most;
-    where there are no others, the mean over threads.
+    That is the part of them in which workers did so, the mean over processes (over threads where there are no others),
+    whose threads hand a batch to each other; but workers that run for longer than the stepping thread are slow anyway.
 
     Args:
         looks: `tables.LOOKS`.
         process: of the stepping thread.
         thread: the stepping thread.
-        during: when the stepping thread waited for data, apart from each other and by time.
+        waiting: when the stepping thread waited for data, apart from each other and by time.
+        during: the steps.
     """
-    length = max(intervals.total_ns(during), 1)
-    own, most = 0.0, dict[tuple[int, int], float]()
+    length = max(intervals.total_ns(waiting), 1)
+    own, queued, ran = 0.0, dict[tuple[int, int], float](), 0.0
     threads = looks.select("process", "thread").unique(maintain_order=True).rows()
     several = any(pid != process for pid, _ in threads)
     for pid, number in threads:
-        queued_ns, _ = _inside(cells(looks, pid, number), during)
+        known = cells(looks, pid, number)
         if (pid, number) == (process, thread):
-            own = queued_ns
-        elif not several or pid != process:
+            own = _inside(known, during)[1]
+        elif pid != process or not several:
             key = (pid, 0 if several else number)
-            most[key] = max(most.get(key, 0.0), queued_ns)
-    others = sum(most.values()) / max(len(most), 1)
-    return min((own + others) / length, 1.0)
+            queued[key] = min(queued.get(key, 0.0) + _inside(known, waiting)[0], length)
+            ran += _inside(known, during)[1]
+    workers = max(len(queued), 1)
+    return min(sum(queued.values()) / workers / length, own / max(ran / workers, 1.0), 1.0)
 
 
 def _inside(known: pl.DataFrame, during: pl.DataFrame) -> tuple[float, float]:

@@ -128,7 +128,10 @@ def _steps_line(steps: dict[str, Any], compiled: dict[str, Any]) -> Text:
     text = f"{steps['count']} steps ({steps['source'].replace('_', ' ')}), {steps['recorded']} recorded: "
     text += f"first {_ms(steps['first_ms'])}, median {_ms(steady['median_ms'])}, p95 {_ms(steady['p95_ms'])}"
     if steady["left_out"]:
-        text += f" (without {steady['left_out']} that compiled, {_ms(compiled['total_ms'])} in all)"
+        told = (
+            f"compiled or came first, compiling took {_ms(compiled['total_ms'])}" if compiled["steps"] else "came first"
+        )
+        text += f" (without {steady['left_out']} that {told})"
     worst = ", ".join(f"{item['number']} ({_ms(item['ms'])})" for item in steps["slowest"][:3])
     return Text(f"{text}; slowest: {worst}")
 

@@ -147,7 +147,7 @@ def _steps(measures: Measures) -> dict[str, Any]:
         "steady": {
             **steps.statistics(steady),
             "left_out": left_out,
-            "why": "they compiled" if left_out else "",
+            "why": "they compiled, or came first" if left_out else "",
         },
     }
 

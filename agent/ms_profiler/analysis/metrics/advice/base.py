@@ -20,6 +20,8 @@ WORTH: Final = {
     bounds.LAUNCH: 0.2,
     bounds.HOST: 0.25,
 }
+#: waits of which a busy machine makes long ones
+SPIKES: Final = (bounds.DATA, bounds.COMMUNICATION, bounds.BLOCKED)
 #: part of the steps that compiling again, a slow link, or collections of garbage have to take
 SOME: Final = 0.1
 
@@ -90,10 +92,21 @@ def worth(found: Diagnosis, part: str) -> bool:
     """Tell whether a part takes enough of the time in which the stepping thread had a processor, or wanted none.
 
     While whoever makes data waits for a processor, it is not the data that is slow. Other ranks wait for processors as
-    this one does, in what is no exchange.
+    this one does, in what is no exchange. On a busy machine single steps wait for long whatever the job does.
     """
-    share = found.shares[part] * (1 - found.delayed.get(part, 0.0))
+    share = found.shares[part]
+    if found.crowd.busy and part in SPIKES:
+        share = min(share, _usual(found.parts, part))
+    share *= 1 - found.delayed.get(part, 0.0)
     return share >= WORTH[part] * (1 - found.shares[bounds.RUNNABLE])
+
+
+def _usual(parts: pl.DataFrame, part: str) -> float:
+    """Return the share of a part without the tenth of the steps that have most of it."""
+    own = pl.col("duration_ns").filter(pl.col("part") == part).sum()
+    steps = parts.group_by("step").agg(own.alias("own"), pl.col("duration_ns").sum().alias("whole")).sort("own", "step")
+    usual = steps.head(steps.height - steps.height // 10)
+    return float(usual["own"].sum()) / max(float(usual["whole"].sum()), 1.0)
 
 
 def percent(share: float) -> str:
