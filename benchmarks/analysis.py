@@ -1,4 +1,4 @@
-"""What analysing a recording takes, from the store to all artefacts: time and memory, beside Kineto's stop and export.
+"""Time and memory of analysing a recording, from the store to all files, beside Kineto's stop and export.
 
 A recording is generated through the recorder itself: a training loop of 934 operators a step in 60 modules, on the main
 thread and autograd's, with data, optimizer and synchronisation spans and counters. Kineto records operators of a real

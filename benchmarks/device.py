@@ -1,4 +1,4 @@
-"""What tracing a device costs: a made-up CUPTI makes records at a rate, with and without us reading them.
+"""Cost of tracing a device: a fake CUPTI makes records at a rate, with and without us reading them.
 
 usage: device.py [SECONDS] [RECORDS A SECOND]; 0 for as many as come. There is no device behind the library, so this
 tells what reading and writing records takes, not what CUPTI itself adds to a job.

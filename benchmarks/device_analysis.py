@@ -1,4 +1,4 @@
-"""What analysing a run on a GPU takes, from the store to all artefacts: time and memory.
+"""Time and memory of analysing a run on a GPU, from the store to all files.
 
 The store is made up, record by record as CUPTI's come out of tracing: training steps of some thousand launches on two
 streams, exchanges on a third, copies, sets, waits, allocations and overheads, beside the operators and modules on two

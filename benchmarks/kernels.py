@@ -1,4 +1,5 @@
-"""What kernels cost a training loop, drains counted: ours, MindSpore's recorder alone, MindSpore's own profiler.
+"""Cost of recording kernels in a training loop, drains included: ours, MindSpore's recorder alone, MindSpore's
+profiler.
 
 Alternating blocks of one process: nothing, our host hooks alone, hooks and kernels, MindSpore's C++ recorder of kernels
 and nothing else, MindSpore's own profiler without its analysis, nothing again. Each block begins with a start and ends

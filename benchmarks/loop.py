@@ -1,4 +1,4 @@
-"""What the host hooks add to a training loop: alternating blocks of one process, hooks applied and undone.
+"""Cost of the host hooks in a training loop: alternating blocks of one process, hooks applied and undone.
 
 usage: loop.py [graph|pynative]
 """

@@ -1,4 +1,4 @@
-"""What profiling adds to a whole process, beside what MindSpore's own collector behind the same variable adds."""
+"""Cost of profiling for a whole process, beside that of MindSpore's own collector."""
 
 import os
 import statistics

@@ -1,4 +1,4 @@
-"""What one span costs a Python caller, alone and beside a thread that never rests."""
+"""Cost of one span for a Python caller, alone and beside a busy thread."""
 
 import statistics
 import tempfile

@@ -1,4 +1,4 @@
-"""What a start of the interpreter costs, with the variable unset and set, when no framework is imported.
+"""Cost at the start of the interpreter, with the variable unset and set, without the import of a framework.
 
     python benchmarks/startup.py [ROUNDS]
 

@@ -1,4 +1,4 @@
-"""What profiling adds to whole PyTorch jobs, beside what Kineto adds: to their loops, and until all files are there.
+"""Cost of profiling for whole PyTorch jobs, beside that of Kineto: in their loops, and until all files are written.
 
 Each job is a process of its own, in turn: as it is, with our variable (as it comes, and with no budget for operators,
 which the first job needs to keep them), and with `torch.profiler` around its loop, exported as it is usually done.
@@ -44,7 +44,7 @@ def batches(kind: str) -> object:
 
 
 def job(kind: str, kineto: bool) -> None:
-    """Train, and print the seconds of the loop, and those of stopping and exporting Kineto."""
+    """Train, and print the seconds of the loop, and of Kineto's stop and export."""
     import torch
     from torch import nn
 

@@ -1,4 +1,4 @@
-"""What recording PyTorch's operators adds to a loop that is bound by their launches, and what Kineto adds to it.
+"""Cost of recording PyTorch's operators in a loop bound by their launches, beside the cost of Kineto.
 
 Alternating blocks of one process. Kineto is given as it records, and with the time in which it is stopped, when it
 works through what it kept: that is part of what it adds to a job, and ours has no such part.

@@ -60,7 +60,7 @@ def steps(found):
 
 
 def inside(event, outer):
-    """Tell whether an event lies in one of the others, on the same thread of the same process."""
+    """Return whether an event lies in one of the others, on the same thread of the same process."""
     return any(
         (each.process, each.thread) == (event.process, event.thread)
         and each is not event

@@ -53,7 +53,7 @@ def score(path, planted, keep=lambda row: True):
 
 
 def outer(module, part):
-    """Tell whether a module is around a part: it ends with what the part begins with, or is the whole network."""
+    """Return whether a module is around a part: it ends with what the part begins with, or is the whole network."""
     names, parts = module.split("."), part.split(".")
     return any(names[-count:] == parts[:count] for count in range(1, len(parts))) or not any(
         name in parts or name.isdigit() for name in names

@@ -85,7 +85,7 @@ def test_what_was_not_read_yet_says_what_to_run(result):
 
 
 def ended(pid):
-    """Tell whether a process runs no longer, be it that nobody has asked for its status."""
+    """Return whether a process runs no longer, be it that nobody has asked for its status."""
     try:
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Where CANN, Ascend's toolkit, is installed: its libraries serve the job, its `msprof` the analysis.
+"""Find CANN, Ascend's toolkit: its libraries serve the job, its `msprof` the analysis.
 
 No function here loads a library. The places are those of the toolkit's `set_env.sh` and of its installers.
 """

@@ -190,7 +190,7 @@ class Texts:
 
 
 class StepPlan:
-    """Which steps to record, with the names and meanings of `mindspore.profiler.schedule`."""
+    """Steps to record, with the names and meanings of `mindspore.profiler.schedule`."""
 
     type = "object"
     allowed = "an object of wait, warmup, active, repeat and skip_first: steps, 0 or more, active 1 or more"
@@ -210,7 +210,7 @@ class StepPlan:
 
 
 class Ranks:
-    """Which ranks to record."""
+    """Ranks to record."""
 
     type = "str or list"
     allowed = '"all", a list like [0, 8], ranges like "0-7,64", or "sample:8" for that many spread evenly'

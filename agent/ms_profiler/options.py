@@ -323,7 +323,7 @@ def _written(option: Option, value: Any) -> str:
 
 
 def _means_on(value: Any) -> bool:
-    """Tell whether a wrong value of `start` can only mean "on"; who writes 1 expects a profile."""
+    """Return whether a wrong value of `start` can only mean "on"; who writes 1 expects a profile."""
     if isinstance(value, str):
         return value.strip().lower() in ("1", "yes", "on")
     return isinstance(value, (int, float)) and value == 1

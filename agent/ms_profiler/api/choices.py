@@ -12,7 +12,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerLevel(Enum):
-    """How much a device records."""
+    """Level of device records."""
 
     LevelNone = "LevelNone"
     Level0 = "Level0"
@@ -21,7 +21,7 @@ class ProfilerLevel(Enum):
 
 
 class AicoreMetrics(Enum):
-    """Which counters an AI core keeps."""
+    """Counters of an AI Core."""
 
     AiCoreNone = "None"
     PipeUtilization = "PipeUtilization"

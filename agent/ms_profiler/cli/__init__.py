@@ -32,7 +32,7 @@ INTERRUPTED = 130
 
 
 class Command(Protocol):
-    """What a command module has."""
+    """The interface of a command module."""
 
     NAME: str
     HELP: str
@@ -77,7 +77,7 @@ def _run(name: str, words: list[str]) -> int:
 def _overview(words: list[str]) -> int:
     from ms_profiler import __version__
 
-    parser = argparse.ArgumentParser(prog="ms-profiler", description="Profile training jobs that nobody edits.")
+    parser = argparse.ArgumentParser(prog="ms-profiler", description="Profile training jobs without editing them.")
     parser.add_argument("--version", action="version", version=f"ms-profiler {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in COMMANDS:

@@ -155,7 +155,7 @@ def _print_json(results: list[_Result]) -> None:
 
 
 def _writable(directory: str) -> bool:
-    """Tell whether a result can be written: there, or, where it is not there yet, beside what it is of."""
+    """Return whether a result can be written: there, or, where it is not there yet, beside what it is of."""
     there = directory if os.path.exists(directory) else os.path.dirname(os.path.abspath(directory))
     return os.access(there, os.W_OK | os.X_OK)
 
@@ -170,7 +170,7 @@ def _elsewhere(path: str, known: Workload) -> _Result:
 
 
 def _outdated(path: str) -> bool:
-    """Tell whether there is no usable summary, or the files that it was made from have changed since."""
+    """Return whether there is no usable summary, or the files that it was made from have changed since."""
     directory = inputs.result(path)
     try:
         written = os.stat(os.path.join(directory, layout.SUMMARY)).st_mtime_ns

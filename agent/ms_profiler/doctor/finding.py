@@ -1,11 +1,11 @@
-"""What an examination says."""
+"""The findings of an examination."""
 
 from dataclasses import asdict, dataclass
 from enum import Enum
 
 
 class State(str, Enum):
-    """How much a finding matters.
+    """Importance of a finding.
 
     Attributes:
         CAUSE: nothing is recorded, for this reason.

@@ -1,4 +1,4 @@
-"""Which interpreter a command line starts, with which flags, and what it runs."""
+"""Parse a command line: the interpreter that it starts, the flags, and the program."""
 
 import os
 import re

@@ -105,7 +105,7 @@ def names(runs: Iterable[dict[str, Figure]]) -> list[str]:
 
 
 def counted_once(name: str) -> bool:
-    """Tell whether a count is of a whole run: one that does not happen may not be mentioned."""
+    """Return whether a count is of a whole run: one that does not happen may not be mentioned."""
     return name.endswith(_RUN)
 
 

@@ -37,7 +37,7 @@ class Change:
 
     @property
     def worse(self) -> bool:
-        """Tell whether the figure went up, which is worse for all of them."""
+        """Return whether the figure went up, which is worse for all of them."""
         return self.ratio > 1
 
 

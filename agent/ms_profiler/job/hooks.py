@@ -1,4 +1,4 @@
-"""Which frameworks are hooked in this process."""
+"""Hook the frameworks of this process."""
 
 import sys
 from collections.abc import Callable

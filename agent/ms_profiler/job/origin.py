@@ -1,4 +1,4 @@
-"""How this interpreter was started: the name of the variable, and the directory."""
+"""The start of this interpreter: the name of the variable, and the directory."""
 
 #: The environment variable that users set.
 VARIABLE = "MS_PROFILER_OPTIONS"

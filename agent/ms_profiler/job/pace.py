@@ -1,4 +1,4 @@
-"""How many steps pass between two looks at something, so that looks cost the same whatever a step takes."""
+"""Choose the number of steps between two checks, so that checks cost the same whatever the length of a step."""
 
 from ms_profiler.job.sources import NEVER
 

@@ -1,4 +1,4 @@
-"""Which steps are recorded: wait, warm up, record, repeat."""
+"""The schedule of recorded steps: wait, warm up, record, repeat."""
 
 from dataclasses import dataclass
 from enum import IntEnum

@@ -89,7 +89,7 @@ class Turns:
 
 
 class Population:
-    """How many optimizers a job has; one that is gone is not counted."""
+    """The number of optimizers of a job, without those that were garbage-collected."""
 
     def __init__(self) -> None:
         self.count = 0

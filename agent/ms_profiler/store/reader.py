@@ -56,7 +56,7 @@ class ReadCounts:
 
     @property
     def damaged(self) -> bool:
-        """Tell whether anything that was recorded could not be read."""
+        """Return whether anything that was recorded could not be read."""
         return bool(
             self.lost
             or self.missing_strings
@@ -110,7 +110,7 @@ class Segment:
 
 @dataclass
 class ProcessStore:
-    """What one process left: its record, its strings and anchors, and where its events are.
+    """The files of one process: its record, its strings and anchors, and the places of its events.
 
     Attributes:
         info: the process's own record; defaults where there is none.

@@ -1,4 +1,4 @@
-"""What Holistic Trace Analysis tells of a device, as tables that can be asked for."""
+"""The tables with the figures of Holistic Trace Analysis about a device."""
 
 import polars as pl
 

@@ -34,7 +34,7 @@ _NO_COLUMN: Final = re.compile(r"unable to find column \"([^\"]*)\"|no column na
 
 @dataclass
 class Answer:
-    """What a query returned.
+    """The answer to a query.
 
     Attributes:
         table: its rows.

@@ -1,4 +1,4 @@
-"""What a table that can be asked for is."""
+"""The declaration of a table of the catalogue."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is done with every row of a recording: by our extension, or by Polars where that cannot be loaded.
+"""Work on every row of a recording: by our extension, or by Polars where the extension cannot be loaded.
 
 The extension takes a sixth to a third of the time. Both do the same, and one test holds them to it.
 """

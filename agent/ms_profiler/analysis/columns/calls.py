@@ -1,4 +1,4 @@
-"""What is known of operators from what ran around, inside and before them: the twin of native/columns/calls.c.
+"""Facts about operators from the spans around, inside and before them, by Polars, as native/columns/calls.c does it.
 
 One pass over the operators and modules of each thread, in order of start; a loop of Python's takes 2 us for each.
 """

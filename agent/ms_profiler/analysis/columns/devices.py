@@ -1,4 +1,4 @@
-"""What an accelerator's tracing left in the slots of a store, by Polars alone."""
+"""Decode device records from the slots of a store, by Polars alone."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What both kinds of `Columns` can do."""
+"""The interface of both kinds of `Columns`."""
 
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Protocol

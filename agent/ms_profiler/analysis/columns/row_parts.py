@@ -1,4 +1,4 @@
-"""What a row of text is made of, as columns."""
+"""The parts of a row of text, as columns."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

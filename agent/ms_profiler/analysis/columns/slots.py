@@ -91,7 +91,7 @@ FORWARDS = (pl.col("end_ns") >= pl.col("start_ns")) | (pl.col("kind") == Kind.OP
 
 @dataclass(frozen=True)
 class Wanted:
-    """What of a store is wanted, and what its numbers mean.
+    """The selection of slots, and the meaning of their numbers.
 
     Attributes:
         names: UInt32, by id; `lost` where there is none.
@@ -129,7 +129,7 @@ class Coarse:
 
 @dataclass(frozen=True)
 class Traced:
-    """What an accelerator's tracing recorded.
+    """The records of an accelerator's tracing.
 
     Attributes:
         calls: `CALLS`.

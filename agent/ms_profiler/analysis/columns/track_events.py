@@ -14,7 +14,7 @@ FLOWS = pl.Schema({"event": pl.UInt32, "id": pl.Int64, "ends": pl.Boolean})
 
 
 class EventKind(IntEnum):
-    """What an event is; the numbers are those of `msp_event_kind` in native/columns/perfetto.h."""
+    """Kind of an event; the numbers are those of `msp_event_kind` in native/columns/perfetto.h."""
 
     SLICE = 0
     INSTANT = 1
@@ -34,7 +34,7 @@ Argument: TypeAlias = Choice | Integer | Truth
 
 @dataclass(frozen=True)
 class Track:
-    """Where events stand.
+    """The places of events.
 
     Attributes:
         uuid: in the trace.
@@ -47,7 +47,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a trace events are written.
+    """The place of events in a trace.
 
     Attributes:
         tracks: all there are.

@@ -1,4 +1,4 @@
-"""How many processors this process may keep busy."""
+"""Limit the number of processors that the analysis uses."""
 
 import os
 

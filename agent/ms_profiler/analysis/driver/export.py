@@ -1,4 +1,4 @@
-"""What aclprof recorded, made readable: CANN's own `msprof` turns a folder `PROF_*` into tables and a trace.
+"""Export the data of aclprof: CANN's own `msprof` turns a folder `PROF_*` into tables and a trace.
 
 It is called for copies of the folders, made of hard links, so that a result which is to be left alone is; what it wrote
 then stands beside the raw data, or in the directory that receives what is derived, and is not made again. Raw data are
@@ -98,7 +98,7 @@ def _look(folder: str, directory: str, target: str) -> Export:
 
 
 def _complete(output: str) -> bool:
-    """Tell whether msprof has been through: a trace of the device or a table of its kernels is there."""
+    """Return whether msprof has been through: a trace of the device or a table of its kernels is there."""
     try:
         return any(name.startswith(NEEDED) for name in os.listdir(output))
     except OSError:

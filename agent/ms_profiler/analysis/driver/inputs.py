@@ -1,4 +1,4 @@
-"""What can be analysed: our own recordings, results of Ascend's profilers, and traces."""
+"""Find inputs of an analysis: our own recordings, results of Ascend's profilers, and traces."""
 
 import os
 from enum import Enum
@@ -17,7 +17,7 @@ _SUFFIXES: Final = (layout.SUFFIX, layout.TORCH_SUFFIX)
 
 
 class Kind(Enum):
-    """Who wrote it."""
+    """Origin of an input."""
 
     STORE = "our own recording"
     ASCEND = "a result of MindSpore's or PyTorch's profiler on Ascend"

@@ -1,4 +1,4 @@
-"""Which files of a directory are ours: others' are never replaced and never removed.
+"""Tell our files in a directory from those of others, which are never replaced or removed.
 
 What an analysis wrote into a directory of another tool stands in its `summary.json`, with a digest: a file that has
 changed since, or that was there before, belongs to somebody else.
@@ -54,7 +54,7 @@ class Ledger:
             self._note(os.path.relpath(path, self.directory), measures)
 
     def _free(self, artefact: core.Artefact, measures: Measures) -> bool:
-        """Tell whether no file of somebody else is in its place, and note it where there is one."""
+        """Return whether no file of somebody else is in its place, and note it where there is one."""
         path = artefact.path(measures)
         there = os.path.lexists(os.path.join(self.directory, path))
         free = not there or path in self.ours or (path == layout.SUMMARY and self._summary)

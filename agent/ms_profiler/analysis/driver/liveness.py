@@ -1,4 +1,4 @@
-"""How a process that recorded ended, or whether it still runs."""
+"""Find out how a recorded process ended, or whether it still runs."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""How far an analysis is."""
+"""Progress of an analysis."""
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -9,7 +9,7 @@ Tell: TypeAlias = Callable[[str, float, int], None]
 
 
 class Stage(IntEnum):
-    """What is done with every record; the value is about the part of the time, in eighths."""
+    """Stages of every record; the value is about the share of the time, in eighths."""
 
     READING = 1
     SUMMING = 2  # in a recording that is too large to hold
@@ -17,7 +17,7 @@ class Stage(IntEnum):
 
 
 class Progress:
-    """What one directory takes."""
+    """Progress of one directory."""
 
     def __init__(self, directory: str, tell: Tell | None) -> None:
         """Start at nothing.

@@ -1,4 +1,4 @@
-"""What is asked of an analysis, besides what is to be analysed."""
+"""The options of an analysis."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""How much an analysis may write: the share of `max_disk` that recording leaves to it.
+"""The disk space of an analysis: the share of `max_disk` that recording leaves to it.
 
 Of a run whose timelines do not fit they show some consecutive steps; any other file that does not fit is left out.
 """

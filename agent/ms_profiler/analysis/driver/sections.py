@@ -46,7 +46,7 @@ class Section:
 
     @property
     def first(self) -> bool:
-        """Tell whether it is the first one."""
+        """Return whether it is the first one."""
         return self.number == 0
 
 

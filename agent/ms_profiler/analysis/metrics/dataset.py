@@ -1,4 +1,4 @@
-"""How long the job waited for data, operation by operation."""
+"""The job's waits for data, by operation."""
 
 import polars as pl
 

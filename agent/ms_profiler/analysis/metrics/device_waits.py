@@ -1,4 +1,4 @@
-"""When the host waited for a device: in which calls, and for what that the device did.
+"""Waits of the host for a device: the calls, and the awaited tasks.
 
 Calls that synchronize return when the device has done what was asked for before; copies without `Async` in their name,
 when they are done. An asynchronous copy to or from memory that the system may move (`Pageable`) is none: it blocks, and
@@ -67,7 +67,7 @@ def waits(device: tables.Device) -> pl.DataFrame:
 
 
 def told(device: tables.Device) -> bool:
-    """Tell whether anything says when the host waited: without calls of a runtime and waits, nothing does.
+    """Return whether anything says when the host waited: without calls of a runtime and waits, nothing does.
 
     Where no launch is known either, tasks alone say what was busy, and the host is not asked.
 

@@ -128,7 +128,7 @@ _UNKNOWN_KERNELS: Final = (
 
 
 def counted(name: str) -> bool:
-    """Tell whether an operator of PyTorch counts, whether or not it is known how much."""
+    """Return whether an operator of PyTorch counts, whether or not it is known how much."""
     space, colons, _ = name.partition("::")
     if not colons or " " in space:
         return False

@@ -40,7 +40,7 @@ _COLUMNS: Final = [pl.col(name).cast(kind) for name, kind in KEYED.items()]
 
 
 def known(names: pl.Series) -> bool:
-    """Tell whether any name is that of a node.
+    """Return whether any name is that of a node.
 
     Args:
         names: of the recording.

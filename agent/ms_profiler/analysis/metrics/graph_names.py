@@ -116,7 +116,7 @@ def _family(name: str) -> str:
 
 
 def _differs(graph: Graph, name: str, ran: set[str] | None, expanded: bool) -> bool:
-    """Tell whether a kernel was seen with operands that its node does not have."""
+    """Return whether a kernel was seen with operands that its node does not have."""
     if not ran:
         return False
     expected = {shape for shape in graph.shapes(graph.nodes[name]) if shape and "-1" not in shape}

@@ -28,7 +28,7 @@ _IS_OPERATOR: Final = pl.col("category") == Category.OP
 
 
 def compute(recording: tables.Recording) -> bool:
-    """Tell whether the operators of this run are such: PyTorch's, and no accelerator was in use.
+    """Return whether the operators of this run are such: PyTorch's, and no accelerator was in use.
 
     Args:
         recording: the run.

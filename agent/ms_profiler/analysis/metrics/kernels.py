@@ -1,4 +1,4 @@
-"""Where the time of kernels went: by primitive, by name, by module and by part of a step."""
+"""Sums of kernel times: by primitive, by name, by module and by part of a step."""
 
 from typing import Any, Final
 

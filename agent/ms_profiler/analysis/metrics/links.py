@@ -1,4 +1,4 @@
-"""Which group of ranks exchanges its data more slowly than others do with the same operation."""
+"""Find groups of ranks whose exchanges are slower than those of other groups with the same operation."""
 
 from dataclasses import dataclass
 from typing import Final

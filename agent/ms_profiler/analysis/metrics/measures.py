@@ -111,7 +111,7 @@ class Measures:
 
     @cached_property
     def shaped(self) -> bool:
-        """Tell whether the shapes of any operator that computed where it was called are known."""
+        """Return whether the shapes of any operator that computed where it was called are known."""
         return bool(self.spans.select(operands.SHAPED.any()).item())
 
     @property

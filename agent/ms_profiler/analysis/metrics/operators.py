@@ -1,4 +1,4 @@
-"""Where the time went by name: operators and modules."""
+"""Time by name: operators and modules."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""What a step does beside training: casts, an optimizer for each parameter alone, waiting for other ranks."""
+"""Work of a step beside training: casts, an optimizer called for each parameter, waits for other ranks."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -40,7 +40,7 @@ class Casts:
 
 @dataclass(frozen=True)
 class Optimizing:
-    """What the optimizer takes.
+    """The cost of the optimizer.
 
     Attributes:
         share: of the steps.

@@ -1,4 +1,4 @@
-"""How much of each step the machine computed, communicated, did both or neither."""
+"""Time of each step in which the machine computed, communicated, did both or neither."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""How many exchanges are too small for their link: most of their time is latency, not transfer."""
+"""Exchanges that are too small for their link: most of their time is latency, not transfer."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""How long Python looked for garbage in the steps: no thread of the interpreter runs meanwhile."""
+"""Time of Python's garbage collections in the steps, during which no thread of the interpreter runs."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What MindSpore's analyser remarks on the operators of a dataset pipeline, by its rules and thresholds."""
+"""Remarks of MindSpore's analyser about the operators of a dataset pipeline, by its rules and thresholds."""
 
 from typing import Final
 

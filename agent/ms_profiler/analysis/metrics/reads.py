@@ -1,4 +1,4 @@
-"""Where the host asks for a value of a tensor, or waits for the device: points at which nothing is queued ahead."""
+"""Reads of tensor values and waits for the device, after which no work is queued ahead."""
 
 from typing import Final
 

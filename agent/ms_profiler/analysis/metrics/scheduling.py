@@ -1,4 +1,4 @@
-"""When a thread was off its processor, by what the recorder was told now and then, see `tables.LOOKS`."""
+"""Time of a thread off its processor, from the samples of the recorder, see `tables.LOOKS`."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +23,7 @@ BUSY: Final = 0.1
 
 @dataclass(frozen=True)
 class Crowd:
-    """How threads of the job got on with the processors, in some steps.
+    """Waits of the job's threads for processors, in some steps.
 
     Attributes:
         queued: part of the time of the steps in which the stepping thread waited for a processor.
@@ -39,7 +39,7 @@ class Crowd:
 
     @property
     def busy(self) -> bool:
-        """Tell whether other programs kept the processors busy."""
+        """Return whether other programs kept the processors busy."""
         return self.others >= BUSY
 
 

@@ -1,4 +1,4 @@
-"""Which steps a run has, and how long they took."""
+"""The steps of a run and their durations."""
 
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the whole run was spent on: its steps, and what lies before, between and after them.
+"""Divide the whole run into parts: its steps, and the time before, between and after them.
 
 Every nanosecond of a run belongs to exactly one part. Parts follow from what was recorded on the stepping thread; what
 nothing tells of is told by its place alone: before the first step, between two, after the last.

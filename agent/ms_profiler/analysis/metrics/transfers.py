@@ -1,9 +1,9 @@
-"""What exchanges with other ranks were spent on, from the parts of each: copies, reductions, notifications, waits.
+"""Divide exchanges with other ranks by their parts: copies, reductions, notifications, waits.
 
 Source of the formulas: CANN's open analysis of HCCL (its communication and communication matrix parsers), checked
-against files of torch_npu on NPUs. An exchange runs on planes beside each other; its times are those of one of them,
-its bytes those of all. Copies over RDMA are several tasks each, whose bounds are not in these records: an exchange with
-such is left out.
+against files of torch_npu on NPUs. An exchange runs on parallel planes; its times are those of one plane, its bytes
+those of all. A copy over RDMA consists of several tasks, whose bounds these records lack: an exchange with such copies
+is left out.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""How well a job uses its machine, by numbers that the user knows and nothing records."""
+"""Utilization of the machine, from facts about a step that the user states."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from ms_profiler.errors import UsageError
 
 @dataclass(frozen=True)
 class Workload:
-    """What a step does; None where the user did not say.
+    """The work of a step; None where the user did not state it.
 
     Attributes:
         flops_per_step: floating-point operations that the model needs a step, without recomputation.
@@ -38,7 +38,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Utilization:
-    """What follows from it; None where a number is missing.
+    """The utilization; None where a number is missing.
 
     Attributes:
         flops_per_second: that the job reaches.

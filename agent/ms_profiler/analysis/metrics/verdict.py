@@ -53,7 +53,7 @@ _QUEUED = {NAMES[category] for category in (Category.FORWARD, Category.BACKWARD,
 
 @dataclass(frozen=True)
 class Finding:
-    """What stands out: which phase, how much of what, and the sentence that says so.
+    """The finding of a run: a phase, its share, and the sentence about it.
 
     Attributes:
         kind: a phase, or "nothing".

@@ -192,7 +192,7 @@ COUNTER_TABLES = {
 
 
 class Form(Enum):
-    """Whose formulas hold for a result of another tool."""
+    """Form of a result, which decides the formulas of a step."""
 
     MINDSPORE = "mindspore"
     TORCH_NPU = "torch_npu"
@@ -227,7 +227,7 @@ class Whole:
 
 @dataclass
 class Device:
-    """What an accelerator did, as another tool recorded it, or our own tracing did.
+    """The tables of an accelerator, recorded by another tool or by our own tracing.
 
     Attributes:
         form: who recorded it.

@@ -100,7 +100,7 @@ def content(folder: str, prefix: str, counts: ReadCounts) -> bytes:
 
 
 def written(window: tables.Window) -> bool:
-    """Tell whether the framework wrote all of a window: the file of the shapes comes last."""
+    """Return whether the framework wrote all of a window: the file of the shapes comes last."""
     return _find(window.folder, _SHAPES) is not None
 
 

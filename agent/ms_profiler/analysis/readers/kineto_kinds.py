@@ -1,4 +1,4 @@
-"""What the events of a Kineto trace are, by their category: of each version of PyTorch and of each vendor.
+"""Kinds of events of a Kineto trace by their category, for each version of PyTorch and each vendor.
 
 Kineto names its categories in `ActivityType.h` of github.com/pytorch/kineto; those of 2021 began with capitals
 (`Kernel`, `Operator`, `Runtime`). A category that is not known counts as the host's, unless its events run on a device:

@@ -1,4 +1,4 @@
-"""What the recorder was told by the scheduler, see `store.format.Kind.PROCESSOR`."""
+"""Samples of the scheduler's figures for a thread, see `store.format.Kind.PROCESSOR`."""
 
 import polars as pl
 

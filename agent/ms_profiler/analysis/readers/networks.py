@@ -1,4 +1,4 @@
-"""What the store keeps of networks, see `job.frameworks.networks`: their modules, and the sizes of their parameters."""
+"""Read the structure of networks from the store, see `job.frameworks.networks`: modules, and sizes of parameters."""
 
 from dataclasses import dataclass
 

@@ -52,7 +52,7 @@ class Operator:
 
 @dataclass
 class Window:
-    """What one window holds.
+    """The samples of one window.
 
     Attributes:
         process: pid.

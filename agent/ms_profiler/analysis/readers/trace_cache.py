@@ -117,7 +117,7 @@ def _load(folder: str) -> trace_events.Events | None:
 
 
 def _own(folder: str) -> bool:
-    """Tell whether a folder exists and belongs to this user: a folder of another user is not trusted."""
+    """Return whether a folder exists and belongs to this user: a folder of another user is not trusted."""
     try:
         there = os.lstat(folder)
     except OSError:

@@ -1,1 +1,1 @@
-"""What a person reads, built from `summary.json` alone."""
+"""Reports for people, made from `summary.json` alone."""

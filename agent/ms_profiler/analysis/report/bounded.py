@@ -1,4 +1,4 @@
-"""What the parts of a step are called where people read them."""
+"""Names of the parts of a step for people."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What stands below the tables of a summary: how the run ended, what is not complete, what it cost, where to look."""
+"""The lines below the tables of a summary: the end of the run, missing data, the cost, and the files."""
 
 from typing import Any
 

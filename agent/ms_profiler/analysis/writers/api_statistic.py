@@ -32,7 +32,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether any call was recorded."""
+    """Return whether any call was recorded."""
     device = measures.recording.device
     own = not (measures.recording.foreign or measures.sums.is_empty())
     return own or not (device is None or device.calls.is_empty())

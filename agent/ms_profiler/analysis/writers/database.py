@@ -30,13 +30,13 @@ def path(measures: Measures) -> str:
 
 
 def of_torch(measures: Measures) -> bool:
-    """Tell whether the result has the names of torch_npu."""
+    """Return whether the result has the names of torch_npu."""
     device = measures.recording.device
     return device is not None and device.form == Form.TORCH_NPU
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether it was asked for, and what was read is not one."""
+    """Return whether it was asked for, and what was read is not one."""
     return FORM in measures.forms and not refused(measures)
 
 

@@ -21,7 +21,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether any data operation was recorded."""
+    """Return whether any data operation was recorded."""
     return not measures.waits.is_empty()
 
 

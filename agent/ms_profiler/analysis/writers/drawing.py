@@ -1,4 +1,4 @@
-"""What is drawn of a run and where, whatever form the timeline takes."""
+"""Decide which events of a run a timeline has, and in which lanes, for all forms of the timeline."""
 
 from functools import cached_property
 from typing import Final

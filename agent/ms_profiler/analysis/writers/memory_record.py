@@ -23,7 +23,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether memory was recorded."""
+    """Return whether memory was recorded."""
     device = measures.recording.device
     return not (measures.memory if device is None else device.memory).is_empty()
 

@@ -18,7 +18,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether the run's record was found."""
+    """Return whether the run's record was found."""
     return measures.recording.has_info
 
 

@@ -23,7 +23,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether kernels were recorded, and of the device that computes."""
+    """Return whether kernels were recorded, and of the device that computes."""
     if measures.stream.decides:
         return not measures.types.is_empty() and not _untyped(measures)
     return not measures.host_operators.is_empty()

@@ -23,7 +23,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether allocations were recorded."""
+    """Return whether allocations were recorded."""
     device = measures.recording.device
     return device is not None and not device.allocations.is_empty()
 

@@ -23,7 +23,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether there is such a timeline."""
+    """Return whether there is such a timeline."""
     device = measures.recording.device
     return device is not None and device.unmarked and not measures.states.is_empty()
 

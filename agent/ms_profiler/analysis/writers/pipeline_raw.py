@@ -35,7 +35,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether any pipeline could be read."""
+    """Return whether any pipeline could be read."""
     return bool(measures.pipelines)
 
 

@@ -37,7 +37,7 @@ class Form:
         return os.path.join(layout.OUTPUT, layout.pipeline_summary(measures.recording.info.rank, self.suffix))
 
     def applies(self, measures: Measures) -> bool:
-        """Tell whether any pipeline could be read."""
+        """Return whether any pipeline could be read."""
         return bool(measures.pipelines)
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:

@@ -32,7 +32,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether any step was recorded, and what ran on the device where that counts."""
+    """Return whether any step was recorded, and what ran on the device where that counts."""
     device = measures.recording.device
     return not measures.stream.times.is_empty() and (device is None or not device.tasks.is_empty())
 

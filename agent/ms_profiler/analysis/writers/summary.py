@@ -38,7 +38,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell that there always is one."""
+    """Return that the file is always written."""
     return True
 
 

@@ -53,7 +53,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell that there always is a timeline."""
+    """Return that there always is a timeline."""
     return True
 
 

@@ -31,7 +31,7 @@ class VendorTable:
         return os.path.join(layout.OUTPUT, f"{self.name}.csv")
 
     def applies(self, measures: Measures) -> bool:
-        """Tell whether msprof wrote it."""
+        """Return whether msprof wrote it."""
         return not self._table(measures).is_empty()
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:

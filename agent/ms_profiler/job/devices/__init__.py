@@ -1,1 +1,1 @@
-"""What accelerators did, by their vendors' own tracing interfaces; the work is done in the extension."""
+"""Record accelerators through their vendors' tracing interfaces; the extension does the work."""

@@ -13,7 +13,7 @@ from ms_profiler.options import Options
 
 
 class Data(IntFlag):
-    """What is recorded: `dataTypeConfig` of aclprofCreateConfig."""
+    """Kinds of data: `dataTypeConfig` of aclprofCreateConfig."""
 
     ACL_API = 0x1
     TASK_TIME = 0x2
@@ -28,7 +28,7 @@ class Data(IntFlag):
 
 
 class Metrics(IntEnum):
-    """Which counters of the AI Core: `aicoreMetrics` of aclprofCreateConfig."""
+    """Counters of the AI Core: `aicoreMetrics` of aclprofCreateConfig."""
 
     ArithmeticUtilization = 0
     PipeUtilization = 1
@@ -42,7 +42,7 @@ class Metrics(IntEnum):
 
 
 class Setting(IntEnum):
-    """What aclprofSetConfig sets."""
+    """Settings of aclprofSetConfig."""
 
     STORAGE_LIMIT = 1
     HARDWARE_MEMORY = 3

@@ -1,4 +1,4 @@
-"""What a vendor's tracing interface declares about itself; what is done with it is the same for all (`source.py`)."""
+"""The declaration of a vendor's tracing interface; `source.py` treats all interfaces alike."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Who has a device's tracing interface, when it is not us: the interface tells only that somebody has."""
+"""Find the owner of a device's tracing interface when it is another profiler: the interface itself does not name it."""
 
 import os
 import re

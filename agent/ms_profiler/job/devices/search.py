@@ -1,4 +1,4 @@
-"""Where the library of a device's tracing interface is: in the process already, or in one of the usual places.
+"""Find the library of a device's tracing interface: in the process, or in one of the usual places.
 
 A second copy of such a library in one process would be a second owner of the device, so one that is there already comes
 first. Nothing here loads anything.
@@ -17,7 +17,7 @@ _MAJOR = re.compile(r"\.so\.(\d+)")
 
 @dataclass(frozen=True)
 class Places:
-    """Where a library may be.
+    """The possible places of a library.
 
     Attributes:
         variable: set, it names the library to use.

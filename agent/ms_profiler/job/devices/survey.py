@@ -1,4 +1,4 @@
-"""Which devices can be traced on this machine, and what keeps one from it."""
+"""Find out which devices can be traced on this machine, and why others cannot."""
 
 import json
 import os
@@ -16,7 +16,7 @@ PATIENCE = 120
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one interface.
+    """The result for one interface.
 
     Attributes:
         source: the interface.

@@ -1,4 +1,4 @@
-"""What networks consist of: their modules and the sizes of their parameters, kept once in the store.
+"""Store the structure of networks once: their modules and the sizes of their parameters.
 
 Networks of one class that live at the same time are told apart by their titles: `Net`, `Net#2`. Parameters are looked
 at between steps, after the first call: a module may make its parameters in there, or have others in their place.

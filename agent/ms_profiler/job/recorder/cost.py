@@ -1,4 +1,4 @@
-"""How long recording one span takes on this machine."""
+"""Measure the cost of recording a span on this machine."""
 
 from collections.abc import Callable
 

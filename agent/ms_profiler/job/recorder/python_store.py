@@ -36,7 +36,7 @@ _ANCHOR: Final = bytes((Kind.ANCHOR, 0, 0, 0))
 
 
 class Worth(IntEnum):
-    """What an event is worth when disk is short."""
+    """Priority of an event when disk space is short."""
 
     FINE = 0
     COARSE = 1

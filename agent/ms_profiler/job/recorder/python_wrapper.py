@@ -1,4 +1,4 @@
-"""What the extension's `Wrapper` does, as a plain function, which costs a frame a call."""
+"""The extension's `Wrapper` as a plain function, which costs a Python frame a call."""
 
 import functools
 import threading

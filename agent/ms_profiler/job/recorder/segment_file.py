@@ -31,7 +31,7 @@ _LAST_WORD: Final = 28
 
 
 def mappable(folder: str) -> bool:
-    """Tell whether `folder` is on a file system whose files can be mapped without risk."""
+    """Return whether `folder` is on a file system whose files can be mapped without risk."""
     device = os.stat(folder).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:

@@ -1,8 +1,8 @@
-"""What to try, the cause of the time first, each with the numbers that speak for it; nothing without them.
+"""Advice: the most expensive cause first, each with its numbers; no advice without numbers.
 
-A cause is worth a word by what it takes of the steps (see `bounds.parts`). Waits are from a fixed share on, for they
-could be none; launching operators, and what else the host does, are where they take far longer than computing, for then
-the host bounds the step and not the work. Ranked by share; a leak that grows fast comes first, since it ends the job.
+A cause is reported by its share of the steps (see `bounds.parts`). Waits are reported from a fixed share on. Launching
+operators, and other work of the host, are reported where they take far longer than computing, because then the host
+bounds the step. Advice is ranked by share; a fast memory leak comes first, because it ends the job.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ _CAUSES: Final = (
 
 
 def ranked(found: Diagnosis, facts: Facts) -> list[Advice]:
-    """Return what is worth trying, the cause first.
+    """Return the advice, ranked.
 
     Args:
         found: why steps take as long as they do.

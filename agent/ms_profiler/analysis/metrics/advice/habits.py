@@ -1,4 +1,4 @@
-"""What comes again and again: compiling, leaks, collections of garbage, steps that take long."""
+"""Advice about repeated events: compilations, leaks, garbage collections, slow steps."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the host waits for: data, files, other ranks, a lock, a processor."""
+"""Advice about waits of the host: for data, files, other ranks, a lock, a processor."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""What of the work of a step could be less: reads, launches, casts, an optimizer."""
+"""Advice about avoidable work of a step: reads, launches, casts, an optimizer."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -34,7 +34,7 @@ class NativeThreads:
         self._seen = None
 
     def still(self) -> bool:
-        """Tell whether they sleep by this look and the one before, which others could run in between."""
+        """Return whether they sleep by this look and the one before, which others could run in between."""
         now = time.monotonic()
         if self._seen is not None and now - self._seen[0] < LOOK:
             return False

@@ -323,7 +323,7 @@ class PipelineStream:
         return True
 
     def _possible(self) -> bool:
-        """Tell whether the next pipeline can be watched without doing harm."""
+        """Return whether the next pipeline can be watched without doing harm."""
         config = sys.modules["mindspore.dataset.core.config"]
         if config.get_enable_autotune():
             self._not_collected(SUBJECT, "AutoTune of datasets is on, and uses the same profiler")

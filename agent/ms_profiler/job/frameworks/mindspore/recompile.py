@@ -37,7 +37,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Signature:
-    """What one compilation was for.
+    """The arguments of one compilation.
 
     Attributes:
         arguments: the arguments in order.
@@ -52,7 +52,7 @@ class Signature:
 
 @dataclass
 class Compiled:
-    """What is known of one function or class.
+    """The compilations of one function or class.
 
     Attributes:
         count: how often it was compiled.

@@ -1,4 +1,4 @@
-"""When windows of samples begin and end: each short, and rarer the longer a run takes."""
+"""Plan the windows of samples: each is short, and they become rarer in long runs."""
 
 import time
 from typing import Final
@@ -22,7 +22,7 @@ class SamplingPlan:
 
     @property
     def paused(self) -> bool:
-        """Tell whether no window is to begin yet."""
+        """Return whether no window is to begin yet."""
         return time.monotonic() < self._resume
 
     def begin(self, batches: int) -> None:
@@ -30,7 +30,7 @@ class SamplingPlan:
         self._began = (time.monotonic(), batches)
 
     def over(self, batches: int) -> bool:
-        """Tell whether the window has lasted long enough, after so many batches."""
+        """Return whether the window has lasted long enough, after so many batches."""
         since, before = self._began
         return time.monotonic() - since >= WINDOW or batches - before >= BATCHES
 

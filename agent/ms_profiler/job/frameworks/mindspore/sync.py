@@ -1,4 +1,4 @@
-"""Where the host waits for results: reads of tensors, and waits for the device.
+"""Waits of the host for results: reads of tensors, and waits for the device.
 
 One read may call another; only the outermost is recorded.
 """
