@@ -1,4 +1,7 @@
-"""What the installed `.pth` and `.start` files call at the start of the interpreter."""
+"""What the installed `.pth` and `.start` files call at the start of the interpreter.
+
+PYTEST_DONT_REWRITE: see `ms_profiler`.
+"""
 
 import os
 

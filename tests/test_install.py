@@ -49,3 +49,13 @@ def test_three_commands_of_the_readme_lead_to_a_result(tmp_path):
         check=True,
     )
     assert "8 steps" in shown.stdout and "aten::addmm" in shown.stdout
+    (tmp_path / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
+    tested = subprocess.run(
+        [python, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-p", "no:xdist", "test_nothing.py"],
+        cwd=tmp_path,
+        env=environment(options),
+        capture_output=True,
+        text=True,
+    )
+    # what pytest warns of must not be us: a plugin of a distribution that is imported already
+    assert tested.returncode == 0, tested.stdout + tested.stderr

@@ -2,6 +2,9 @@
 
 The public names are resolved when they are first used: importing the package imports nothing else, not even `typing`
 (3 ms), because it happens in every job.
+
+PYTEST_DONT_REWRITE: pytest warns of packages with a plugin that are imported before it, as this one is in a job with
+the variable; where warnings are errors that would end the job.
 """
 
 TYPE_CHECKING = False

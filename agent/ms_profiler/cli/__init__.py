@@ -21,6 +21,7 @@ COMMANDS = {
     "compare": "ms_profiler.cli.compare",
     "gate": "ms_profiler.cli.gate",
     "history": "ms_profiler.cli.history",
+    "report": "ms_profiler.cli.report",
     "sql": "ms_profiler.cli.sql",
     "tables": "ms_profiler.cli.tables",
     "doctor": "ms_profiler.cli.doctor",

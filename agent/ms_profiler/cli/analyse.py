@@ -31,8 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="FORM,FORM",
-        help="forms of the result besides the usual files: db, databases; kineto, the timeline of our own recordings "
-        "as Kineto writes it; parquet, all tables (`ms-profiler tables` lists them) in the folder TABLES",
+        help="forms of the result besides the usual files: db, databases; html, the page report.html; kineto, the "
+        "timeline of our own recordings as Kineto writes it; parquet, all tables (`ms-profiler tables` lists them) "
+        "in the folder TABLES",
     )
     parser.add_argument("--pretty", action="store_true", help="format JSON for people")
     parser.add_argument("--max-process-number", type=int, metavar="N", help="use N processors at most")
@@ -123,7 +124,7 @@ def _steps(text: str) -> list[int]:
 
 
 def _forms(text: str) -> list[str]:
-    known = ("db", "kineto", "parquet")
+    known = ("db", "html", "kineto", "parquet")
     chosen = text.split(",")
     if not set(chosen) <= set(known):
         raise argparse.ArgumentTypeError(f"some of {', '.join(known)}, separated by commas, not {text}")

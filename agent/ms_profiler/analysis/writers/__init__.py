@@ -22,6 +22,7 @@ from ms_profiler.analysis.writers import (
     pipeline_raw,
     pipeline_summary,
     profiler_info,
+    report_html,
     step_trace_time,
     summary,
     trace_view,
@@ -51,6 +52,7 @@ ARTEFACTS: tuple[core.Writer | core.Database, ...] = (
     metadata,
     database,
     communication_database,
+    report_html,
     summary,
 )
 
@@ -69,5 +71,6 @@ DERIVED: tuple[core.Writer | core.Database, ...] = (
     npu_module_mem,
     database,
     communication_database,
+    report_html,
     summary,
 )

@@ -1,0 +1,66 @@
+// Elements and numbers. Text of a run reaches the page as text nodes alone, never as markup.
+function el(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (key === "style") Object.assign(made.style, value);
+    else if (value === true) made.setAttribute(key, "");
+    else if (value !== false && value !== null && value !== undefined) made.setAttribute(key, value);
+  }
+  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined).map((child) =>
+    child instanceof Node ? child : document.createTextNode(String(child))));
+  return made;
+}
+
+function duration(ns) {
+  if (ns === null || ns === undefined || Number.isNaN(ns)) return "";
+  const size = Math.abs(ns);
+  if (size >= 1e9) return `${(ns / 1e9).toFixed(3)} s`;
+  if (size >= 1e6) return `${(ns / 1e6).toFixed(3)} ms`;
+  if (size >= 1e3) return `${(ns / 1e3).toFixed(1)} us`;
+  return `${Math.round(ns)} ns`;
+}
+const milliseconds = (ms) => (ms === null || ms === undefined ? "" : duration(ms * 1e6));
+const percent = (share) => (share === null || share === undefined ? "" : `${(share * 100).toFixed(1)} %`);
+const whole = (number) => (number === null || number === undefined ? "" : number.toLocaleString("en-US"));
+function bytes(size) {
+  if (size === null || size === undefined) return "";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  for (; Math.abs(size) >= 1024 && unit < units.length - 1; unit++) size /= 1024;
+  return `${unit ? size.toFixed(1) : size} ${units[unit]}`;
+}
+
+// One meaning, one colour, everywhere: https://jfly.uni-koeln.de/color/ (safe for the colour-blind), and greys
+const COLOURS = {
+  computing: "#0072b2", forward: "#0072b2", module: "#0072b2", kernel: "#0072b2", op: "#56b4e9",
+  backward: "#009e73", recompute: "#66c2a5", optimizer: "#8a63b8",
+  communication: "#cc79a7", data: "#e69f00", "data wait": "#e69f00", input: "#e69f00", sync: "#d55e00", launch: "#56b4e9",
+  copy: "#b07aa1", compile: "#b8a400", checkpoint: "#8b5e3c", "garbage collection": "#a83232",
+  blocked: "#6b7280", runnable: "#374151", host: "#9ca3af", "kernel gap": "#d1d5db", unknown: "#c4b5a0",
+  other: "#c7ccd4", "not recorded": "#e5e7eb", steps: "#0072b2", import: "#b07aa1", "set-up": "#e69f00",
+};
+const SPARE = ["#4e79a7", "#76b7b2", "#59a14f", "#edc948", "#9c755f", "#bab0ac", "#86bcb6", "#f1ce63", "#d4a6c8", "#79706e"];
+function colour(name) {
+  if (Object.hasOwn(COLOURS, name)) return COLOURS[name];
+  let sum = 0;
+  for (let place = 0; place < name.length; place++) sum = (sum * 31 + name.charCodeAt(place)) >>> 0;
+  return SPARE[sum % SPARE.length];
+}
+
+function chip(name, value) {
+  return el("span", { class: "chip" }, el("i", { style: { background: colour(name) } }), name, value ? el("b", {}, value) : null);
+}
+
+// A bar whose parts add up to one: [name, share, text]
+function bar(parts) {
+  const shown = parts.filter(([, share]) => share > 0);
+  return el("div", { class: "stack" },
+    el("div", { class: "bar", role: "img", "aria-label": shown.map(([name, share]) => `${name} ${percent(share)}`).join(", ") },
+      shown.map(([name, share]) => el("span", { title: `${name} ${percent(share)}`, style: { width: `${share * 100}%`, background: colour(name) } }))),
+    el("div", { class: "legend" }, shown.map(([name, share, text]) => chip(name, `${percent(share)}${text ? `, ${text}` : ""}`))));
+}
+
+function section(id, title, ...children) {
+  return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, word(title)), ...children);
+}

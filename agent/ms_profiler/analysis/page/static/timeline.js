@@ -1,0 +1,158 @@
+// The timeline: threads and streams, one row for each depth; drawn are at most SHAPES rectangles.
+const SHAPES = 20000, ROW = 16, GAP = 8, HEAD = 22, LABEL = 190;
+class Timeline {
+  constructor(line, steps) {
+    Object.assign(this, line);
+    this.steps = steps;
+    this.canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": word("Timeline") });
+    this.detail = el("div", { class: "detail", "aria-live": "polite" }, " ");
+    this.search = "";
+    const find = el("input", { type: "search", placeholder: word("Search"), "aria-label": word("Search"), oninput: (event) => this.find(event.target.value) });
+    this.place = el("div", { class: "timeline" },
+      el("div", { class: "tools" }, find, el("button", { type: "button", onclick: () => this.fit() }, word("Fit")),
+        el("span", { class: "note" }, "W S A D, + − ← →, wheel, drag")),
+      this.notes.map((note) => el("p", { class: "note" }, note)), el("div", { class: "scroll tall" }, this.canvas), this.detail);
+    this.low = Infinity; this.high = 0;
+    for (const row of this.rows) {
+      if (row.until === row.from) continue;
+      this.low = Math.min(this.low, this.events.start[row.from]);
+      for (let at = Math.max(row.from, row.until - 1000); at < row.until; at++) this.high = Math.max(this.high, this.events.start[at] + this.events.dur[at]);
+    }
+    this.y = []; let y = HEAD, last = null;
+    for (const row of this.rows) {
+      const lane = `${row.process} ${row.kind} ${row.thread}`;
+      if (last !== null && lane !== last) y += GAP;
+      row.first = lane !== last; last = lane;
+      this.y.push(y); y += ROW;
+    }
+    this.height = y + GAP;
+    this.listen();
+    this.fit(false);
+  }
+
+  fit(draw = true) { this.from = this.low; this.until = Math.max(this.high, this.low + 1); if (draw) this.later(); }
+
+  show(from, until) { const room = (until - from) * 0.03; this.from = from - room; this.until = until + room; this.later(); }
+
+  later() { if (!this.waiting) { this.waiting = true; requestAnimationFrame(() => { this.waiting = false; this.draw(); }); } }
+
+  find(text) {
+    this.search = text.toLowerCase();
+    this.found = this.search ? this.names.map((name) => (name || "").toLowerCase().includes(this.search)) : null;
+    this.later();
+  }
+
+  // first event of a row that ends after a time: events of a row do not overlap
+  after(row, time) {
+    let low = row.from, high = row.until;
+    const { start, dur } = this.events;
+    while (low < high) { const middle = (low + high) >> 1; if (start[middle] + dur[middle] < time) low = middle + 1; else high = middle; }
+    return low;
+  }
+
+  draw() {
+    const width = Math.max(this.canvas.parentElement.clientWidth, 400), ratio = window.devicePixelRatio || 1, canvas = this.canvas;
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(this.height * ratio)) {
+      canvas.width = Math.round(width * ratio); canvas.height = Math.round(this.height * ratio);
+      canvas.style.width = `${width}px`; canvas.style.height = `${this.height}px`;
+    }
+    const paint = canvas.getContext("2d");
+    paint.setTransform(ratio, 0, 0, ratio, 0, 0);
+    paint.clearRect(0, 0, width, this.height);
+    const room = width - LABEL, scale = room / (this.until - this.from), { start, dur, name, category } = this.events;
+    const least = Math.max(1, (this.rows.length * room) / SHAPES) / scale;  // ns of the narrowest shape
+    paint.font = "11px system-ui"; paint.textBaseline = "middle";
+    this.grid(paint, width, scale);
+    this.shapes = 0;
+    this.rows.forEach((row, index) => {
+      const y = this.y[index];
+      let at = this.after(row, this.from);
+      while (at < row.until && start[at] < this.until) {
+        const begin = start[at]; let end = begin + dur[at];
+        const kind = this.categories[category[at]];
+        let next = at + 1, single = true;
+        if (end - begin < least) {
+          // what is narrower than a pixel shares one with those after it
+          const limit = begin + least;
+          let low = at + 1, high = row.until;
+          while (low < high) { const middle = (low + high) >> 1; if (start[middle] < limit) low = middle + 1; else high = middle; }
+          next = Math.max(low, at + 1); single = next === at + 1; end = Math.max(end, begin + least);
+        }
+        const x = Math.max(LABEL, LABEL + (begin - this.from) * scale), right = Math.min(width, LABEL + (end - this.from) * scale);
+        paint.globalAlpha = this.found && !(single && this.found[name[at]]) ? 0.18 : 1;
+        paint.fillStyle = colour(kind);
+        paint.fillRect(x, y, Math.max(right - x - (right - x > 3 ? 0.5 : 0), 0.6), ROW - 2);
+        this.shapes++;
+        if (single && right - x > 30) {
+          paint.fillStyle = "#fff";
+          const text = this.names[name[at]] || "", fits = Math.floor((right - x - 6) / 6);
+          paint.fillText(text.length > fits ? text.slice(0, Math.max(fits - 1, 0)) : text, x + 3, y + ROW / 2 - 1);
+        }
+        at = next;
+      }
+      paint.globalAlpha = 1;
+      if (row.first) {
+        paint.fillStyle = ink();
+        const title = row.kind === 2 ? `stream ${row.thread ?? ""}` : row.name || `thread ${row.thread ?? ""}`;
+        paint.fillText(`${title}${row.kind === 1 ? ": op" : ""}`.slice(0, 30), 4, y + ROW / 2 - 1);
+      }
+    });
+    canvas.dataset.shapes = this.shapes;
+  }
+
+  grid(paint, width, scale) {
+    paint.strokeStyle = faint(); paint.fillStyle = ink();
+    for (const step of this.steps) {
+      const x = LABEL + (step.start_ns - this.from) * scale;
+      if (x < LABEL || x > width) continue;
+      paint.beginPath(); paint.moveTo(x, 12); paint.lineTo(x, this.height); paint.stroke();
+      if (step.duration_ns * scale > 34) paint.fillText(String(step.number), x + 2, 8);
+    }
+  }
+
+  at(event) {
+    const time = this.from + ((event.offsetX - LABEL) / (this.canvas.clientWidth - LABEL)) * (this.until - this.from);
+    const index = this.y.findIndex((y) => event.offsetY >= y && event.offsetY < y + ROW);
+    if (index < 0 || event.offsetX < LABEL) return null;
+    const row = this.rows[index], at = this.after(row, time), near = (3 * (this.until - this.from)) / this.canvas.clientWidth;
+    return at < row.until && this.events.start[at] <= time + near ? at : null;
+  }
+
+  tell(at) {
+    if (at === null) return;
+    const { start, dur, name, category, module } = this.events;
+    const owner = this.modules[module[at]];
+    this.detail.textContent = `${this.names[name[at]]}: ${duration(dur[at])}, ${this.categories[category[at]]}, ${(start[at] / 1e9).toFixed(6)} s${owner ? `, ${owner}` : ""}`;
+  }
+
+  zoom(by, around = (this.from + this.until) / 2) {
+    const least = 100;
+    if ((this.until - this.from) * by < least) return;
+    this.from = around - (around - this.from) * by; this.until = around + (this.until - around) * by;
+    this.later();
+  }
+
+  move(part) { const by = (this.until - this.from) * part; this.from += by; this.until += by; this.later(); }
+
+  listen() {
+    let held = null;
+    this.canvas.addEventListener("wheel", (event) => {
+      if (event.shiftKey) return;
+      event.preventDefault();
+      const around = this.from + ((event.offsetX - LABEL) / (this.canvas.clientWidth - LABEL)) * (this.until - this.from);
+      this.zoom(event.deltaY > 0 ? 1.25 : 0.8, around);
+    }, { passive: false });
+    this.canvas.addEventListener("mousedown", (event) => { held = event.offsetX; });
+    window.addEventListener("mouseup", () => { held = null; });
+    this.canvas.addEventListener("mousemove", (event) => {
+      if (held !== null) { this.move((held - event.offsetX) / (this.canvas.clientWidth - LABEL)); held = event.offsetX; } else this.tell(this.at(event));
+    });
+    this.canvas.addEventListener("dblclick", (event) => {
+      const at = this.at(event);
+      if (at !== null) this.show(this.events.start[at], this.events.start[at] + this.events.dur[at]);
+    });
+    const keys = { w: () => this.zoom(0.8), "+": () => this.zoom(0.8), s: () => this.zoom(1.25), "-": () => this.zoom(1.25),
+      a: () => this.move(-0.2), ArrowLeft: () => this.move(-0.2), d: () => this.move(0.2), ArrowRight: () => this.move(0.2), f: () => this.fit() };
+    this.canvas.addEventListener("keydown", (event) => { if (Object.hasOwn(keys, event.key)) { keys[event.key](); event.preventDefault(); } });
+  }
+}

@@ -1,0 +1,198 @@
+"""report.html: what a browser shows of it is what summary.json says, and no request leaves."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+from importlib import resources
+
+import pytest
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.page import document
+from ms_profiler.cli import main
+from ms_profiler.store.format import Category
+from store_builder import MS, folder_of, training
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+browser = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium (Debian: apt-get install chromium)")
+#: name of an operator that would run in a page that takes names for markup
+HOSTILE = "<img src=x onerror=document.body.dataset.harmed=1></script><script>document.body.dataset.harmed=1</script>"
+
+
+def page_of(path, *more, output=None):
+    """Return the text of the page that the command writes of results."""
+    options = [] if output is None else ["--output", str(output)]
+    assert main(["report", str(path), *map(str, more), *options]) == 0
+    return (output or folder_of(path).parent / "report.html").read_text(encoding="utf-8")
+
+
+def inflated(text):
+    return zlib.decompress(base64.b64decode(text), -zlib.MAX_WBITS)
+
+
+def held_in(page):
+    """Return the data that a page holds."""
+    return json.loads(inflated(re.search(r'<script id="run" type="text/plain">([^<]*)<', page)[1]))
+
+
+def runs_of(page):
+    return held_in(page)["runs"]
+
+
+def values(packed):
+    """Return a packed column."""
+    count, raw = packed["count"], inflated(packed["data"])
+    planes = [raw[plane * count : (plane + 1) * count] for plane in range(4)]
+    found = [struct.unpack("<I", bytes(parts))[0] for parts in zip(*planes, strict=True)]
+    for row, high in packed["wide"]:
+        found[row] += high << 32
+    return found
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    """Return the directory of an analysed run with one name that is markup and one event of two minutes."""
+    store = training(tmp_path_factory.mktemp("report"))
+    thread = store.processes[0].thread(2, "worker")
+    thread.span(HOSTILE, Category.OP, 60 * MS, 61 * MS)
+    thread.span("after the steps", Category.OP, 1000 * MS, 121_000 * MS)
+    path = store.write()
+    engine.analyse([path])
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(result):
+    return page_of(result)
+
+
+def test_the_page_holds_the_summary_and_the_tables(result, page):
+    (run,) = runs_of(page)
+    assert run["summary"] == json.loads((folder_of(result).parent / "summary.json").read_text())
+    assert run["steps"]["columns"]["number"] == list(range(20))
+    assert run["phases"]["columns"]["backward"][1:] == [4 * MS] * 19
+    names = run["operators"]["columns"]["name"]
+    assert set(names) == {"MatMul", HOSTILE, "after the steps"}
+
+
+def test_events_are_packed_without_loss(page):
+    (run,) = runs_of(page)
+    content = run["timeline"]
+    packed = {name: values(column) for name, column in content["packed"].items()}
+    assert max(packed["dur"]) == 120_000 * MS > 1 << 32
+    start, last, events = 0, None, []
+    for row, step, dur, name in zip(*(packed[key] for key in ("row", "start", "dur", "name")), strict=True):
+        start = step if row != last else start + step
+        last = row
+        events.append((content["names"][name], content["lanes"][row]["kind"], start, dur))
+    matmul = [(start, dur) for name, kind, start, dur in events if name == "MatMul" and kind == 1]
+    assert matmul == [((156 + number * 10) * MS, MS) for number in range(20)]
+    assert len(events) == content["count"]
+
+
+def test_it_asks_the_network_for_nothing_and_is_small(page):
+    code = re.sub(r'<script id="run".*?</script>', "", page, flags=re.DOTALL)
+    assert len(code) < 1 << 20
+    # the one address is the name of a namespace or of a source, never fetched: the policy has no host at all
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert policy.startswith("default-src 'none'")
+    assert "http" not in policy
+    assert not re.findall(r'(?:src|href)\s*=\s*"https?:', code)
+    assert HOSTILE not in page
+
+
+def test_libraries_are_what_their_checksums_say():
+    vendor = resources.files(document.__package__) / "static" / "vendor"
+    listed = dict(reversed(line.split()) for line in (vendor / "SHA256SUMS").read_text().splitlines())
+    there = {item.name for item in vendor.iterdir()} - {"SHA256SUMS"}
+    assert there == set(listed)
+    for name, digest in listed.items():
+        assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == digest
+
+
+def test_two_runs_are_compared(tmp_path, result):
+    other = training(tmp_path, steps=12).write()
+    page = page_of(result, other, output=tmp_path / "both.html")
+    assert [run["summary"]["steps"]["count"] for run in runs_of(page)] == [20, 12]
+    causes = held_in(page)["differences"]["causes"]
+    assert sum(each["change_ns"] for each in causes["contributors"]) == causes["change_ns"]
+
+
+def test_an_analysis_writes_it_where_it_is_asked_to_and_renews_it(tmp_path):
+    path = training(tmp_path).write()
+    page = folder_of(path).parent / "report.html"
+    assert main(["analyse", str(path)]) == 0
+    assert not page.exists()
+    assert main(["analyse", "--export", "html", str(path)]) == 0
+    assert runs_of(page.read_text())[0]["steps"]["count"] == 20
+    assert main(["analyse", "--step-list", "3-7", str(path)]) == 0
+    assert runs_of(page.read_text())[0]["steps"]["count"] == 5
+
+
+def test_several_results_are_refused_by_name(tmp_path, capsys):
+    for name in ("host_1_20260101000000123_ascend_ms", "host_2_20260101000000123_ascend_ms"):
+        training(tmp_path, name=name).write()
+    assert main(["report", str(tmp_path)]) == 2
+    assert "holds 2 results" in capsys.readouterr().err
+
+
+def test_a_link_is_not_written_through(tmp_path, capsys):
+    path = training(tmp_path).write()
+    target = tmp_path / "somebody-elses"
+    target.write_text("kept")
+    os.symlink(target, folder_of(path).parent / "report.html")
+    assert main(["report", str(path)]) != 0
+    assert "symbolic link" in capsys.readouterr().err
+    assert target.read_text() == "kept"
+
+
+def shown(page, folder):
+    """Return the text of the page as a browser shows it, and its document."""
+    file = folder / "page.html"
+    file.write_text(page, encoding="utf-8")
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--no-first-run",
+    ]
+    command += ["--disable-component-update", "--disable-sync", f"--user-data-dir={folder / 'profile'}"]
+    command += ["--virtual-time-budget=10000", "--dump-dom", f"file://{file}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
+
+
+@browser
+def test_a_browser_shows_what_the_summary_says(result, page, tmp_path):
+    drawn = shown(page, tmp_path)
+    told = json.loads((folder_of(result).parent / "summary.json").read_text())
+    assert 'data-ready="true"' in drawn
+    assert "data-harmed" not in drawn
+    text = re.sub(r"<[^>]*>", "\n", drawn)
+    assert told["verdict"] in text
+    assert f"{told['steps']['steady']['median_ms']:.3f} ms" in text
+    for name, phase in told["phases"].items():
+        if phase["steady_share"]:
+            time = phase["steady_per_step_ms"]
+            shown_time = f"{time:.3f} ms" if time >= 1 else f"{time * 1000:.1f} us"
+            assert f"{phase['steady_share'] * 100:.1f} %, {shown_time}" in text, name
+    assert int(re.search(r'data-shapes="(\d+)"', drawn)[1]) > 0
+    assert "&lt;img src=x" in drawn
+
+
+@browser
+def test_a_browser_shows_what_differs_between_two_runs(tmp_path, result):
+    other = training(tmp_path / "other", steps=12).write()
+    page = page_of(result, other, output=tmp_path / "both.html")
+    drawn = shown(page, tmp_path)
+    found = held_in(page)["differences"]["causes"]
+    section = re.search(r'<section id="compare".*?</section>', drawn, re.DOTALL)[0]
+    for each in found["contributors"]:
+        assert each["name"] in section
