@@ -16,7 +16,7 @@ def packed(*slots):
 
 
 def wanted(names=(0, 7, 5), **changes):
-    """Return what is wanted: everything, with times 1000 ns later, where nothing is said."""
+    """Return a selection: by default all slots, with times 1000 ns later."""
     known = {"between": (-(2**63), 2**63 - 1), "window": (0, 0), "last_ns": 900, "fine": False}
     knots = changes.pop("knots", ((0, 1000),))
     return Wanted(pl.Series(names, dtype=pl.UInt32), 1, Clock(knots, 0), **{**known, **changes})

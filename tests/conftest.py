@@ -1,4 +1,4 @@
-"""Fixtures: run a program as a user would, and read what it left."""
+"""Fixtures: run a program as a user would, and read its result."""
 
 import json
 import os

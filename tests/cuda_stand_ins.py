@@ -1,9 +1,9 @@
 """Stand-ins for CUDA's libraries, with which a build of PyTorch for CUDA runs on a processor where none is installed.
 
-PyPI's wheels of PyTorch for Linux on x86-64 are linked to libraries of several gigabytes. What is linked has to be
-there for `import torch`; nothing of it is called without a GPU, but for the question how many there are. So each
-missing library is made under its own name, with the symbols that the wheel's libraries look for, in the versions that
-they name, and with functions that all return CUDA's error for a host without a driver.
+PyPI's wheels of PyTorch for Linux on x86-64 are linked to libraries of several gigabytes. `import torch` loads these
+libraries; without a GPU it calls only the function that counts devices. So each missing library is made under its own
+name, with the symbols and versions that the wheel's libraries look for, and with functions that return CUDA's error for
+a host without a driver.
 """
 
 import ctypes
@@ -32,7 +32,7 @@ _INTERPRETER = re.compile(r"_?Py[A-Z_]")
 
 @dataclass
 class Library:
-    """What the dynamic linker reads of a library.
+    """The parts of a library that the dynamic linker reads.
 
     Attributes:
         needed: names of the libraries it is linked to.
@@ -68,7 +68,7 @@ def read(listing: str) -> Library:
 
 @dataclass
 class StandIn:
-    """What a library has that stands for a missing one.
+    """The contents of a library in place of a missing one.
 
     Attributes:
         symbols: version or "" -> symbol -> whether it is a variable.

@@ -1,4 +1,4 @@
-"""Try every minor version of CUPTI that PyPI has, from 11.8 on, on a machine without a driver; say what was seen.
+"""Try every minor version of CUPTI on PyPI, from 11.8 on, on a machine without a driver, and print the results.
 
     python tests/cupti_versions.py [VERSION ...] [--write FILE] [--keep]
 
@@ -204,7 +204,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of one version.
+    """The results of one version.
 
     Attributes:
         version: of CUPTI's package.
@@ -218,7 +218,7 @@ class Seen:
 
 
 def examine(package: str, version: str, included: Path, driver: Path, keep: bool) -> Seen:
-    """Unpack one version, try everything with it, and say what was seen."""
+    """Unpack one version, run all trials with it, and return the results."""
     folder = versions.PLACE / f"cupti-{version}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -242,7 +242,7 @@ def examine(package: str, version: str, included: Path, driver: Path, keep: bool
 
 
 def table(seen: list[Seen]) -> str:
-    """Return what was seen as a Markdown table."""
+    """Return the results as a Markdown table."""
     return versions.markdown(HEADINGS, [(each.version, *each.cells) for each in seen])
 
 

@@ -1,4 +1,4 @@
-"""What a run left in its store, as a plain list."""
+"""The records in the store of a run, as a plain list."""
 
 from dataclasses import dataclass
 

@@ -42,6 +42,6 @@ def model(*nodes, parameters=()):
 
 
 def kept(cells, *nodes, parameters=()):
-    """What the store keeps of a graph; `cells` are (path, class, names of own parameters)."""
+    """The description of a graph as in the store; `cells` are (path, class, names of own parameters)."""
     head = {"time_ns": 0, "cells": cells}
     return json.dumps(head).encode() + b"\n" + anf_ir.without_constants(model(*nodes, parameters=parameters))

@@ -1,4 +1,4 @@
-"""Run a job bare and profiled, in surroundings that a test chooses, and compare what they see."""
+"""Run a job bare and profiled, in an environment that a test chooses, and compare the two."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ class Guest:
 
     Args:
         folder: of the job.
-        real: with the real framework, and not with what stands in for it.
+        real: with the real framework, and not with a stand-in.
     """
 
     def __init__(self, folder, real=False):
@@ -63,7 +63,7 @@ def lines_of(text):
 
 
 def closed_pipe():
-    """Return the writing end of a pipe that nobody reads."""
+    """Return the writing end of a pipe without a reader."""
     reader, writer = os.pipe()
     os.close(reader)
     return writer

@@ -13,7 +13,7 @@ TOOLS = Path(sys.executable).parent
 
 
 def free_port():
-    """Return a port of this host that nobody listens on."""
+    """Return an unused port of this host."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

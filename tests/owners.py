@@ -1,4 +1,4 @@
-"""Whose kernels are, as their shapes tell it, beside what a run's tables say."""
+"""Compare the modules of kernels, known by their shapes, with those in a run's tables."""
 
 import csv
 import json

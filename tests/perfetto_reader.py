@@ -66,7 +66,7 @@ def read(path):
 
 
 def timeline(trace):
-    """Return what a trace says."""
+    """Return the content of a trace."""
     found = Timeline()
     for each in _events(found, trace.packet):
         if isinstance(each, tuple):

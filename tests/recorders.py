@@ -34,7 +34,7 @@ def poll(condition):
 
 
 def descriptors():
-    """Return what the open descriptors of this process are."""
+    """Return the targets of the open descriptors of this process."""
     found = []
     for number in os.listdir("/proc/self/fd"):
         try:
@@ -53,7 +53,7 @@ def start_program(program, *args):
 
 
 def run_program(program, *args):
-    """Run a program of ours to its end, which must be a good one; return what it printed."""
+    """Run a program of ours, which must succeed; return its output."""
     with start_program(program, *args) as process:
         out, _ = process.communicate(timeout=100)
     assert process.returncode == 0

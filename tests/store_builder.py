@@ -257,7 +257,7 @@ UPDATE = "Default/optimizer-Momentum/ApplyMomentum-op0"
 
 
 def layer(width=8):
-    """What the store keeps of the graph of these three: a dense layer, its gradient, its update."""
+    """The description of a graph of three operators: a dense layer, its gradient, its update."""
     weight = tensor(FLOAT32, width, width)
     return kept(
         [

@@ -1,4 +1,4 @@
-"""Read what a recorder wrote, with nothing but the format, and accept not one byte that the format does not allow."""
+"""Read the files of a recorder by the format alone, and accept no byte that the format does not allow."""
 
 import os
 import re
@@ -30,7 +30,7 @@ class Record:
 
     @property
     def value(self):
-        """What a counter counted."""
+        """The value of a counter."""
         return struct.unpack("=d", struct.pack("=Q", self.arg))[0]
 
 

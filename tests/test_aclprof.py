@@ -1,4 +1,4 @@
-"""What a session makes of aclprof: what it asks for, where that goes, and when it is left alone."""
+"""The use of aclprof by a session: its requests, its folder, and when it is not used."""
 
 from types import SimpleNamespace
 

@@ -114,7 +114,7 @@ for own in ("once", "again"):
 
 
 def test_a_schedule_without_a_wait_keeps_its_first_step(job, tmp_path):
-    """That step began before the recording did, and was cut away as somebody else's."""
+    """That step began before the recording did, and was cut off."""
     run = job(FROM_THE_FIRST, profile=False)
     assert run.code == 0, run.err
     for own in ("once", "again"):

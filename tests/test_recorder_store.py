@@ -248,7 +248,7 @@ class TestStrings:
     @pytest.mark.parametrize("texts", ["many", "large"])
     @pytest.mark.parametrize("kind", KINDS)
     def test_they_are_bounded(self, kind, texts, tmp_path):
-        """Names that a job makes up for ever fill neither its memory nor the disk; those known by then stay in use."""
+        """An endless number of names fills neither memory nor disk, and the known names stay in use."""
         count = {"many": 70_000, "large": 2000}[texts]
         for line in run_program("recorder_names.py", kind, tmp_path, texts).splitlines():
             kept, unnamed, dropped, size = map(int, line.split())

@@ -1,7 +1,7 @@
 """Data-parallel training, and every collective there is; to be started by msrun with two workers.
 
-Those for which MindSpore has no kernel on CPU are called with what runs them replaced. What is printed can be worked
-out by hand, without rounding.
+Collectives without a CPU kernel in MindSpore are called with the device part replaced. The printed numbers can be
+computed by hand, without rounding.
 """
 
 import mindspore as ms

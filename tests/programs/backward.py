@@ -1,4 +1,4 @@
-"""Train a network whose backward kernels tell by shape or type where they belong. usage: backward.py STEPS
+"""Train a network whose backward kernels have a shape or type that identifies their module. usage: backward.py STEPS
 
 Every module has a width or an activation of its own, and a dense layer's name ends with its width. Each step adds up
 the gradients of two passes, and runs the network in between; the second pass is over two forward passes.

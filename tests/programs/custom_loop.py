@@ -32,7 +32,7 @@ def batches():
 
 
 def loop(kind):
-    """Train, and return the losses, or what the network is in the end."""
+    """Train, and return the losses, or the final parameters."""
     ms.set_seed(7)
     ms.set_context(mode=ms.GRAPH_MODE if kind == "cell" else ms.PYNATIVE_MODE)
     data = ds.GeneratorDataset(batches, ["x", "y"], shuffle=False).create_tuple_iterator()

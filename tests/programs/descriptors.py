@@ -55,7 +55,7 @@ def step_of_mindspore():
 
 
 def opened():
-    """Return what is open, without numbers of pipes and the like."""
+    """Return the open descriptors, without the numbers of pipes and sockets."""
     with os.scandir("/proc/self/fd") as entries:
         return sorted(os.readlink(entry.path).partition(":")[0] for entry in entries)
 

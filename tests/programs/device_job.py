@@ -2,7 +2,7 @@
 
 usage: device_job.py MODE [STEPS]
 
-What is launched is exact: in each step a block computes forward (kernels of 100 and 50 us) and its gradient (70 us);
+The launched work is exact: in each step a block computes forward (kernels of 100 and 50 us) and its gradient (70 us);
 an exchange of 120 us begins on another stream 10 us before the end of that.
 """
 

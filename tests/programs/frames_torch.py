@@ -1,4 +1,4 @@
-"""What a job sees of the frames around its own code: tracebacks, stacks, lines of warnings, depth of recursion."""
+"""Print the frames around a job's own code: tracebacks, stacks, lines of warnings, depth of recursion."""
 
 import inspect
 import os

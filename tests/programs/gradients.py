@@ -1,4 +1,4 @@
-"""Gradients in every way there is, and what is computed again for them. Titles are printed on a line of their own."""
+"""All ways to compute gradients, and recomputation. Titles are printed on lines of their own."""
 
 import warnings
 

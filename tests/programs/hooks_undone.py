@@ -1,4 +1,4 @@
-"""Hook MindSpore after its import, undo it, and print what is not as it was; then, how often a hook was there."""
+"""Hook MindSpore after its import, undo the hooks, and print every difference; then the number of hooks."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Files, waits, batches and markers: what a host does besides training. usage: host_work.py DIRECTORY"""
+"""Work of the host besides training: files, waits, batches and markers. usage: host_work.py DIRECTORY"""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Train the example while the recorder of kernels may keep 8 MB; print what the process holds in steps 10 and 40."""
+"""Train the example with a limit of 8 MB for the kernel recorder; print the process' memory in steps 10 and 40."""
 
 import runpy
 import sys

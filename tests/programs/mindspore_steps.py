@@ -13,7 +13,7 @@ ms.set_context(mode=ms.GRAPH_MODE if sys.argv[1] == "graph" else ms.PYNATIVE_MOD
 
 
 class Summed(nn.Cell):
-    """A network and what it is to make small."""
+    """A network and its loss."""
 
     def __init__(self, network):
         super().__init__()

@@ -2,8 +2,8 @@
 
 usage: npu_job.py MODE [STEPS]
 
-What is launched is exact: in each step a block computes forward (kernels of 100 and 50 us) and its gradient (70 us); an
-exchange of 4 KB takes 120 us and begins on another stream 10 us before the end of that.
+The launched work is exact: in each step a block computes forward (kernels of 100 and 50 us) and its gradient (70 us);
+an exchange of 4 KB takes 120 us and begins on another stream 10 us before the end of that.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ TEXT, U32, U64 = ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64
 
 
 def use_npu():
-    """Load what a job that uses an NPU has loaded."""
+    """Load the libraries of a job that uses an NPU."""
     return ctypes.CDLL("libascendcl.so", mode=ctypes.RTLD_GLOBAL)
 
 

@@ -1,4 +1,4 @@
-"""Cells whose every method tells that it was called, and some that end the job: nobody but MindSpore may call them."""
+"""Cells with methods that report every call, and some that end the job: only MindSpore may call them."""
 
 import collections
 import gc

@@ -1,4 +1,4 @@
-"""Classes whose every method tells that it was called, and one that ends the job: nobody but PyTorch may call them."""
+"""Classes with methods that report every call, and one that ends the job: only PyTorch may call them."""
 
 import collections
 import functools

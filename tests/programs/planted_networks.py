@@ -1,4 +1,4 @@
-"""Networks whose owners of time are hard to tell, as functions that return a training step.
+"""Networks whose modules are hard to tell apart by time, as functions that return a training step.
 
 usage: planted_networks.py NAME [STEPS]
 """

@@ -115,7 +115,7 @@ def ranks(kind):
 
 
 def wrong(kind, model, optimizer):
-    """Train with what is wrong around the steps, not in the model."""
+    """Train with a fault around the steps, not in the model."""
     x, y = batch(8)
     kept, total = [], 0.0
     if kind.startswith("input"):

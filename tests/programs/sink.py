@@ -60,7 +60,7 @@ class Context:
 
 
 def train(where):
-    """Train three epochs and print what the network is then."""
+    """Train three epochs and print the final parameters."""
     ms.set_seed(3)
     net = nn.Dense(2, 2)
     model = ms.Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.01))

@@ -319,7 +319,7 @@ def one_by_one():
 
 
 def leak():
-    """Keep what a network returned, with what is held for its backward pass."""
+    """Store the output of a network, with the memory held for its backward pass."""
     model, kept = nn.LSTM(32, 256, batch_first=True), []
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     for _ in range(40):

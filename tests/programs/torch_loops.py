@@ -125,7 +125,7 @@ def failing():
 
 
 def wrapped():
-    """12 steps of an optimizer that holds another one, whose class calls the step of its base."""
+    """12 steps of an optimizer that contains another one, whose class calls the step of its base."""
 
     class Inner(torch.optim.SGD):
         def step(self, closure=None):

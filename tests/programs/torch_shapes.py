@@ -1,6 +1,6 @@
 """Train eight steps with batches of different sizes. usage: torch_shapes.py [FILE]
 
-With FILE, torch.profiler records steps 2 to 4, and what it saw of operators goes there: name and shapes, in order.
+With FILE, torch.profiler records steps 2 to 4, and the names and shapes of the operators go there, in order.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Train ten steps; in the fourth, do what ends the recording of shapes. usage: torch_shapes_cut.py WHAT
+"""Train ten steps; in the fourth, do something that ends the recording of shapes. usage: torch_shapes_cut.py WHAT
 
 Prints what the script's own profilers saw, and the losses.
 """

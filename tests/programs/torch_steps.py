@@ -48,7 +48,7 @@ def evaluation_first():
 
 
 def warm_up():
-    """80 calls with gradients that nobody takes, then 5 updates."""
+    """80 calls with unused gradients, then 5 updates."""
     global count
     for _ in range(80):
         net(x)
@@ -99,7 +99,7 @@ def together():
 
 
 def bare():
-    """No network: the first step begins with what is done first."""
+    """No network: the first step begins with the first work."""
     global count
     weight = torch.ones(400, 400, requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=0.1)
