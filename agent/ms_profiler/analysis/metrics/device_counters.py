@@ -8,7 +8,7 @@ from ms_profiler.analysis.metrics import device_statistics, intervals
 from ms_profiler.analysis.model import tables
 
 #: points of a curve that are drawn: of more the largest and the last one of each slice of time
-MOST: Final = 20_000
+MOST: Final = 10_000
 #: lanes of a device: with several of them the device is in the upper half of a stream's number
 _LANES: Final = 2**16
 _POINTS: Final = pl.Schema({"name": pl.String, "time_ns": pl.Int64, "value": pl.Float64})

@@ -16,6 +16,7 @@ from ms_profiler.analysis.metrics import (
     completeness,
     cost,
     dataset,
+    device_counters,
     host_operators,
     intervals,
     memory as memory_of,
@@ -240,6 +241,16 @@ class Measures:
     def states(self) -> pl.DataFrame:
         """Return the recorded steps cut by state, see `overlap.states`."""
         return self.stream.states
+
+    @cached_property
+    def curves(self) -> pl.DataFrame:
+        """Return the curves of a device in the chosen steps, see `device_counters.counters`."""
+        found = device_counters.counters(self.recording.device or tables.Device.none())
+        if self.chosen is None:
+            return found
+        during = self.stream.during
+        between = during["start_ns"].min(), during["end_ns"].max()
+        return found.filter(pl.col("time_ns").is_between(*between)) if during.height else found.clear()
 
     @property
     def held(self) -> pl.DataFrame:

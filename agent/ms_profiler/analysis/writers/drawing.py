@@ -7,7 +7,6 @@ import polars as pl
 
 from ms_profiler.analysis.driver.sections import Section
 from ms_profiler.analysis.metrics import (
-    device_counters,
     host_operators,
     intervals,
     overlap,
@@ -17,7 +16,6 @@ from ms_profiler.analysis.metrics import (
 )
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.operands import TIE
-from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.writers.communication_json import by_call
 from ms_profiler.analysis.writers.lanes import Lanes, copies, marks
 from ms_profiler.store.format import Category
@@ -80,16 +78,11 @@ class Drawing:
         """Return the markers on streams of a device: `process`, `lane`, `name`, `domain`, `start_ns`, `end_ns`."""
         return marks(self.measures)
 
-    @cached_property
+    @property
     def curves(self) -> pl.DataFrame:
         """Return the curves of a device, beside its lanes: `name`, `time_ns`, `value`, by name and time."""
-        device = self.measures.recording.device if self.lanes.device else None
-        found = device_counters.counters(device or tables.Device.none())
-        if self.measures.chosen is None:
-            return found
-        during = self.measures.stream.during
-        between = during["start_ns"].min(), during["end_ns"].max()
-        return found.filter(pl.col("time_ns").is_between(*between)) if during.height else found.clear()
+        curves = self.measures.curves
+        return curves if self.lanes.device and self.section.first else curves.clear()
 
     @cached_property
     def communication(self) -> pl.DataFrame:
