@@ -68,6 +68,7 @@ bench: $(VENV)/.frameworks ## Print what profiling costs, as ratios.
 	$(PY) benchmarks/torch_ops.py
 	$(PY) benchmarks/torch_jobs.py
 	$(PY) benchmarks/analysis.py
+	$(PY) benchmarks/fallbacks.py
 	$(PY) benchmarks/device.py
 	$(PY) benchmarks/device_analysis.py
 

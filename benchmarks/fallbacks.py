@@ -1,0 +1,117 @@
+"""Savings by the extension: the analysis with its columns against Polars alone, and a job with each recorder.
+
+The analysis of one recording runs in turn with the extension and without it; the time of each kind of work on columns
+is summed up. The job trains 20 linear layers with PyTorch, profiled by the variable, with the native recorder, with the
+recorder in Python, and not profiled. Processor time is measured, so that other work on the machine matters little.
+
+usage: fallbacks.py [columns|recorder]
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import analysis
+import pairs
+
+EVENTS = 30_000
+ROUNDS = 3
+STEPS = 400
+
+#: prints the seconds of a processor of the whole analysis and of each method of the columns
+ANALYSE = """
+import json, sys, time
+if sys.argv[2] == "plain":
+    sys.modules["ms_profiler.analysis.columns.native"] = None
+from ms_profiler.analysis.columns import COLUMNS
+from ms_profiler.analysis.driver import engine
+assert COLUMNS.kind == sys.argv[2]
+seconds = {}
+def timed(name, method):
+    def call(*args, **kwargs):
+        start = time.process_time()
+        try:
+            return method(*args, **kwargs)
+        finally:
+            seconds[name] = seconds.get(name, 0.0) + time.process_time() - start
+    return call
+for name in dir(type(COLUMNS)):
+    if not name.startswith("_") and name != "kind":
+        setattr(COLUMNS, name, timed(name, getattr(COLUMNS, name)))
+start = time.process_time()
+engine.analyse([sys.argv[1]])
+print(json.dumps({"whole analysis": time.process_time() - start, **seconds}))
+"""
+
+#: prints the median seconds of a step on a processor
+TRAIN = """
+import statistics, sys, time
+if sys.argv[1] == "python":
+    sys.modules["ms_profiler._native"] = None
+import torch
+from torch import nn
+torch.set_num_threads(1)
+model = nn.Sequential(*(nn.Linear(32, 32) for _ in range(20)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+batch, times = torch.randn(8, 32), []
+for _ in range(int(sys.argv[2])):
+    start = time.thread_time()
+    optimizer.zero_grad()
+    model(batch).sum().backward()
+    optimizer.step()
+    times.append(time.thread_time() - start)
+print(statistics.median(times))
+"""
+
+
+def columns() -> None:
+    """Print what each kind of work on columns takes with the extension and without it."""
+    with tempfile.TemporaryDirectory(prefix="ms_profiler_columns_") as parent:
+        folder = os.path.join(parent, "host_1_20260101000000000_ascend_ms")
+        count = analysis.apart("generate", folder, str(EVENTS))
+        found: dict[str, list[dict[str, float]]] = {"native": [], "plain": []}
+        for _ in range(ROUNDS):
+            for kind, results in found.items():
+                results.append(json.loads(printed(ANALYSE, folder, kind)))
+    for name in found["native"][0]:
+        ours, theirs = ([result.get(name, 0.0) for result in found[kind]] for kind in ("native", "plain"))
+        ratio = statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
+        again = statistics.median(a / b for a, b in zip(ours[1:], ours, strict=False))
+        each = [statistics.median(times) / count * 1e9 for times in (ours, theirs)]
+        pairs.report(name, ratio, again, f"{each[0]:.0f} ns an event, {each[1]:.0f} without the extension")
+
+
+def recorder() -> None:
+    """Print what both recorders add to a step of a job, all operators kept."""
+    times: dict[str, list[float]] = {"off": [], "native": [], "python": []}
+    for _ in range(ROUNDS):
+        for kind, found in times.items():
+            with tempfile.TemporaryDirectory(prefix="ms_profiler_recorder_") as folder:
+                options = {"start": True, "output_path": folder, "overhead_budget": 0, "analyse": "off", "quiet": True}
+                environ = {} if kind == "off" else {"MS_PROFILER_OPTIONS": json.dumps(options)}
+                found.append(float(printed(TRAIN, kind, str(STEPS), **environ)))
+    again = statistics.median(a / b for a, b in zip(times["off"][1:], times["off"], strict=False))
+    for kind in ("native", "python"):
+        ratio = statistics.median(a / b for a, b in zip(times[kind], times["off"], strict=True))
+        extra = statistics.median(times[kind]) - statistics.median(times["off"])
+        pairs.report(f"a step with the recorder {kind}", ratio, again, f"+{extra * 1e6:.0f} us a step")
+
+
+def printed(program: str, *arguments: str, **environ: str) -> str:
+    """Return the last line that a program prints."""
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **environ})
+    return done.stdout.splitlines()[-1]
+
+
+def main() -> None:
+    print(pairs.machine())
+    for part in sys.argv[1:] or ["columns", "recorder"]:
+        {"columns": columns, "recorder": recorder}[part]()
+
+
+if __name__ == "__main__":
+    main()
