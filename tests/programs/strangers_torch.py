@@ -244,7 +244,7 @@ def hooked(where):
 
 
 def train(model, optimizer, batch, steps=STEPS, loss_of=functional.cross_entropy):
-    """Train a model with batches that are made."""
+    """Train a model with generated batches."""
     for _ in range(steps):
         x, y = batch()
         optimizer.zero_grad()

@@ -190,7 +190,7 @@ def _slots(slots: bytes) -> pl.DataFrame:
 
 
 def _cut(slots: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
-    """Return the spans of the run; one that goes on with the run ends there."""
+    """Return the spans of the run; a span that is open at the end of the run ends there."""
     start, end = wanted.window
     spans = slots.filter(IS_SPAN)
     if start:

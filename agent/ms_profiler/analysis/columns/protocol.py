@@ -35,7 +35,7 @@ class Columns(Protocol):
     kind: str
 
     def coarse(self, pieces: Sequence[bytes], wanted: Wanted, every: int) -> Coarse:
-        """Return slots of the store without the fine-grained spans, and what there is of these.
+        """Return slots of the store without the fine-grained spans, and counts of these.
 
         Args:
             pieces: whole slots of the store; the thread of a slot is that of the last THREAD slot before it in its
@@ -97,7 +97,8 @@ class Columns(Protocol):
     def calls(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
     ) -> pl.DataFrame:
-        """Return for each operator what is around it, inside it and before it; other rows mean nothing.
+        """Return facts about each operator: the module around it, whether operators are inside, and the wait before it.
+        Rows of other spans have no meaning.
 
         Args:
             lane: UInt64, of the threads.
@@ -116,7 +117,8 @@ class Columns(Protocol):
     def sums(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, key: pl.Series, counted: pl.Series
     ) -> tuple[pl.DataFrame, pl.Series]:
-        """Sum up spans by a key; an operator that is all there is in one of its key adds to the self time alone.
+        """Sum up spans by a key; an operator that is the only content of one with the same key adds to the self time
+        only.
 
         Args:
             lane: UInt64; spans of a lane may stand in each other.
@@ -127,7 +129,7 @@ class Columns(Protocol):
                 self time.
 
         Returns:
-            `SUMS`, in no order, and which spans have not ended when the last one of their lane begins, Boolean.
+            `SUMS`, in no order, and whether each span is still open when the last span of its lane begins, Boolean.
         """
 
     def nest(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.DataFrame:

@@ -35,7 +35,7 @@ class Choice:
 
 
 def distinct(values: pl.Series, texts: Callable[[pl.Series], Texts] = Texts) -> Choice:
-    """Return a column of texts as a part of a row; each different one is kept once.
+    """Return a column of texts as a part of a row; each different text is stored once.
 
     Args:
         values: texts; null stands for nothing.

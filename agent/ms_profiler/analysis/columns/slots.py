@@ -22,7 +22,7 @@ SLOTS = pl.Schema(
     }
 )
 
-#: what of `model.tables.UNNESTED` a slot tells; times are nanoseconds since the epoch
+#: columns of `model.tables.UNNESTED` in a slot; times are nanoseconds since the epoch
 DECODED = pl.Schema(
     {
         "thread": pl.UInt32,
@@ -40,7 +40,7 @@ DECODED = pl.Schema(
 FINE = pl.Schema(
     {
         "count": pl.Int64,
-        "lost": pl.Int64,  # of these, those whose name is missing
+        "lost": pl.Int64,  # of these, records without a name
         "first_ns": pl.Int64,  # start; 2**63 - 1 without any
         "last_start_ns": pl.Int64,  # -2**63 without any
         "last_ns": pl.Int64,  # end; likewise
@@ -59,7 +59,7 @@ CALLS = pl.Schema(
     }
 )
 
-#: what an accelerator did; what is not known is 0
+#: columns of device records; unknown values are 0
 RAN = pl.Schema(
     {
         "type": pl.UInt8,  # store.device_format.Device

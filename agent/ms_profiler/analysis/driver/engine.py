@@ -116,7 +116,7 @@ def measured(
     progress: Progress | None = None,
     exports: "Sequence[Export] | None" = None,
 ) -> "Measures":
-    """Return one run, read and measured.
+    """Read and measure one run.
 
     Args:
         path: of `find`.
@@ -178,7 +178,7 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
 
 
 def _notes(measures: "Measures") -> Iterator[str]:
-    """Yield what was asked for of this analysis and is not there, or not whole, each in one sentence."""
+    """Yield requested data that is missing or incomplete, each in one sentence."""
     from ms_profiler.analysis.writers import database, kineto_trace
 
     asked = measures.asked.forms

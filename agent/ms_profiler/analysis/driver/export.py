@@ -1,8 +1,8 @@
 """Export the data of aclprof: CANN's own `msprof` turns a folder `PROF_*` into tables and a trace.
 
-It is called for copies of the folders, made of hard links, so that a result which is to be left alone is; what it wrote
-then stands beside the raw data, or in the directory that receives what is derived, and is not made again. Raw data are
-never removed, and are all there is where `msprof` is not at hand: the result can be taken to where it is.
+It runs on copies of the folders, made of hard links, so that a result which must not change stays unchanged. Its output
+is stored beside the raw data, or in the output directory, and is not made again. Raw data is never removed. Without
+`msprof`, the result can be copied to a machine that has it.
 """
 
 import os
@@ -33,7 +33,7 @@ _TIED: Final = (
 )
 #: copies, of a process
 _SCRATCH: Final = re.compile(rf"\.{cann.TOOL}\.(\d+)\.tmp")
-#: characters of what it said last that are told
+#: characters of its last output that a message contains
 _TOLD: Final = 200
 
 
@@ -58,7 +58,7 @@ class Export:
 
 
 def look(directory: str, target: str = "") -> list[Export]:
-    """Return the raw data of a result directory and what has been made of it; runs nothing.
+    """Return the raw data of a result directory and its existing exports, without running anything.
 
     Args:
         directory: the result.
@@ -68,7 +68,7 @@ def look(directory: str, target: str = "") -> list[Export]:
 
 
 def export(directory: str, target: str = "", patience: float = PATIENCE_S) -> list[Export]:
-    """Have msprof read the raw data of a result directory that it has not read yet; return what there is afterwards.
+    """Let msprof export the raw data of a result directory that has no export yet; return all exports.
 
     Args:
         directory: the result.

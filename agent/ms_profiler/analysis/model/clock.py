@@ -1,12 +1,12 @@
-"""The one place that converts times: CLOCK_MONOTONIC_RAW nanoseconds to nanoseconds since the epoch.
+"""Convert times from CLOCK_MONOTONIC_RAW nanoseconds to nanoseconds since the epoch; no other module does.
 
 An anchor is a pair of both clocks; `offset = REALTIME - RAW`. REALTIME is disciplined and RAW is not, so the offset
 creeps by some 20 ppm (70 ms an hour): between anchors it is interpolated. An anchor becomes a knot of the line only
 when its offset differs from the last knot's by more than the two readings are uncertain; a short run thus has one
 constant offset, and durations come out as measured.
 
-When somebody sets the wall clock during the run the offset jumps. The jump is reported and taken out, so that the
-time line goes on as it began. What another source read from the wall clock is brought onto that line by `from_wall`.
+When the wall clock is set during the run, the offset jumps. The jump is reported and removed, so that times continue as
+they began. `from_wall` converts wall-clock times of other sources to these times.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from ms_profiler.store.reader import Anchor
 
 #: what adjtime(2) may slew, in parts per million; a faster change is a step
 SLEW_PPM = 500
-#: a step smaller than this is told from scheduling noise by nothing
+#: a smaller jump cannot be told from scheduling noise
 STEP_MINIMUM_NS = 100_000
 #: readings that took longer than this many times the best one are not used
 POOR_READING = 10

@@ -40,7 +40,7 @@ EARLIEST, LATEST = -(2**63), 2**63 - 1
 #: of so many fine-grained spans `Recording.starts` has the start of one
 SAMPLED = 64
 
-#: thread number of records whose thread is not known
+#: thread number of records with an unknown thread
 UNKNOWN_THREAD = 2**32 - 1
 
 #: one per process that recorded
@@ -172,7 +172,7 @@ KERNEL_NAMES = pl.Schema(
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch of time whose kernels the framework wrote out together.
+    """An interval whose kernels the framework wrote together.
 
     Attributes:
         process: pid.
@@ -195,7 +195,7 @@ class Window:
 
 @dataclass
 class Recording:
-    """One result directory, read.
+    """The content of one result directory.
 
     Attributes:
         directory: the result directory.

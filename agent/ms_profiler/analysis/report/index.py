@@ -14,7 +14,7 @@ _SECONDS: Final = len("2026-01-01T00:00:00")
 
 
 def show(results: list[tuple[str, dict[str, Any]]], out: Console) -> None:
-    """Print a numbered line for each result: where it is, whose it is, how long it took, and its finding.
+    """Print a numbered line for each result: directory, rank, begin, length, steps and finding.
 
     Args:
         results: directory and content of summary.json of each.

@@ -16,14 +16,14 @@ from ms_profiler.analysis.report.durations import milliseconds as _ms
 _FILE_WIDTH = 200
 #: width of a bar that stands for 100 %
 _BAR = 30
-#: cells before what stands under a title
+#: indentation of the text under a title, in cells
 _INDENT = 2
 #: rows of a table of names, those with most time
 _ROWS = 8
 #: steps that are listed one by one; of more steps the sum is shown
 _STEPS = 8
 _PIPELINES = 3
-#: parts of a step on a device, and what they are called
+#: parts of a step on a device -> titles
 _STATES = {
     "length": "on the device",
     "computing": "computing",
@@ -32,7 +32,7 @@ _STATES = {
     "copying": "only copies",
     "idle": "idle",
 }
-#: phases that say nothing of what a part contains
+#: phases without information about a part's content
 _UNTOLD = ("other", "not recorded")
 #: phases that a part of the run is said to contain, the longest
 _CONTAINED = 3
@@ -41,7 +41,7 @@ _OF_A_PROCESS = ("import", "set-up", "steps", "evaluation", "rollout")
 
 
 def show(summary: dict[str, Any], directory: str, console: Console | None = None, top: int | None = None) -> None:
-    """Print a summary: the finding first, then where the time went, how it ended, and what is missing.
+    """Print a summary: first the finding, then the use of the time, the end of the run, and missing data.
 
     Args:
         summary: content of summary.json.
@@ -137,11 +137,11 @@ def _steps_line(steps: dict[str, Any], compiled: dict[str, Any]) -> Text:
 
 
 def _whole_run(processes: list[dict[str, Any]] | None, seconds: float) -> Iterator[tuple[str, Table]]:
-    """Yield what the run was spent on; then, where several processes have steps, a line for each."""
+    """Yield the parts of the run; then, where several processes have steps, a line for each."""
     if not processes:
         return
     table = widths.table("part", "time", "of the run", "", "contains")
-    # the one column that may be broken into lines: no figure of the others makes way for it
+    # the only column that may wrap: it takes no space from the figures of the others
     table.columns[-1].justify, table.columns[-1].no_wrap = "left", False
     for part in processes[0]["parts"]:
         inside = [f"{name} {_ms(time)}" for name, time in part["contains_ms"].items() if name not in _UNTOLD]
