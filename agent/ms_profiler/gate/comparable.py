@@ -44,7 +44,8 @@ def faults(digest: Digest) -> Iterator[str]:
     if digest.step.source == _WHOLE_RUN:
         yield f"{name} has no steps: nothing told where one ends."
     elif digest.step.count < STEPS:
-        yield f"{name} has {digest.step.count} steady steps, {STEPS} are the fewest that have a median."
+        steps = "step" if digest.step.count == 1 else "steps"
+        yield f"{name} has {digest.step.count} steady {steps}, {STEPS} are the fewest that have a median."
 
 
 def mismatches(base: Fingerprint, new: Fingerprint) -> list[str]:
@@ -73,7 +74,7 @@ def reasons(base: Sequence[Digest], new: Sequence[Digest], fingerprint: Fingerpr
         new: runs.
         fingerprint: of that baseline.
     """
-    found = [fault for run in (*base, *new) for fault in faults(run)]
+    found = list(dict.fromkeys(fault for run in (*base, *new) for fault in faults(run)))
     prints = [run.fingerprint for run in (*base, *new)]
     first = fingerprint or prints[0]
     return found + list(dict.fromkeys(text for each in prints for text in mismatches(first, each)))

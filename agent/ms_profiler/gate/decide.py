@@ -146,8 +146,7 @@ def not_comparable(reasons: Sequence[str], rules: Rules) -> Decision:
         reasons: one sentence each.
         rules: that would have been followed.
     """
-    headline = f"Not comparable: {reasons[0]}"
-    return Decision(Verdict.NOT_COMPARABLE, headline, reasons=tuple(reasons), rules=rules)
+    return Decision(Verdict.NOT_COMPARABLE, reasons[0], reasons=tuple(reasons), rules=rules)
 
 
 def with_notes(decision: Decision, *notes: str) -> Decision:

@@ -68,10 +68,10 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def _because(document: dict[str, Any]) -> list[str]:
     why = document["why"]
-    if not why or not why["contributors"]:
+    shown = [each for each in why["contributors"] if each["told"]][:_MOST] if why else []
+    if not why or not shown:
         return []
     told = ["", f"Why: {why['change_ms']:+.3f} ms a step"]
-    shown = [each for each in why["contributors"] if each["told"]][:_MOST]
     for each in shown:
         advice = f"; {each['advice']}" if each["advice"] else ""
         values = f"{each['before_ms']:.3f} -> {each['after_ms']:.3f} ms"
