@@ -11,7 +11,8 @@ import pytest
 from conftest import PROGRAMS, ROOT
 from jsonschema import Draft202012Validator
 from ms_profiler import cli
-from ms_profiler.gate import baseline, github, made_runs
+from ms_profiler.gate import baseline, github, made_runs, sides, trials
+from ms_profiler.gate.decide import Verdict
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, training
 
@@ -335,14 +336,43 @@ def test_a_summary_stays_below_its_cap_and_annotations_below_theirs(tmp_path):
 
 
 def test_the_self_test_prints_its_rates(capsys, monkeypatch):
-    from ms_profiler.gate import trials
-
     monkeypatch.setattr(trials, "POOL", 10)
     monkeypatch.setattr(trials, "NOISES", (0.03,))
     monkeypatch.setattr(made_runs, "STEPS", 12)
     assert cli.main(["gate", "--self-test", "--trials", "20", "--seed", "3"]) == 0
     told = capsys.readouterr().out
     assert "seed 3" in told and told.count("%") > 8
+
+
+def noisy_training(folder, number, factor, chance):
+    """Write a run of 40 steps with the builder of tests, 3 % away from others."""
+    store = StoreBuilder(folder, f"host_{number}_20260101000000123_ascend_ms", started_ns=number)
+    process = store.process()
+    thread = process.thread()
+    run, at = factor * chance.gauss(1, 0.03), 0
+    for step in range(40):
+        length = round(10 * MS * run * chance.gauss(1, 0.02) * (2 if chance.random() < 0.03 else 1))
+        thread.span("forward", Category.FORWARD, at, at + length // 2)
+        thread.step(step, at, at + length)
+        at += length
+    process.anchor(at + MS)
+    return str(store.write())
+
+
+@pytest.mark.slow
+def test_rates_of_runs_that_another_builder_wrote(tmp_path):
+    chance = random.Random(11)
+    factors = {"base": 1.0, "new": 1.1}
+    pools = {}
+    for side, factor in factors.items():
+        (tmp_path / side).mkdir()
+        pools[side] = sides.read([noisy_training(tmp_path / side, number, factor, chance) for number in range(100)])
+    equal = trials.rates(pools["base"], pools["base"], 1000, chance)
+    slower = trials.rates(pools["base"], pools["new"], 1000, chance)
+    print(equal, slower)
+    assert equal[Verdict.REGRESSION] <= 20
+    # 98 % are found as a rule; the pools are chance too
+    assert slower[Verdict.REGRESSION] >= 940
 
 
 def test_the_help_names_every_exit_code(capsys):
