@@ -256,7 +256,7 @@ def _headline(verdict: Verdict, judged: list[Judged]) -> str:
 
 def _listed(names: list[str]) -> str:
     if len(names) > _LISTED:
-        names = [*names[:_LISTED], f"{len(names) - _LISTED} more figures"]
+        names = [*names[:_LISTED], f"{len(names) - _LISTED} more"]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

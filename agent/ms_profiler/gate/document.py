@@ -2,7 +2,9 @@
 
 from typing import Any, Final
 
+from ms_profiler.analysis.comparison import causes
 from ms_profiler.gate.decide import Decision, Judged, Verdict
+from ms_profiler.gate.figures import Kind
 from ms_profiler.gate.significance import ALPHA
 
 VERSION: Final = 1
@@ -43,6 +45,10 @@ def _first(decision: Decision, why: dict[str, Any] | None) -> str:
     if decision.verdict is not Verdict.REGRESSION or why is None:
         return ""
     first = next((each for each in why["contributors"] if each["told"] and each["change_ms"] > 0), None)
+    slower = any(one.metric.kind is Kind.TIME and one.verdict is Verdict.REGRESSION for one in decision.judged)
+    # what all of a step takes more is no reason why a count grew
+    if first is not None and first["kind"] == causes.ALIKE and not slower:
+        first = None
     return "" if first is None else f" {first['change_ms']:+.3g} ms of {why['change_ms']:+.3g} ms: {first['what']}."
 
 
