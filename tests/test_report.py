@@ -11,9 +11,10 @@ import subprocess
 import zlib
 from importlib import resources
 
+import polars as pl
 import pytest
 from ms_profiler.analysis.driver import engine
-from ms_profiler.analysis.page import document
+from ms_profiler.analysis.page import content, document
 from ms_profiler.cli import main
 from ms_profiler.store.format import Category
 from store_builder import MS, folder_of, training
@@ -82,17 +83,31 @@ def test_the_page_holds_the_summary_and_the_tables(result, page):
 
 def test_events_are_packed_without_loss(page):
     (run,) = runs_of(page)
-    content = run["timeline"]
-    packed = {name: values(column) for name, column in content["packed"].items()}
+    line = run["timeline"]
+    packed = {name: values(column) for name, column in line["packed"].items()}
     assert max(packed["dur"]) == 120_000 * MS > 1 << 32
     start, last, events = 0, None, []
     for row, step, dur, name in zip(*(packed[key] for key in ("row", "start", "dur", "name")), strict=True):
         start = step if row != last else start + step
         last = row
-        events.append((content["names"][name], content["lanes"][row]["kind"], start, dur))
+        events.append((line["names"][name], line["lanes"][row]["kind"], start, dur))
     matmul = [(start, dur) for name, kind, start, dur in events if name == "MatMul" and kind == 1]
     assert matmul == [((156 + number * 10) * MS, MS) for number in range(20)]
-    assert len(events) == content["count"]
+    assert len(events) == line["count"]
+
+
+def test_a_curve_that_is_thinned_keeps_its_peaks(monkeypatch):
+    monkeypatch.setattr(content, "VALUES_MOST", 4)
+    curve = pl.DataFrame({"time": range(12), "value": [1, 9, 2, 3, 4, 3, 0, 0, 0, 5, 6, 70]})
+    assert content._thinned(curve).rows() == [(1, 9), (4, 4), (6, 0), (11, 70)]
+
+
+def test_of_a_run_with_too_many_events_the_slowest_steps_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "EVENTS_MOST", 60)
+    (run,) = runs_of(page_of(training(tmp_path).write()))
+    (note,) = run["timeline"]["notes"]
+    assert run["timeline"]["count"] <= 60
+    assert re.match(r"\d+ of \d+ events: those of the first and the slowest steps \(0, ", note)
 
 
 def test_it_asks_the_network_for_nothing_and_is_small(page):

@@ -97,9 +97,11 @@ def _kernel_sums(measures: Measures) -> pl.DataFrame:
 
 def _exchanges(measures: Measures) -> pl.DataFrame:
     table = _table(measures, "communication")
+    # the sum of sizes that nobody knows is not 0
+    known = pl.when(pl.col("bytes").is_not_null().all()).then(pl.col("bytes").sum())
     sums = table.group_by("name", "ranks").agg(
         pl.len().alias("count"),
-        pl.col("bytes").sum(),
+        known.alias("bytes"),
         pl.col("dur").sum().alias("total"),
         pl.col("dur").max().alias("max"),
     )
@@ -110,11 +112,10 @@ def _thinned(table: pl.DataFrame) -> pl.DataFrame:
     """Return at most so many values of a curve: in each part of the time the largest, which peaks are."""
     if table.height <= VALUES_MOST:
         return table
-    part = pl.int_range(pl.len()) * VALUES_MOST // table.height
-    largest = (
-        table.with_row_index("row").sort("value", "row", descending=[True, False]).unique(part, maintain_order=True)
-    )
-    return largest.sort("row").drop("row")
+    numbered = table.with_row_index("row")
+    parts = numbered.with_columns(part=pl.col("row").cast(pl.Int64) * VALUES_MOST // table.height)
+    largest = parts.sort("value", "row", descending=[True, False]).unique("part", keep="first", maintain_order=True)
+    return largest.sort("row").drop("row", "part")
 
 
 def _counters(measures: Measures, origin: int) -> dict[str, Any]:

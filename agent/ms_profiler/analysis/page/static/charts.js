@@ -2,9 +2,9 @@
 const ink = () => getComputedStyle(document.body).getPropertyValue("--ink").trim();
 const faint = () => getComputedStyle(document.body).getPropertyValue("--faint").trim();
 
-function axes(left, values) {
+function axes(values, steps) {
   const look = { stroke: ink(), grid: { stroke: faint(), width: 1 }, ticks: { stroke: faint() }, font: "12px system-ui" };
-  return [{ ...look }, { ...look, size: 76, label: left, labelSize: 16, values: (_, marks) => marks.map(values) }];
+  return [steps ? { ...look, incrs: steps } : { ...look }, { ...look, size: 84, values: (_, marks) => marks.map(values) }];
 }
 
 // Step times; a click on a step, or Enter with the cursor on it, shows it
@@ -17,7 +17,7 @@ function stepChart(steps, chosen) {
     plot = new uPlot({
       width: Math.max(place.clientWidth, 320), height: 200, legend: { show: true }, cursor: { points: { size: 7 } },
       scales: { x: { time: false }, y: { range: (_, low, high) => [0, high * 1.05 || 1] } },
-      axes: axes(word("Step time"), (ms) => milliseconds(ms)),
+      axes: axes((ms) => milliseconds(ms), [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 1e7]),
       series: [{ label: word("step") }, { label: word("Step time"), stroke: colour("computing"), width: 1.5, points: { show: x.length < 200, size: 5 }, value: (_, ms) => milliseconds(ms) }],
     }, [x, y], place);
     plot.over.addEventListener("click", () => { if (plot.cursor.idx !== null && plot.cursor.idx !== undefined) chosen(steps[plot.cursor.idx]); });
@@ -38,7 +38,7 @@ function curveChart(curves, text, height = 180) {
     });
     new uPlot({
       width: Math.max(place.clientWidth, 320), height, scales: { x: { time: false } },
-      axes: axes("", text),
+      axes: axes(text),
       series: [{ label: word("time"), value: (_, s) => (s === null ? "" : `${s.toFixed(3)} s`) },
         ...curves.map((curve, row) => ({ label: curve.name, stroke: SPARE[row % SPARE.length], width: 1.5, spanGaps: true, value: (_, value) => (value === null || value === undefined ? "" : text(value)) }))],
     }, [known.map((time) => time / 1e9), ...columns], place);

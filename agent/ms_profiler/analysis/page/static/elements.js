@@ -36,7 +36,7 @@ const COLOURS = {
   computing: "#0072b2", forward: "#0072b2", module: "#0072b2", kernel: "#0072b2", op: "#56b4e9",
   backward: "#009e73", recompute: "#66c2a5", optimizer: "#8a63b8",
   communication: "#cc79a7", data: "#e69f00", "data wait": "#e69f00", input: "#e69f00", sync: "#d55e00", launch: "#56b4e9",
-  copy: "#b07aa1", compile: "#b8a400", checkpoint: "#8b5e3c", "garbage collection": "#a83232",
+  copy: "#17a2b8", compile: "#b8a400", checkpoint: "#8b5e3c", "garbage collection": "#a83232",
   blocked: "#6b7280", runnable: "#374151", host: "#9ca3af", "kernel gap": "#d1d5db", unknown: "#c4b5a0",
   other: "#c7ccd4", "not recorded": "#e5e7eb", steps: "#0072b2", import: "#b07aa1", "set-up": "#e69f00",
 };
