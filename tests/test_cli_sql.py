@@ -2,7 +2,9 @@ import csv
 import io
 import json
 
+import polars as pl
 import pytest
+from ms_profiler.analysis.report import rows
 from store_builder import MS, write_training
 from test_cli import run
 
@@ -21,6 +23,21 @@ def test_rows_are_not_cut_where_nobody_looks(tmp_path):
     path = write_training(tmp_path)
     done = run("sql", path, f"select '{'x' * 500}' as text, '[bold]' as other, null as none from steps limit 1")
     assert done.stdout.splitlines()[2].split() == ["x" * 500, "[bold]"]
+
+
+@pytest.mark.parametrize("width", ["20", "60", "200"])
+def test_numbers_are_whole_on_any_terminal(monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", width)
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    texts, numbers = ["aten::a_long_name_of_an_operator", "b"], [1_795_345_568_806_741_373, 2]
+    rows.show(
+        pl.DataFrame({"name": texts, "start_ns": numbers, "end_ns": numbers, "mean": [12345.678901, None]}), terminal
+    )
+    shown = terminal.getvalue().split()
+    assert shown.count(str(numbers[0])) == 2 and "12345.678901" in shown
+    assert ("aten::a_long_name_of_an_operator" in shown) == (width == "200")
 
 
 def test_csv_and_json(tmp_path):

@@ -186,15 +186,18 @@ def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
 def _nested(spans: pl.DataFrame) -> pl.DataFrame:
     """Nest spans of one thread; a span that outlives the span around it is cut off at its end."""
     nested = nest(spans)
-    limit = nested["end_ns"].gather(nested["parent"])
-    if not (nested["end_ns"] > limit).any():
+    crossing = (nested["end_ns"] > nested["end_ns"].gather(nested["parent"])).fill_null(False)
+    if not crossing.any():
         return nested
-    # rare: only records with given times can cross
-    starts, ends = nested["start_ns"].to_list(), nested["end_ns"].to_list()
+    # rare: only records with given times can cross; what is in no outermost span with such needs no look
+    tree = (nested["depth"] == 0).cum_sum()
+    rows = tree.is_in(tree.filter(crossing).unique().implode()).arg_true()
+    starts, ends = nested["start_ns"].gather(rows).to_list(), nested["end_ns"].gather(rows).to_list()
     around: list[int] = []
-    for row, start in enumerate(starts):
+    for place, start in enumerate(starts):
         while around and around[-1] <= start:
             around.pop()
-        ends[row] = min([ends[row], *around[-1:]])
-        around.append(ends[row])
-    return nest(nested.drop("depth", "parent").with_columns(pl.Series("end_ns", ends, dtype=pl.Int64)))
+        ends[place] = min([ends[place], *around[-1:]])
+        around.append(ends[place])
+    cut = nested["end_ns"].scatter(rows, pl.Series(ends, dtype=pl.Int64))
+    return nest(nested.drop("depth", "parent").with_columns(cut))

@@ -1,31 +1,55 @@
 """The rows of a table for a person at a terminal."""
 
-from typing import TextIO
+from typing import Final, TextIO
 
 import polars as pl
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+#: cells of a column of texts at least, where they are that long
+_TEXT: Final = 12
+#: cells between two columns, and beside all of them
+_GAP: Final = 3
+_EDGES: Final = 2
+
 
 def show(rows: pl.DataFrame, to: TextIO) -> None:
-    """Print all rows; where that is no terminal, as wide as they are.
+    """Print all rows: on a terminal texts are broken into lines, never numbers; elsewhere as wide as they are.
 
     Args:
         rows: what to print.
         to: where.
     """
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name, kind in rows.schema.items():
-        table.add_column(Text(name), justify="right" if kind.is_numeric() else "left", overflow="fold")
-    for row in rows.iter_rows():
-        table.add_row(*(Text("" if value is None else str(value)) for value in row))
+    cells = [["" if value is None else str(value) for value in row] for row in rows.iter_rows()]
+    for place, (name, kind) in enumerate(rows.schema.items()):
+        widest = max((cell_len(text) for text in (name, *(row[place] for row in cells))), default=1)
+        table.add_column(Text(name), justify="right" if kind.is_numeric() else "left", overflow="fold", width=widest)
+    for row in cells:
+        table.add_row(*map(Text, row))
     console = Console(file=to, highlight=False)
-    if not console.is_terminal:
-        console.width = max(Measurement.get(console, console.options.update(max_width=10**6), table).maximum, 1)
+    if console.is_terminal:
+        _narrow(table, console.width)
+    # the terminal breaks longer lines itself, where they can be copied whole
+    console.width = _needs(table)
     with console.capture() as captured:
         console.print(table)
     # tables are padded to the width of the terminal, which is of no use in a file
     to.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines() if line.strip()))
+
+
+def _needs(table: Table) -> int:
+    return sum(column.width or 1 for column in table.columns) + _GAP * (len(table.columns) - 1) + _EDGES
+
+
+def _narrow(table: Table, width: int) -> None:
+    """Make columns of texts narrower, the widest first, until all fit or are as narrow as they may be."""
+    texts = [column for column in table.columns if column.justify == "left"]
+    while (over := _needs(table) - width) > 0:
+        widest = max(texts, key=lambda column: column.width or 0, default=None)
+        if widest is None or (widest.width or 0) <= _TEXT:
+            return
+        widest.width = max((widest.width or 0) - over, _TEXT)
