@@ -304,13 +304,16 @@ class Digest:
             raise StoreError(f"{path} is damaged ({reason}).", "Make it anew from the result directories.") from None
 
 
+#: fields that this version did not have at first, and what they are in a file without them: baselines are kept long
+_ADDED: Final[dict[str, Any]] = {"caller": ""}
+
 _Kind = TypeVar("_Kind")
 
 
 def _built(kind: type[_Kind], content: dict[str, Any]) -> _Kind:
     """Return a dataclass of JSON; keys of a later version are ignored."""
-    hints = get_type_hints(kind)
-    return kind(**{item.name: _value(hints[item.name], content[item.name]) for item in fields(kind)})  # type: ignore[arg-type]
+    hints, known = get_type_hints(kind), _ADDED | content
+    return kind(**{item.name: _value(hints[item.name], known[item.name]) for item in fields(kind)})  # type: ignore[arg-type]
 
 
 def _value(hint: Any, value: Any) -> Any:
