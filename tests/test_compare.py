@@ -443,5 +443,14 @@ def traces():
 
 
 def test_traces_of_two_gpus(traces):
-    found = as_json(*(traces / f"{name}.json.gz" for name in ("nccl_data", "trace_diff_test")))
-    assert found["operators"]
+    """The same network on an A100 and on a V100: as many operators a step, and other kernels."""
+    found = as_json(*(traces / f"{name}.json.gz" for name in ("nccl_data", "ns_resolution")))
+    differences = {each["name"]: (each["before"], each["after"]) for each in found["differences"]}
+    assert differences["device"] == ("NVIDIA A100-PG509-200", "Tesla V100-SXM2-32GB")
+    counts = {row["name"]: (row["before"], row["after"]) for row in found["counts"]}
+    assert counts["operators"] == (2385, 2385)
+    assert counts["kernels"] == (900, 870)
+    callers = {row["name"]: row for row in found["callers"]}
+    assert callers["ConvolutionBackward0"]["after"] > 2 * callers["ConvolutionBackward0"]["before"] > 0
+    assert found["causes"]["contributors"][0]["kind"] == "launch"
+    assert any("lacks ranks 1 of 2" in note for note in found["notes"])

@@ -26,6 +26,8 @@ from ms_profiler.store.format import Category
 
 #: part of the steps after the first ones from which on compiling is what steps do
 REPEATED: Final = 0.1
+#: first steps in which a job may compile what it needs
+WARMING: Final = 5
 #: operators, kernels and modules that are kept, those with most time
 MOST: Final = 500
 #: options of a recording that change what is counted
@@ -81,15 +83,14 @@ def condense(measures: Measures) -> Digest:
 def _warming(measures: Measures) -> list[int]:
     """Return the rows of the steps that compiled and do not count: all of them, unless compiling is repeated.
 
-    Then those count that come after the first step in which nothing was compiled.
+    Then those count that come after the first `WARMING` steps.
     """
     known = measures.steps.table.with_row_index("row").filter("recorded")["row"].to_list()
     compiled = set(measures.compiled)
-    first = next((place for place, row in enumerate(known) if row not in compiled), len(known))
-    later = [row for row in known[first:] if row in compiled]
-    if len(later) <= REPEATED * len(known[first:]):
+    later = [row for row in known[WARMING:] if row in compiled]
+    if len(later) <= REPEATED * len(known[WARMING:]):
         return list(measures.compiled)
-    return [row for row in known[:first] if row in compiled]
+    return [row for row in known[:WARMING] if row in compiled]
 
 
 def _steady(measures: Measures, compiled: list[int]) -> pl.DataFrame:

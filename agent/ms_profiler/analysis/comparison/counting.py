@@ -10,6 +10,7 @@ from ms_profiler.analysis.comparison.digest import Count, Memory
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.model.tables import Form
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import HELD
 
@@ -32,6 +33,8 @@ BYTES: Final = (COPIED, EXCHANGED)
 
 #: operators and primitives that copy a tensor, where no device tells of copies
 _COPYING: Final = ("aten::copy_", "TensorMove", "Copy")
+#: results that tell of copies on a device apart from tasks
+_COPIES_TOLD: Final = (Form.KINETO, Form.CUPTI, Form.MSPTI)
 #: before the name of an operator that exchanges data with other ranks
 COLLECTIVE: Final = "c10d::"
 #: a function that Dynamo goes on with after it broke a graph
@@ -99,11 +102,11 @@ def _of_steps(measures: Measures, found: Diagnosis, rows: list[int]) -> Iterator
     if device is not None or (stream.decides and not stream.table.is_empty()):
         yield KERNELS, _each(stream.table["step"], rows)
     if device is not None:
-        placed = _rows(device.copies["launch_ns"].fill_null(device.copies["start_ns"]), table)
-        copies = device.copies.filter(placed.is_not_null() & ~device.copies["sets"])
-        placed = placed.filter(placed.is_not_null() & ~device.copies["sets"])
-        yield COPIES, _each(placed, rows)
-        yield COPIED, _each(placed, rows, copies["bytes"])
+        if device.form in _COPIES_TOLD or not device.copies.is_empty():
+            inside = _rows(device.copies["launch_ns"].fill_null(device.copies["start_ns"]), table)
+            copying = inside.is_not_null() & ~device.copies["sets"]
+            yield COPIES, _each(inside.filter(copying), rows)
+            yield COPIED, _each(inside.filter(copying), rows, device.copies["bytes"].filter(copying))
     elif not stream.table.is_empty() and stream.decides:
         types = stream.names["type"].is_in(_COPYING).gather(stream.table["kernel"])
         yield COPIES, _each(stream.table.filter(types)["step"], rows)
@@ -116,7 +119,9 @@ def _of_steps(measures: Measures, found: Diagnosis, rows: list[int]) -> Iterator
     asked = (recording.names.str.starts_with(COLLECTIVE)).gather(operators["name"])
     placed = _rows(operators.filter(asked)["start_ns"], table)
     yield COLLECTIVES, _each(placed if len(placed) > calls.height else calls["step"], rows)
-    if not calls.is_empty() or not len(placed):
+    # of some results of other tools no exchange has its bytes
+    known = bool((calls["bytes"] > 0).any()) if calls.height else not len(placed)
+    if known:
         yield EXCHANGED, _each(calls["step"], rows, calls["bytes"])
 
 

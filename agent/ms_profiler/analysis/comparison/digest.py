@@ -20,8 +20,8 @@ class StepTime:
     """How long steps take.
 
     Attributes:
-        median_ns: of the steady steps: those after the first, without those that compiled, unless compiling is repeated
-            in more than a tenth of them.
+        median_ns: of the steady steps: those after the first, without those that compiled, unless more than a tenth of
+            those after the first five do.
         first_ns: from the first record of the run until its first step has ended; None where another tool recorded it.
         durations_ns: of each steady step, in order; of the slowest rank.
         count: steady steps.

@@ -66,6 +66,8 @@ _PARTS: Final = {
 _READS: Final = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "Tensor.asnumpy", "Tensor.item")
 #: operators that copy
 _COPIES: Final = ("aten::copy_", "aten::clone", "aten::_to_copy", "aten::to", "TensorMove", "Copy")
+#: characters of a name among others
+LONGEST: Final = 48
 #: of a change, what a name has to have of it to be told
 SOME: Final = 0.2
 #: reads that come with so many operators more, at most, are what those operators are for
@@ -115,7 +117,7 @@ def of_work(first: Digest, second: Digest, before: Sequence[Cell], after: Sequen
         if counted_after.get(name, 0) != counted_before.get(name, 0)
     ]
     for _, name in sorted(more, key=lambda each: (-each[0], each[1]))[:1]:
-        found.append(f"{name} {counted_before.get(name, 0):g} -> {counted_after.get(name, 0):g} a step")
+        found.append(f"{_short(name)} {counted_before.get(name, 0):g} -> {counted_after.get(name, 0):g} a step")
     return "; ".join(found)
 
 
@@ -200,7 +202,12 @@ def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[s
             more[name] = more.get(name, 0) + sign * cell.ns
     whole = abs(sum(more.values()))
     large = [(ns, name) for name, ns in more.items() if name and abs(ns) >= max(SOME * whole, 1)]
-    return [f"{name} {signed(ns)}" for ns, name in sorted(large, key=lambda each: (-abs(each[0]), each[1]))]
+    return [f"{_short(name)} {signed(ns)}" for ns, name in sorted(large, key=lambda each: (-abs(each[0]), each[1]))]
+
+
+def _short(name: str) -> str:
+    """Return a name without its middle where it is long: a kernel's type is at the left, its form at the right."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[-(LONGEST // 2 - 1) :]}"
 
 
 def signed(ns: float) -> str:
