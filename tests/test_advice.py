@@ -91,6 +91,8 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
     [
         ({"parts": parts(data=0.5), "waits": WAITS}, "input-bound", "wait for Samples: 10 times, 6.0 ms on average"),
         ({"parts": parts(checkpoint=0.1)}, "checkpointing", "10.0 %"),
+        # computing is shown with what it waited for a processor, saving without
+        ({"parts": parts(checkpoint=0.04), "crowd": Crowd(0.85, 0.9, 0.9)}, "checkpointing", "4.0 %"),
         ({"parts": parts(communication=0.2)}, "communication-bound", "20.0 %"),
         (
             {"parts": parts(sync=0.4), "reads": reads(30)},

@@ -98,7 +98,9 @@ def worth(found: Diagnosis, part: str) -> bool:
     if found.crowd.busy and part in SPIKES:
         share = min(share, _usual(found.parts, part))
     share *= 1 - found.delayed.get(part, 0.0)
-    return share >= WORTH[part] * (1 - found.shares[bounds.RUNNABLE])
+    # work is shown without what it waited for a processor, computing and waits with it
+    without = found.crowd.queued if part in (bounds.CHECKPOINT, bounds.HOST) else 0.0
+    return share >= WORTH[part] * (1 - max(found.shares[bounds.RUNNABLE], without))
 
 
 def _usual(parts: pl.DataFrame, part: str) -> float:
