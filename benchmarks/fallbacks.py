@@ -17,7 +17,7 @@ import tempfile
 import analysis
 import pairs
 
-EVENTS = 30_000
+EVENTS = 100_000
 ROUNDS = 3
 STEPS = 400
 
