@@ -74,3 +74,13 @@ def test_of_libraries_with_loops_of_their_own(job, kind):
     assert ("rollout" in parts) == (kind != "skorch")
     assert (found.table["number"].to_list(), found.source) == (list(range(count)), StepSource.OPTIMIZER_CYCLE)
     assert found.table["duration_ns"].min() > 0
+
+
+@SLOW
+@pytest.mark.parametrize("kind", ["reinforce", "teacher", "closure", "alternate", "leftover"])
+def test_of_loops_by_people_who_know_no_profiler(job, kind):
+    count, found, parts = counted(job, "torch_strangers.py", kind)
+    assert ("evaluation" in parts) == (kind != "leftover")
+    assert kind != "leftover" or "network calls" in parts, "it warms up"
+    assert (found.table["number"].to_list(), found.source) == (list(range(count)), StepSource.OPTIMIZER_CYCLE)
+    assert found.table["duration_ns"].min() > 0

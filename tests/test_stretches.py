@@ -8,6 +8,7 @@ from ms_profiler.analysis.metrics import stretches
 from ms_profiler.analysis.metrics.steps import choose
 from ms_profiler.analysis.readers import store as reader
 from ms_profiler.store.format import Category, Flag, StepSource
+from ms_profiler.store.names import EVALUATING
 from store_builder import MS, WALL_NS, StoreBuilder, training
 
 OPTIMIZER = StepSource.OPTIMIZER_CYCLE
@@ -206,3 +207,18 @@ def test_random_runs_add_up(store, seed):
 def test_a_plain_training_is_all_steps(tmp_path):
     store = training(tmp_path, steps=3)
     assert {part for part, *_ in told(store)} <= {"steps", "between steps", "after the last step", "set-up"}
+
+
+def test_calls_in_evaluation_mode_are_an_evaluation(store):
+    thread = store.process().thread()
+    end = update(thread, 0, 10, 10)
+    for number in range(4):
+        name = EVALUATING if number < 3 else "forward"
+        thread.span(name, Category.FORWARD, (end + 5 * number) * MS, (end + 5 * number + 2) * MS, flags=APART)
+    end = update(thread, 1, end + 20, end + 20)
+    parts = [(part, round(stop - start)) for part, start, stop in told(store)]
+    assert parts[parts.index(("evaluation", 12)) :][:3] == [
+        ("evaluation", 12),
+        ("between steps", 3),
+        ("network calls", 2),
+    ]

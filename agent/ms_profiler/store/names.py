@@ -8,6 +8,8 @@ HELD: Final = "host memory"
 COLLECTION: Final = "garbage collection, generation"
 #: span of waiting for an exchange that was queued
 COMMUNICATION_WAIT: Final = "wait for communication"
+#: span of a call of a network without gradients, in evaluation mode
+EVALUATING: Final = "forward in evaluation mode"
 #: begin of the text of an instant that has the bytes of the gradients which ranks exchange; the module's name follows
 GRADIENTS: Final = "gradients of "
 #: instants around an interval whose kernels the framework wrote together

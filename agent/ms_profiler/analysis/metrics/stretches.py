@@ -12,6 +12,7 @@ from ms_profiler.analysis.metrics import intervals, phases
 from ms_profiler.analysis.metrics.steps import Steps, every
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, Flag, StepSource
+from ms_profiler.store.names import EVALUATING
 
 STEPS: Final = "steps"
 NETWORK: Final = "network calls"
@@ -30,8 +31,9 @@ _SPANS: Final = {
     "checkpoint": Category.CHECKPOINT,
 }
 _IMPORT: Final = "import"
+EVALUATION: Final = "evaluation"
 #: of these, what a network is used in
-LOOPS: Final = ("evaluation", "rollout")
+LOOPS: Final = (EVALUATION, "rollout")
 #: the parts, in the order in which they are shown
 PARTS: Final = (_IMPORT, SET_UP, STEPS, *_SPANS, NETWORK, BETWEEN, AFTER, OTHER, UNRECORDED, AWAY)
 
@@ -92,7 +94,9 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
     known = steps.table.clear() if steps.source == StepSource.WHOLE_RUN else steps.table
     sets = {"run": _interval(first, last), STEPS: known, "unrecorded": known.filter(~pl.col("recorded"))}
     sets |= {name: _spans(spans, category) for name, category in _SPANS.items()}
-    sets[NETWORK] = _calls(spans, _joined(sets, STEPS, *LOOPS))
+    calls = _calls(spans, _joined(sets, STEPS, *LOOPS), recording.names)
+    sets[NETWORK] = calls.filter(~pl.col("evaluating"))
+    sets[EVALUATION] = intervals.union(pl.concat([sets[EVALUATION], calls.filter("evaluating")], how="diagonal"))
     # the thread that trains may have been made after the imports
     sets[_IMPORT] = _spans(here, Category.IMPORT)
     sets["away"] = _interval(*run) if run else sets["run"]
@@ -130,18 +134,29 @@ def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
     return ~steps["recorded"].gather(row)
 
 
-def _calls(spans: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Return the time from the first to the last of the calls of a network between which nothing else is known.
+def _calls(spans: pl.DataFrame, known: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+    """Return the stretches in which a network is called one time after the other, where nothing else is known.
 
     Args:
         spans: of the stepping thread.
         known: steps, evaluations and rollouts.
+        names: of the recording.
+
+    Returns:
+        `start_ns`, `end_ns`, and `evaluating`: all of these calls are in evaluation mode.
     """
     called = (pl.col("category") == Category.FORWARD) | (pl.col("flags") & int(Flag.NO_GRADIENTS) != 0)
-    calls = intervals.subtract(spans.filter(called), known)
-    starts = intervals.union(known)["start_ns"]
-    return calls.group_by(starts.search_sorted(calls["start_ns"]).alias("gap"), maintain_order=True).agg(
-        pl.col("start_ns").first(), pl.col("end_ns").last()
+    calls = spans.filter(called)
+    evaluating = names.gather(calls["name"]) == EVALUATING
+    sets = [intervals.subtract(calls.filter(chosen), known) for chosen in (evaluating, ~evaluating)]
+    apart = pl.concat([sets[0].with_columns(evaluating=pl.lit(True)), sets[1].with_columns(evaluating=pl.lit(False))])
+    apart = apart.sort("start_ns")
+    gap = intervals.union(known)["start_ns"].search_sorted(apart["start_ns"])
+    return (
+        apart.with_columns(run=pl.struct(pl.lit(gap), "evaluating").rle_id())
+        .group_by("run", maintain_order=True)
+        .agg(pl.col("start_ns").first(), pl.col("end_ns").last(), pl.col("evaluating").first())
+        .drop("run")
     )
 
 

@@ -13,6 +13,7 @@ from ms_profiler.job.frameworks.base import Inside, Labels, Target
 from ms_profiler.job.frameworks.mindspore import recompute
 from ms_profiler.job.frameworks.networks import Networks, Titles
 from ms_profiler.store.format import Category, Flag
+from ms_profiler.store.names import EVALUATING
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -57,7 +58,8 @@ class Modules:
     def __init__(self, host: "Host") -> None:
         self.host = host
         self.labels: Labels[Label | Span] = Labels(self._describe)
-        self._forward = host.recorder.intern("forward")
+        self._forward, self._evaluates = host.recorder.intern("forward"), host.recorder.intern(EVALUATING)
+        self._trained = False  # in training mode: cells are not in it unless the script says so
         self.graph_mode = False
         self.networks = Networks(host, TABLE, PARAMETERS, sizes, lambda kind: issubclass(kind, optimizer_types()))
         self._titles = Titles()
@@ -146,7 +148,10 @@ class Modules:
         trained, training.value = training.value, True
         apart = role == NETWORK and not trained
         # a compiled call has no inner modules; the analysis may leave out modules of a long run
-        around = base.begin(recorder, self._forward, FORWARD) if apart and span[1] == MODULE else 0
+        mode = trees.attributes(cell).get("training")
+        self._trained |= mode is True
+        name = self._evaluates if self._trained and mode is False else self._forward
+        around = base.begin(recorder, name, FORWARD) if apart and span[1] == MODULE else 0
         return key, role, trained, around, base.begin(recorder, *span)
 
     def ended(self, call: tuple[int, int, bool, int, int], result: Any, reason: BaseException | None) -> None:

@@ -15,7 +15,7 @@ from ms_profiler.job.frameworks.base import RAISED, Labels, Target
 from ms_profiler.job.frameworks.networks import Networks, Titles
 from ms_profiler.job.frameworks.notes import Notes
 from ms_profiler.store.format import Category, Flag
-from ms_profiler.store.names import GRADIENTS
+from ms_profiler.store.names import EVALUATING, GRADIENTS
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -91,7 +91,7 @@ class Modules:
         self.labels: Labels[Label] = Labels(self._describe)
         self.networks = Networks(host, TABLE, PARAMETERS, sizes)
         self._titles = Titles()
-        self._forward = host.recorder.intern("forward")
+        self._forward, self._evaluates = host.recorder.intern("forward"), host.recorder.intern(EVALUATING)
         self._trains = sys.modules["torch"].is_grad_enabled
         self._notes = Notes(host)
 
@@ -134,12 +134,14 @@ class Modules:
         Without gradients it is an evaluation, with which no step begins.
         """
         steps, recorder, key, flags = self.host.steps, self.host.recorder, id(module), NO_GRADIENTS
-        at = recorder.now()
+        at, name = recorder.now(), self._forward
         if self._trains():
             flags = 0
             steps.began(at)
+        elif trees.attributes(module).get("training") is False:
+            name = self._evaluates
         steps.call_began(at)
-        around = base.begin(recorder, self._forward, FORWARD)
+        around = base.begin(recorder, name, FORWARD)
         try:
             label = self.labels.known[key]
         except KeyError:
