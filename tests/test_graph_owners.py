@@ -1,6 +1,7 @@
 """Whose a kernel of a compiled graph is: shapes of planted networks tell it, MindSpore's names do not."""
 
 import pytest
+import twins
 from conftest import PROGRAMS, ROOT as ROOT_FOLDER
 from csv_rows import rows
 from graph_builder import FLOAT32, kept, node, tensor
@@ -151,22 +152,27 @@ def test_owners_of_compiled_functions(job):
     check(job, "jit", "blocks", "small", "losses")
 
 
-def check_order(job, *names):
-    """Check what backward passes are bound to: nothing wrong, and most of it closer than the whole network."""
-    run = job(PLANTED, "pynative", "4", *names, env=FAST, timeout=1200)
-    assert run.code == 0, run.err
-    found = score(run.result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv", planted(run.out))
-    assert found.told > 0 and found.wrong <= 0.005 * found.told, found.mistakes
-    assert found.right >= 0.8 * found.told
-    return run
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "names", [("blocks", "losses", "shared"), ("small", "experts"), ("resnet", "tied", "inserted")]
+    "name",
+    [
+        *("blocks", "layers", "small", "steps", "shared", "twice", "losses", "resnet", "lstm", "experts"),
+        *("own", "tied", "inserted", "accumulate", "transformer"),
+    ],
 )
-def test_owners_where_the_host_queues_kernels(job, names):
-    check_order(job, *names)
+def test_owners_where_the_host_queues_kernels(job, tmp_path, name):
+    """Backward passes, kernel by kernel, beside those of a twin that autograd told which node ran when."""
+    twin = job(PROGRAMS / "planted_truth.py", str(tmp_path / "truth"), "4", name, env=FAST, timeout=600)
+    assert twin.code == 0, twin.err
+    truth = twins.truths(twin.results[-1], tmp_path / "truth")
+    run = job(PLANTED, "pynative", "6", name, env=FAST, timeout=600)
+    assert run.code == 0, run.err
+    verdict = twins.compare(run.results[-1], truth)
+    print(f"{name:12} {verdict}")
+    assert verdict.passes > 3
+    assert verdict.wrong <= 0.005 * verdict.total and verdict.right >= 0.8, verdict.notes
+    found = score(run.results[-1] / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv", planted(run.out))
+    assert found.wrong <= 0.005 * found.told, found.mistakes
 
 
 def test_the_demo_names_the_layer_that_takes_its_time(job):

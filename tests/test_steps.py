@@ -124,6 +124,35 @@ def test_two_optimizers_are_one_step(notebook, cycle):
     assert intervals(notebook) == [(index * length, (index + 1) * length) for index in range(5)]
 
 
+def test_an_optimizer_that_is_made_late_joins_the_step(notebook):
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    steps.began(0)
+    at = 0
+    for index in range(12):
+        if index == 5:
+            steps.optimizer_made()
+        for name in ["d"] if index < 5 else ["d", "g"]:
+            at += 10
+            steps.optimizer_ended(name, at)
+    steps.close()
+    assert len(notebook.steps) == 12
+
+
+def test_another_optimizer_for_the_rest_of_the_training_begins_steps_of_its_own(notebook):
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    steps.began(0)
+    for at in range(10, 200, 10):
+        if at == 50:
+            steps.optimizer_made()
+        steps.optimizer_ended("warm-up" if at < 50 else "training", at)
+        if at == 150:
+            assert len(notebook.steps) == 15
+    steps.close()
+    assert intervals(notebook) == [(at - 10, at) for at in range(10, 200, 10)]
+
+
 def test_optimizer_that_is_never_called_does_not_hide_the_steps(notebook):
     steps = Steps(notebook)
     steps.optimizer_made()

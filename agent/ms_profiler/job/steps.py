@@ -232,6 +232,7 @@ class Steps:
         if not self._listens() or self._loops or self._outranked(source):
             return
         turns = self._turns[source]
+        turns.begin_anew(which)
         if turns.length:
             turns.calls.append(which)
             if len(turns.calls) == turns.length:

@@ -6,6 +6,9 @@ from typing import Any
 
 from ms_profiler.job.boundaries import PENDING, Track
 
+#: calls in a row, once the length was known, that are another part of the training and not a part of a longer step
+LATE = 8
+
 
 def cycle_length(calls: Sequence[Hashable], known: int) -> int:
     """Return the period of a sequence of optimizer calls, 0 while it is unknown.
@@ -55,11 +58,23 @@ class Turns:
         length: calls of a step; 0 while it is unknown.
     """
 
-    __slots__ = ("calls", "length")
+    __slots__ = ("_members", "_patience", "calls", "length")
 
     def __init__(self) -> None:
         self.calls: list[Hashable] = []
         self.length = 0
+        self._members: set[Hashable] = set()
+        self._patience = PENDING // 2
+
+    def begin_anew(self, which: Hashable) -> None:
+        """Find the length again where one is called that was in no step so far: it was made late.
+
+        Args:
+            which: is called.
+        """
+        if self.length and which not in self._members:
+            self.length, self._patience = 0, LATE
+            self.calls.clear()
 
     def keep(self, which: Hashable, at_ns: int, track: Track, known: int) -> int:
         """Add a call while the length is unknown; return the length if it is known now, else 0.
@@ -72,8 +87,8 @@ class Turns:
         """
         self.calls.append(which)
         track.pending.append(track.end(at_ns) or (at_ns, at_ns))
-        # after half of the calls that fit, optimizers that were never called are ignored
-        length = cycle_length(self.calls, known if len(self.calls) <= PENDING // 2 else len(set(self.calls)))
+        # an optimizer that was never called is not waited for any longer
+        length = cycle_length(self.calls, known if len(self.calls) <= self._patience else len(set(self.calls)))
         if not length:
             del self.calls[:-PENDING], track.pending[:-PENDING]
         return length
@@ -81,6 +96,7 @@ class Turns:
     def settle(self, length: int, track: Track) -> None:
         """Fold the waiting calls into steps of the given length; the remaining calls begin the next step."""
         self.length, kept = length, track.pending
+        self._members = set(self.calls)
         whole = len(kept) - len(kept) % length
         track.pending = [(kept[index][0], kept[index + length - 1][1]) for index in range(0, whole, length)]
         if whole < len(kept):

@@ -15,6 +15,7 @@
                 pipelines/000000/  one per window of a dataset pipeline, likewise
                 networks/000000.json   one per network: its modules and the sizes of their parameters
                 graphs/000000.graph    one per compiled graph: a line of JSON, then what the framework tells of it
+                tapes/000000.json      nodes of autograd before some backward passes
         logs/
 
 Directories are 0750, files 0640, as MindSpore's own profiler makes them.
@@ -68,6 +69,7 @@ MEMORY_PREFIX: Final = "cpu_ms_memory_record_"
 PIPELINES: Final = "pipelines"
 GRAPHS: Final = "graphs"
 NETWORKS: Final = "networks"
+TAPES: Final = "tapes"
 
 #: share of `max_disk` for the files of the analysis; the rest is for the store
 ANALYSIS_SHARE: Final = 4
@@ -76,6 +78,7 @@ _SEGMENT = re.compile(r"^\d{6,}\.seg$")
 _WINDOW = re.compile(r"^\d{6,}$")
 _GRAPH = re.compile(r"^\d{6,}\.graph$")
 _NETWORK = re.compile(r"^\d{6,}\.json$")
+_TAPE = re.compile(r"^\d{6,}\.json$")
 _PROCESS = re.compile(r"^process_\d+$")
 
 
@@ -203,11 +206,25 @@ def graph_path(folder: str, index: int) -> str:
 
 def graphs(folder: str) -> list[str]:
     """Return the paths of the descriptions of a process' compiled graphs, oldest first."""
+    return _numbered(os.path.join(folder, GRAPHS), _GRAPH)
+
+
+def tape_path(folder: str, index: int) -> str:
+    """Return the path of the nodes of autograd before a backward pass of a process, counted from 0."""
+    return os.path.join(folder, TAPES, f"{index:06d}.json")
+
+
+def tapes(folder: str) -> list[str]:
+    """Return the paths of the nodes of autograd before backward passes of a process, oldest first."""
+    return _numbered(os.path.join(folder, TAPES), _TAPE)
+
+
+def _numbered(folder: str, pattern: re.Pattern[str]) -> list[str]:
     try:
-        names = os.listdir(os.path.join(folder, GRAPHS))
+        names = os.listdir(folder)
     except OSError:
         return []
-    return [os.path.join(folder, GRAPHS, name) for name in sorted(filter(_GRAPH.match, names))]
+    return [os.path.join(folder, name) for name in sorted(filter(pattern.match, names))]
 
 
 def network_path(folder: str, index: int) -> str:
@@ -217,8 +234,4 @@ def network_path(folder: str, index: int) -> str:
 
 def networks(folder: str) -> list[str]:
     """Return the paths of what is kept of the networks of a process, oldest first."""
-    try:
-        names = os.listdir(os.path.join(folder, NETWORKS))
-    except OSError:
-        return []
-    return [os.path.join(folder, NETWORKS, name) for name in sorted(filter(_NETWORK.match, names))]
+    return _numbered(os.path.join(folder, NETWORKS), _NETWORK)

@@ -8,13 +8,15 @@ computed it. Any other unknown node belongs to the module of its neighbours, if 
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import gradient_nodes, host_operators
+from ms_profiler.analysis.metrics import gradient_nodes, host_operators, node_owners
 from ms_profiler.analysis.metrics.alignment import OUTSIDE, UNKNOWN, Alignment, Paths, align, owners, window
 from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.readers.tapes import Tape
 
 #: number of earlier passes whose operators a pass may use
 BEFORE: Final = 3
@@ -33,12 +35,13 @@ NODES: Final = pl.Schema(
 )
 
 
-def nodes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+def nodes(spans: pl.DataFrame, names: pl.Series, tapes: Sequence[Tape] = ()) -> pl.DataFrame:
     """Return the nodes of backward passes, as `NODES`, by thread and start.
 
     Args:
         spans: `tables.SPANS` of one process, with `row`, which `parent` means.
         names: of the recording.
+        tapes: autograd's nodes before some of these passes.
     """
     if not gradient_nodes.known(names):
         return pl.DataFrame(schema=NODES)
@@ -49,6 +52,9 @@ def nodes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
         return pl.DataFrame(schema=NODES)
     paths = Paths(names.to_list())
     exact, told = _by_number(operators, found), _by_order(found, made, passed, paths)
+    if tapes:
+        by_tape = _by_tape(found, passed, spans, list(tapes), paths)
+        told = by_tape.zip_with(by_tape.is_not_null(), told)
     known = _between(found.with_columns(exact.alias("exact"), pl.coalesce(exact, told).alias("known")))
     path = pl.Series("path", paths.texts, dtype=pl.String)
     number = pl.select(pl.when(known >= 0).then(known).cast(pl.UInt32)).to_series()
@@ -78,6 +84,33 @@ def _by_number(operators: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
     module = operators["module"].gather(pairs["forward"]).cast(pl.Int64).fill_null(OUTSIDE)
     told = pl.DataFrame({"row": operators["row"].gather(pairs["backward"]), "told": module})
     return found.join(told, on="row", how="left", maintain_order="left")["told"]
+
+
+def _by_tape(
+    found: pl.DataFrame, passed: pl.DataFrame, spans: pl.DataFrame, tapes: list[Tape], paths: Paths
+) -> pl.Series:
+    """Return the module of each node of passes that ran the nodes of a tape, one by one; null for the others."""
+    passes = passed.filter(~pl.col("again")).select(pl.col("row").alias("backward"), "start_ns", scripted=False)
+    known = node_owners.Known.of(tapes, passes, spans)
+    modules = [_named(tape, paths) for tape in tapes]
+    ran = found.with_row_index("place").filter(~pl.col("accumulates")).group_by("around", maintain_order=True)
+    rows = {around: (places, names) for around, places, names in ran.agg("place", "key").iter_rows()}
+    told: list[int | None] = [None] * found.height
+    for backward, tape in known.passes.select("backward", "tape").iter_rows():
+        places, names = rows.get(backward, ([], []))
+        if names == modules[tape][0]:
+            for place, module in zip(places, modules[tape][1], strict=True):
+                told[place] = module
+    return pl.Series("tape", told, dtype=pl.Int64)
+
+
+def _named(tape: Tape, paths: Paths) -> tuple[list[str | None], list[int]]:
+    """Return what the nodes of a tape are called here and their modules, in the order in which they run."""
+    ran = tape.nodes[::-1]
+    texts = pl.Series([node.name for node in ran], dtype=pl.String)
+    rows = pl.Series(range(len(ran)), dtype=pl.UInt32)
+    keys = gradient_nodes.keys(rows, texts)["key"].to_list() if ran else []
+    return keys, [OUTSIDE if node.module is None else paths.number(node.module) for node in ran]
 
 
 class _Pass:

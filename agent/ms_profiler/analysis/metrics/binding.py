@@ -21,8 +21,9 @@ from ms_profiler.analysis.metrics import intervals, launches
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
 from ms_profiler.analysis.metrics.passes import RECOMPUTE, Passes
 from ms_profiler.analysis.metrics.phases import innermost
-from ms_profiler.analysis.metrics.scopes import Part, Scope
+from ms_profiler.analysis.metrics.scopes import SEED, Part, Scope
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.readers.tapes import Tape
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
@@ -46,8 +47,6 @@ _PARTS: Final = {
     Category.BACKWARD: Part.BACKWARD,
     Category.OPTIMIZER: Part.OPTIMIZER,
 }
-#: primitive that a backward pass begins with, unless it gets an initial gradient
-SEED: Final = "Ones"
 #: the columns of `tables.KERNELS` that `Hosts.bind` adds
 ADDED: Final = ("step", "host", "launch", "module", "bound", "part")
 
@@ -59,9 +58,10 @@ class Hosts:
         spans: `tables.SPANS` of the run.
         names: texts by row.
         steps: the steps in use.
+        tapes: autograd's nodes before some backward passes.
     """
 
-    def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> None:
+    def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps, tapes: list[Tape]) -> None:
         own = spans.with_row_index("row").filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
         self.steps = steps
         self._spans = spans
@@ -82,7 +82,7 @@ class Hosts:
         self._phases = _Line(_of(own, *_PARTS))
         recomputed = [name.startswith(RECOMPUTE) for name in names]
         self._recomputed = pl.Series(recomputed, dtype=pl.Boolean)
-        self._passes = Passes(own, names, steps)
+        self._passes = Passes(own, names, steps, tapes)
         self._called = set(keys.gather(launchers["name"].unique()))
 
     def bind(self, kernels: pl.DataFrame, scopes: list[Scope], texts: dict[str, int]) -> pl.DataFrame:
@@ -109,7 +109,12 @@ class Hosts:
         launch = self._launch(kernels, step, scopes, begins)
         after, before = self._queued(kernels.with_columns(times), launch, only, seeds)
         module, phase = self._modules.around(after, before), self._phases.around(after, before)
-        ordered = self._ordered(kernels.with_columns(phase=phase, after=after, before=before), launch, scopes)
+        loose = phase.is_null() & launch.is_null() & module.is_null()
+        trailing = self._passes.trailing(
+            kernels.select("kernel", "lane", backward=phase, loose=loose & times.is_not_null()), scopes
+        )
+        phase = phase.scatter(trailing["place"], trailing["backward"])
+        ordered = self._ordered(kernels.with_columns(phase=phase, after=after, before=before), launch, scopes, texts)
         named = pl.DataFrame(
             [
                 pl.Series("scope", [None if item.module is None else texts[item.module] for item in scopes], pl.UInt32),
@@ -123,7 +128,7 @@ class Hosts:
             launch,
             self._all.at(times).alias("host"),
             self._spans["name"].gather(module).alias("around"),
-            self._spans["name"].gather(ordered).alias("order"),
+            ordered.alias("order"),
             self._spans["category"].gather(phase).alias("phase"),
             again=self._recomputed.gather(self._spans["name"].gather(phase)).fill_null(False),
             called=launch.is_not_null() | self._primitives.at(times).is_not_null(),
@@ -244,20 +249,32 @@ class Hosts:
         sound = (pl.col("start_ns") >= pl.col("start_ns_right")).all().over("step")
         return pairs.filter(sound).select(pl.col("pass").cast(pl.UInt32), pl.col("row").cast(pl.UInt32))
 
-    def _ordered(self, kernels: pl.DataFrame, launch: pl.Series, scopes: list[Scope]) -> pl.Series:
-        """Return the row of the module to which the order of its backward pass binds each kernel, null for the others.
+    def _ordered(
+        self, kernels: pl.DataFrame, launch: pl.Series, scopes: list[Scope], texts: dict[str, int]
+    ) -> pl.Series:
+        """Return the text of the module to which the order of its backward pass binds each kernel, null for the others.
 
         Args:
             kernels: and when they can have been queued, `after` and `before`, and the row of their `phase`.
             launch: of the spans that queued them.
             scopes: by row of the kernel names.
+            texts: rows of the texts; is added to.
         """
         named = pl.Series([scope.module is not None for scope in scopes], dtype=pl.Boolean)
         own = launch.is_null() & ~named.gather(kernels["kernel"]) & kernels["phase"].is_in(self._passes.rows.implode())
         backward = kernels["phase"].zip_with(own.fill_null(False), pl.Series([None], dtype=pl.UInt32))
-        times = self._passes.owned(kernels.with_columns(backward=backward), scopes)
+        passed = kernels.with_columns(backward=backward)
+        told = self._passes.told(passed, scopes)
+        rows = told["module"].replace_strict(
+            {path: texts.setdefault(path, len(texts)) for path in told["module"].drop_nulls().unique().sort()},
+            default=None,
+            return_dtype=pl.UInt32,
+        )
+        times = self._passes.owned(passed, scopes)
+        times = times.join(told, on="place", how="anti")
+        around = self._spans["name"].gather(self._modules.around(times["after"], times["before"]))
         ordered = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
-        return ordered.scatter(times["place"], self._modules.around(times["after"], times["before"]))
+        return ordered.scatter(times["place"], around).scatter(told["place"], rows)
 
     def _queued(
         self, kernels: pl.DataFrame, launch: pl.Series, phases: pl.Series, seeds: pl.Series

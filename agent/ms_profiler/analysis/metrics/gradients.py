@@ -52,9 +52,10 @@ _ROUNDS: Final = 2
 #: a kernel that computes the gradient of one operator, named after it
 _GRADIENT: Final = re.compile(r"_*(\w+?)(?:Grad(?!ient)|Backward|Backprop(?:Input|Filter))(?:V\d+|Ext|With\w+)?")
 _VARIANT: Final = re.compile(r"(?:v\d+|ext|with(?:argmax|indices|mask))$")
-_MATMUL: Final = "matmul"
+#: family of products of matrices
+MATMUL: Final = "matmul"
 _ELEMENTWISE: Final = "elementwise"
-_PRODUCTS: Final = frozenset({"matmul", "batchmatmul"})
+PRODUCTS: Final = frozenset({"matmul", "batchmatmul"})
 #: operators of unknown types that may consist of others, with their gradients
 _INSIDE: Final = re.compile(r"attention|conv|dense|fused|gru|linear|lstm|matmul|norm|rnn")
 #: how many kernels of a family one operator launches at most, where not one
@@ -72,7 +73,7 @@ def _keys(*lines: str) -> frozenset[str]:
 
 
 #: operators without a gradient, or whose gradients are kernels named after them, products or sums
-_OWN_KERNELS: Final = _PRODUCTS | _keys(
+_OWN_KERNELS: Final = PRODUCTS | _keys(
     "AdaptiveAvgPool2D AdaptiveMaxPool2D AvgPool AvgPool3D BatchNorm BiasAdd Conv2D Conv3D Dropout Elu GatherD",
     "GroupNorm HSigmoid HSwish LayerNorm LogSoftmax LSTM MaxPool MaxPool3D PReLU ReLU ReLU6 ResizeBilinear",
     "ResizeNearestNeighbor Rsqrt Sigmoid SmoothL1Loss Softmax Sqrt Tanh",
@@ -92,6 +93,8 @@ _COMPOSED: Final = _keys(
     "BCEWithLogitsLoss BinaryCrossEntropy KLDivLoss L1Loss MSELoss NLLLoss SoftMarginLoss",
     "SigmoidCrossEntropyWithLogits SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits",
 )
+#: the kernel that adds up gradients of a tensor that several operators read
+_SUM: Final = "Add"
 #: kernels that gradients consist of; operators that only view a tensor have none of these
 _ELEMENTS: Final = _keys(
     "Cast Cos Div Equal Exp Greater GreaterEqual Less LessEqual Log LogicalAnd MaskedFill Mul Neg NotEqual Pow RealDiv",
@@ -108,43 +111,59 @@ class Roles:
         stem: key of the operator after which the family is named, if any.
         key: of its own type, in a forward pass.
         expanded: it is one of several kernels for one gradient.
+        products: how many gradients of a product are computed, at most.
+        type: of a kernel, its primitive, where it is compared with `emits`.
+        free: it may come from several operators.
+        summed: how many gradients are added to one that was there before.
+        emits: such kernels that an operator launches for its gradient; None where that is not known.
+        never: families of which it launches none.
     """
 
     family: str | None
     stem: str | None
     key: str
     expanded: bool = False
+    products: int = 2
+    type: str = ""
+    free: bool = False
+    summed: int = 0
+    emits: frozenset[str] | None = None
+    never: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, scope: Scope) -> "Roles":
         """Read the name of a kernel."""
-        key = _key(scope.type)
+        key = known_by(scope.type)
         key = _ALIASES.get(key, key)
         if scope.expanded:
             matched = _GRADIENT.fullmatch(scope.path.partition("/")[2])
             if matched:
-                return cls(f"{scope.path}/{scope.type}", _key(matched[1]), key, expanded=True)
+                return cls(f"{scope.path}/{scope.type}", known_by(matched[1]), key, expanded=True)
             return cls(None, None, key)
         if scope.part == Part.BACKWARD:
             return cls(None, None, key)  # of a compiled function, which runs in any order
-        if key in _PRODUCTS:
-            return cls(_MATMUL, None, key)
+        if key in PRODUCTS:
+            return cls(MATMUL, None, key)
         if key in _BOTH:
             return cls(scope.type, key, key)
         if matched := _GRADIENT.fullmatch(scope.type):
-            return cls(scope.type, _key(matched[1]), key)
+            return cls(scope.type, known_by(matched[1]), key)
         return cls(_ELEMENTWISE if key in _ELEMENTS else None, None, key)
 
     def launches(self, other: "Roles") -> int:
         """Return how many kernels of `other`'s family one operator with this kernel launches for its gradient."""
-        if other.family is None:
+        if other.family is None or other.family in self.never:
             return 0
+        if self.emits is not None and other.type in self.emits:
+            return _UNLIMITED
+        if other.free:
+            return _UNLIMITED if self.emits is None else self.summed if other.type == _SUM else 0
         if self.key not in _OWN_KERNELS and self.key not in _COMPOSED:
             return _UNLIMITED
         if other.family == _ELEMENTWISE:
             return 0 if self.key in _OWN_KERNELS else _UNLIMITED
-        if other.family == _MATMUL:
-            return 2 if self.key in _PRODUCTS else 0
+        if other.family == MATMUL:
+            return self.products if self.key in PRODUCTS else 0
         if self.key != other.stem:
             return 0
         if other.expanded and other.stem not in _COUNTED:
@@ -155,6 +174,8 @@ class Roles:
         """Return whether kernels of this family belong to the other role's operator by name, or may be inside it."""
         if self.stem is None:
             return False
+        if other.emits is not None and self.type in other.emits:
+            return True
         known = other.key in _OWN_KERNELS or other.key in _COMPOSED
         return self.stem == other.key or (not known and _INSIDE.search(other.key) is not None)
 
@@ -171,6 +192,17 @@ def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> 
     Returns:
         `OWNERS`, in the order of the kernels, of the passes that could be resolved.
     """
+    return between(kernels, begins, {row: Roles.of(scopes[row]) for row in kernels["kernel"].unique()})
+
+
+def between(kernels: pl.DataFrame, begins: pl.DataFrame, roles: dict[int, Roles]) -> pl.DataFrame:
+    """Return the same.
+
+    Args:
+        kernels: as for `owners`.
+        begins: as for `owners`.
+        roles: by row of the kernel names.
+    """
     rows = kernels.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
     gradients = rows.drop_nulls("backward")
     regions = (
@@ -184,7 +216,6 @@ def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> 
     )
     if regions.is_empty():
         return pl.DataFrame(schema=OWNERS)
-    roles = {name: Roles.of(scopes[name]) for name in rows["kernel"].unique()}
     families = {role.family: role for role in roles.values() if role.family}
     candidates = _Candidates(rows, regions, roles, families)
     numbers = {family: number for number, family in enumerate(families)}
@@ -297,6 +328,10 @@ def _at(values: pl.Series, places: pl.Series) -> pl.Series:
     return values.gather(places.cast(pl.Int64).clip(0, max(len(values) - 1, 0)))
 
 
-def _key(name: str) -> str:
-    """Return the common name of the variants of an operator: of `GatherDGradV2`, `MaxPoolWithIndices`."""
+def known_by(name: str) -> str:
+    """Return the common name of the variants of an operator: of `GatherDGradV2`, `MaxPoolWithIndices`.
+
+    Args:
+        name: of a kernel or an operator.
+    """
     return _VARIANT.sub("", name.replace("_", "").lower())

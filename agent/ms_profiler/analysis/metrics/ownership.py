@@ -9,7 +9,9 @@ from ms_profiler.analysis.metrics import backward_operators, intervals, kernels,
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.readers import tapes
 from ms_profiler.analysis.streams.kernel_stream import Stream
+from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 
 #: the heaviest module is named from this share on
@@ -74,7 +76,9 @@ def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> 
     if recording.detailed is not None:
         known = known.filter(pl.col("number").is_in(recording.detailed))
     spans = recording.spans.with_row_index("row").filter(pl.col("process") == used.process)
-    cut = owners.pieces(spans, recording.names, used, backward_operators.nodes(spans, recording.names), known)
+    folder = layout.process_dir(recording.directory, used.process)
+    nodes = backward_operators.nodes(spans, recording.names, tapes.read(folder, recording.clock, recording.counts))
+    cut = owners.pieces(spans, recording.names, used, nodes, known)
     sums = owners.sums(cut)
     steady = known.filter(pl.col("row").is_in(chosen["row"].implode()))
     steady = known if steady.is_empty() else steady

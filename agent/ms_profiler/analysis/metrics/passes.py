@@ -4,9 +4,11 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import gradients, intervals
+from ms_profiler.analysis.metrics import gradients, intervals, node_owners
+from ms_profiler.analysis.metrics.node_owners import Known
 from ms_profiler.analysis.metrics.scopes import Scope
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.readers.tapes import Tape
 from ms_profiler.store.format import Category
 
 #: how names of spans begin in which a part of the forward pass is computed once more
@@ -24,9 +26,10 @@ class Passes:
         spans: of the stepping thread, with their `row`.
         names: texts by row.
         steps: the steps in use.
+        tapes: autograd's nodes before some of them.
     """
 
-    def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> None:
+    def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps, tapes: list[Tape]) -> None:
         again = pl.Series([name.startswith(RECOMPUTE) for name in names], dtype=pl.Boolean)
         found = spans.filter((pl.col("category") == int(Category.BACKWARD)) & ~again.gather(spans["name"])).sort(
             "start_ns"
@@ -45,6 +48,7 @@ class Passes:
             simple=~nested.to_series(),
             scripted=(names == SCRIPTED).gather(found["name"]),
         )
+        self._known = Known.of(tapes, self._table, spans)
 
     @property
     def rows(self) -> pl.Series:
@@ -62,10 +66,36 @@ class Passes:
         Returns:
             `place` (row of `kernels`), `after`, `before`.
         """
-        placed = kernels.select(QUEUED).with_row_index("place")
+        placed = _placed(kernels)
         found = [pl.DataFrame(schema={"place": pl.UInt32, "after": pl.Int64, "before": pl.Int64})]
         found += [self._lane(lane, scopes) for lane in placed.partition_by("lane", maintain_order=True)]
         return pl.concat(found)
+
+    def told(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
+        """Return the modules of kernels of backward passes, as far as autograd's nodes tell: `place`, `module`.
+
+        Args:
+            kernels: as for `owned`.
+            scopes: by row of the kernel names.
+        """
+        placed = _placed(kernels).drop_nulls("backward")
+        return pl.concat(
+            [pl.DataFrame(schema=node_owners.OWNED)]
+            + [self._known.owned(lane, scopes) for lane in placed.partition_by("lane", maintain_order=True)]
+        )
+
+    def trailing(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
+        """Return which kernels behind the last one of a pass are of it, too: `place`, `backward`.
+
+        Args:
+            kernels: `kernel`, `lane`, `backward`, and `loose` where nothing is known of it, by lane.
+            scopes: by row of the kernel names.
+        """
+        placed = kernels.with_row_index("place")
+        return pl.concat(
+            [pl.DataFrame(schema=node_owners.TRAILING)]
+            + [self._known.trailing(lane, scopes) for lane in placed.partition_by("lane", maintain_order=True)]
+        )
 
     def _lane(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
         """Return the same for the kernels of one lane."""
@@ -98,6 +128,10 @@ class Passes:
             pl.col("after").cum_max(reverse=True).over("backward"),
             pl.col("before").cum_min().over("backward"),
         )
+
+
+def _placed(kernels: pl.DataFrame) -> pl.DataFrame:
+    return kernels.select(QUEUED).with_row_index("place")
 
 
 def _forward(passes: pl.DataFrame, forward: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:

@@ -25,6 +25,8 @@ class Part(IntEnum):
     OPTIMIZER = 4
 
 
+#: what a backward pass begins with, unless it is given a gradient to begin with
+SEED: Final = "Ones"
 #: first parts of scopes that belong to a network
 ROOTS: Final = ("Default", "Gradients", "recompute_Default")
 

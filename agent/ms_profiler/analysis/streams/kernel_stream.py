@@ -21,7 +21,7 @@ from ms_profiler.analysis.metrics.phases import GRAPH_OWNERS
 from ms_profiler.analysis.metrics.scopes import Part, Scope
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import graphs, kernel_windows as reader
+from ms_profiler.analysis.readers import graphs, kernel_windows as reader, tapes
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
@@ -123,7 +123,10 @@ class _Intake:
         self.detailed = kept_steps(used.recorded, total, MOST) if total > MOST else None
         # with an accelerator, what runs on the processor is no step's computation
         self.decides = recording.info.framework.get("device", "CPU").upper() in ("", "CPU")
-        self.hosts = binding.Hosts(recording.spans, recording.names, used)
+        folder = layout.process_dir(recording.directory, used.process)
+        self.hosts = binding.Hosts(
+            recording.spans, recording.names, used, tapes.read(folder, recording.clock, recording.counts)
+        )
         self.names: dict[str, int] = {}
         self.scopes: list[Scope] = []
         self.owners: dict[str, Owner] = {}

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, trees
+from ms_profiler.job.frameworks.autograd import looking
 from ms_profiler.job.frameworks.base import Inside, Labels, Target
 from ms_profiler.job.frameworks.mindspore import recompute
+from ms_profiler.job.frameworks.mindspore.tape import Tape, supported
 from ms_profiler.job.frameworks.networks import Networks, Titles
 from ms_profiler.store.format import Category, Flag
 from ms_profiler.store.names import EVALUATING
@@ -24,6 +26,8 @@ NOTHING, OPTIMIZER, TRAINS, NETWORK = range(4)
 Span = tuple[int, int, int]
 #: the span and the meaning of the end of a call; the span alone where the end means nothing
 Label = tuple[Span, int]
+#: of a call: cell, role, whether its thread trained before, spans of the forward pass and of the cell, its name, number
+Call = tuple[int, int, bool, int, int, int, int | None]
 #: members of an enumeration take 2 us to look up where caches are cold
 MODULE, FORWARD, NO_GRADIENTS = int(Category.MODULE), int(Category.FORWARD), int(Flag.NO_GRADIENTS)
 #: the attribute that holds the cells in a cell
@@ -63,6 +67,7 @@ class Modules:
         self.graph_mode = False
         self.networks = Networks(host, TABLE, PARAMETERS, sizes, lambda kind: issubclass(kind, optimizer_types()))
         self._titles = Titles()
+        self._paths: dict[int, str] = {}  # of cells, by the name of their spans
         self._absorbed: Labels[bool] = Labels(lambda cell: True)
 
     def _describe(self, cell: Any) -> Label | Span:
@@ -96,7 +101,22 @@ class Modules:
         intern = self.host.recorder.intern
         category, role = self._meaning(cell, kind)
         title = intern(kind)
-        return (intern(name) or title, int(category), title), role
+        span = (intern(name) or title, int(category), title)
+        self._paths[span[0]] = name if intern(name) else kind
+        return span, role
+
+    def watch(self, on: bool) -> None:
+        """Have `began` and `ended` told of every call of a cell, or no longer.
+
+        Args:
+            on: of every call; of those alone that mean something for the steps otherwise.
+        """
+        known = self.labels.known
+        for key, label in list(known.items()):
+            if on and len(label) == 3:
+                known[key] = (label, NOTHING)
+            elif not on and label[1] == NOTHING and len(label) == 2:
+                known[key] = label[0]
 
     def _meaning(self, cell: Any, kind: str) -> tuple[Category, int]:
         if issubclass(type(cell), optimizer_types()):
@@ -129,7 +149,7 @@ class Modules:
             return self.labels.add(cell)
         return 0, MODULE, 0
 
-    def began(self, cell: Any, *_: Any, **__: Any) -> tuple[int, int, bool, int, int]:
+    def began(self, cell: Any, *_: Any, **__: Any) -> Call:
         """Begin a call whose end has a meaning for the steps.
 
         A call of a network outside of training cells and gradients is an evaluation or similar.
@@ -152,11 +172,15 @@ class Modules:
         self._trained |= mode is True
         name = self._evaluates if self._trained and mode is False else self._forward
         around = base.begin(recorder, name, FORWARD) if apart and span[1] == MODULE else 0
-        return key, role, trained, around, base.begin(recorder, *span)
+        token = base.begin(recorder, *span)
+        number = None if looking.tape is None else looking.tape.cell_began()
+        return key, role, trained, around, token, span[0], number
 
-    def ended(self, call: tuple[int, int, bool, int, int], result: Any, reason: BaseException | None) -> None:
+    def ended(self, call: Call, result: Any, reason: BaseException | None) -> None:
         """End it."""
-        key, role, trained, around, token = call
+        key, role, trained, around, token, name, number = call
+        if looking.tape is not None:
+            looking.tape.cell_ended(key, self._paths.get(name, ""), number)
         training.value = trained
         steps, recorder = self.host.steps, self.host.recorder
         flags = NO_GRADIENTS if role == NETWORK and not trained else 0
@@ -206,6 +230,8 @@ def targets(host: "Host") -> list[Target]:
     modules.read_mode()
     host.at_step(modules.networks.stepped)
     host.at_end(modules.networks.end)
+    if supported(host):
+        host.at_step(Tape(host, modules.watch).stepped)
     sets = base.around(host, "following the mode", lambda *_, **__: True, modules.mode_set)
     return [
         Target("mindspore.nn.cell", "Cell.__call__", closure=modules.call),

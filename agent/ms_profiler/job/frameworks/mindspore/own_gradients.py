@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.autograd import looking
 from ms_profiler.job.frameworks.base import Target, loaded
 from ms_profiler.job.frameworks.mindspore import recompute
 from ms_profiler.store.format import Category
@@ -34,7 +35,9 @@ def targets(host: "Host") -> list[Target]:
         # the first is that of a method
         own = own or not (len(args) > 1 and type(args[1]).__module__ == recompute.MODULE)
 
-    def began(*_: Any, **__: Any) -> list[int]:
+    def began(*args: Any, **_: Any) -> list[int]:
+        if looking.tape is not None and len(args) > 3:
+            looking.tape.backward(*args[2:4])
         name = passes[own or len(type.__subclasses__(function)) > known]
         return [base.begin(recorder, name, Category.BACKWARD)]
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.autograd import looking
 from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.mindspore import modules, own_gradients, recompute
 from ms_profiler.store.format import Category
@@ -37,17 +38,23 @@ def targets(host: "Host") -> list[Target]:
 
     def before(*args: Any, **_: Any) -> tuple[int, int | None, bool]:
         if recompute.running():
+            if looking.tape is not None:
+                looking.tape.began(args[0] if args else None)
             return base.begin(recorder, again, Category.BACKWARD), None, False
         with host.guard("noting the begin of a step"):
             at = recorder.now()
             steps.began(at)
             steps.call_began(at)
         trained, modules.training.value = modules.training.value, True
+        if looking.tape is not None and not trained:
+            looking.tape.began(args[0] if args else None)
         return base.begin(recorder, name, Category.FORWARD), id(args[0]) if args else 0, trained
 
     def after(call: tuple[int, int | None, bool], result: Any, reason: BaseException | None) -> None:
         token, network, trained = call
         recorder.end(token, 0 if reason is None else base.flags_of(reason))
+        if looking.tape is not None and not trained:
+            looking.tape.ended(result)
         if network is not None:
             modules.training.value = trained
             steps.call_ended(network, recorder.now())

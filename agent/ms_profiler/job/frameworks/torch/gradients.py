@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.autograd import looking
 from ms_profiler.job.frameworks.base import Target
 from ms_profiler.store.format import Category
 
@@ -24,10 +25,12 @@ def targets(host: "Host") -> list[Target]:
     steps, recorder = host.steps, host.recorder
     backward, gradient = recorder.intern("backward"), recorder.intern("autograd.grad")
 
-    def before(*_: Any, **kwargs: Any) -> list[int] | None:
+    def before(*args: Any, **kwargs: Any) -> list[int] | None:
         if compiling():
             return None
         steps.began(recorder.now())
+        if looking.tape is not None and args:
+            looking.tape.backward(args[0], args[4] if len(args) > 4 else kwargs.get("inputs", ()))
         name = backward if kwargs.get("accumulate_grad", True) else gradient
         return [base.begin(recorder, name, BACKWARD)]
 

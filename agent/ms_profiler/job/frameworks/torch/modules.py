@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, trees
+from ms_profiler.job.frameworks.autograd import looking
 from ms_profiler.job.frameworks.base import RAISED, Labels, Target
 from ms_profiler.job.frameworks.networks import Networks, Titles
 from ms_profiler.job.frameworks.notes import Notes
+from ms_profiler.job.frameworks.torch.tape import Tape, supported
 from ms_profiler.store.format import Category, Flag
 from ms_profiler.store.names import EVALUATING, GRADIENTS
 
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
 MODULE = "torch.nn.modules.module"
 #: (name id, category, id of the class's name)
-Label = tuple[int, int, int]
+Span = tuple[int, int, int]
+#: the span, or in a step that is looked at closely (span, path)
+Label = Span | tuple[Span, str]
 #: modules that only wrap another module: class -> attribute of the wrapped module
 AROUND = {
     "DistributedDataParallel": "module",
@@ -92,6 +96,7 @@ class Modules:
         self.networks = Networks(host, TABLE, PARAMETERS, sizes)
         self._titles = Titles()
         self._forward, self._evaluates = host.recorder.intern("forward"), host.recorder.intern(EVALUATING)
+        self._paths: dict[int, str] = {}  # of modules, by the name of their spans
         self._trains = sys.modules["torch"].is_grad_enabled
         self._notes = Notes(host)
 
@@ -109,7 +114,22 @@ class Modules:
     def _label(self, module: Any, name: str) -> Label:
         intern = self.host.recorder.intern
         kind = intern(trees.kind_name(module))
-        return intern(name) or kind, MODULE_CATEGORY, kind
+        label = intern(name) or kind, MODULE_CATEGORY, kind
+        self._paths[label[0]] = name if intern(name) else trees.kind_name(module)
+        return label if looking.tape is None else (label, self._paths[label[0]])
+
+    def watch(self, on: bool) -> None:
+        """Have `began` and `ended` told of every call of a module, or no longer.
+
+        Args:
+            on: of every call; of the outermost alone otherwise.
+        """
+        known = self.labels.known
+        for key, label in list(known.items()):
+            if on and len(label) == 3:
+                known[key] = label, self._paths.get(label[0], "")
+            elif not on and len(label) == 2:
+                known[key] = label[0]
 
     def call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `Module.__call__`."""
@@ -128,12 +148,16 @@ class Modules:
             _pass_for(original, replacement)
         return replacement
 
-    def began(self, module: Any, *_: Any, **__: Any) -> tuple[int, int, int, int]:
+    def began(self, module: Any, *_: Any, **__: Any) -> tuple[int, int, int, int, int, str]:
         """Begin a call that is in no other: a forward pass, and for the steps a call of a network.
 
         Without gradients it is an evaluation, with which no step begins.
         """
         steps, recorder, key, flags = self.host.steps, self.host.recorder, id(module), NO_GRADIENTS
+        number: int = 0 if looking.tape is None else looking.tape.number()
+        if recorder.nest(base.MODULES, 0):
+            span, path = self._spelled(module)
+            return 0, 0, 0, base.begin(recorder, *span), number, path
         at, name = recorder.now(), self._forward
         if self._trains():
             flags = 0
@@ -142,19 +166,26 @@ class Modules:
             name = self._evaluates
         steps.call_began(at)
         around = base.begin(recorder, name, FORWARD)
-        try:
-            label = self.labels.known[key]
-        except KeyError:
+        span, path = self._spelled(module)
+        return key, flags, around, recorder.begin(*span), number, path
+
+    def _spelled(self, module: Any) -> tuple[Span, str]:
+        label: Label | None = self.labels.known.get(id(module))
+        if label is None:
             label = 0, MODULE_CATEGORY, 0
             with self.host.guard("naming a module"):
                 label = self.labels.add(module)
-        return key, flags, around, recorder.begin(*label)
+        return label if len(label) == 2 else (label, "")
 
-    def ended(self, call: tuple[int, int, int, int], result: Any, reason: BaseException | None) -> None:
+    def ended(self, call: tuple[int, int, int, int, int, str], result: Any, reason: BaseException | None) -> None:
         """End it."""
-        key, flags, around, token = call
+        key, flags, around, token, number, path = call
         recorder, raised = self.host.recorder, RAISED if reason is not None else 0
         recorder.end(token, raised)
+        if looking.tape is not None and path:
+            looking.tape.called(path, number)
+        if not key:  # a call in another one, which means nothing for the steps
+            return
         recorder.end(around, raised | flags)
         self.host.steps.call_ended(key, recorder.now())
 
@@ -173,5 +204,7 @@ def targets(host: "Host") -> list[Target]:
     host.at_step(modules.networks.stepped)
     host.at_end(modules.networks.end)
     call = functools.cache(modules.call)
+    if supported():
+        host.at_step(Tape(host, modules.watch).stepped)
     # one function under two names; it is pickled by the second
     return [Target(MODULE, f"Module.{name}", closure=call) for name in ("__call__", "_wrapped_call_impl")]

@@ -1,0 +1,280 @@
+"""Whose the kernels of a backward pass are where autograd's nodes are known, see `readers.tapes`.
+
+Nodes run in the reverse order of their making, so what the types of kernels say bounds the node that each is of, as in
+`metrics.gradients`: but here all nodes are known, with how many gradients each computes, and no operator that has none.
+A kernel belongs to the innermost module around all nodes that it can be of. A pass without nodes of its own has those
+of one before which the same modules were called in the same order; where such passes differ, none.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import gradients
+from ms_profiler.analysis.metrics.alignment import OUTSIDE, Paths
+from ms_profiler.analysis.metrics.gradients import Roles
+from ms_profiler.analysis.metrics.scopes import SEED, Scope
+from ms_profiler.analysis.readers.tapes import Node, Tape
+from ms_profiler.store.format import Category
+
+#: which kernels the gradient of an operator launches besides those that are named after it, products, and the sums of
+#: gradients of what several operators read, which may follow each; measured with MindSpore 2.10, operator by operator
+EMITS: Final[dict[str, frozenset[str]]] = {
+    key: frozenset(kernels.split())
+    for keys, kernels in (
+        ("add addext sumext", "ReduceSum Tile"),
+        ("sub subext", "Neg ReduceSum"),
+        ("mul", "Mul ReduceSum"),
+        ("muls exp", "Mul"),
+        ("div", "Div Neg Mul ReduceSum"),
+        ("divs log", "Div"),
+        ("reducemean meanext mean", "Tile RealDiv Div"),
+        ("reducemax", "Equal Cast ReduceSum Div Mul"),
+        ("maskedfill", "MaskedFill ReduceSum"),
+        ("neg", "Neg"),
+        ("silu", "Sigmoid Mul SigmoidGrad AddExt"),
+        ("gather selectview", "UnsortedSegmentSum"),
+        ("lstm", "Zeros"),
+        ("contiguous reshape squeeze transpose expanddims oneslike concat view", ""),
+        ("batchmatmul batchnorm biasadd conv2d dropout gatherd gelu layernorm matmul relu", "ReduceSum"),
+        ("softmax stridedslice tanh", ""),
+    )
+    for key in keys.split()
+}
+#: operators whose gradients begin with the kernel that is named after them, or that they are known by
+FIRST: Final = frozenset(
+    {"batchmatmul", "batchnorm", "biasadd", "conv2d", "dropout", "gatherd", "gelu", "layernorm", "matmul", "relu"}
+)
+#: kernels behind a pass that are looked at
+MOST: Final = 8
+#: of kernels: row in what was asked for, and the path of their module
+OWNED: Final = pl.Schema({"place": pl.UInt32, "module": pl.String})
+#: and the row of the span of their backward pass
+TRAILING: Final = pl.Schema({"place": pl.UInt32, "backward": pl.UInt32})
+
+
+@dataclass(frozen=True)
+class Known:
+    """The nodes of backward passes.
+
+    Attributes:
+        tapes: of the process.
+        passes: `backward` (row of its span), `tape` (its place in `tapes`) and `scripted`, of passes with nodes.
+    """
+
+    tapes: list[Tape]
+    passes: pl.DataFrame
+
+    @classmethod
+    def of(cls, tapes: list[Tape], passes: pl.DataFrame, spans: pl.DataFrame) -> "Known":
+        """Find the nodes of each pass.
+
+        Args:
+            tapes: of the process.
+            passes: `backward`, `start_ns`, `scripted`, by start.
+            spans: of the stepping thread.
+        """
+        if not tapes or passes.is_empty():
+            return cls(tapes, passes.select("backward", "scripted", tape=pl.lit(0, pl.UInt32)).clear())
+        keyed = passes.with_columns(_called(passes, spans)).with_row_index("number")
+        begun = pl.Series([tape.time_ns for tape in tapes])
+        number = keyed["start_ns"].search_sorted(begun, side="left")
+        own: dict[int, int] = {each: place for place, each in enumerate(number) if each < keyed.height}
+        by_key: dict[tuple[int | None, int], int | None] = {}
+        for each, place in own.items():
+            key = (keyed["key"][each], keyed["nth"][each])
+            before = by_key.get(key, place)
+            same = before is not None and tapes[before].nodes == tapes[place].nodes
+            by_key[key] = place if same else None
+        found = [
+            own.get(each, by_key.get((key, nth))) for each, key, nth in keyed.select("number", "key", "nth").iter_rows()
+        ]
+        return cls(
+            tapes,
+            keyed.select("backward", "scripted", pl.Series("tape", found, dtype=pl.UInt32)).drop_nulls("tape"),
+        )
+
+    def owned(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
+        """Return the modules of kernels of backward passes, as `OWNED`, as far as the nodes tell.
+
+        Args:
+            kernels: `place`, `kernel`, `backward`, of one lane, in its order.
+            scopes: by row of the kernel names.
+        """
+        ran = kernels.join(self.passes, on="backward", maintain_order="left").with_columns(
+            position=pl.int_range(pl.len()).over("backward")
+        )
+        seeds = [row for row, scope in enumerate(scopes) if scope.type == SEED]
+        ran = ran.filter((pl.col("position") > 0) | ~pl.col("kernel").is_in(seeds))
+        if ran.is_empty():
+            return pl.DataFrame(schema=OWNED)
+        # most passes run the same kernels for the same nodes: one of each kind is looked at
+        kinds = ran.group_by("backward", maintain_order=True).agg(
+            pl.col("tape", "scripted").first(),
+            pl.struct("kernel", "position").hash(7).sum().alias("hash"),
+            count=pl.len(),
+        )
+        kinds = kinds.with_columns(chosen=pl.col("backward").first().over("tape", "scripted", "hash", "count"))
+        chosen = ran.join(kinds.select(backward="chosen").unique(), on="backward", how="semi", maintain_order="left")
+        told = self._bound(chosen, scopes)
+        return (
+            ran.join(kinds.select("backward", "chosen"), on="backward", maintain_order="left")
+            .join(told, on=["chosen", "position"], maintain_order="left")
+            .select(OWNED.names())
+        )
+
+    def _bound(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
+        """Return `chosen` (the pass), `position` and `module` of the kernels of some passes.
+
+        Args:
+            kernels: `kernel`, `position`, `backward`, `tape`, `scripted`, by pass.
+            scopes: by row of the kernel names.
+        """
+        roles = {row: _kernel_role(scopes[row]) for row in kernels["kernel"].unique()}
+        numbers: dict[tuple[str, int, int, frozenset[str]], int] = {}
+        frames, begins, since = [], [], 0
+        for part in kernels.partition_by("backward", maintain_order=True):
+            backward, tape, scripted = part.select("backward", "tape", "scripted").row(0)
+            nodes = self.tapes[tape].nodes
+            never = _settled(nodes, [roles[row] for row in part["kernel"]])
+            known = _known_names(nodes)
+            nothing = frozenset[str]()
+            keys = [(node.name, node.wanted, node.summed, nothing if node.name in known else never) for node in nodes]
+            made = [numbers.setdefault(key, len(scopes) + len(numbers)) for key in keys]
+            frames += [_rows(made), part.select("position", "kernel", "backward")]
+            begins.append((backward, since, scripted, tape))
+            since += len(nodes) + part.height
+        for (name, wanted, summed, never), row in numbers.items():
+            key = gradients.known_by(name)
+            roles[row] = Roles(None, None, key, products=wanted, summed=summed, emits=EMITS.get(key), never=never)
+        table = pl.concat(frames)
+        schema = {"backward": pl.UInt32, "begin": pl.Int64, "scripted": pl.Boolean, "tape": pl.UInt32}
+        begun = pl.DataFrame(begins, schema=schema, orient="row")
+        bounds = gradients.between(table.select("kernel", "backward"), begun.drop("tape"), roles)
+        free = [row for row, role in roles.items() if role.free]
+        told = bounds.join(begun, on="backward", maintain_order="left").select(
+            table["position"].gather(bounds["row"]),
+            "tape",
+            chosen="backward",
+            free=table["kernel"].gather(bounds["row"]).is_in(free),
+            kind=table["kernel"].gather(bounds["first"]),
+            first=pl.col("first") - pl.col("begin"),
+            last=pl.col("last") - pl.col("begin"),
+        )
+        told = _before(told, [row for row, role in roles.items() if role.key in FIRST])
+        modules = self._modules(told.select("tape", "first", "last").unique())
+        return told.join(modules, on=["tape", "first", "last"], maintain_order="left").select(
+            "chosen", "position", "module"
+        )
+
+    def trailing(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
+        """Return which kernels behind the last one of a pass are of it, too: `place`, `backward`.
+
+        When the host had left a pass, its last kernels may not have run yet. They are of it as long as its nodes have
+        gradients that no kernel has computed.
+
+        Args:
+            kernels: `place`, `kernel`, `backward`, `loose` (nothing is known of it), of one lane, in its order.
+            scopes: by row of the kernel names.
+        """
+        rows = kernels.select("kernel", "backward").with_row_index("row").join(self.passes, on="backward")
+        found: list[tuple[int, int]] = []
+        for backward, tape, last, ran in (
+            rows.group_by("backward", "tape").agg(pl.col("row").max(), "kernel").iter_rows()
+        ):
+            left: dict[str, int] | None = None
+            for place, kernel, loose in kernels.select("place", "kernel", "loose").slice(last + 1, MOST).iter_rows():
+                role = Roles.of(scopes[kernel])
+                if not loose or role.family is None:
+                    break
+                left = self._left(tape, [Roles.of(scopes[each]) for each in ran]) if left is None else left
+                if left.get(role.family, 0) <= 0:
+                    break
+                left[role.family] -= 1
+                found.append((place, backward))
+        return pl.DataFrame(found, schema=TRAILING, orient="row")
+
+    def _left(self, tape: int, ran: list[Roles]) -> dict[str, int]:
+        """Return how many kernels of products the nodes of a pass launch beside those that ran."""
+        products = [
+            node.wanted for node in self.tapes[tape].nodes if gradients.known_by(node.name) in gradients.PRODUCTS
+        ]
+        return {gradients.MATMUL: sum(products) - sum(role.family == gradients.MATMUL for role in ran)}
+
+    def _modules(self, ranges: pl.DataFrame) -> pl.DataFrame:
+        """Add `module`, the innermost one around nodes from `first` to `last` of a tape."""
+        paths = Paths([])
+        rows: dict[int, list[int]] = {}
+        found = []
+        for tape, first, last in ranges.iter_rows():
+            if tape not in rows:
+                rows[tape] = [_number(paths, node) for node in self.tapes[tape].nodes]
+            module = rows[tape][first]
+            for other in rows[tape][first + 1 : last + 1]:
+                if module < 0:
+                    break
+                module = paths.common(module, other)
+            found.append(paths.texts[module] if module >= 0 else None)
+        return ranges.with_columns(pl.Series("module", found, dtype=pl.String))
+
+
+def _before(told: pl.DataFrame, kinds: list[int]) -> pl.DataFrame:
+    """Let what runs before the first kernel of a node be of a later one, where that kernel is the node's first.
+
+    Args:
+        told: kernels of passes, in order, with their bounds and `kind` (row of the node's name).
+        kinds: of nodes that launch nothing before the kernel that is named after them.
+    """
+    sure = (pl.col("first") == pl.col("last")) & ~pl.col("free") & pl.col("kind").is_in(kinds)
+    behind = pl.when(sure).then(pl.col("first") + 1).backward_fill().shift(-1).over("chosen")
+    moved = pl.max_horizontal("first", pl.when(pl.col("free") & (behind <= pl.col("last"))).then(behind))
+    return told.with_columns(first=moved)
+
+
+def _kernel_role(scope: Scope) -> Roles:
+    """Return the role of a kernel, of which operators launch it even where it is named after none of them."""
+    role = replace(Roles.of(scope), type=scope.type)
+    if role.stem is not None or role.family == gradients.MATMUL:
+        return role
+    return replace(role, family=f"any {scope.type}", free=True)
+
+
+def _known_names(nodes: tuple[Node, ...]) -> set[str]:
+    return {node.name for node in nodes if gradients.known_by(node.name) in EMITS}
+
+
+def _settled(nodes: tuple[Node, ...], ran: list[Roles]) -> frozenset[str]:
+    """Return the families of kernels that nodes of known types launched all of."""
+    products = sum(node.wanted for node in nodes if gradients.known_by(node.name) in gradients.PRODUCTS)
+    made = Counter(gradients.known_by(node.name) for node in nodes)
+    counts = Counter(role.family for role in ran)
+    stems = {role.family: role.stem for role in ran if role.stem is not None and not role.expanded}
+    found = {family for family, stem in stems.items() if stem in EMITS and counts[family] == made[stem]}
+    if counts[gradients.MATMUL] == products:
+        found.add(gradients.MATMUL)
+    return frozenset(family for family in found if family)
+
+
+def _number(paths: Paths, node: Node) -> int:
+    return OUTSIDE if node.module is None else paths.number(node.module)
+
+
+def _rows(made: list[int]) -> pl.DataFrame:
+    nothing = pl.lit(None, pl.UInt32)
+    return pl.DataFrame({"kernel": made}, schema={"kernel": pl.UInt32}).select(
+        pl.lit(None, pl.Int64).alias("position"), "kernel", nothing.alias("backward")
+    )
+
+
+def _called(passes: pl.DataFrame, spans: pl.DataFrame) -> list[pl.Series]:
+    """Return `key`, of the modules that were called before a pass, and `nth`, how many passes there were since."""
+    modules = spans.filter(pl.col("category") == int(Category.MODULE)).sort("start_ns").select("name", "start_ns")
+    row = passes["start_ns"].search_sorted(modules["start_ns"], side="right")
+    counted = modules.with_columns(number=row).with_columns(pl.int_range(pl.len()).over("number").alias("place"))
+    keys = counted.group_by("number").agg(pl.struct("name", "place").hash(7).sum().alias("key"))
+    numbers = passes.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("number"))
+    own = numbers.join(keys, on="number", how="left", maintain_order="left")
+    nth = pl.int_range(pl.len()).over(pl.col("key").is_not_null().cum_sum())
+    return own.select(pl.col("key").forward_fill().fill_null(0), nth.alias("nth")).get_columns()

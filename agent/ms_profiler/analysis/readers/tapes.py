@@ -1,0 +1,81 @@
+"""What the store keeps of autograd's nodes before some backward passes, see `job.frameworks.mindspore.tape`."""
+
+from dataclasses import dataclass, replace
+
+import orjson
+
+from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.store import layout
+from ms_profiler.store.reader import ReadCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node that a backward pass runs.
+
+    Attributes:
+        name: of the operator that made it.
+        wanted: how many gradients it computes.
+        summed: how many of these are added to one that was there before.
+        module: path of the innermost cell in which it was made; None outside of all.
+    """
+
+    name: str
+    wanted: int
+    summed: int
+    module: str | None
+
+
+@dataclass(frozen=True)
+class Tape:
+    """The nodes of one backward pass.
+
+    Attributes:
+        time_ns: when the pass began.
+        nodes: in the order of their making; they run in reverse.
+    """
+
+    time_ns: int
+    nodes: tuple[Node, ...]
+
+
+def read(folder: str, clock: Clock, counts: ReadCounts) -> list[Tape]:
+    """Return the tapes of a process, by time.
+
+    Args:
+        folder: of the process.
+        clock: of the recording.
+        counts: is told what cannot be read.
+    """
+    found = []
+    for path in layout.tapes(folder):
+        try:
+            with open(path, "rb") as stream:
+                tape = parse(stream.read())
+            found.append(replace(tape, time_ns=clock.epoch_ns(tape.time_ns)))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))
+    return sorted(found, key=lambda tape: tape.time_ns)
+
+
+def parse(content: bytes) -> Tape:
+    """Read one.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    known = orjson.loads(content)
+    # of calls that begin at the same number the outer one ends later
+    calls = sorted(((int(begin), int(end), str(name)) for begin, end, name in known["calls"]), key=_outer_first)
+    nodes, around, place = [], list[tuple[int, str]](), 0
+    for number, name, wanted, summed in known["nodes"]:
+        while place < len(calls) and calls[place][0] < number:
+            around.append(calls[place][1:])
+            place += 1
+        around = [each for each in around if each[0] > number]
+        nodes.append(Node(str(name), int(wanted), int(summed), around[-1][1] if around else None))
+    return Tape(int(known["time_ns"]), tuple(nodes))
+
+
+def _outer_first(call: tuple[int, int, str]) -> tuple[int, int]:
+    return call[0], -call[1]

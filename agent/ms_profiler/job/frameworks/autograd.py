@@ -1,0 +1,152 @@
+"""The nodes of autograd's graph, and in which module each was made, as autograd tells it in a few steps.
+
+What runs in a backward pass stands in no module. Autograd numbers the nodes of its graph as they are made, and runs
+those that lead to what is asked for in reverse. So in the second step, the 9th, the 65th and so on, the graph is read
+before its backward pass, in 2 to 4 us a node, and the number that a node would have is looked at where a module begins
+and ends. Nothing is registered with a node, and none is held.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.store import layout
+
+if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
+
+#: number of steps before the first one that is looked at, and by what it grows
+FIRST, FACTOR = 1, 8
+#: nodes of a graph that is read, and calls of modules in one step
+MOST = 20_000
+#: passes that are looked at in one step
+PASSES = 64
+#: number of a node that makes no gradient but takes one
+LEAF = 2**64 - 1
+
+#: number, name, and where its gradients go to, key of a node and number of its output; None where nothing goes
+Node = tuple[int, str, list[tuple[int, int] | None]]
+#: number, name, how many gradients are asked for, and how many of these are added to one that was there before
+Made = tuple[int, str, int, int]
+
+
+class Looking(threading.local):
+    """What this thread looks with: the `Tape` of its framework, or None."""
+
+    tape: Any = None
+
+
+looking = Looking()
+
+
+class Tape:
+    """Read autograd's graph in some steps.
+
+    Args:
+        host: whose store takes it.
+        watch: has every call of a module told, or no longer.
+    """
+
+    def __init__(self, host: "Host", watch: Callable[[bool], None]) -> None:
+        self.host = host
+        self.calls: list[tuple[int, int, str]] = []
+        self._watch = watch
+        self._next = FIRST
+        self._kept = 0
+
+    def stepped(self, count: int) -> tuple[int, bool]:
+        """Begin or end to look, between two steps."""
+        self._end()
+        if count < self._next or not self.told():
+            return max(self._next, count + 1), False
+        self._next, self._kept = max(count, FIRST) * FACTOR, 0
+        looking.tape = self
+        self._watch(True)
+        return count + 1, False
+
+    def _end(self) -> None:
+        if looking.tape is not None:
+            looking.tape = None
+            self._watch(False)
+            self.forget()
+
+    def told(self) -> bool:
+        """Tell whether something is recorded that the nodes say anything about."""
+        return self.host.steps.recording and self.host.wants("CPU")
+
+    def forget(self) -> None:
+        """Forget the calls of modules."""
+        self.calls = []
+
+    def number(self) -> int | None:
+        """Return the number of the newest node; None where no gradient is followed, or nothing is looked at."""
+        raise NotImplementedError
+
+    def keep(self, nodes: list[Made]) -> None:
+        """Keep nodes in the store.
+
+        Args:
+            nodes: of `run`.
+        """
+        home = self.host.home
+        if not nodes or home is None:
+            return
+        content = json.dumps({"time_ns": self.host.recorder.now(), "nodes": nodes, "calls": self.calls}).encode()
+        path = layout.tape_path(home.folder, len(layout.tapes(home.folder)))
+        os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, layout.FILE_MODE), "wb") as stream:
+            stream.write(content)
+        self.host.recorder.spend(len(content))
+        self._kept += 1
+        if self._kept == PASSES or len(self.calls) > MOST:  # what looks like one step has no end
+            self._end()
+
+
+def read(waiting: list[Any], key: Callable[[Any], int]) -> dict[int, Node]:
+    """Return the nodes of a graph by key; none of too large a one.
+
+    Args:
+        waiting: its roots.
+        key: returns what tells nodes apart while they live.
+    """
+    found: dict[int, Node] = {}
+    held = []  # what a key is made of must not end meanwhile
+    while waiting:
+        node = waiting.pop()
+        known = key(node)
+        if known in found:
+            continue
+        following = node.next_functions
+        to = [None if each is None else (key(each), output) for each, output in following]
+        found[known] = node._sequence_nr(), node.name(), to
+        if len(found) > MOST:
+            return {}
+        waiting += (rest := [each for each, _ in following if each is not None])
+        held += rest
+    return found
+
+
+def run(nodes: dict[int, Node], leaves: Callable[[int], bool]) -> list[Made]:
+    """Return the nodes that run, in the order of their making.
+
+    Args:
+        nodes: by key.
+        leaves: tells whether the gradient of a leaf is asked for, by its key.
+    """
+    wanted = {key for key, (number, _, _) in nodes.items() if number >= LEAF and leaves(key)}
+    ordered = sorted(((node, key) for key, node in nodes.items() if node[0] < LEAF), key=lambda item: item[0][0])
+    made = []
+    for (number, name, following), key in ordered:
+        to = [each for each in following if each is not None and each[0] in wanted]
+        if to:
+            wanted.add(key)
+            made.append((number, name, to))
+    there: set[tuple[int, int]] = set()
+    found = []
+    for number, name, to in reversed(made):
+        before = len(there)
+        there.update(to)
+        found.append((number, name, len(to), len(to) - len(there) + before))
+    return found[::-1]

@@ -1,0 +1,128 @@
+"""Autograd's nodes in pynative mode: which kernels a node launches, the analysis knows.
+
+The number of the newest node is that of a view of a tensor of our own: no kernel runs for that.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks import autograd
+from ms_profiler.job.frameworks.autograd import LEAF, Node
+
+if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
+
+#: levels of tuples in what a function returns
+DEPTH = 3
+
+
+class Tape(autograd.Tape):
+    """Read autograd's graph between a forward and its backward pass.
+
+    Args:
+        host: whose store takes it.
+        watch: has every call of a cell told, or no longer.
+    """
+
+    def __init__(self, host: "Host", watch: Callable[[bool], None]) -> None:
+        super().__init__(host, watch)
+        self._probe: Any = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget calls and nodes."""
+        super().forget()
+        self._open = False
+        self._root = self._depth = 0
+        self._nodes: dict[int, Node] = {}
+
+    def told(self) -> bool:
+        """Tell whether kernels are recorded: on a processor, in pynative mode."""
+        context = sys.modules["mindspore.context"]
+        if context._get_mode() == context.GRAPH_MODE or context.get_context("device_target") != "CPU":
+            return False
+        return super().told()
+
+    def began(self, function: Any) -> None:
+        """Begin a forward pass."""
+        self.forget()
+        with self.host.guard("reading autograd's numbers"):
+            if self._probe is None:
+                mindspore = sys.modules["mindspore"]
+                self._probe = mindspore.Parameter(mindspore.Tensor([1.0], mindspore.float32), name="probe")
+            self._root, self._open = id(function), True
+
+    def number(self) -> int | None:
+        """Return the number of the newest node; None where no gradient is followed, or nothing is looked at."""
+        if self._open:
+            with self.host.guard("reading autograd's numbers"):
+                node = self._probe.view(1)._grad_node
+                return None if node is None else int(node._sequence_nr())
+        return None
+
+    def cell_began(self) -> int | None:
+        """Return the number at which a cell begins."""
+        self._depth += 1
+        return self.number()
+
+    def cell_ended(self, cell: int, name: str, begin: int | None) -> None:
+        """Note a call of a cell.
+
+        Args:
+            cell: its id.
+            name: its path.
+            begin: of `cell_began`.
+        """
+        self._depth -= 1
+        end = self.number()
+        if begin is not None and end is not None:
+            self.calls.append((begin, end, name))
+        elif self._depth == 0 and cell == self._root:  # before it gradients are not followed, nor after it
+            self.calls.append((-1, LEAF, name))
+
+    def ended(self, result: Any) -> None:
+        """Read the graph of what a forward pass returned."""
+        if self._open:
+            self._open = False
+            with self.host.guard("reading autograd's graph"):
+                self._nodes = autograd.read(_roots(result, DEPTH), lambda node: int(node._unique_id()))
+
+    def backward(self, gradient: Any, weights: Any) -> None:
+        """Keep what was read, of the nodes that a backward pass runs.
+
+        Args:
+            gradient: MindSpore's operation that tells what gradients are of.
+            weights: parameters, or one, or None.
+        """
+        if not self._nodes:
+            return
+        with self.host.guard("keeping autograd's graph"):
+            asked = list(weights) if isinstance(weights, (tuple, list)) else [weights]
+            known = {node._unique_id() for each in asked if (node := getattr(each, "_grad_node", None)) is not None}
+            inputs = gradient.get_all or not gradient.get_by_list or getattr(gradient, "get_by_position", False)
+            self.keep(autograd.run(self._nodes, lambda key: inputs or key in known))
+        self._nodes = {}
+
+
+def _roots(result: Any, depth: int) -> list[Any]:
+    """Return the nodes of the tensors that a function returned."""
+    if isinstance(result, (tuple, list)):
+        return [node for each in result for node in _roots(each, depth - 1)] if depth else []
+    node = getattr(result, "_grad_node", None)
+    return [] if node is None else [node]
+
+
+def supported(host: "Host") -> bool:
+    """Tell whether kernels are recorded here, and this MindSpore tells of its nodes.
+
+    Args:
+        host: whose process it is.
+    """
+    from ms_profiler.job.frameworks.mindspore import takeover
+
+    extension = sys.modules.get("mindspore._c_expression")
+    tensor, profiler = getattr(extension, "TensorPy", None), getattr(extension, "Profiler", None)
+    if not host.owner or takeover.left_running or not hasattr(tensor, "_grad_node") or profiler is None:
+        return False
+    return profiler.get_instance("CPU") is not None

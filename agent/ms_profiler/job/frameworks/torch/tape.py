@@ -1,0 +1,54 @@
+"""Autograd's nodes before some backward passes: where several passes share operators, their order leaves it open."""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks import autograd
+
+if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
+
+
+class Tape(autograd.Tape):
+    """Read autograd's graph before its backward pass.
+
+    Args:
+        host: whose store takes it.
+        watch: has every call of a module told, or no longer.
+    """
+
+    def __init__(self, host: "Host", watch: Callable[[bool], None]) -> None:
+        super().__init__(host, watch)
+        self._number = sys.modules["torch.autograd"]._get_sequence_nr
+
+    def number(self) -> int:
+        """Return the number of the next node."""
+        return int(self._number())
+
+    def called(self, name: str, begin: int) -> None:
+        """Note a call of a module.
+
+        Args:
+            name: its path.
+            begin: number when it began.
+        """
+        if (end := self.number()) > begin:
+            self.calls.append((begin - 1, end, name))
+
+    def backward(self, roots: Any, inputs: Any = ()) -> None:
+        """Keep the nodes that a backward pass runs.
+
+        Args:
+            roots: tensors that it begins with.
+            inputs: whose gradients alone are asked for; all leaves' where there are none.
+        """
+        with self.host.guard("reading autograd's graph"):
+            nodes = [node for each in roots if (node := getattr(each, "grad_fn", None)) is not None]
+            if len(nodes) == len(roots) and not inputs:
+                self.keep(autograd.run(autograd.read(nodes, id), lambda _: True))
+
+
+def supported() -> bool:
+    """Tell whether this PyTorch tells the number of the next node."""
+    return hasattr(sys.modules.get("torch.autograd"), "_get_sequence_nr")

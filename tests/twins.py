@@ -1,0 +1,88 @@
+"""What a run says of the kernels of its backward passes, beside the truth of a twin that noted which nodes ran when."""
+
+import csv
+import json
+from dataclasses import dataclass, field
+
+NOTHING = "N/A"
+#: what the twin runs to see numbers
+PROBE = "Atanh"
+
+
+@dataclass
+class Verdict:
+    """Kernel time in us by what became of it: bound to its module, to one around that, to the network alone, ..."""
+
+    passes: int = 0
+    same: float = 0.0
+    around: float = 0.0
+    whole: float = 0.0
+    unbound: float = 0.0
+    wrong: float = 0.0
+    outside: float = 0.0
+    notes: dict = field(default_factory=dict)
+
+    @property
+    def total(self):
+        return self.same + self.around + self.whole + self.unbound + self.wrong + self.outside
+
+    @property
+    def right(self):
+        """The share bound nearer than the whole network."""
+        return (self.same + self.around + self.outside) / self.total
+
+    def __str__(self):
+        kinds = ("same", "around", "whole", "unbound", "wrong", "outside")
+        return "  ".join(f"{kind} {getattr(self, kind) / self.total:.3f}" for kind in kinds)
+
+
+def table(result):
+    """Return (start in us, duration in us, type, module) of the kernels of a run, by start."""
+    with open(result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv", newline="") as stream:
+        rows = csv.DictReader(stream)
+        return sorted(
+            (float(row["Start Time(us)"]), float(row["Duration(us)"]), row["Type"], row.get("Module", NOTHING))
+            for row in rows
+        )
+
+
+def truths(twin, file):
+    """Return the last pass of a twin as (type, module) of its kernels."""
+    begin, end, nodes = json.loads(file.read_text())[-1]
+    found = []
+    for start, _, kind, _ in table(twin):
+        if begin <= start * 1000 <= end and kind != PROBE:
+            owner = [module for at, _, module in nodes if at <= start * 1000]
+            found.append((kind, owner[-1] if owner else None))
+    return found
+
+
+def compare(result, truth, skip=2):
+    """Compare the passes of a run, but for the first ones, with the truth about one of them."""
+    rows, wanted, verdict = table(result), [kind for kind, _ in truth], Verdict()
+    kinds, place = [row[2] for row in rows], 0
+    while place + len(wanted) <= len(kinds):
+        if kinds[place : place + len(wanted)] != wanted:
+            place += 1
+            continue
+        verdict.passes += 1
+        if verdict.passes > skip:
+            for (_, time, kind, module), (_, owner) in zip(rows[place:], truth, strict=False):
+                what = judge(module, owner)
+                setattr(verdict, what, getattr(verdict, what) + time)
+                if what in ("wrong", "unbound", "whole"):
+                    verdict.notes[what, kind, owner, module] = verdict.notes.get((what, kind, owner, module), 0) + time
+        place += len(wanted)
+    return verdict
+
+
+def judge(module, owner):
+    if owner is None:
+        return "outside" if module == NOTHING else "wrong"
+    if module == NOTHING:
+        return "unbound"
+    if module == owner:
+        return "same"
+    if owner.startswith(f"{module}."):
+        return "around" if "." in module else "whole"
+    return "wrong"
