@@ -190,6 +190,41 @@ def test_a_signal_ends_the_wait_and_not_the_job(guest, analysis, name):
     eventually(lambda: not analysis.lives())
 
 
+#: sends a signal while we close: where the bare run ends in 20 ms, ours is at that for a second
+WHILE_WE_CLOSE = """
+import atexit, os, signal, sys, time
+
+def hook(event, arguments):
+    if ended and event == "open" and "process_info" in str(arguments[0]):
+        ended.clear()
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+ended = []
+sys.addaudithook(hook)
+"""
+HANDLED = "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'handled\\n'), os._exit(5)))\n"
+#: what the job does after us, so that the signal finds it
+GOES_ON = "atexit.register(lambda: (os.write(1, b'on\\n'), time.sleep(60)))\n"
+
+
+@pytest.mark.parametrize(
+    ("begins", "code", "out"),
+    [
+        ("", 3, b""),
+        (HANDLED, 3, b""),
+        (GOES_ON, -signal.SIGTERM, b"on\n"),
+        (GOES_ON + HANDLED, 5, b"on\nhandled\n"),
+    ],
+    ids=["default", "handled", "default, in time", "handled, in time"],
+)
+def test_a_signal_while_we_close_finds_what_it_would_have_found(guest, begins, code, out):
+    program = f"{WHILE_WE_CLOSE}{begins}import mindspore\nended.append(1)\nsys.exit(3)"
+    process = guest.start(program, {"analyse": "off"}, **PIPES)
+    assert process.communicate(timeout=60)[0] == out
+    assert process.returncode == code
+
+
 def test_a_timer_of_the_job_comes_too_late(guest, analysis, late):
     """The job would have been gone before its timer went off."""
     process = guest.start(late + analysis("sleep 0.6; echo 'ms-profiler: x'; touch done", then="late.arm()"), **PIPES)

@@ -39,6 +39,25 @@ class Guard:
         self._failed(self._what, reason)
 
 
+class Late:
+    """Put off signals of the job while we do our last work in it.
+
+    Args:
+        put_off: `Recorder.put_off_signals`.
+    """
+
+    __slots__ = ("_put_off",)
+
+    def __init__(self, put_off: Callable[[bool], None]) -> None:
+        self._put_off = put_off
+
+    def __enter__(self) -> None:
+        self._put_off(True)
+
+    def __exit__(self, *_: object) -> None:
+        self._put_off(False)
+
+
 def is_of_the_job(reason: BaseException) -> bool:
     """Return whether an exception from a function of ours was raised by the job.
 

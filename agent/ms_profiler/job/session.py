@@ -18,7 +18,7 @@ from ms_profiler.job.budget import Budget
 from ms_profiler.job.control import dynamic
 from ms_profiler.job.devices.devices import Devices
 from ms_profiler.job.frameworks import base
-from ms_profiler.job.guard import Guard, words
+from ms_profiler.job.guard import Guard, Late, words
 from ms_profiler.job.hooks import Hooks
 from ms_profiler.job.recorder.contract import RecorderStats
 from ms_profiler.job.recording import CHILD_SLOTS, Recording, new_process
@@ -290,7 +290,7 @@ class Session:
             multiprocessing = sys.modules.get("multiprocessing.util")
             if multiprocessing is not None:
                 # children of multiprocessing leave by os._exit after their finalizers, without atexit up to 3.12
-                multiprocessing.Finalize(None, self._end, exitpriority=-100)
+                multiprocessing.Finalize(None, self._end_child, exitpriority=-100)
 
     # -- ending
 
@@ -353,6 +353,10 @@ class Session:
     def _at_exit(self) -> None:
         if self.forked and self.process.pid != os.getpid():
             return  # a plain fork child that never recorded: the parent's record is not its to end
+        with self.guard("ending"), Late(self.recorder.put_off_signals):
+            self._close_all()
+
+    def _close_all(self) -> None:
         main = self.main if self.main in self.recordings else None
         self._end()
         if self._dynamic is not None and not self.forked:
@@ -360,6 +364,10 @@ class Session:
         if main is not None and self.owner and not self.forked:
             with self.guard("the analysis"):
                 handover.finish(main, self.recorder)
+
+    def _end_child(self) -> None:
+        with self.guard("ending"), Late(self.recorder.put_off_signals):
+            self._end()
 
     def _end(self) -> None:
         """End all open recordings, and note how this process ended."""

@@ -190,6 +190,12 @@ class Recorder(Protocol):
             failed: written instead when the program wrote no line.
         """
 
+    def put_off_signals(self, on: bool, /) -> None:
+        """Put off signals of the job from here on, or let them through: while it ends, our work makes none too early.
+
+        One that came meanwhile comes again, as long after the end of that as it came after the begin.
+        """
+
     def stats(self) -> RecorderStats:
         """Return the counts so far; after `close`, those of the store that was closed last."""
 

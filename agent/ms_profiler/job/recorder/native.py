@@ -145,6 +145,10 @@ class NativeRecorder:
         if error:
             raise OSError(error, os.strerror(error))
 
+    def put_off_signals(self, on: bool, /) -> None:
+        """See `Recorder.put_off_signals`."""
+        (_native.lib.msp_signals_hold if on else _native.lib.msp_signals_release)()
+
     def open(self, folder: str, *, first_slots: int = 2048, account: str = "", limit: int | None = None) -> None:
         """See `Recorder.open`."""
         _rest_at_forks()

@@ -110,6 +110,9 @@ class PythonRecorder:
         if shows and not log.has_reader():
             log.write(late if line is None else line or failed)
 
+    def put_off_signals(self, on: bool, /) -> None:
+        """See `Recorder.put_off_signals`: Python cannot tell when a signal came, so all stay what they are."""
+
     def open(self, folder: str, *, first_slots: int = 2048, account: str = "", limit: int | None = None) -> None:
         """See `Recorder.open`."""
         with self._lock:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ms_profiler.job.frameworks.base import Labels, Target, keep_signature
 from ms_profiler.job.frameworks.mindspore.native_threads import NativeThreads, numbers
 from ms_profiler.job.frameworks.mindspore.sampling_plan import SamplingPlan
+from ms_profiler.job.guard import Late
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.names import DATASET_WINDOW, DATASET_WINDOW_END
@@ -94,7 +95,7 @@ class PipelineStream:
             result = wrapped(*args, **kwargs)
         except BaseException:
             # parts of the pipeline may live on in the traceback, so the profiler must not be set up again
-            with self.host.guard("leaving a dataset pipeline"):
+            with self.host.guard("leaving a dataset pipeline"), Late(self.host.recorder.put_off_signals):
                 self._abandon("a pipeline could not be built")
             raise
         with self.host.guard("watching a dataset pipeline"):
@@ -302,7 +303,7 @@ class PipelineStream:
     def _exit(self) -> None:
         """Release the pipeline before the interpreter ends, when the functions that an iterator's end calls are
         gone."""
-        with self.host.guard("leaving a dataset pipeline"):
+        with self.host.guard("leaving a dataset pipeline"), Late(self.host.recorder.put_off_signals):
             if not self.host.forked:
                 self.end()
         self._watched, self._given_up = 0, self._given_up or "the process ends"
