@@ -5,7 +5,7 @@ from conftest import PROGRAMS
 from events import events, named, of
 from launches import msrun
 from ms_profiler.job.frameworks import notes
-from ms_profiler.job.frameworks.mindspore import communication
+from ms_profiler.job.frameworks.mindspore import communication, tensors
 from ms_profiler.store.format import Category, Kind
 
 WORLD = "mccl_world_group"
@@ -112,13 +112,13 @@ def test_long_lists_of_ranks_become_ranges():
 
 
 class Tensor:
-    shape, itemsize = (2, 3), 4
+    _shape, _itemsize, dtype = (property(lambda self, value=value: value) for value in ((2, 3), 4, "Float32"))
 
     def asnumpy(self):
         raise AssertionError("a value was read")
 
 
 def test_bytes_come_from_shape_and_type_alone():
-    assert communication.size(Tensor()) == 24
-    assert communication.size([Tensor(), (Tensor(), 7), None]) == 48
-    assert communication.size(7) == 0
+    assert tensors.size(Tensor()) == 24
+    assert tensors.size([Tensor(), (Tensor(), 7), None]) == 48
+    assert tensors.size(7) == 0

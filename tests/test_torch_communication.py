@@ -11,7 +11,7 @@ import pytest
 from conftest import PROGRAMS, environment
 from events import events, named, of, steps
 from launches import TOOLS, free_port
-from ms_profiler.job.frameworks.torch import communication, ranks
+from ms_profiler.job.frameworks.torch import communication, ranks, tensors
 from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.names import GRADIENTS
 
@@ -143,14 +143,24 @@ def test_when_operators_end_it_is_said_that_exchanges_of_replicas_end_too(job):
     assert re.fullmatch(r"operators, and what C\+\+ exchanges with other ranks, from step \d+ on", entry["what"])
 
 
-class Tensor:
-    nbytes = 24
-
-
 def test_bytes_are_those_of_the_input():
-    assert communication.size(Tensor()) == 24
-    assert communication.size([Tensor(), (Tensor(), None)]) == 48
-    assert communication.size(None) == 0
+    import torch
+
+    class MadeUp(torch.Tensor):
+        """Would have to be asked."""
+
+        @staticmethod
+        def __new__(cls):
+            return torch.Tensor._make_wrapper_subclass(cls, (2, 3))
+
+        @classmethod
+        def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+            raise AssertionError(function)
+
+    tensor = torch.zeros(2, 3)
+    assert tensors.size(tensor) == tensors.size(torch.nn.Parameter(tensor)) == 24
+    assert tensors.size([tensor, (tensor, None)]) == 48
+    assert tensors.size(None) == tensors.size(MadeUp()) == 0
 
 
 @pytest.mark.parametrize("name", communication.KINDS)

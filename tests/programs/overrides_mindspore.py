@@ -137,6 +137,37 @@ print(ms.jit(ms.grad(inner))(x).sum())
 ms.set_context(mode=ms.GRAPH_MODE)
 print(Around(overriding(nn.Dense)(4, 2, weight_init="ones"))(x).sum())
 print(overriding(nn.Dense)(4, 2, weight_init="ones")(x).sum())
+
+
+class OwnTensor(ms.Tensor):
+    @property
+    def shape(self):
+        calls["OwnTensor.shape"] += 1
+        return super().shape
+
+    @property
+    def dtype(self):
+        calls["OwnTensor.dtype"] += 1
+        return super().dtype
+
+
+class Text:
+    def __str__(self):
+        calls["Text.__str__"] += 1
+        return "text"
+
+
+@ms.jit
+def double(x):
+    return x * 2
+
+
+for number in 1, 2:
+    print(double(OwnTensor(np.ones(number, np.float32))).sum())
+try:
+    ms.profiler.mstx.mark(Text())
+except TypeError as reason:
+    print(reason)
 for name, count in sorted(calls.items()):
     print(name, count)
 inner = cell = optimizer = model = None

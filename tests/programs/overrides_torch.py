@@ -172,9 +172,18 @@ class Told(torch.Tensor):
         calls[f"Told {getattr(function, '__name__', function)}"] += 1
         return super().__torch_function__(function, types, args, kwargs or {})
 
+    @property
+    def nbytes(self):
+        calls["Told own nbytes"] += 1
+        return 7
+
 
 tensor = torch.ones(2, 4).as_subclass(Told)
 nn.Linear(4, 4)(tensor).sum().backward()
+torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+torch.distributed.all_reduce(tensor)
+torch.distributed.all_gather([torch.ones(2, 4)], tensor)
+torch.distributed.destroy_process_group()
 for name, count in sorted(calls.items()):
     print(name, count)
 

@@ -1,10 +1,14 @@
-"""Read the contents of a module or cell without running code of the script: no method that it may override is
-called."""
+"""Read what the job's objects are and hold without running code of the script: no method that it may override is called.
+
+`isinstance` asks an object for its `__class__`, which a script may define; `issubclass(type(x), ...)` does not.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 _NAME = type.__dict__["__name__"].__get__
+_MRO = type.__dict__["__mro__"].__get__
+_DICT = type.__dict__["__dict__"].__get__
 
 
 def attributes(item: Any) -> dict[str, Any]:
@@ -13,7 +17,7 @@ def attributes(item: Any) -> dict[str, Any]:
         found = object.__getattribute__(item, "__dict__")
     except AttributeError:  # a class with __slots__ alone
         return {}
-    return found if isinstance(found, dict) else {}
+    return found if issubclass(type(found), dict) else {}
 
 
 def children(item: Any, table: str) -> Iterator[tuple[str, Any]]:
@@ -23,8 +27,8 @@ def children(item: Any, table: str) -> Iterator[tuple[str, Any]]:
         item: the module or cell.
         table: the attribute that holds its children, "_modules" or "_cells".
     """
-    held = attributes(item).get(table)
-    if isinstance(held, dict):
+    held: Any = attributes(item).get(table)
+    if issubclass(type(held), dict):
         for name, inner in list(dict.items(held)):
             if inner is not None and type(name) is str:
                 yield name, inner
@@ -50,6 +54,23 @@ def name(kind: type) -> str:
 def kind_name(item: Any) -> str:
     """Return the name of the class of an object."""
     return name(type(item))
+
+
+def mro(kind: type) -> tuple[type, ...]:
+    """Return a class and those it inherits from, in order."""
+    found: tuple[type, ...] = _MRO(kind)
+    return found
+
+
+def members(kind: type) -> dict[str, Any]:
+    """Return what a class defines itself."""
+    found: dict[str, Any] = _DICT(kind)
+    return found
+
+
+def member(kind: type, name: str) -> Any:
+    """Return what a class defines or inherits under a name, as it stands there; None for nothing."""
+    return next((members(base)[name] for base in mro(kind) if name in members(base)), None)
 
 
 def walk(root: Any, table: str) -> Iterator[tuple[str, Any]]:

@@ -28,12 +28,15 @@ def nest(kind: int, levels: int) -> int:
     return _depths.of[kind]
 
 
+_name = type.__dict__["__name__"].__get__  # past a metaclass of the script's
+
+
 def flags_of(reason: BaseException) -> int:
     """Return the flags of a span that an exception ended; not all are failures.
 
     The end of an iteration is none, nor is that by which PyTorch stops a recomputation when it has what it needs.
     """
-    stops = isinstance(reason, StopIteration) or type(reason).__name__ == "_StopRecomputationError"
+    stops = issubclass(type(reason), StopIteration) or _name(type(reason)) == "_StopRecomputationError"
     return 0 if stops else RAISED
 
 

@@ -8,14 +8,13 @@ only queues the work. For exchanges of compiled graphs see `exchanges`.
 """
 
 import inspect
-import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import Target
-from ms_profiler.job.frameworks.mindspore import ranks
+from ms_profiler.job.frameworks.mindspore import ranks, tensors
 from ms_profiler.job.frameworks.mindspore.ranks import MANAGEMENT
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import COMMUNICATION_WAIT
@@ -60,16 +59,6 @@ def kind_of(primitive: str) -> str:
     return next((kind for begin, kind in KINDS.items() if primitive.startswith(begin)), "")
 
 
-def size(value: Any) -> int:
-    """Return the bytes of a tensor, or of those in a sequence, without waiting for any."""
-    if isinstance(value, (list, tuple)):
-        return sum(map(size, value))
-    if hasattr(value, "asnumpy"):
-        count: int = math.prod(value.shape)
-        return count * int(value.itemsize)
-    return 0
-
-
 class Collectives:
     """Record collectives, and once for each group who is in it."""
 
@@ -92,8 +81,8 @@ class Collectives:
 
             def before(*args: Any, **_: Any) -> list[int]:
                 given = args[input_at] if 0 < input_at < len(args) else None
-                group = args[group_at] if 0 < group_at < len(args) else getattr(args[0], "group", None)
-                return [base.begin(recorder, labelled(kind, group), Category.COMMUNICATION, size(given))]
+                group = args[group_at] if 0 < group_at < len(args) else trees.attributes(args[0]).get("group")
+                return [base.begin(recorder, labelled(kind, group), Category.COMMUNICATION, tensors.size(given))]
 
             def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
                 recorder.end(tokens[0], 0 if reason is None else base.flags_of(reason))
@@ -106,7 +95,7 @@ class Collectives:
         """Return the id of the name of a collective over a group, noting who is in the group if it is new."""
         management = sys.modules[MANAGEMENT]
         # the group of all ranks has another name before the back end is known
-        if group is None or group == getattr(management, "DEFAULT_WORLD_COMM_GROUP", None):
+        if type(group) is not str or group == getattr(management, "DEFAULT_WORLD_COMM_GROUP", None):
             group = management.GlobalComm.WORLD_COMM_GROUP
         label = self._labels.get((kind, group))
         if label is None:

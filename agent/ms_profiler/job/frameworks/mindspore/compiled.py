@@ -73,7 +73,7 @@ class Graphs:
 
 def _cells(subject: Any) -> Iterator[tuple[str, str, list[str]]]:
     """Yield path, class and names of own parameters of each cell inside a cell, except for optimizers."""
-    if not isinstance(trees.attributes(subject).get(modules.TABLE), dict):  # a function
+    if not issubclass(type(trees.attributes(subject).get(modules.TABLE)), dict):  # a function
         return
     skipped: tuple[str, ...] = ()
     for path, cell in trees.walk(subject, modules.TABLE):

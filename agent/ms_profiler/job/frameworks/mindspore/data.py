@@ -47,7 +47,7 @@ def targets(host: "Host") -> list[Target]:
     def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
         inside.value = False
         end(tokens[0])
-        if isinstance(reason, StopIteration):
+        if issubclass(type(reason), StopIteration):
             steps.batches_ended()
 
     waits = base.around(host, "noting the wait for a batch", before, after)

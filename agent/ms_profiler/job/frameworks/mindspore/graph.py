@@ -137,7 +137,7 @@ class Compilation:
                 self._latest.put(type(owner), weakref.ref(owner))
             except TypeError:  # a class with __slots__
                 replaces = False
-        names = _parameters(subject if executor is not None else type(subject).construct)
+        names = _parameters(subject if executor is not None else trees.member(type(subject), "construct"))
         why, count = self._history.compiled(*_definition(subject), which, now, names, replaces)
         if why:
             recorder = self.host.recorder
@@ -150,7 +150,8 @@ def _code_owner(function: Any) -> Any:
 
 
 def _first_line(function: Any) -> int:
-    return int(_code_owner(function).__code__.co_firstlineno)
+    owner = _code_owner(function)
+    return owner.__code__.co_firstlineno if type(owner) is FunctionType else 0
 
 
 def _inner(function: Any) -> Any:
@@ -177,12 +178,12 @@ def _definition(subject: Any) -> tuple[Any, int]:
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
-    while hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
-    code = getattr(_code_owner(function), "__code__", None)
-    if code is None:
+    while (inner := trees.attributes(_code_owner(function)).get("__wrapped__")) is not None:
+        function = inner
+    owner = _code_owner(function)
+    if type(owner) is not FunctionType:
         return ()
-    names: tuple[str, ...] = code.co_varnames[: code.co_argcount]
+    names = owner.__code__.co_varnames[: owner.__code__.co_argcount]
     return names[1:] if names[:1] == ("self",) else names
 
 

@@ -42,13 +42,18 @@ def targets(host: "Host") -> list[Target]:
 
     def text(message: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         domain = args[2] if len(args) > 2 else kwargs.get("domain", DEFAULT_DOMAIN)
-        return recorder.intern(str(message) if domain == DEFAULT_DOMAIN else f"{domain}: {message}")
+        if not (issubclass(type(message), str) and issubclass(type(domain), str)):
+            return 0  # MindSpore refuses it as well, and asking it for its text would run code of the script's
+        words, where = str.__str__(message), str.__str__(domain)
+        return recorder.intern(words if where == DEFAULT_DOMAIN else f"{where}: {words}")
 
     def marks(original: Callable[..., Any]) -> Callable[..., Any]:
         def mark(*args: Any, **kwargs: Any) -> Any:
             if not _own_call():
                 with host.guard("recording a marker"):
-                    recorder.instant(text(args[0] if args else kwargs.get("message"), args, kwargs), Category.MARKER)
+                    name = text(args[0] if args else kwargs.get("message"), args, kwargs)
+                    if name:
+                        recorder.instant(name, Category.MARKER)
             return original(*args, **kwargs)
 
         return keep_signature(original, mark)
@@ -59,10 +64,11 @@ def targets(host: "Host") -> list[Target]:
             if fetching.value or _own_call() or not host.steps.recording:
                 return result
             with host.guard("recording a range"):
-                ranged = RangeId(result)
-                ranged.name = text(args[0] if args else kwargs.get("message"), args, kwargs)
-                ranged.start_ns = recorder.now()
-                return ranged
+                name = text(args[0] if args else kwargs.get("message"), args, kwargs)
+                if name:
+                    ranged = RangeId(result)
+                    ranged.name, ranged.start_ns = name, recorder.now()
+                    return ranged
             return result
 
         return keep_signature(original, range_start)

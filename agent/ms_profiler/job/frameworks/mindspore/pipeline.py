@@ -16,6 +16,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from ms_profiler.job.frameworks import trees
 from ms_profiler.job.frameworks.base import Labels, Target, keep_signature
 from ms_profiler.job.frameworks.mindspore.native_threads import NativeThreads, numbers
 from ms_profiler.job.frameworks.mindspore.sampling_plan import SamplingPlan
@@ -349,8 +350,8 @@ class PipelineStream:
 
     def _number(self, dataset: Any) -> int:
         """Return the number of a dataset: the same one each time that an iterator over it is made."""
-        while type(dataset).__name__ == "ProjectDataset":  # made again for each iterator over some columns
-            (dataset,) = dataset.children
+        while trees.kind_name(dataset) == "ProjectDataset":  # made anew for each iterator over some columns
+            (dataset,) = trees.attributes(dataset)["children"]
         number = self._pipelines.known.get(id(dataset))
         return self._pipelines.add(dataset) if number is None else number
 
@@ -363,7 +364,7 @@ class PipelineStream:
 
 def _counter(iterator: Any) -> Callable[[], int]:
     """Return a function that tells how many batches an iterator has given, and does not keep it alive."""
-    values = vars(iterator)
+    values = trees.attributes(iterator)
     return lambda: int(values.get("_Iterator__index", 0))
 
 

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ms_profiler.job.frameworks import trees
 from ms_profiler.job.frameworks.base import Labels
+from ms_profiler.job.frameworks.mindspore import tensors
 
 #: Elements of a sequence, and levels of sequences in sequences, that are compared.
 ELEMENTS, LEVELS = 32, 3
@@ -66,11 +68,10 @@ class Compiled:
 
 def item(argument: Any, level: int = 0) -> Item:
     """Describe one argument."""
-    kind, name = type(argument), type(argument).__name__
-    if hasattr(kind, "asnumpy"):
+    kind, name = type(argument), trees.kind_name(argument)
+    if tensors.is_tensor(argument):
         # a parameter is compiled into the graph by its name
-        parameter = argument.name if name == "Parameter" else None
-        return Item(name, tuple(argument.shape), (str(argument.dtype), parameter))
+        return Item(name, tensors.shape(argument), (str(tensors.read(argument, tensors.TYPE)), tensors.name(argument)))
     if issubclass(kind, (list, tuple, dict)):
         # what a class of the script's own makes of these methods is not called
         keys, values = None, _elements(argument)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import RAISED, Inside, Target
+from ms_profiler.job.frameworks.torch import tensors
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED, Groups
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import COMMUNICATION_WAIT
@@ -51,13 +52,6 @@ KINDS = {
 CALLERS = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
 
-def size(value: Any) -> int:
-    """Return the bytes of a tensor, or of those in a sequence, without waiting for any."""
-    if isinstance(value, (list, tuple)):
-        return sum(map(size, value))
-    return int(getattr(value, "nbytes", 0))
-
-
 class Collectives:
     """Record collectives, the outermost where one calls another, and once for each group who is in it."""
 
@@ -86,7 +80,7 @@ class Collectives:
                     group = named(argument("group", args, kwargs))
                     if group:
                         label = recorder.intern(f"{kind}@{group}")
-                        token = recorder.begin(label, category, size(argument(given, args, kwargs)))
+                        token = recorder.begin(label, category, tensors.size(argument(given, args, kwargs)))
                 inside.value = True
                 return [token]
 

@@ -35,7 +35,7 @@ def targets(host: "Host") -> list[Target]:
 
     def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
         end(tokens[0], 0 if reason is None else base.flags_of(reason))
-        if isinstance(reason, StopIteration):
+        if issubclass(type(reason), StopIteration):
             steps.batches_ended()
 
     waits = base.around(host, "noting the wait for a batch", before, after)

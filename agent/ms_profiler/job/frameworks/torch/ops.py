@@ -248,8 +248,9 @@ class OpStream:
             return region if self.wanted else None
 
         def after(region: Any, result: Any, reason: BaseException | None) -> None:
-            if reason is None:
-                annotate(str(region.name))
+            name = trees.attributes(region).get("name")
+            if reason is None and type(name) is str:
+                annotate(name)
 
         return base.around(self.host, "marking a region", before, after)(original)
 

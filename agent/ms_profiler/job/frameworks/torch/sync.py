@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import Target
+from ms_profiler.job.frameworks.torch import tensors
 from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:
@@ -42,10 +43,13 @@ def copies(host: "Host") -> base.Closure:
 
     def after(call: tuple[Any, int], result: Any, reason: BaseException | None) -> None:
         tensor, start = call
-        if reason is None and result is not tensor and result.device.type != tensor.device.type:
-            home = result.device.type == "cpu"
+        if reason is not None or result is tensor:
+            return
+        came, went = tensors.read(tensor, "device"), tensors.read(result, "device")
+        if came is not None and went is not None and came.type != went.type:
+            home = went.type == "cpu"
             category, label = (Category.SYNC, to_host) if home else (Category.DATA, to_device)
-            record(Kind.SPAN, category, 0, label, start, now(), result.nbytes)
+            record(Kind.SPAN, category, 0, label, start, now(), tensors.size(result))
 
     return base.around(host, "noting a copy between devices", before, after)
 

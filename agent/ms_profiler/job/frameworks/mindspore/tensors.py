@@ -1,0 +1,49 @@
+"""Sizes and types of tensors, without a line of a subclass of the script's."""
+
+import math
+from typing import Any
+
+from ms_profiler.job.frameworks import trees
+
+#: MindSpore's base of all tensors, in C++, defines these; classes above it, the script's as well, may do so again
+SHAPE, TYPE, ITEM = "_shape", "dtype", "_itemsize"
+
+
+def is_tensor(value: Any) -> bool:
+    """Return whether this is a tensor of MindSpore's, or of a class that is made of it."""
+    return trees.member(type(value), "asnumpy") is not None and _lowest(value, TYPE) is not None
+
+
+def read(tensor: Any, name: str) -> Any:
+    """Return a property of a tensor as MindSpore's C++ has it; None where there is none of that name."""
+    found = _lowest(tensor, name)
+    return None if found is None else found.__get__(tensor)
+
+
+def shape(tensor: Any) -> tuple[int, ...]:
+    """Return the shape of a tensor."""
+    return tuple(read(tensor, SHAPE) or ())
+
+
+def size(value: Any) -> int:
+    """Return the bytes of a tensor, or of those in a sequence, without waiting for any; 0 where they are not known."""
+    kind = type(value)
+    if issubclass(kind, list):
+        return sum(map(size, list.__iter__(value)))
+    if issubclass(kind, tuple):
+        return sum(map(size, tuple.__iter__(value)))
+    return math.prod(shape(value)) * int(read(value, ITEM) or 0) if is_tensor(value) else 0
+
+
+def name(parameter: Any) -> str | None:
+    """Return the name of a parameter; None of any other tensor."""
+    information = trees.attributes(parameter).get("_param_info")
+    found: Any = None if information is None else trees.member(type(information), "name")
+    text = found.__get__(information) if hasattr(type(found), "__get__") else None
+    return text if type(text) is str else None
+
+
+def _lowest(value: Any, name: str) -> Any:
+    """Return the property as that base defines it which inherits from no other that does."""
+    found = [trees.members(base)[name] for base in trees.mro(type(value)) if name in trees.members(base)]
+    return found[-1] if found and hasattr(type(found[-1]), "__get__") else None
