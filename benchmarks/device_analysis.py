@@ -175,7 +175,7 @@ def write(folder: str, index: int, thread: Thread, begins: "np.ndarray[tuple[int
         slots["arg"] += (steps[:, None] * np.uint64(numbers) * correlated).ravel()
         header = fmt.HEADER.pack(
             *(fmt.MAGIC, fmt.FORMAT_VERSION, fmt.HEADER_SIZE, fmt.SLOT_SIZE, 0, len(slots) + 1),
-            *(os.getpid(), index, int(begins[0]), 0, 0, b""),
+            *(os.getpid(), index, int(begins[0]), 0, 0, 0, b""),
         )
         with open(os.path.join(folder, layout.segment_name(index)), "wb") as file:
             file.write(header + head.tobytes() + slots.tobytes())
@@ -204,7 +204,7 @@ def generate(folder: str, records: int) -> int:
     control = fmt.SLOT.pack(begin, 1_760_000_000_000_000_000, 100, 0, Kind.ANCHOR, 0, 0, 0) + name.slots()
     header = (fmt.MAGIC, fmt.FORMAT_VERSION, fmt.HEADER_SIZE, fmt.SLOT_SIZE, fmt.SEGMENT_CONTROL)
     with open(os.path.join(process, layout.segment_name(0)), "wb") as file:
-        file.write(fmt.HEADER.pack(*header, len(control) // fmt.SLOT_SIZE, pid, 0, begin, 0, 0, b"") + control)
+        file.write(fmt.HEADER.pack(*header, len(control) // fmt.SLOT_SIZE, pid, 0, begin, 0, 0, 0, b"") + control)
     framework = {"name": "torch", "version": "2.13.0", "mode": "eager", "device": "a made-up GPU"}
     info = run_info.RunInfo(pid=pid, started_wall=1.76e9, started_ns=begin, framework=framework)
     run_info.write(layout.run_info_path(folder), info)

@@ -124,6 +124,8 @@ void msp_control_count_drop(bool limit) {
   if (limit) __atomic_add_fetch(&header->dropped_limit, 1, __ATOMIC_RELAXED);
 }
 
+void msp_control_count_unnamed(void) { __atomic_add_fetch(&control.first->header->unnamed, 1, __ATOMIC_RELAXED); }
+
 uint64_t msp_control_dropped(void) { return __atomic_load_n(&control.first->header->dropped, __ATOMIC_RELAXED); }
 
 uint64_t msp_control_dropped_by_limit(void) {

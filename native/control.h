@@ -20,6 +20,9 @@ bool msp_control_write_string(uint32_t id, const char *text, uint32_t length);
 /* Write a pair of clock readings, and the strings that a full disk refused before. */
 void msp_control_anchor(void);
 
+/* Count a name that was refused, because no more are kept. In the lock, with a session. */
+void msp_control_count_unnamed(void);
+
 /* Count a record that was refused; `limit`: by a budget. In the lock, or with the session held. */
 void msp_control_count_drop(bool limit);
 uint64_t msp_control_dropped(void);

@@ -56,7 +56,8 @@ typedef struct {
   uint64_t created_ns;    /* MONOTONIC_RAW when the segment was made */
   uint64_t dropped;       /* control segment 0 only: records dropped so far, all reasons, updated as they happen */
   uint64_t dropped_limit; /* control segment 0 only: of these, those the disk or cost budget refused */
-  uint8_t reserved[64];
+  uint64_t unnamed;       /* control segment 0 only: times so far that a name was refused, because no more are kept */
+  uint8_t reserved[56];
 } msp_segment_header;
 
 typedef struct {

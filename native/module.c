@@ -119,12 +119,26 @@ static bool with_text(PyObject *text, void (*use)(const char *, size_t, uint32_t
   return true;
 }
 
-static void use_intern(const char *text, size_t length, uint32_t *id) { *id = msp_intern(text, length); }
+static void use_intern(const char *text, size_t length, uint32_t *id) { *id = msp_intern(text, length, MSP_OURS, 0); }
+
+/* `id` holds how many there may be of them. */
+static void use_counted(const char *text, size_t length, uint32_t *id) {
+  *id = msp_intern(text, length, MSP_COUNTED, *id);
+}
 
 static PyObject *py_intern(PyObject *self, PyObject *text) {
   (void)self;
   uint32_t id = 0;
   return with_text(text, use_intern, &id) ? PyLong_FromUnsignedLong(id) : NULL;
+}
+
+static PyObject *py_intern_one_of(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  if (!count_is(count, 2, 2, "intern_one_of")) return NULL;
+  uint64_t most = integer(args[1]);
+  if (failed(most)) return NULL;
+  uint32_t id = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+  return with_text(args[0], use_counted, &id) ? PyLong_FromUnsignedLong(id) : NULL;
 }
 
 static void use_name(const char *text, size_t length, uint32_t *unused) {
@@ -213,6 +227,7 @@ static PyMethodDef functions[] = {
      "Record a complete slot: record(kind, category, flags, name, start_ns, end_ns, arg) -> whether it was."},
     {"now", py_now, METH_NOARGS, "Return CLOCK_MONOTONIC_RAW in nanoseconds."},
     {"intern", py_intern, METH_O, "Return the id of a string, 0 when it cannot be written."},
+    {"intern_one_of", FAST(py_intern_one_of), "As intern, of names of a kind: intern_one_of(text, most)."},
     {"thread_name", py_thread_name, METH_O, "Name the calling thread."},
     {"op_stream", py_op_stream, METH_NOARGS, "Record operators from here on; return whether PyTorch will report them."},
     {"range_stream", py_range_stream, METH_NOARGS, "As op_stream, for the ranges that PyTorch pushes through NVTX."},

@@ -74,7 +74,7 @@ static uint64_t argument(const msp_range *range) {
   char shapes[MSP_STRING_MAX];
   if (range->sizes == NULL) return range->tie;
   size_t length = msp_nvtx_shapes(range->sizes, shapes, sizeof shapes);
-  uint64_t id = length > 0 ? msp_intern(shapes, length) : 0;
+  uint64_t id = length > 0 ? msp_intern(shapes, length, MSP_OF_THE_JOB, 0) : 0;
   return id >> (64 - MSP_OP_TIE_BITS) ? range->tie : range->tie | id << MSP_OP_TIE_BITS;
 }
 
@@ -87,7 +87,7 @@ static int push(const char *name) {
     msp_range range = msp_nvtx_parse(name);
     /* the argument of an exchange is a number of bytes, which is not known */
     uint64_t arg = kind == MSP_OPERATOR ? argument(&range) : 0;
-    msp_operator_begin(writer, msp_intern(name, range.name_length), kind, arg);
+    msp_operator_begin(writer, msp_intern(name, range.name_length, MSP_OF_THE_JOB, 0), kind, arg);
   }
   if (kind != MSP_OPERATOR_ELSEWHERE) ++writer->ops;
   return 0;

@@ -104,5 +104,6 @@ void msp_op_stream_annotate(const char *name, size_t length) {
   if (writer == NULL || writer->depth == 0) return;
   msp_open_span *last = &writer->open[writer->depth - 1];
   bool innermost = last->op && last->ops + 1u == writer->ops;
-  if (innermost && last->slot->name == msp_intern(name, length)) last->category = MSP_CATEGORY_MARKER;
+  if (innermost && last->slot->name == msp_intern(name, length, MSP_OF_THE_JOB, 0))
+    last->category = MSP_CATEGORY_MARKER;
 }

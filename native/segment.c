@@ -265,7 +265,8 @@ void msp_segment_make_ready(msp_segment *segment) {
 
 int msp_segment_flush(msp_segment *segment, const char *folder) {
   uint64_t dropped = __atomic_load_n(&segment->header->dropped, __ATOMIC_RELAXED);
-  bool header = segment->flushed == 0 || dropped != segment->flushed_dropped;
+  uint64_t unnamed = __atomic_load_n(&segment->header->unnamed, __ATOMIC_RELAXED);
+  bool header = segment->flushed == 0 || dropped + unnamed != segment->flushed_lost;
   if (!header && segment->flushed == segment->ready && segment->open_count == 0) return 0;
   char path[PATH_ROOM];
   segment_path(path, folder, segment->index);
@@ -279,8 +280,9 @@ int msp_segment_flush(msp_segment *segment, const char *folder) {
     memcpy(&copy, segment->header, offsetof(msp_segment_header, dropped)); /* what follows changes while we read */
     copy.dropped = dropped;
     copy.dropped_limit = __atomic_load_n(&segment->header->dropped_limit, __ATOMIC_RELAXED);
+    copy.unnamed = unnamed;
     error = write_at(descriptor, &copy, sizeof copy, 0);
-    if (error == 0) segment->flushed_dropped = dropped;
+    if (error == 0) segment->flushed_lost = dropped + unnamed;
   }
   if (error == 0) error = flush_ended(segment, descriptor);
   if (error == 0) error = flush_new(segment, descriptor);

@@ -24,7 +24,7 @@ typedef struct msp_segment {
   bool complete;                    /* written segments: it was retired before `ready` was set */
   uint32_t flushed;                 /* written segments: slots in the file */
   uint32_t ready;                   /* written segments: slots that msp_segment_flush may copy */
-  uint64_t flushed_dropped;         /* written segments: header->dropped in the file */
+  uint64_t flushed_lost;            /* written segments: header->dropped and unnamed in the file */
   uint32_t *open;                   /* written segments: slots that were open when they were copied */
   uint32_t open_count;
   uint32_t open_room;

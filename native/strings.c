@@ -12,6 +12,7 @@
 /* A job that makes up a new name for every event must not fill its memory through us. */
 #define KEPT_BYTES_MOST (8u << 20)
 #define KEPT_MOST 65536u
+#define OF_THE_JOB(most) ((most) / 8 * 7) /* of each; the rest is for our own */
 #define FIRST_CELLS 1024
 
 typedef struct msp_string {
@@ -19,7 +20,8 @@ typedef struct msp_string {
   uint64_t hash;
   uint32_t id;
   uint32_t session; /* the last store it was written to */
-  uint32_t length;
+  uint16_t length;
+  bool counted; /* one of `counted` */
   char text[];
 } msp_string;
 
@@ -35,6 +37,7 @@ typedef struct msp_table {
 static msp_table *table;
 static msp_string *oldest, *newest;
 static uint32_t count;
+static uint32_t counted; /* of these, names that are bounded by their number */
 static size_t kept_bytes;
 static uint32_t kept_slots; /* that all of them take in a store */
 static uint64_t refused;    /* times that there was no room for another */
@@ -86,16 +89,19 @@ static bool make_room(void) {
   return true;
 }
 
-static bool full(size_t length) {
-  return count >= KEPT_MOST || kept_bytes + sizeof(msp_string) + length + 1 > KEPT_BYTES_MOST;
+static bool full(size_t length, msp_origin origin, uint32_t most) {
+  uint32_t texts = origin == MSP_OURS ? KEPT_MOST : OF_THE_JOB(KEPT_MOST);
+  size_t bytes = origin == MSP_OURS ? KEPT_BYTES_MOST : OF_THE_JOB(KEPT_BYTES_MOST);
+  if (origin == MSP_COUNTED && counted >= most) return true;
+  return count >= texts || kept_bytes + sizeof(msp_string) + length + 1 > bytes;
 }
 
-static msp_string *add(uint64_t hash, const char *text, size_t length) {
+static msp_string *add(uint64_t hash, const char *text, size_t length, bool is_counted) {
   size_t size = sizeof(msp_string) + length + 1;
   if (!make_room()) return NULL;
   msp_string *string = malloc(size);
   if (string == NULL) return NULL;
-  *string = (msp_string){.hash = hash, .id = count + 1, .length = (uint32_t)length};
+  *string = (msp_string){.hash = hash, .id = count + 1, .length = (uint16_t)length, .counted = is_counted};
   memcpy(string->text, text, length);
   string->text[length] = 0;
   if (newest == NULL) {
@@ -105,6 +111,7 @@ static msp_string *add(uint64_t hash, const char *text, size_t length) {
   }
   newest = string;
   ++count;
+  counted += is_counted;
   kept_bytes += size;
   kept_slots += slots_of(length);
   place(table, string);
@@ -115,13 +122,14 @@ static msp_string *add(uint64_t hash, const char *text, size_t length) {
 static void mend(void) {
   if (!torn) return;
   torn = false;
-  count = 0;
+  count = counted = 0;
   kept_bytes = 0;
   kept_slots = 0;
   newest = NULL;
   for (msp_string *string = oldest; string != NULL; string = string->next) {
     newest = string;
     ++count;
+    counted += string->counted;
     kept_bytes += sizeof *string + string->length + 1;
     kept_slots += slots_of(string->length);
     if (find(string->hash, string->text, string->length) == NULL) place(table, string);
@@ -147,7 +155,7 @@ size_t msp_whole_characters(const char *text, size_t length) {
   return length; /* no UTF-8 */
 }
 
-uint32_t msp_intern(const char *text, size_t length) {
+uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t most) {
   if (length == 0) return 0;
   if (length > MSP_STRING_MAX) length = msp_whole_characters(text, MSP_STRING_MAX);
   uint64_t hash = hash_of(text, length);
@@ -161,10 +169,11 @@ uint32_t msp_intern(const char *text, size_t length) {
   session = msp_control_lock();
   mend();
   string = find(hash, text, length);
-  bool no_room = string == NULL && full(length);
-  if (string == NULL && !no_room) string = add(hash, text, length);
+  bool no_room = string == NULL && full(length, origin, most);
+  if (string == NULL && !no_room) string = add(hash, text, length, origin == MSP_COUNTED);
   if (no_room) {
     __atomic_add_fetch(&refused, 1, __ATOMIC_RELAXED);
+    if (session != 0) msp_control_count_unnamed();
   } else if (string != NULL && write_to(session, string)) {
     id = string->id;
   } else if (session != 0) {
@@ -178,7 +187,7 @@ uint32_t msp_intern_anew(msp_recent *recent, const char *text, uint32_t session)
   size_t length = strlen(text);
   const msp_string *string = length > 0 && length <= MSP_STRING_MAX ? find(hash_of(text, length), text, length) : NULL;
   if (string == NULL || __atomic_load_n(&string->session, __ATOMIC_ACQUIRE) != session) {
-    return msp_intern(text, length); /* its next time it is found */
+    return msp_intern(text, length, MSP_OF_THE_JOB, 0); /* its next time it is found */
   }
   MSP_RECENT(recent, text)->from = text;
   MSP_RECENT(recent, text)->text = string->text;

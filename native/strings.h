@@ -10,9 +10,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Return the id of `text`, 0 when it is empty, or cannot be kept or written: a process keeps 65536 texts and 8 MB. Cut
- * to MSP_STRING_MAX bytes at a character's start. */
-uint32_t msp_intern(const char *text, size_t length);
+/* Whose a text is. A job may make up names without end, so an eighth of what is kept is for ours; and names of what
+ * comes and goes are bounded by how much of it there is. */
+typedef enum { MSP_OURS, MSP_OF_THE_JOB, MSP_COUNTED } msp_origin;
+
+/* Return the id of `text`, 0 when it is empty, or cannot be kept or written: a process keeps 65536 texts and 8 MB, and
+ * of those that are MSP_COUNTED no new one from `most` on. Cut to MSP_STRING_MAX bytes at a character's start. */
+uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t most);
 
 /* Return the length of a text that was cut anywhere, without the part of a character at its end. */
 size_t msp_whole_characters(const char *text, size_t length);

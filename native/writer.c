@@ -162,10 +162,11 @@ static void enlist(msp_writer *writer) {
 }
 
 static uint32_t name_id(const msp_writer *writer) {
-  if (writer->label != NULL) return msp_intern(writer->label, writer->label_length);
+  if (writer->label != NULL) return msp_intern(writer->label, writer->label_length, MSP_OF_THE_JOB, 0);
   char name[16] = "";
   if (pthread_getname_np(pthread_self(), name, sizeof name) != 0) return 0;
-  return msp_intern(name, msp_whole_characters(name, strlen(name))); /* it may have been cut anywhere */
+  return msp_intern(name, msp_whole_characters(name, strlen(name)), MSP_OF_THE_JOB,
+                    0); /* it may have been cut anywhere */
 }
 
 static void write_thread(msp_writer *writer, uint32_t name) {

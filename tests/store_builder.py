@@ -23,7 +23,7 @@ class SegmentBuilder:
         self.index, self.pid, self.capacity = index, pid, capacity
         self.flags = fmt.SEGMENT_CONTROL if control else 0
         self.magic, self.version = magic, version
-        self.dropped = self.dropped_limit = 0
+        self.dropped = self.dropped_limit = self.unnamed = 0
         self.slots = bytearray()
 
     def add(self, kind, start=0, end=0, arg=0, name=0, category=0, flags=0, extra=0):
@@ -42,6 +42,7 @@ class SegmentBuilder:
             RAW_NS,
             self.dropped,
             self.dropped_limit,
+            self.unnamed,
             b"",
         )
         room = max(self.capacity - len(self.slots) // fmt.SLOT_SIZE, 0)

@@ -5,7 +5,7 @@ import shutil
 import struct
 
 import pytest
-from ms_profiler.store import account
+from ms_profiler.store import account, reader
 from recorders import KINDS, descriptors, finish, poll, run_program
 from store_check import SPAN, STEP, read_store
 
@@ -244,6 +244,20 @@ class TestStrings:
             recorder.close()
             records = read_store(path).records
             assert [record.name for record in records] == ["before any store", "since the first store"]
+
+    def test_names_of_what_comes_and_goes_are_fewer(self, recorder, tmp_path):
+        """What was refused stands in the store at once: a process that is killed says nothing at its end."""
+        folder = tmp_path / "process_1"
+        folder.mkdir()
+        recorder.open(str(folder))
+        ids = [recorder.intern_one_of(f"net {number}", 100) for number in range(300)]
+        assert all(ids[:100]) and not any(ids[100:])
+        assert recorder.intern_one_of("net 7", 100) == ids[7]
+        assert recorder.intern_one_of("one more", 101) and recorder.intern("ours")
+        recorder.close()
+        store = reader.read_process(str(folder), reader.ReadCounts())
+        assert (store.unnamed, recorder.stats().unnamed) == (200, 200)
+        assert "200 times" in store.info.missing[0]["why"]
 
     @pytest.mark.parametrize("texts", ["many", "large"])
     @pytest.mark.parametrize("kind", KINDS)

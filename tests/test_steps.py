@@ -358,6 +358,18 @@ def test_sequence_that_ends_before_it_repeats(notebook, calls, count):
     assert len(notebook.steps) == count
 
 
+def test_what_is_kept_while_no_cycle_is_known_has_an_end(notebook):
+    """A job whose optimizers repeat in no order, for ever, must not fill its memory with batches."""
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    steps.optimizer_made()
+    for at in range(10 * PENDING):
+        steps.batch_began(20 * at)
+        steps.optimizer_ended(f"{at.bit_count()}", 20 * at + 10)
+    assert not notebook.steps, "no cycle was found"
+    assert max(len(track.pending) for track in steps._tracks.values()) <= PENDING
+
+
 def test_cells_that_train_in_turn_are_one_step(notebook):
     steps = Steps(notebook)
     steps.optimizer_made()

@@ -17,7 +17,7 @@ from test_source import Session as OneSource, Tracing
 
 CALLS = 10_000
 #: what becomes of the interface, once and for all
-FINAL = (Outcome.DONE, Outcome.OWNED, Outcome.FAILED, Outcome.MISSING)
+FINAL = (Outcome.DONE, Outcome.OWNED, Outcome.FAILED, Outcome.MISSING, Outcome.HANGS)
 
 
 class Counted(Tracing):

@@ -19,6 +19,7 @@ static struct {
   const msp_backend *backend;
   bool runs;
   bool stop;
+  bool ended;               /* by `stop`; the thread itself is gone a moment later */
   bool everything;          /* is asked for */
   uint64_t asked, answered; /* flushes */
   msp_device_counts counts; /* of `read`, as of the last pass */
@@ -68,6 +69,10 @@ static void *work(void *unused) {
       drain.everything = false;
       pthread_cond_broadcast(&drain.answer);
     }
+    if (stop) {
+      drain.ended = true;
+      pthread_cond_broadcast(&drain.answer);
+    }
     pthread_mutex_unlock(&drain.lock);
     if (stop) return NULL;
   }
@@ -85,7 +90,7 @@ bool msp_drain_start(const msp_backend *backend) {
   if (drain.backend != backend) drain.counts = (msp_device_counts){.records = 0};
   pthread_mutex_unlock(&drain.lock);
   drain.backend = backend;
-  drain.stop = false;
+  drain.stop = drain.ended = false;
   drain.runs = msp_thread_start(&drain.thread, work, STACK_BYTES, "ms-profiler-dev");
   return drain.runs;
 }
@@ -106,14 +111,22 @@ bool msp_drain_flush(bool everything) {
   return answered;
 }
 
-void msp_drain_stop(void) {
-  if (!drain.runs) return;
+bool msp_drain_stop(void) {
+  if (!drain.runs) return true;
+  const struct timespec when = msp_deadline(monotonic() + PATIENCE_NS);
   pthread_mutex_lock(&drain.lock);
   drain.stop = true;
   pthread_mutex_unlock(&drain.lock);
   msp_buffers_wake();
+  pthread_mutex_lock(&drain.lock);
+  int waited = 0;
+  while (!drain.ended && waited == 0) waited = pthread_cond_timedwait(&drain.answer, &drain.lock, &when);
+  bool ended = drain.ended;
+  pthread_mutex_unlock(&drain.lock);
+  if (!ended) return false; /* it is in the vendor's code, or writes to a disk that does not answer */
   pthread_join(drain.thread, NULL);
   drain.runs = false;
+  return true;
 }
 
 void msp_drain_counts(msp_device_counts *counts) {

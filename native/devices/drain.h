@@ -16,8 +16,8 @@ bool msp_drain_start(const msp_backend *backend);
  * hangs, and must not be called any more. */
 bool msp_drain_flush(bool everything);
 
-/* End the thread, which hangs nowhere. */
-void msp_drain_stop(void);
+/* End the thread. Returns false when it does not end in time: it hangs, as above. */
+bool msp_drain_stop(void);
 
 /* Since the thread that was started first for the interface of the last one. */
 void msp_drain_counts(msp_device_counts *counts);

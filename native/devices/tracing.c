@@ -147,8 +147,8 @@ int msp_trace_detach(void) {
     outcome = tracing.backend->record(0, &unused);
     outcome = outcome == MSP_TRACE_HANGS ? hang() : flush(true);
   }
+  if (outcome == MSP_TRACE_DONE && !msp_drain_stop()) outcome = hang();
   if (outcome == MSP_TRACE_DONE) {
-    msp_drain_stop();
     tracing.backend->detach();
     msp_buffers_close();
     tracing.attached = false;

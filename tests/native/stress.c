@@ -55,7 +55,7 @@ static uint32_t random_name(unsigned *seed) {
     length = (int)random_below(seed, TEXT_MOST);
     memset(text, 'a' + (int)random_below(seed, 26), (size_t)length);
   }
-  return msp_intern(text, (size_t)length);
+  return msp_intern(text, (size_t)length, MSP_OURS, 0);
 }
 
 static void nest(unsigned *seed, int depth) {

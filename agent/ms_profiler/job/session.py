@@ -343,9 +343,6 @@ class Session:
             self.recorder.close()
             self.process.bytes = stats.bytes
             _count(self.process, stats)
-            if stats.unnamed:
-                why = f"a process keeps 65536 names and 8 MB of them; {stats.unnamed} times there was no room"
-                self.not_collected("some names of modules, operators, shapes, regions and threads", why)
             if stats.failure:
                 self.not_collected("the end of the run", f"the disk refused more records: {os.strerror(stats.failure)}")
         self.process.state, self.process.end, self.process.ended_ns = "ended", end, self.recorder.now()

@@ -338,7 +338,7 @@ class Steps:
         if source <= FRAMEWORK_LOOP:
             self._decide(source)
         elif any(turns.calls for turns in self._turns.values()):
-            pass  # the job trains: a cycle will be found
+            del track.pending[:-PENDING]  # the job trains: a cycle will be found
         elif self.source is not None or len(track.pending) >= self._enough(source):
             self._decide(source)
         elif source == NETWORK_CALL:

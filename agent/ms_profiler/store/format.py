@@ -13,8 +13,9 @@ SLOT_SIZE = 32
 STRING_MAX = 8160
 SEGMENT_CONTROL = 1
 
-#: magic, version, header_size, slot_size, flags, capacity, pid, index, created_ns, dropped, dropped_limit, reserved
-HEADER = struct.Struct("=QIIIIQIIQQQ64s")
+#: magic, version, header_size, slot_size, flags, capacity, pid, index, created_ns, dropped, dropped_limit, unnamed,
+#: reserved
+HEADER = struct.Struct("=QIIIIQIIQQQQ56s")
 #: start_ns, end_ns, arg, name, kind, category, flags, extra
 SLOT = struct.Struct("=QQQIBBBB")
 

@@ -105,7 +105,12 @@ class Segment:
     pid: int
     dropped: int
     dropped_limit: int
+    unnamed: int
     slots: memoryview
+
+
+#: what is kept of the names that a process meets, see native/strings.c and `Labels.name`
+ROOM = "a process has room for 65536 names and 8 MB of them, and for 4096 of modules that are gone"
 
 
 @dataclass
@@ -128,6 +133,7 @@ class ProcessStore:
     last_ns: int = 0
     dropped: int = 0
     dropped_limit: int = 0
+    unnamed: int = 0
     files: list[str] = field(default_factory=list)
 
     @property
@@ -185,7 +191,11 @@ def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:
         if segment.control:
             store.dropped = max(store.dropped, segment.dropped)
             store.dropped_limit = max(store.dropped_limit, segment.dropped_limit)
+            store.unnamed = max(store.unnamed, segment.unnamed)
             _read_control(bytes(segment.slots), store, counts)
+    if store.unnamed:  # its record says so at its end only, and it may have been killed
+        why = f"{ROOM}: {store.unnamed} times there was none"
+        info.not_collected("some names of modules, operators, shapes, regions and threads", why)
     return store if readable else None
 
 
@@ -214,7 +224,7 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
     if reason:
         counts.damaged_files.append((name, reason))
         return None
-    _, _, header_size, _, flags, _, pid, _, _, dropped, limit, _ = fmt.HEADER.unpack_from(content)
+    _, _, header_size, _, flags, _, pid, _, _, dropped, limit, unnamed, _ = fmt.HEADER.unpack_from(content)
     whole = (len(content) - header_size) // fmt.SLOT_SIZE
     if used > header_size + whole * fmt.SLOT_SIZE:
         counts.cut += 1
@@ -224,7 +234,7 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
     # control stream the last slots may be the bytes of a string
     while not control and end > header_size and content[end - fmt.SLOT_SIZE + _KIND] == 0:
         end -= fmt.SLOT_SIZE
-    return Segment(name, control, pid, dropped, limit, memoryview(content)[header_size:end])
+    return Segment(name, control, pid, dropped, limit, unnamed, memoryview(content)[header_size:end])
 
 
 def _used(content: bytes) -> int:

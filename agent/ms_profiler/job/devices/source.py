@@ -180,6 +180,8 @@ class DeviceSource:
                 self._give_up(f"{name} belongs to {self.interface.owner(self._profiled)}")
             elif outcome is Outcome.FAILED:
                 self._give_up(f"{name} cannot be used: {why}")
+            elif outcome is Outcome.HANGS:
+                self._hangs()
             elif outcome is Outcome.MISSING:
                 continue  # only what could not be loaded leaves room for another one
             return

@@ -315,6 +315,12 @@ def begin(recorder: Recorder, name: int, category: int, argument: int = 0) -> in
 _Label = TypeVar("_Label")
 
 
+#: names of modules that are kept besides those of the modules there are: each takes 200 bytes of the job's memory
+NAMES_LEAST = 4096
+#: the name of one whose class has no room for its name either
+UNNAMED = "(one of many modules)"
+
+
 class Labels(Generic[_Label]):
     """Cache facts about objects that are hooked often, for the life of each object.
 
@@ -340,6 +346,13 @@ class Labels(Generic[_Label]):
         self._references[key] = weakref.ref(item, lambda _: self._forget(key))
         self.known[key] = label
         return label
+
+    def name(self, recorder: Recorder, text: str) -> int:
+        """Return the id of the name of one of these objects, 0 where there are far fewer of them than names by now.
+
+        A job may make modules for a while, each with a name of its own: names stay when they are gone.
+        """
+        return recorder.intern_one_of(text, NAMES_LEAST + 2 * len(self.known))
 
     def clear(self) -> None:
         """Forget everything."""

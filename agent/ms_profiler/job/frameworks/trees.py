@@ -1,4 +1,4 @@
-"""Read what the job's objects are and hold without running code of the script: no method that it may override is called.
+"""Read what the objects of a job are and hold without running code of the script: no method it may override is called.
 
 `isinstance` asks an object for its `__class__`, which a script may define; `issubclass(type(x), ...)` does not.
 """

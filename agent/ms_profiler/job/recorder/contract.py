@@ -94,6 +94,14 @@ class Recorder(Protocol):
         later strings at their first use.
         """
 
+    def intern_one_of(self, text: str, most: int, /) -> int:
+        """Return the id of a name of something that the job may make without end; 0 for a new one beyond the bound.
+
+        Args:
+            text: the name.
+            most: names that there may be, of all that are interned by this function.
+        """
+
     def thread_name(self, text: str, /) -> None:
         """Name the calling thread in every later store; by default the thread has the system's name."""
 

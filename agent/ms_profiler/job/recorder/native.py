@@ -100,6 +100,7 @@ class NativeRecorder:
     counter = staticmethod(_native.counter)
     record = staticmethod(_native.record)
     intern = staticmethod(_native.intern)
+    intern_one_of = staticmethod(_native.intern_one_of)
     thread_name = staticmethod(_native.thread_name)
     take_ops = staticmethod(_native.op_stream)
     take_ranges = staticmethod(_native.range_stream)

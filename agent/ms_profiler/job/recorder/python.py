@@ -181,14 +181,21 @@ class PythonRecorder:
 
     def intern(self, text: str, /) -> int:
         """See `Recorder.intern`."""
+        return self._intern(text, None)
+
+    def intern_one_of(self, text: str, most: int, /) -> int:
+        """See `Recorder.intern_one_of`."""
+        return self._intern(text, most)
+
+    def _intern(self, text: str, most: int | None) -> int:
         data = utf8(text)
         store = self._store
         if not data:
             return 0
         if store is not None:
-            return store.intern(data)
+            return store.intern(data, most)
         with self._lock:
-            return self._strings.add(data)
+            return self._strings.add(data, most)
 
     def thread_name(self, text: str, /) -> None:
         """See `Recorder.thread_name`."""

@@ -48,17 +48,29 @@ class Strings:
 
     def __init__(self) -> None:
         self.ids: dict[bytes, int] = {}
-        self.kept = self.refused = 0
+        self.kept = self.refused = self.counted = 0
         self._numbers = count(1)
 
-    def add(self, text: bytes) -> int:
-        """Return the id of a text, a new one if need be; 0 when no more can be kept. In the store's lock."""
+    def add(self, text: bytes, most: int | None = None) -> int:
+        """Return the id of a text, a new one if need be; 0 when no more can be kept. In the store's lock.
+
+        Args:
+            text: UTF-8.
+            most: names that there may be of the kind that this is one of.
+        """
         known = self.ids.get(text)
         if known is not None:
             return known
-        if len(self.ids) >= STRINGS_MOST or self.kept + len(text) > STRING_BYTES_MOST:
+        # an eighth is for our own names
+        share = 8 if most is None else 7
+        if (
+            (most is not None and self.counted >= most)
+            or 8 * len(self.ids) >= share * STRINGS_MOST
+            or 8 * (self.kept + len(text)) > share * STRING_BYTES_MOST
+        ):
             self.refused += 1
             return 0
+        self.counted += most is not None
         self.kept += len(text)
         return self.ids.setdefault(text, next(self._numbers))
 
@@ -239,13 +251,15 @@ class PythonStore:
 
     # -- the control stream
 
-    def intern(self, text: bytes) -> int:
+    def intern(self, text: bytes, most: int | None = None) -> int:
         """Return the id of a text, written to the store; 0 when it cannot be."""
         known = self._strings.ids.get(text)
         if known is not None and known in self._in_store:
             return known
         with self.lock:
-            known = self._strings.add(text)
+            known = self._strings.add(text, most)
+            if not known:
+                self._first.count_unnamed(self.unnamed())
             if not known or known in self._in_store or self._write_string(known, text):
                 return known
             self.drop(False)

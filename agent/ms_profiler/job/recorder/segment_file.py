@@ -25,6 +25,7 @@ _BODY: Final = struct.Struct("=QQQI")  # a slot without its last word
 _U64: Final = struct.Struct("=Q")
 _DROPPED: Final = 48  # offsets in the header
 _DROPPED_LIMIT: Final = 56
+_UNNAMED: Final = 64
 _END: Final = 8  # offsets in a slot
 _ARG: Final = 16
 _LAST_WORD: Final = 28
@@ -74,7 +75,7 @@ class SegmentFile:
         self._mapping = self._make_file(mapped) if path else None
         self.memory = self._mapping.memory if self._mapping else memoryview(bytearray(self.size))
         self.mapped = self._mapping is not None or not path
-        fields = (FORMAT_VERSION, HEADER_SIZE, SLOT_SIZE, flags, capacity, os.getpid(), index, now_ns(), 0, 0, b"")
+        fields = (FORMAT_VERSION, HEADER_SIZE, SLOT_SIZE, flags, capacity, os.getpid(), index, now_ns(), 0, 0, 0, b"")
         HEADER.pack_into(self.memory, 0, 0, *fields)
         _U64.pack_into(self.memory, 0, MAGIC)
 
@@ -176,6 +177,10 @@ class SegmentFile:
         """Set the counts of the header."""
         _U64.pack_into(self.memory, _DROPPED, dropped)
         _U64.pack_into(self.memory, _DROPPED_LIMIT, limit)
+
+    def count_unnamed(self, unnamed: int) -> None:
+        """Set the count of names that were refused."""
+        _U64.pack_into(self.memory, _UNNAMED, unnamed)
 
     def pending(self) -> list[tuple[int, bytes]]:
         """Return copies of what is not in the file yet, each with its offset; nothing when the file is mapped."""

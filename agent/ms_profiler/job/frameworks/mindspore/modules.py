@@ -64,6 +64,7 @@ class Modules:
         self.labels: Labels[Label | Span] = Labels(self._describe)
         self._forward, self._evaluates = host.recorder.intern("forward"), host.recorder.intern(EVALUATING)
         self._trained = False  # in training mode: cells are not in it unless the script says so
+        self._unnamed = host.recorder.intern(base.UNNAMED)
         self.graph_mode = False
         self.networks = Networks(host, TABLE, PARAMETERS, sizes, lambda kind: issubclass(kind, optimizer_types()))
         self._titles = Titles()
@@ -98,11 +99,11 @@ class Modules:
 
     def _label(self, cell: Any, name: str) -> tuple[Span, int]:
         kind = trees.kind_name(cell)
-        intern = self.host.recorder.intern
+        recorder, labels = self.host.recorder, self.labels
         category, role = self._meaning(cell, kind)
-        title = intern(kind)
-        span = (intern(name) or title, int(category), title)
-        self._paths[span[0]] = name if intern(name) else kind
+        title, named = labels.name(recorder, kind) or self._unnamed, labels.name(recorder, name)
+        span = (named or title, int(category), title)
+        self._paths[span[0]] = name if named else kind
         return span, role
 
     def watch(self, on: bool) -> None:

@@ -96,7 +96,7 @@ class PipelineStream:
             result = wrapped(*args, **kwargs)
         except BaseException:
             # parts of the pipeline may live on in the traceback, so the profiler must not be set up again
-            with self.host.guard("leaving a dataset pipeline"), Late(self.host.recorder.put_off_signals):
+            with self.host.guard("leaving a dataset pipeline"):
                 self._abandon("a pipeline could not be built")
             raise
         with self.host.guard("watching a dataset pipeline"):

@@ -97,6 +97,7 @@ class Modules:
         self._titles = Titles()
         self._forward, self._evaluates = host.recorder.intern("forward"), host.recorder.intern(EVALUATING)
         self._paths: dict[int, str] = {}  # of modules, by the name of their spans
+        self._unnamed = host.recorder.intern(base.UNNAMED)
         self._trains = sys.modules["torch"].is_grad_enabled
         self._notes = Notes(host)
 
@@ -112,10 +113,10 @@ class Modules:
         return self._label(module, title if module is root else trees.kind_name(module))
 
     def _label(self, module: Any, name: str) -> Label:
-        intern = self.host.recorder.intern
-        kind = intern(trees.kind_name(module))
-        label = intern(name) or kind, MODULE_CATEGORY, kind
-        self._paths[label[0]] = name if intern(name) else trees.kind_name(module)
+        recorder, labels = self.host.recorder, self.labels
+        kind, named = labels.name(recorder, trees.kind_name(module)) or self._unnamed, labels.name(recorder, name)
+        label = named or kind, MODULE_CATEGORY, kind
+        self._paths[label[0]] = name if named else trees.kind_name(module)
         return label if looking.tape is None else (label, self._paths[label[0]])
 
     def watch(self, on: bool) -> None:
