@@ -125,8 +125,41 @@ class Held(OptimizedModule):
         self.__dict__["_orig_mod"] = module
 
 
+class Told(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        calls[f"Told {getattr(function, '__name__', function)}"] += 1
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+    @property
+    def nbytes(self):
+        calls["Told own nbytes"] += 1
+        return 7
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.name = "a node has a method of that name"
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def doubled(steps):
+    """Train with a loss of a class of its own, through a function of its own."""
+    net = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(steps):
+        Doubled.apply(net(torch.ones(2, 4).as_subclass(Told))).sum().backward()
+        optimizer.step()
+
+
 Held.__name__ = "OptimizedModule"
 torch.manual_seed(0)
+doubled(10)
 for ends in (False, True):
     Linear = armed(overriding(nn.Linear, ends))
     Quiet = overriding(torch.optim.SGD, False)
@@ -164,18 +197,6 @@ class OfMeta(nn.Linear, metaclass=Meta):
 
 
 OfMeta(4, 4)(x).sum().backward()
-
-
-class Told(torch.Tensor):
-    @classmethod
-    def __torch_function__(cls, function, types, args=(), kwargs=None):
-        calls[f"Told {getattr(function, '__name__', function)}"] += 1
-        return super().__torch_function__(function, types, args, kwargs or {})
-
-    @property
-    def nbytes(self):
-        calls["Told own nbytes"] += 1
-        return 7
 
 
 tensor = torch.ones(2, 4).as_subclass(Told)

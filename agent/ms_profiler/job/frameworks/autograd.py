@@ -28,6 +28,8 @@ LEAF = 2**64 - 1
 
 #: number, name, and where its gradients go to, key of a node and number of its output; None where nothing goes
 Node = tuple[int, str, list[tuple[int, int] | None]]
+#: what a node is made of: number, name, and where its gradients go to, nodes and numbers of their outputs
+Parts = tuple[int, str, tuple[tuple[Any, int], ...]]
 #: number, name, how many gradients are asked for, and how many of these are added to one that was there before
 Made = tuple[int, str, int, int]
 
@@ -104,12 +106,18 @@ class Tape:
             self._end()
 
 
-def read(waiting: list[Any], key: Callable[[Any], int]) -> dict[int, Node]:
+def parts(node: Any) -> Parts:
+    """Return what a node of the framework's own is made of."""
+    return node._sequence_nr(), node.name(), node.next_functions
+
+
+def read(waiting: list[Any], key: Callable[[Any], int], parts: Callable[[Any], Parts] = parts) -> dict[int, Node]:
     """Return the nodes of a graph by key; none of too large a one.
 
     Args:
         waiting: its roots.
         key: returns what tells nodes apart while they live.
+        parts: returns what a node is made of.
     """
     found: dict[int, Node] = {}
     held = []  # what a key is made of must not end meanwhile
@@ -118,9 +126,9 @@ def read(waiting: list[Any], key: Callable[[Any], int]) -> dict[int, Node]:
         known = key(node)
         if known in found:
             continue
-        following = node.next_functions
+        number, name, following = parts(node)
         to = [None if each is None else (key(each), output) for each, output in following]
-        found[known] = node._sequence_nr(), node.name(), to
+        found[known] = number, name, to
         if len(found) > MOST:
             return {}
         waiting += (rest := [each for each, _ in following if each is not None])

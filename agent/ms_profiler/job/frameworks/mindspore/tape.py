@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import autograd
 from ms_profiler.job.frameworks.autograd import LEAF, Node
+from ms_profiler.job.frameworks.mindspore import tensors
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -98,8 +99,8 @@ class Tape(autograd.Tape):
         if not self._nodes:
             return
         with self.host.guard("keeping autograd's graph"):
-            asked = list(weights) if isinstance(weights, (tuple, list)) else [weights]
-            known = {node._unique_id() for each in asked if (node := getattr(each, "_grad_node", None)) is not None}
+            asked = list(weights) if issubclass(type(weights), (tuple, list)) else [weights]
+            known = {node._unique_id() for each in asked if (node := _node(each)) is not None}
             inputs = gradient.get_all or not gradient.get_by_list or getattr(gradient, "get_by_position", False)
             self.keep(autograd.run(self._nodes, lambda key: inputs or key in known))
         self._nodes = {}
@@ -107,10 +108,15 @@ class Tape(autograd.Tape):
 
 def _roots(result: Any, depth: int) -> list[Any]:
     """Return the nodes of the tensors that a function returned."""
-    if isinstance(result, (tuple, list)):
+    if issubclass(type(result), (tuple, list)):
         return [node for each in result for node in _roots(each, depth - 1)] if depth else []
-    node = getattr(result, "_grad_node", None)
+    node = _node(result)
     return [] if node is None else [node]
+
+
+def _node(tensor: Any) -> Any:
+    """Return the node that made a tensor; None where there is none, or it is no tensor."""
+    return tensors.read(tensor, "_grad_node") if tensors.is_tensor(tensor) else None
 
 
 def supported(host: "Host") -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import autograd
+from ms_profiler.job.frameworks.torch import tensors
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -21,6 +22,7 @@ class Tape(autograd.Tape):
     def __init__(self, host: "Host", watch: Callable[[bool], None]) -> None:
         super().__init__(host, watch)
         self._number = sys.modules["torch.autograd"]._get_sequence_nr
+        self._function = sys.modules["torch._C"]._FunctionBase
 
     def number(self) -> int:
         """Return the number of the next node."""
@@ -44,11 +46,19 @@ class Tape(autograd.Tape):
             inputs: whose gradients alone are asked for; all leaves' where there are none.
         """
         with self.host.guard("reading autograd's graph"):
-            nodes = [node for each in roots if (node := getattr(each, "grad_fn", None)) is not None]
+            nodes = [node for each in roots if (node := tensors.read(each, "grad_fn")) is not None]
             if len(nodes) == len(roots) and not inputs:
-                self.keep(autograd.run(autograd.read(nodes, id), lambda _: True))
+                self.keep(autograd.run(autograd.read(nodes, id, self._parts), lambda _: True))
+
+    def _parts(self, node: Any) -> autograd.Parts:
+        """Return what a node is made of: that of a function of the script's has a class whose names may be its own."""
+        own = self._function
+        if issubclass(type(node), own):
+            return own._sequence_nr(node), own.name(node), own.next_functions.__get__(node)
+        return autograd.parts(node)
 
 
 def supported() -> bool:
     """Tell whether this PyTorch tells the number of the next node."""
-    return hasattr(sys.modules.get("torch.autograd"), "_get_sequence_nr")
+    told = hasattr(sys.modules.get("torch.autograd"), "_get_sequence_nr")
+    return told and hasattr(getattr(sys.modules.get("torch._C"), "_FunctionBase", None), "_sequence_nr")
