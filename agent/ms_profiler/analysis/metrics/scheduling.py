@@ -17,7 +17,6 @@ ASLEEP: Final = 0.95
 #: part of the processors from which on the job itself keeps them busy
 FULL: Final = 0.8
 #: part of the time in which threads of a job want a processor that other programs take, from which a machine is busy:
-#: on an idle one it is below 0.03
 BUSY: Final = 0.1
 
 
