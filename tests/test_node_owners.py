@@ -71,6 +71,23 @@ def test_passes_of_other_steps_have_the_nodes_of_the_one_before_which_the_same_w
     assert modules(found, RAN, RAN, RAN) == [*EXPECTED, *EXPECTED, *[None] * len(RAN)]
 
 
+def test_casts_before_a_product_may_be_those_of_the_product():
+    """Without a product in float16 the device computes it in float32: each side is cast, and what comes out."""
+    product = ["Cast", "Cast", "MatMul", "Cast"]
+    ran = ["ReluGrad", "Default/BiasAddGrad-op0", *product, *product, "LayerNormGrad", "Add"]
+    found = modules(known(tape()), ["Ones", "Div", "Tile", *ran, *ran])
+    assert found[5:7] == ["Net.b", "Net.b"] and found[7:12] == ["Net.b.MatMul"] * 5
+
+
+def test_a_softmax_along_another_axis_transposes_three_times():
+    last = [f"Expand/_SoftmaxBackward/{kind}-op0" for kind in ("Mul", "ReduceSum", "Sub", "Mul")]
+    other = ["Expand/_SoftmaxBackward/Transpose-op0"]
+    found = modules(
+        known(tape("abc", block=[("Softmax", 1, 0)])), ["Tile", *last, *last, *other, *other, *last, *other]
+    )
+    assert found[8:] == ["Net.b", "Net", "Net", *["Net.a"] * 5]
+
+
 def test_nodes_that_differ_after_the_same_calls_tell_of_their_own_passes_alone():
     found = known(tape(), tape("cd", time_ns=15), passes=3, called=[1, 1, 1])
     told = modules(found, RAN, RAN, RAN)

@@ -59,7 +59,12 @@ PRODUCTS: Final = frozenset({"matmul", "batchmatmul"})
 #: operators of unknown types that may consist of others, with their gradients
 _INSIDE: Final = re.compile(r"attention|conv|dense|fused|gru|linear|lstm|matmul|norm|rnn")
 #: how many kernels of a family one operator launches at most, where not one
-_SEVERAL: Final = {"SmoothL1LossGrad": 2, "Expand/_SoftmaxBackward/Mul": 2}
+_SEVERAL: Final = {
+    "SmoothL1LossGrad": 2,
+    "Expand/_SoftmaxBackward/Mul": 2,
+    "Expand/_SoftmaxBackward/Cast": 2,  # in float16
+    "Expand/_SoftmaxBackward/Transpose": 3,  # along another axis than the last
+}
 #: gradients that are expanded to several kernels, of which it is known how many
 _COUNTED: Final = frozenset({"softmax"})
 #: losses whose kernel computes the gradient in the backward pass
@@ -95,9 +100,10 @@ _COMPOSED: Final = _keys(
 )
 #: the kernel that adds up gradients of a tensor that several operators read
 _SUM: Final = "Add"
-#: kernels that gradients consist of; operators that only view a tensor have none of these
+#: kernels that gradients consist of; operators that only view a tensor have none of these. No `Cast`, as any operator
+#: launches some around a kernel that the device lacks in float16
 _ELEMENTS: Final = _keys(
-    "Cast Cos Div Equal Exp Greater GreaterEqual Less LessEqual Log LogicalAnd MaskedFill Mul Neg NotEqual Pow RealDiv",
+    "Cos Div Equal Exp Greater GreaterEqual Less LessEqual Log LogicalAnd MaskedFill Mul Neg NotEqual Pow RealDiv",
     "Select Sign Sin Square Sub Tile",
 )
 
