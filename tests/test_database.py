@@ -184,7 +184,7 @@ def test_a_form_that_is_none(run, capsys):
     with pytest.raises(SystemExit) as exit_:
         main(["analyse", str(run), "--export", "sqlite"])
     assert exit_.value.code == 2
-    assert "some of db, kineto, parquet, separated by commas, not sqlite" in capsys.readouterr().err
+    assert "some of db, html, kineto, parquet, separated by commas, not sqlite" in capsys.readouterr().err
 
 
 def test_operators_that_compute_as_they_are_called_are_the_tasks(tmp_path):

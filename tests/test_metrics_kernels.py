@@ -35,7 +35,7 @@ def sums():
 
 def test_sums_by_type_name_and_module():
     types = kernels.by_type(sums(), NAMES)
-    assert types.drop("ratio", "core").rows() == [("Add", 1, 530, 530, 530), ("Mul", 4, 470, 20, 300)]
+    assert types.drop("ratio", "core", "squares").rows() == [("Add", 1, 530, 530, 530), ("Mul", 4, 470, 20, 300)]
     assert types["ratio"].to_list() == pytest.approx([0.53, 0.47])
     assert kernels.by_name(sums(), NAMES).select("name", "count", "total_ns").rows() == [
         ("Add", 1, 530),
@@ -44,7 +44,7 @@ def test_sums_by_type_name_and_module():
     ]
     # the ratio is of all kernels, also of those in no module
     modules = kernels.by_module(sums(), TEXTS)
-    assert modules.drop("ratio").rows() == [("a", 3, 420, 20, 300), ("b", 1, 50, 50, 50)]
+    assert modules.drop("ratio", "squares", strict=False).rows() == [("a", 3, 420, 20, 300), ("b", 1, 50, 50, 50)]
     assert modules["ratio"].to_list() == pytest.approx([0.42, 0.05])
     assert kernels.by_part(sums()) == {"forward": 0.00042, "backward": 0.00005}
     assert kernels.bound(sums()) == {"module": 4, "primitive": 0, "phase": 1, "nothing": 0}

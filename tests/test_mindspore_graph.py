@@ -49,7 +49,9 @@ def test_every_compilation_is_a_span_and_every_second_one_has_a_cause(job):
     # the number of compilations so far
     assert [cause.arg for cause in causes if cause.name.startswith("recompile pick")] == [2, 3, 4, 5, 6]
     calls = of(found, Category.GRAPH)
-    assert calls["jit scale"] == 7 and calls["Net"] == 6
+    # three networks of one class, of which not all live at once
+    nets = sum(count for name, count in calls.items() if name.partition("#")[0] == "Net")
+    assert calls["jit scale"] == 7 and nets == 6
 
 
 class Tensor:

@@ -111,7 +111,7 @@ def _header(index: int, slots: bytearray) -> bytes:
     count = len(slots) // fmt.SLOT_SIZE
     flags = fmt.SEGMENT_CONTROL if index == 0 else 0
     sizes = (fmt.HEADER_SIZE, fmt.SLOT_SIZE, flags, count)
-    return fmt.HEADER.pack(fmt.MAGIC, fmt.FORMAT_VERSION, *sizes, _PID, index, _RAW_NS, 0, 0, b"")
+    return fmt.HEADER.pack(fmt.MAGIC, fmt.FORMAT_VERSION, *sizes, _PID, index, _RAW_NS, 0, 0, 0, b"")
 
 
 def _json(path: str, record: run_info.RunInfo | run_info.ProcessInfo) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.autograd import looking
-from ms_profiler.job.frameworks.base import RAISED, Labels, Target
+from ms_profiler.job.frameworks.base import Labels, Target, flags_of
 from ms_profiler.job.frameworks.networks import Networks, Titles
 from ms_profiler.job.frameworks.notes import Notes
 from ms_profiler.job.frameworks.torch.tape import Tape, supported
@@ -181,7 +181,7 @@ class Modules:
     def ended(self, call: tuple[int, int, int, int, int, str], result: Any, reason: BaseException | None) -> None:
         """End it."""
         key, flags, around, token, number, path = call
-        recorder, raised = self.host.recorder, RAISED if reason is not None else 0
+        recorder, raised = self.host.recorder, flags_of(reason) if reason is not None else 0
         recorder.end(token, raised)
         if looking.tape is not None and path:
             looking.tape.called(path, number)
