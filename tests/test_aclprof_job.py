@@ -164,6 +164,7 @@ def test_what_msprof_cannot_read_is_kept_and_said(counters_job):
     assert run.summary["device"] is None
 
 
+@pytest.mark.slow
 def test_a_job_waits_no_longer_for_msprof_than_for_the_analysis(counters_job):
     """The tables of the host are there, and the raw data for later."""
     run = counters_job("plain", options=COUNTED | {"exit_timeout": 20}, env={"FAKE_MSPROF": "hangs"})

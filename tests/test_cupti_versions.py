@@ -25,6 +25,7 @@ def unpacked(fakes, tmp_path):  # noqa: F811
     return Version(tmp_path, tmp_path, fakes)
 
 
+@pytest.mark.slow
 def test_a_job_without_a_driver_is_the_same(unpacked):
     assert unpacked.without() == "the same; not loaded"
 

@@ -133,6 +133,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_when_operators_end_it_is_said_that_exchanges_of_replicas_end_too(job):
     alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     run = job(REPLICA, options={"overhead_budget": 0.001}, env=VARIABLES | alone, timeout=60)

@@ -3,6 +3,7 @@
 import sys
 import types
 
+import pytest
 from conftest import PROGRAMS
 from events import events, inside, named, of, steps
 from ms_profiler.job.frameworks.torch.plugin import PyTorch
@@ -118,6 +119,7 @@ def test_hooks_in_the_middle_of_a_script(job, tmp_path):
     assert compiled == ["compile Sequential"]
 
 
+@pytest.mark.slow
 def test_loops_of_libraries_that_are_imported_later(job, tmp_path):
     for name, text in LIBRARIES.items():
         folder = (tmp_path / name).parent

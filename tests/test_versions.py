@@ -33,6 +33,7 @@ def test_interpreters_run_and_have_the_version_they_are_listed_by():
         assert shown.startswith(f"Python {name}.")
 
 
+@pytest.mark.slow
 def test_what_works_is_no_problem_and_whatever_does_not_is_one(tmp_path):
     bare, profiled = versions.run(sys.executable, "graph", None), versions.run(sys.executable, "graph", tmp_path)
     summary = profiled.summary

@@ -35,6 +35,7 @@ def adds_up(summary):
     return {part["part"]: part for part in first["parts"]}
 
 
+@pytest.mark.slow
 def test_each_spawned_child_that_trains_has_its_place(job):
     run = job(PROGRAMS / "torch_spawned.py")
     assert (run.code, run.out) == (0, "0 0\n"), run.err
