@@ -149,6 +149,13 @@ def test_an_analysis_writes_it_where_it_is_asked_to_and_renews_it(tmp_path):
     assert runs_of(page.read_text())[0]["steps"]["count"] == 5
 
 
+def test_a_job_that_asks_for_it_gets_it_with_its_analysis(tmp_path):
+    path = training(tmp_path, options={"report": True}).write()
+    assert main(["analyse", str(path)]) == 0
+    (run,) = runs_of((folder_of(path).parent / "report.html").read_text())
+    assert run["summary"]["options"]["report"] is True
+
+
 def test_several_results_are_refused_by_name(tmp_path, capsys):
     for name in ("host_1_20260101000000123_ascend_ms", "host_2_20260101000000123_ascend_ms"):
         training(tmp_path, name=name).write()

@@ -123,8 +123,9 @@ class Measures:
     @property
     def forms(self) -> frozenset[str]:
         """Return the forms of the result that the run or this analysis asks for."""
-        own = self.recording.info.options.get("export_type") or () if not self.recording.foreign else ()
-        return self.asked.forms | frozenset(own)
+        options = self.recording.info.options if not self.recording.foreign else {}
+        page = ("html",) if options.get("report") is True else ()
+        return self.asked.forms | frozenset(options.get("export_type") or ()) | frozenset(page)
 
     def sections(self) -> Iterator[Section]:
         """Yield the sections of the run."""
