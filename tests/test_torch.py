@@ -224,11 +224,10 @@ print(*sizes)
 
 @pytest.mark.slow
 def test_names_that_a_job_makes_up_for_ever_are_left_out(job):
-    """A long run with ever new modules keeps 65536 names; of the later modules those of their types are known."""
+    """A run with ever new modules keeps a bounded number of names; later modules have the names of their types."""
     run = job(EVER_NEW)
     sizes = [int(word) for word in run.out.split()]
     assert sizes[7] - sizes[3] < 8000, f"80,000 names more would take 16 MB: {sizes} kB"
-    assert [entry["what"] for entry in run.summary["not_collected"]] == [
-        "some names of modules, operators, shapes, regions and threads"
-    ]
+    (entry,) = run.summary["not_collected"]
+    assert entry["what"].startswith("some names of modules, operators, shapes, regions and threads of process ")
     assert run.summary["completeness"]["missing_strings"] == 0
