@@ -139,6 +139,19 @@ def test_an_optimizer_that_is_made_late_joins_the_step(notebook):
     assert len(notebook.steps) == 12
 
 
+def test_what_a_step_is_is_told_once_however_many_optimizers_come_and_go(notebook):
+    told = []
+    steps = Steps(notebook, decided=told.append)
+    for number in range(100):
+        steps.optimizer_made()
+        steps.optimizer_ended(number, 10 * number)
+        steps.optimizer_absorbed()
+    steps.close()
+    assert len(notebook.steps) == 100
+    # the run's record is written each time: 5 ms of the job
+    assert told == [StepSource.OPTIMIZER_CYCLE]
+
+
 def test_another_optimizer_for_the_rest_of_the_training_begins_steps_of_its_own(notebook):
     steps = Steps(notebook)
     steps.optimizer_made()

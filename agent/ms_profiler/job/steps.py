@@ -358,19 +358,19 @@ class Steps:
         if not self._guesses:
             self._revoked += self._guessed if source in TRAINING else 0
             self._guessed = 0
-        self.source = source
+        news, self.source = source != self.source, source
         self._chosen = track = self._tracks[source]
         self._settle()
         self._name = self.recorder.intern(source.name.lower())
         pending, track.pending = track.pending, []
         for other in self._tracks.values():
             other.pending.clear()
-        for other_source, turns in self._turns.items():
-            if other_source != source:
-                turns.calls.clear()
+        for turns in (self._turns[other] for other in self._turns if other != source):
+            turns.calls.clear()
         if self.schedule is not None:
             self.recorder.pause(not self.recording)
-        self._decided(source)
+        if news:  # each optimizer that is made late has the cycle found again, and to write that takes 5 ms
+            self._decided(source)
         for start, end in pending:
             self._write(start, end)
         if pending:
