@@ -65,6 +65,7 @@ def test_the_variable_names_a_file_that_is_watched(tmp_path):
     assert not (result / "ASCEND_PROFILER_OUTPUT" / "operator_details.csv").exists()
 
 
+@pytest.mark.slow
 def test_what_the_job_ended_in_is_kept(job, tmp_path):
     (tmp_path / "file.json").write_text('{"start_step": 18, "stop_step": 30, "analyse_mode": 0}')
     (tmp_path / "goes on").touch()

@@ -335,6 +335,7 @@ def test_a_summary_stays_below_its_cap_and_annotations_below_theirs(tmp_path):
     assert len(list(github.annotations(content))) == github.MOST
 
 
+@pytest.mark.slow
 def test_the_self_test_prints_its_rates(capsys, monkeypatch):
     monkeypatch.setattr(trials, "POOL", 10)
     monkeypatch.setattr(trials, "NOISES", (0.03,))

@@ -56,6 +56,7 @@ SUMS = [18, 18, 6, 18, 12, 12]
 LOSSES = [6 * (3 * (1 - 0.5 * 3 * step) - 0.5 * 2 * step) for step in range(4)]
 
 
+@pytest.mark.slow
 def test_collectives_of_all_families_on_two_ranks(tmp_path):
     output = tmp_path / "data"
     options = {"start": True, "output_path": str(output), "analyse": "off"}

@@ -119,6 +119,7 @@ def run_kernels(tmp_path, **info):
     return paths
 
 
+@pytest.mark.slow
 def test_cluster_reads_kernels_and_communication_of_both_ranks(kernels, tmp_path):
     run("cluster", "-d", kernels[0].parent, "-m", "all", "-o", tmp_path / "out")
     (file,) = (tmp_path / "out").rglob("cluster_step_trace_time.csv")

@@ -248,6 +248,7 @@ def test_an_npu_that_was_asked_for_and_is_not_there_costs_a_line(job):
     assert line.endswith("source CANN's set_env.sh, or leave NPU out of activities")
 
 
+@pytest.mark.slow
 def test_markers_are_annotations_with_their_domain(npu_job):
     run = npu_job("markers", 3)
     assert run.code == 0, run.err

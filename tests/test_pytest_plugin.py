@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from conftest import PROGRAMS, ROOT, environment
 from ms_profiler.gate import pytest_plugin
 
@@ -23,6 +24,7 @@ def smoke(folder, command, *words):
     return subprocess.run(line, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_test_fails_where_its_command_got_slower(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     missing = smoke(tmp_path, f"{JOB} 1")

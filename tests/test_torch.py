@@ -182,6 +182,7 @@ print(optimizer.param_groups[0]["lr"])
 """
 
 
+@pytest.mark.slow
 def test_every_kind_of_scheduler_is_seen_when_it_changes_rates(job):
     bare = job(RATES, profile=False)
     run = job(RATES, options={"analyse": "off", "quiet": True}, env={"MS_PROFILER_RAISE": "1"})

@@ -1,5 +1,6 @@
 """What takes PyTorch's functions and objects apart finds them as they were, and compiled code is the same."""
 
+import pytest
 from conftest import PROGRAMS
 from events import events, named, of
 from ms_profiler.store.format import Category, Kind
@@ -7,6 +8,7 @@ from ms_profiler.store.format import Category, Kind
 PROGRAM = PROGRAMS / "torch_captures.py"
 
 
+@pytest.mark.slow
 def test_captures_are_the_same_and_compilations_are_recorded(job, tmp_path):
     directories = [tmp_path / "bare", tmp_path / "profiled"]
     for directory in directories:

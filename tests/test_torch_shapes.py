@@ -147,6 +147,7 @@ def test_what_needs_the_room_of_kineto_gets_it_and_no_operator_is_lost(job, what
     assert len(whole) == 1
 
 
+@pytest.mark.slow
 def test_threads_that_end_cut_shapes_and_nothing_else(job):
     run = job(PROGRAMS / "torch_shapes_cut.py", "threads end", options=SHAPES, env=STRICT)
     assert run.code == 0, run.err
@@ -166,6 +167,7 @@ def test_operators_that_a_thread_hands_on_have_shapes_too(job):
     assert sines["thread"][-1] != rows["thread"][0]
 
 
+@pytest.mark.slow
 def test_a_step_that_is_too_long_has_no_shapes(job):
     program = """
 import torch
@@ -185,6 +187,7 @@ for _ in range(6):
     assert entry["what"] == "shapes of operators from step 2 on"
 
 
+@pytest.mark.slow
 def test_a_run_without_steps_says_why_it_has_no_shapes(job):
     run = job("import torch\ntorch.ones(2).cos()", options=SHAPES, env=STRICT)
     assert run.code == 0, run.err
@@ -193,6 +196,7 @@ def test_a_run_without_steps_says_why_it_has_no_shapes(job):
     ]
 
 
+@pytest.mark.slow
 def test_a_schedule_decides_which_steps_have_shapes(job):
     options = SHAPES | {"schedule": {"wait": 4, "active": 2, "repeat": 1}}
     run = job(PROGRAMS / "torch_shapes.py", options=options, env=STRICT)

@@ -226,6 +226,7 @@ print(json.dumps(counts()))
     assert [name for name, _ in calls].count("Unsubscribe") == 2
 
 
+@pytest.mark.slow
 def test_a_library_that_hangs_does_not_hold_up_the_end(run):  # noqa: F811
     found, _, _ = run(
         "traced(); print(json.dumps([tracing.detach(), tracing.flush(), tracing.ready()])); sys.stdout.flush();"
