@@ -60,6 +60,15 @@ def _folded(shapes: Shapes) -> int | None:
     return 2 * prod(first) * prod(second[-2:]) // summed
 
 
+#: kinds of fused attention, each of which has a gradient
+_FUSED: Final = (
+    "flash_attention",
+    "flash_attention_for_cpu",
+    "efficient_attention",
+    "cudnn_attention",
+    "fused_attention_overrideable",
+)
+
 #: operators of PyTorch
 OPERATORS: Final[dict[str, Formula]] = {
     "aten::mm": _PRODUCT,
@@ -70,27 +79,9 @@ OPERATORS: Final[dict[str, Formula]] = {
     "aten::mv": _at(_vector, 0),
     "aten::addmv": _at(_vector, 1),
     "aten::dot": _at(_vector, 0),
-    **{
-        f"{_FLASH}{kind}": _attention(1, 1)
-        for kind in (
-            "flash_attention",
-            "flash_attention_for_cpu",
-            "efficient_attention",
-            "cudnn_attention",
-            "fused_attention_overrideable",
-        )
-    },
+    **{f"{_FLASH}{kind}": _attention(1, 1) for kind in _FUSED},
     # the gradient computes the scores again: three products with keys or queries, two with values
-    **{
-        f"{_FLASH}{kind}_backward": lambda shapes: _attention(3, 2)(shapes[1:])
-        for kind in (
-            "flash_attention",
-            "flash_attention_for_cpu",
-            "efficient_attention",
-            "cudnn_attention",
-            "fused_attention_overrideable",
-        )
-    },
+    **{f"{_FLASH}{kind}_backward": lambda shapes: _attention(3, 2)(shapes[1:]) for kind in _FUSED},
 }
 CONVOLUTION: Final = "aten::convolution"
 CONVOLUTION_BACKWARD: Final = "aten::convolution_backward"

@@ -199,7 +199,7 @@ _EVENT: Final = pl.Schema(
 
 
 def _host_events(measures: Measures) -> pl.DataFrame:
-    spans = _TABLES["spans"].of(measures)
+    spans = _table(measures, "spans")
     is_operator = pl.col("category") == "op"
     return spans.select(
         is_operator.cast(pl.UInt8).alias("lane_kind"),
