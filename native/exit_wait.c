@@ -29,6 +29,11 @@ static struct {
   char *failed;
 } waiting;
 
+static struct {
+  pid_t owner;
+  char *path;
+} telling;
+
 static volatile sig_atomic_t signalled;
 
 static bool is(int descriptor, const struct stat *known) {
@@ -54,6 +59,15 @@ int msp_exit_wait(int reader, int pid, uint32_t timeout_ms, bool shows, const ch
   waiting.reader = reader;
   waiting.pid = pid;
   waiting.owner = getpid();
+  return 0;
+}
+
+int msp_exit_status(const char *path) {
+  char *copy = strdup(path);
+  if (copy == NULL) return ENOMEM;
+  free(telling.path);
+  telling.path = copy;
+  telling.owner = getpid();
   return 0;
 }
 
@@ -177,9 +191,20 @@ static void wait_now(int status, void *unused) {
   say(told ? line : waiting.failed, told ? size : strlen(waiting.failed));
 }
 
+/* The parent gets the low eight bits. */
+static void tell_status(int status, void *unused) {
+  (void)unused;
+  char text[8];
+  int size = snprintf(text, sizeof text, "%d\n", status & 0xff);
+  int file = open(telling.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
+  if (file < 0) return;
+  if (write(file, text, (size_t)size) != size) unlink(telling.path);
+  close(file);
+}
+
 /* What is registered while destructors run comes after the last of them, when nothing of the job is left but to flush
- * the streams of the C library. */
+ * the streams of the C library. The last one registered is called first. */
 __attribute__((destructor)) static void wait_last(void) {
-  if (waiting.pid == 0 || waiting.owner != getpid()) return;
-  on_exit(wait_now, NULL);
+  if (waiting.pid != 0 && waiting.owner == getpid()) on_exit(wait_now, NULL);
+  if (telling.path != NULL && telling.owner == getpid()) on_exit(tell_status, NULL);
 }

@@ -22,6 +22,13 @@
  */
 int msp_exit_wait(int reader, int pid, uint32_t timeout_ms, bool shows, const char *late, const char *failed);
 
+/* Write the exit status of this process to `path`, a new file, as its last act before it waits: a line with a decimal
+ * number. A process that a signal or _exit ends writes nothing.
+ *
+ * Returns 0, or an errno.
+ */
+int msp_exit_status(const char *path);
+
 /* cffi:end */
 
 #endif

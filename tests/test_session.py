@@ -93,7 +93,7 @@ EXITS = {
     "interrupted": ("import os; os.kill(os.getpid(), 2); import time; time.sleep(10)", -signal.SIGINT),
     "thread exits": ("import threading; t = threading.Thread(target=lambda: exit(5)); t.start(); t.join()", 0),
 }
-STATES = {"exit": "exit", "exception": "exception: KeyError", "thread exits": "exit"}
+STATES = {"exit": "exit code 7", "exception": "exception: KeyError", "thread exits": "exit"}
 #: what of ours runs in them is what runs in another
 VARIANTS = ("_exit", "abort", "killed", "thread exits")
 

@@ -354,8 +354,11 @@ class Session:
             self._close_all()
 
     def _close_all(self) -> None:
-        main = self.main if self.main in self.recordings else None
+        main, home = self.main if self.main in self.recordings else None, self.home
         self._end()
+        if home is not None and home.reachable:
+            with self.guard("telling the exit status"):
+                self.recorder.tell_exit_status(os.path.join(home.folder, layout.EXIT_STATUS))
         if self._dynamic is not None and not self.forked:
             self._dynamic.close()
         if main is not None and self.owner and not self.forked:

@@ -10,6 +10,7 @@
             account                what all processes have taken of the disk, see native/account.h
             process_{pid}/         one per process that recorded: the job and its fork children
                 process_info.json
+                exit_status        of a process that ended by exit, see exit_status.py
                 000000.seg ...     segments, see native/file_format.h
                 kernels/000000/    one per window of the kernel stream, as the framework wrote it
                 pipelines/000000/  one per window of a dataset pipeline, likewise
@@ -40,6 +41,7 @@ LOGS: Final = "logs"
 
 RUN_INFO: Final = "run_info.json"
 PROCESS_INFO: Final = "process_info.json"
+EXIT_STATUS: Final = "exit_status"
 #: mapped by the process that owns the folder, so that its children find the folder
 ANNOUNCED: Final = "announced"
 ACCOUNT: Final = "account"

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ms_profiler.analysis.driver import cpus, export, inputs
+from ms_profiler.analysis.driver import cpus, export, inputs, liveness
 from ms_profiler.analysis.driver.progress import Progress, Tell
 from ms_profiler.analysis.driver.request import Request
 from ms_profiler.analysis.metrics.utilization import Workload
@@ -15,6 +15,7 @@ from ms_profiler.store import layout
 if TYPE_CHECKING:
     from ms_profiler.analysis.driver.export import Export
     from ms_profiler.analysis.metrics.measures import Measures
+    from ms_profiler.analysis.model.tables import Recording
 
 
 #: how often timelines are tried, of fewer steps each time
@@ -167,6 +168,7 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
         for artefact in ARTEFACTS:
             if artefact is summary:
                 measures.room = Room()  # it says what had none
+                _tell_exit_codes(measures.recording)
             core.write(artefact, measures)
     else:
         ledger = Ledger(target)
@@ -175,6 +177,16 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
             ledger.write(artefact, measures)
     counts = measures.recording.counts
     return Result(target, measures.verdict, counts.describe(), tuple(_notes(measures)), slots=counts.slots)
+
+
+def _tell_exit_codes(recording: "Recording") -> None:
+    """Fill in the exit codes of processes that had not ended when the store was read."""
+    import polars as pl
+
+    states = {process: liveness.with_code(code) for process, code in liveness.exit_codes(recording.directory).items()}
+    told = pl.col("process").replace_strict(states, default=pl.col("state"), return_dtype=pl.String)
+    ended = pl.col("state") == liveness.EXIT
+    recording.processes = recording.processes.with_columns(pl.when(ended).then(told).otherwise("state").alias("state"))
 
 
 def _notes(measures: "Measures") -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 import os
 import socket
+import time
 
+from ms_profiler.store import exit_status, layout, run_info
 from ms_profiler.store.run_info import ProcessInfo, RunInfo
 
 RUNNING = "running"
@@ -12,11 +14,16 @@ BY_PARENT = "ended by its parent"
 UNKNOWN = "unknown"
 STOPPED = "stopped"
 
+EXIT = "exit"
+#: seconds that a process may take to end after its records have: PyTorch takes 0.8 s to unload
+PATIENCE = 1.0
+_PAUSE = 0.01
+
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
-def state_of(process: ProcessInfo, run: RunInfo) -> str:
-    """Return how `process` ended: "exit", "exception: NAME", "stopped" (the profiler, not the process),
+def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
+    """Return how `process` ended: "exit", "exit code N", "exception: NAME", "stopped" (the profiler, not the process),
     "killed or vanished", "running" or "unknown"; what its parent did about it, `settled` says.
 
     A process that never wrote its end is looked for: the same pid, started at the same clock tick of the same boot.
@@ -25,12 +32,41 @@ def state_of(process: ProcessInfo, run: RunInfo) -> str:
     Args:
         process: its own record.
         run: the record of the run, for the host and the boot.
+        folder: of the process in the store.
     """
     if process.state == "ended":
-        return process.end or "exit"
+        status = exit_status.read(folder) if process.end in ("", EXIT) else None
+        return with_code(status) if status else process.end or EXIT
     if process.pid and _start_of(process.pid) == process.process_start and _boot_id() == run.boot_id:
         return RUNNING
     return VANISHED if run.host in ("", socket.gethostname()) else UNKNOWN
+
+
+def exit_codes(directory: str) -> dict[int, int]:
+    """Return the exit codes of processes, but 0, by process id; waits a moment for those that still end.
+
+    Args:
+        directory: a result.
+    """
+    last, codes = time.monotonic() + PATIENCE, {}
+    for folder in layout.process_dirs(directory):
+        try:
+            process = run_info.read_process(os.path.join(folder, layout.PROCESS_INFO))
+        except (OSError, ValueError, TypeError):
+            continue  # what reads the store has told it
+        while process.end == EXIT and exit_status.read(folder) is None and time.monotonic() < last:
+            if _start_of(process.pid) != process.process_start:
+                break
+            time.sleep(_PAUSE)
+        status = exit_status.read(folder) if process.end == EXIT else None
+        if status:
+            codes[process.pid] = status
+    return codes
+
+
+def with_code(code: int) -> str:
+    """Return the state of a process that ended with an exit code."""
+    return f"{EXIT} code {code}"
 
 
 def settled(state: str, ended: bool) -> str:

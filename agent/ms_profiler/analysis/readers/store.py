@@ -314,7 +314,7 @@ class _Process:
             return liveness.VANISHED
         if self.window.end_ns and self.store.info.state != "ended":
             return liveness.STOPPED  # another run continues in the same store
-        return liveness.state_of(self.store.info, info)
+        return liveness.state_of(self.store.info, info, self.store.folder)
 
     def settled(self, daemons: set[int]) -> dict[str, object]:
         """Return the row of `tables.PROCESSES`, with the pids of workers that their parents end."""

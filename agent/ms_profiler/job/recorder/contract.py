@@ -198,6 +198,16 @@ class Recorder(Protocol):
             failed: written instead when the program wrote no line.
         """
 
+    def tell_exit_status(self, path: str, /) -> None:
+        """Write the exit status of this process to a new file at its very end, where it ends by `exit`.
+
+        Args:
+            path: of the file, see `store.exit_status`.
+
+        Raises:
+            OSError: there is no memory.
+        """
+
     def put_off_signals(self, on: bool, /) -> None:
         """Put off signals of the job from here on, or let them through: while it ends, our work makes none too early.
 

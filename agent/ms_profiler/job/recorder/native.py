@@ -146,6 +146,12 @@ class NativeRecorder:
         if error:
             raise OSError(error, os.strerror(error))
 
+    def tell_exit_status(self, path: str, /) -> None:
+        """See `Recorder.tell_exit_status`."""
+        error = _native.lib.msp_exit_status(os.fsencode(path))
+        if error:
+            raise OSError(error, os.strerror(error))
+
     def put_off_signals(self, on: bool, /) -> None:
         """See `Recorder.put_off_signals`."""
         (_native.lib.msp_signals_hold if on else _native.lib.msp_signals_release)()

@@ -110,6 +110,9 @@ class PythonRecorder:
         if shows and not log.has_reader():
             log.write(late if line is None else line or failed)
 
+    def tell_exit_status(self, path: str, /) -> None:
+        """See `Recorder.tell_exit_status`: Python does not tell its functions at exit the status."""
+
     def put_off_signals(self, on: bool, /) -> None:
         """See `Recorder.put_off_signals`: Python cannot tell when a signal came, so all stay what they are."""
 
