@@ -2,6 +2,7 @@
 
 import orjson
 import polars as pl
+from ms_profiler.analysis.metrics import recomputations
 from ms_profiler.analysis.metrics.node_owners import Known
 from ms_profiler.analysis.metrics.scopes import Scope
 from ms_profiler.analysis.readers import tapes
@@ -34,7 +35,7 @@ def modules(known, *passes):
     rows = [(names.index(name), backward) for backward, ran in enumerate(passes) for name in ran]
     kernels = pl.DataFrame(rows, schema={"kernel": pl.UInt32, "backward": pl.UInt32}, orient="row")
     found = known.owned(kernels.with_row_index("place"), [Scope.of(name) for name in names])
-    told = dict(found.iter_rows())
+    told = dict(found.select("place", "module").iter_rows())
     return [told.get(place) for place in range(len(rows))]
 
 
@@ -110,3 +111,64 @@ def test_what_comes_late_is_of_the_pass_while_gradients_are_missing():
     ).with_row_index("place")
     found = known(tape()).trailing(kernels, [Scope.of(name) for name in names])
     assert found["place"].to_list() == [len(ran)]
+
+
+def outer(*names):
+    """Return a pass whose nodes compute blocks again, and those of the blocks in the order in which they run."""
+    nodes, calls = [], []
+    for number, name in enumerate(names, 1):
+        nodes.append((number, "CellCustomBackward", 5, 0))
+        calls.append((number - 1, number + 1, f"Net.{name}._recompute_cell"))
+    whole = tapes.parse(orjson.dumps({"time_ns": 5, "nodes": nodes, "calls": calls}))
+    return [whole, *(tapes.Tape(6, tape([name]).nodes[: len(BLOCK)]) for name in reversed(names))]
+
+
+def joined(found, spans=()):
+    """Return the joined tapes, the passes with nodes and what is inside of these, of one pass around all others."""
+    begun = [(number, 10 * number, 10 * number + 9 if number else 1000) for number in range(len(found))]
+    passes = pl.DataFrame(begun, {"backward": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row")
+    told = pl.DataFrame(
+        [(number, False, number) for number in range(len(found))],
+        {"backward": pl.UInt32, "scripted": pl.Boolean, "tape": pl.UInt32},
+        orient="row",
+    )
+    rows = pl.DataFrame(list(spans), {"row": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row")
+    return recomputations.join(found, told, passes, rows)
+
+
+def test_what_is_computed_again_stands_in_place_of_the_node_that_computes_it():
+    found, told, inside = joined(outer("a", "b"), [(70, 5, 19), (71, 1200, 1300)])
+    assert dict(inside.iter_rows()) == {1: 0, 2: 0, 70: 0}
+    one = ["ReluGrad", "Default/BiasAddGrad-op0", "MatMul", "MatMul", "LayerNormGrad", "Add"]
+    known = Known(found, told)
+    assert modules(known, [*one, *one]) == [f"Net.{name}.{kind}" for name in "ba" for kind in OWN]
+
+
+def test_parts_that_are_not_as_many_as_nodes_are_not_joined():
+    found = outer("a", "b")
+    for wrong in (found[:2], [*found, found[1]]):
+        tapes_found, told, inside = joined(wrong)
+        assert (len(tapes_found), inside.height) == (len(wrong), 0)
+        assert told["tape"].to_list() == list(range(len(wrong)))
+
+
+def test_a_gradient_of_the_script_is_nothing_that_is_computed_again():
+    own = tapes.Tape(5, (tapes.Node("CellCustomBackward", 1, 0, "Net.act"),))
+    assert joined([own, tape(["a"])])[2].is_empty()
+
+
+def test_parts_inside_of_parts_are_joined():
+    inner = tapes.Node("CellCustomBackward", 5, 0, "Net.a.last._recompute_cell")
+    middle = tapes.Tape(6, (*tape(["a"]).nodes[: len(BLOCK)], inner))
+    found = [outer("a")[0], middle, tapes.Tape(7, tape(["a.last"]).nodes[: len(BLOCK)])]
+    passes = pl.DataFrame(
+        [(0, 0, 100), (1, 10, 90), (2, 20, 50)],
+        {"backward": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64},
+        orient="row",
+    )
+    told = passes.select("backward", scripted=False, tape="backward")
+    spans = pl.DataFrame(schema={"row": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64})
+    whole, known, inside = recomputations.join(found, told, passes, spans)
+    assert dict(inside.iter_rows()) == {1: 0, 2: 0}
+    names = [node.module for node in whole[known["tape"][0]].nodes[::-1]]
+    assert names[:3] == ["Net.a", "Net.a.last", "Net.a.last"] and names[-1] == "Net.a.LayerNorm"

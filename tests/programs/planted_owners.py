@@ -276,11 +276,27 @@ class Block0(nn.Cell):
         return x + self.down(self.act(self.up(x)))
 
 
-def recomputed():
+def recomputed(**how):
     net = Chain([Block(size(f"blocks.{number}")) for number in range(4)])
     for block in list(net.blocks)[:3]:
-        block.recompute()
+        block.recompute(**how)
     return net
+
+
+class Again(Chain):
+    """Blocks two of which are computed again as they are called, and a pair of blocks with one inside."""
+
+    def __init__(self):
+        pair = nn.SequentialCell(Block(size("blocks.2.0")), Block(size("blocks.2.1")))
+        super().__init__([Block(size("blocks.0")), Block(size("blocks.1")), pair])
+        pair[1].recompute()
+        pair.recompute()
+
+    def construct(self, x):
+        x = self.stem(x)
+        for block in list(self.blocks)[:2]:
+            x = ms.recompute(block, x)
+        return self.head(self.blocks[2](x))
 
 
 def stepped():
@@ -315,6 +331,8 @@ NETWORKS = {
     "shared": Shared,
     "twice": Twice,
     "recompute": recomputed,
+    "saved": lambda: recomputed(use_reentrant=False),
+    "again": Again,
     "losses": TwoLosses,
     "resnet": ResNet,
     "lstm": Recurrent,

@@ -110,11 +110,17 @@ class Hosts:
         after, before = self._queued(kernels.with_columns(times), launch, only, seeds)
         module, phase = self._modules.around(after, before), self._phases.around(after, before)
         loose = phase.is_null() & launch.is_null() & module.is_null()
+        joined = self._passes.outer(phase)
         trailing = self._passes.trailing(
-            kernels.select("kernel", "lane", backward=phase, loose=loose & times.is_not_null()), scopes
+            kernels.select("kernel", "lane", backward=joined, loose=loose & times.is_not_null()), scopes
         )
-        phase = phase.scatter(trailing["place"], trailing["backward"])
-        ordered = self._ordered(kernels.with_columns(phase=phase, after=after, before=before), launch, scopes, texts)
+        phase, joined = (each.scatter(trailing["place"], trailing["backward"]) for each in (phase, joined))
+        timed = kernels.with_columns(after=after, before=before)
+        own = launch.is_null() & (module.is_null() | (joined == phase))
+        told = self._told(timed.with_columns(phase=joined), own, scopes)
+        ordered = self._ordered(timed.with_columns(phase=phase), launch, told, scopes, texts)
+        phase = phase.scatter(told["place"], joined.gather(told["place"]))
+        again = pl.repeat(None, kernels.height, dtype=pl.Boolean, eager=True).scatter(told["place"], told["again"])
         named = pl.DataFrame(
             [
                 pl.Series("scope", [None if item.module is None else texts[item.module] for item in scopes], pl.UInt32),
@@ -130,7 +136,9 @@ class Hosts:
             self._spans["name"].gather(module).alias("around"),
             ordered.alias("order"),
             self._spans["category"].gather(phase).alias("phase"),
-            again=self._recomputed.gather(self._spans["name"].gather(phase)).fill_null(False),
+            again=again.zip_with(
+                again.is_not_null(), self._recomputed.gather(self._spans["name"].gather(phase)).fill_null(False)
+            ),
             called=launch.is_not_null() | self._primitives.at(times).is_not_null(),
             inside=self._phases.at(times).is_not_null() | self._modules.at(times).is_not_null(),
         )
@@ -249,32 +257,50 @@ class Hosts:
         sound = (pl.col("start_ns") >= pl.col("start_ns_right")).all().over("step")
         return pairs.filter(sound).select(pl.col("pass").cast(pl.UInt32), pl.col("row").cast(pl.UInt32))
 
+    def _told(self, kernels: pl.DataFrame, own: pl.Series, scopes: list[Scope]) -> pl.DataFrame:
+        """Return what autograd's nodes tell of kernels, see `Passes.told`.
+
+        Args:
+            kernels: with `after`, `before` and `phase`, as for `_ordered`.
+            own: whether nothing else is known of them.
+            scopes: by row of the kernel names.
+        """
+        return self._passes.told(kernels.with_columns(backward=self._backward(kernels, own, scopes)), scopes)
+
     def _ordered(
-        self, kernels: pl.DataFrame, launch: pl.Series, scopes: list[Scope], texts: dict[str, int]
+        self,
+        kernels: pl.DataFrame,
+        launch: pl.Series,
+        told: pl.DataFrame,
+        scopes: list[Scope],
+        texts: dict[str, int],
     ) -> pl.Series:
         """Return the text of the module to which the order of its backward pass binds each kernel, null for the others.
 
         Args:
             kernels: and when they can have been queued, `after` and `before`, and the row of their `phase`.
             launch: of the spans that queued them.
+            told: of `_told`.
             scopes: by row of the kernel names.
             texts: rows of the texts; is added to.
         """
-        named = pl.Series([scope.module is not None for scope in scopes], dtype=pl.Boolean)
-        own = launch.is_null() & ~named.gather(kernels["kernel"]) & kernels["phase"].is_in(self._passes.rows.implode())
-        backward = kernels["phase"].zip_with(own.fill_null(False), pl.Series([None], dtype=pl.UInt32))
-        passed = kernels.with_columns(backward=backward)
-        told = self._passes.told(passed, scopes)
         rows = told["module"].replace_strict(
             {path: texts.setdefault(path, len(texts)) for path in told["module"].drop_nulls().unique().sort()},
             default=None,
             return_dtype=pl.UInt32,
         )
-        times = self._passes.owned(passed, scopes)
-        times = times.join(told, on="place", how="anti")
+        passed = kernels.with_columns(backward=self._backward(kernels, launch.is_null(), scopes))
+        times = self._passes.owned(passed, scopes).join(told, on="place", how="anti")
         around = self._spans["name"].gather(self._modules.around(times["after"], times["before"]))
         ordered = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
         return ordered.scatter(times["place"], around).scatter(told["place"], rows)
+
+    def _backward(self, kernels: pl.DataFrame, own: pl.Series, scopes: list[Scope]) -> pl.Series:
+        """Return the row of the backward pass of each kernel without a scope, null for the others."""
+        named = pl.Series([scope.module is not None for scope in scopes], dtype=pl.Boolean)
+        phase = kernels["phase"]
+        own = own & ~named.gather(kernels["kernel"]) & phase.is_in(self._passes.rows.implode())
+        return phase.zip_with(own.fill_null(False), pl.Series([None], dtype=pl.UInt32))
 
     def _queued(
         self, kernels: pl.DataFrame, launch: pl.Series, phases: pl.Series, seeds: pl.Series

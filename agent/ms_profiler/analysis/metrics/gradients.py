@@ -99,7 +99,7 @@ _COMPOSED: Final = _keys(
     "SigmoidCrossEntropyWithLogits SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits",
 )
 #: the kernel that adds up gradients of a tensor that several operators read
-_SUM: Final = "Add"
+SUM: Final = "Add"
 #: kernels that gradients consist of; operators that only view a tensor have none of these. No `Cast`, as any operator
 #: launches some around a kernel that the device lacks in float16
 _ELEMENTS: Final = _keys(
@@ -163,7 +163,7 @@ class Roles:
         if self.emits is not None and other.type in self.emits:
             return _UNLIMITED
         if other.free:
-            return _UNLIMITED if self.emits is None else self.summed if other.type == _SUM else 0
+            return _UNLIMITED if self.emits is None else self.summed if other.type == SUM else 0
         if self.key not in _OWN_KERNELS and self.key not in _COMPOSED:
             return _UNLIMITED
         if other.family == _ELEMENTWISE:

@@ -14,7 +14,8 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import gradients
 from ms_profiler.analysis.metrics.alignment import OUTSIDE, Paths
-from ms_profiler.analysis.metrics.gradients import Roles
+from ms_profiler.analysis.metrics.gradients import SUM, Roles
+from ms_profiler.analysis.metrics.recomputations import AGAIN
 from ms_profiler.analysis.metrics.scopes import SEED, Scope
 from ms_profiler.analysis.readers.tapes import Node, Tape
 from ms_profiler.store.format import Category
@@ -59,8 +60,8 @@ FIRST: Final = frozenset(
 )
 #: kernels behind a pass that are looked at
 MOST: Final = 8
-#: of kernels: row in what was asked for, and the path of their module
-OWNED: Final = pl.Schema({"place": pl.UInt32, "module": pl.String})
+#: of kernels: row in what was asked for, the path of their module, and whether that was computed again there
+OWNED: Final = pl.Schema({"place": pl.UInt32, "module": pl.String, "again": pl.Boolean})
 #: and the row of the span of their backward pass
 TRAILING: Final = pl.Schema({"place": pl.UInt32, "backward": pl.UInt32})
 
@@ -136,7 +137,7 @@ class Known:
         )
 
     def _bound(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return `chosen` (the pass), `position` and `module` of the kernels of some passes.
+        """Return `chosen` (the pass), `position`, `module` and `again` of the kernels of some passes.
 
         Args:
             kernels: `kernel`, `position`, `backward`, `tape`, `scripted`, by pass.
@@ -150,8 +151,8 @@ class Known:
             nodes = self.tapes[tape].nodes
             never = _settled(nodes, [roles[row] for row in part["kernel"]])
             known = _known_names(nodes)
-            nothing = frozenset[str]()
-            keys = [(node.name, node.wanted, node.summed, nothing if node.name in known else never) for node in nodes]
+            adds = any(node.name == SUM for node in nodes)
+            keys = [(node.name, node.wanted, node.summed, _never(node, known, never, adds)) for node in nodes]
             made = [numbers.setdefault(key, len(scopes) + len(numbers)) for key in keys]
             frames += [_rows(made), part.select("position", "kernel", "backward")]
             begins.append((backward, since, scripted, tape))
@@ -177,7 +178,7 @@ class Known:
         told = _before(told, [row for row, role in roles.items() if role.key in FIRST])
         modules = self._modules(told.select("tape", "first", "last").unique())
         return told.join(modules, on=["tape", "first", "last"], maintain_order="left").select(
-            "chosen", "position", "module"
+            "chosen", "position", "module", "again"
         )
 
     def trailing(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
@@ -215,10 +216,10 @@ class Known:
         return {gradients.MATMUL: sum(products) - sum(role.family == gradients.MATMUL for role in ran)}
 
     def _modules(self, ranges: pl.DataFrame) -> pl.DataFrame:
-        """Add `module`, the innermost one around nodes from `first` to `last` of a tape."""
+        """Add `module`, the innermost one around nodes from `first` to `last`, and whether all compute again."""
         paths = Paths([])
         rows: dict[int, list[int]] = {}
-        found = []
+        found, again = [], []
         for tape, first, last in ranges.iter_rows():
             if tape not in rows:
                 rows[tape] = [_number(paths, node) for node in self.tapes[tape].nodes]
@@ -228,7 +229,10 @@ class Known:
                     break
                 module = paths.common(module, other)
             found.append(paths.texts[module] if module >= 0 else None)
-        return ranges.with_columns(pl.Series("module", found, dtype=pl.String))
+            again.append(all(node.name == AGAIN for node in self.tapes[tape].nodes[first : last + 1]))
+        return ranges.with_columns(
+            pl.Series("module", found, dtype=pl.String), pl.Series("again", again, dtype=pl.Boolean)
+        )
 
 
 def _before(told: pl.DataFrame, kinds: list[int]) -> pl.DataFrame:
@@ -254,11 +258,30 @@ def _kernel_role(scope: Scope) -> Roles:
         return replace(role, type="")  # of the operator after which the expansion is named, alone
     if role.stem is not None or role.family == gradients.MATMUL:
         return role
-    return replace(role, family=f"any {scope.type}", free=True)
+    return replace(role, family=_any(scope.type), free=True)
 
 
 def _known_names(nodes: tuple[Node, ...]) -> set[str]:
     return {node.name for node in nodes if gradients.known_by(node.name) in EMITS}
+
+
+def _never(node: Node, known: set[str], settled: frozenset[str], adds: bool) -> frozenset[str]:
+    """Return the families of kernels that a node launches none of.
+
+    Args:
+        node: which.
+        known: names of nodes of which it is known what they launch.
+        settled: of `_settled`.
+        adds: the forward pass has kernels, too, that sums of gradients are.
+    """
+    if node.name in known:
+        return frozenset()
+    return settled if node.name != AGAIN or node.summed or adds else settled | {_any(SUM)}
+
+
+def _any(type: str) -> str:
+    """Return the family of a kernel that is named after no operator."""
+    return f"any {type}"
 
 
 def _settled(nodes: tuple[Node, ...], ran: list[Roles]) -> frozenset[str]:

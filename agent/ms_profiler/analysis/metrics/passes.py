@@ -4,7 +4,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import gradients, intervals, node_owners
+from ms_profiler.analysis.metrics import gradients, intervals, node_owners, recomputations
 from ms_profiler.analysis.metrics.node_owners import Known
 from ms_profiler.analysis.metrics.scopes import Scope
 from ms_profiler.analysis.metrics.steps import Steps
@@ -31,9 +31,8 @@ class Passes:
 
     def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps, tapes: list[Tape]) -> None:
         again = pl.Series([name.startswith(RECOMPUTE) for name in names], dtype=pl.Boolean)
-        found = spans.filter((pl.col("category") == int(Category.BACKWARD)) & ~again.gather(spans["name"])).sort(
-            "start_ns"
-        )
+        every = spans.filter(pl.col("category") == int(Category.BACKWARD)).sort("start_ns")
+        found = every.filter(~again.gather(every["name"]))
         step = intervals.locate(found["start_ns"], steps.table)
         forward = spans.filter(pl.col("category") == int(Category.FORWARD))
         # gradients of gradients: the forward pass of the outer one holds the inner one
@@ -44,16 +43,29 @@ class Passes:
         self._table = found.select(
             pl.col("row").cast(pl.UInt32).alias("backward"),
             "start_ns",
+            "end_ns",
             pl.max_horizontal(steps.table["start_ns"].gather(step), _forward(found, forward, spans)).alias("since_ns"),
             simple=~nested.to_series(),
             scripted=(names == SCRIPTED).gather(found["name"]),
         )
-        self._known = Known.of(tapes, self._table, spans)
+        known = Known.of(tapes, self._table, spans)
+        alone = every.filter(again.gather(every["name"]))
+        joined, told, self._inside = recomputations.join(known.tapes, known.passes, self._table, alone)
+        self._known = Known(joined, told)
 
     @property
     def rows(self) -> pl.Series:
         """Return the rows of their spans."""
         return self._table["backward"]
+
+    def outer(self, phases: pl.Series) -> pl.Series:
+        """Return rows of spans, those inside of a pass whose nodes hold theirs replaced by that of the pass.
+
+        Args:
+            phases: rows of spans; null for none.
+        """
+        inside = self._inside
+        return phases.replace(inside["row"], inside["backward"]) if inside.height else phases
 
     def owned(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
         """Return between which times the owners of kernels of backward passes were queued, as far as it is known.

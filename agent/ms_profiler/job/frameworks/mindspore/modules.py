@@ -6,6 +6,7 @@ and MindSpore's parser never sees it, because it reads `construct`.
 
 import sys
 from collections.abc import Callable
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, trees
@@ -26,8 +27,8 @@ NOTHING, OPTIMIZER, TRAINS, NETWORK = range(4)
 Span = tuple[int, int, int]
 #: the span and the meaning of the end of a call; the span alone where the end means nothing
 Label = tuple[Span, int]
-#: of a call: cell, role, whether its thread trained before, spans of the forward pass and of the cell, its name, number
-Call = tuple[int, int, bool, int, int, int, int | None]
+#: of a call: cell, role, whether its thread trained before, forward pass, span and label of the cell, autograd's number
+Call = tuple[int, int, bool, int, int, Span, int | None]
 #: members of an enumeration take 2 us to look up where caches are cold
 MODULE, FORWARD, NO_GRADIENTS = int(Category.MODULE), int(Category.FORWARD), int(Flag.NO_GRADIENTS)
 #: the attribute that holds the cells in a cell
@@ -36,6 +37,8 @@ TABLE = "_cells"
 PARAMETERS = "_params"
 #: where the classes of a parameter come from, unless the script made one
 _MADE_BY = ("abc", "builtins", "pybind11_builtins")
+#: how paths end of the cells that MindSpore puts around one that is computed again, and around its method
+AGAIN, WRAPPED = "._recompute_cell", ".wrap_cell"
 #: Names of cell classes whose time is communication.
 REDUCERS = ("DistributedGradReducer", "PipelineGradReducer")
 
@@ -68,25 +71,42 @@ class Modules:
         self.graph_mode = False
         self.networks = Networks(host, TABLE, PARAMETERS, sizes, lambda kind: issubclass(kind, optimizer_types()))
         self._titles = Titles()
-        self._paths: dict[int, str] = {}  # of cells, by the name of their spans
+        self._paths: dict[Span, str] = {}  # of cells
+        self._watched = False
         self._absorbed: Labels[bool] = Labels(lambda cell: True)
 
     def _describe(self, cell: Any) -> Label | Span:
         """Name `cell` and every cell below it; a cell that moves keeps its first name."""
-        root = self._titles.of(cell, self.networks.has_parameters(cell))
+        again = self._again(cell)
+        root = again or self._titles.of(cell, self.networks.has_parameters(cell))
         span, role = self._label(cell, root)
-        if role != OPTIMIZER:
+        if role != OPTIMIZER and not again:
             # kernels of a graph tell no outermost cell
             self.networks.called("" if self.graph_mode else root, cell)
-        if role == NOTHING:
+        if role == NOTHING and not again:
             role = NETWORK
         if not self.graph_mode:
             for path, inner in trees.walk(cell, TABLE):
                 if path and id(inner) not in self.labels.known:
-                    self.labels.put(inner, _kept(*self._label(inner, f"{root}.{path}")))
+                    self.labels.put(inner, self._kept(*self._label(inner, f"{root}.{path}")))
         if role == OPTIMIZER:
             self._absorb(cell)
-        return _kept(span, role)
+        return self._kept(span, role)
+
+    def _kept(self, span: Span, role: int) -> Label | Span:
+        return (span, role) if role or self._watched else span
+
+    def _again(self, cell: Any) -> str:
+        """Return the path of a cell that MindSpore made around a known one to compute it again; "" for others."""
+        if trees.kind_name(cell) != recompute.CELLS[0]:
+            return ""
+        net = trees.held(cell, "net", TABLE)
+        if trees.kind_name(net) == recompute.CELLS[1]:
+            method = trees.held(net, "function", TABLE)
+            net = method.__self__ if type(method) is MethodType else net
+        label: Any = self.labels.known.get(id(net))
+        path = label and self._paths.get(label[0] if len(label) == 2 else label)
+        return f"{path}{AGAIN}" if path else ""
 
     def _absorb(self, optimizer: Any) -> None:
         """Exclude optimizers that are inside another optimizer, as in LARS, from the steps."""
@@ -101,9 +121,11 @@ class Modules:
         kind = trees.kind_name(cell)
         recorder, labels = self.host.recorder, self.labels
         category, role = self._meaning(cell, kind)
-        title, named = labels.name(recorder, kind) or self._unnamed, labels.name(recorder, name)
+        shown = name.removesuffix(WRAPPED).removesuffix(AGAIN) if kind in recompute.CELLS else name
+        known = name if kind == recompute.CELLS[0] else shown  # tells the node that computes again
+        title, named = labels.name(recorder, kind) or self._unnamed, labels.name(recorder, shown)
         span = (named or title, int(category), title)
-        self._paths[span[0]] = name if named else kind
+        self._paths[span] = known if named else kind
         return span, role
 
     def watch(self, on: bool) -> None:
@@ -112,7 +134,7 @@ class Modules:
         Args:
             on: of every call; of those alone that mean something for the steps otherwise.
         """
-        known = self.labels.known
+        known, self._watched = self.labels.known, on
         for key, label in list(known.items()):
             if on and len(label) == 3:
                 known[key] = (label, NOTHING)
@@ -175,13 +197,13 @@ class Modules:
         around = base.begin(recorder, name, FORWARD) if apart and span[1] == MODULE else 0
         token = base.begin(recorder, *span)
         number = None if looking.tape is None else looking.tape.cell_began()
-        return key, role, trained, around, token, span[0], number
+        return key, role, trained, around, token, span, number
 
     def ended(self, call: Call, result: Any, reason: BaseException | None) -> None:
         """End it."""
-        key, role, trained, around, token, name, number = call
+        key, role, trained, around, token, span, number = call
         if looking.tape is not None:
-            looking.tape.cell_ended(key, self._paths.get(name, ""), number)
+            looking.tape.cell_ended(key, self._paths.get(span, ""), number)
         training.value = trained
         steps, recorder = self.host.steps, self.host.recorder
         flags = NO_GRADIENTS if role == NETWORK and not trained else 0
@@ -209,10 +231,6 @@ class Modules:
         if graph_mode != self.graph_mode:
             self.graph_mode = graph_mode
             self.labels.clear()
-
-
-def _kept(span: Span, role: int) -> Label | Span:
-    return (span, role) if role else span
 
 
 def optimizer_types() -> tuple[type, ...]:

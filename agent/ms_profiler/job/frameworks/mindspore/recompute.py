@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MODULE = "mindspore.common.recompute"
+#: cells that MindSpore puts around one that is computed again, and around its method
+CELLS = ("_RecomputeCell", "_WrapCell")
 
 
 class _Depth(threading.local):
@@ -36,7 +38,7 @@ def _name(block: Any) -> str:
     for _ in range(4):
         if type(block) is MethodType:
             block = block.__self__
-        elif trees.kind_name(block) == "_WrapCell":
+        elif trees.kind_name(block) == CELLS[1]:
             block = block.function
         elif type(block) is FunctionType and block.__module__ == MODULE:
             inside = dict(zip(block.__code__.co_freevars, block.__closure__ or (), strict=True))

@@ -1,0 +1,115 @@
+"""The nodes of backward passes in which parts of the forward pass are computed again, with passes of their own.
+
+MindSpore's `Cell.recompute` makes one node for a part of the network. When that runs, the part is computed again, this
+time with nodes, and a backward pass of these runs before the outer one goes on. So these nodes stand in place of the
+one. What the device ran between two passes cannot be told from the kernels of either: all are looked at together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics.module_paths import common
+from ms_profiler.analysis.readers.tapes import Node, Tape
+
+#: the node of a cell that computes its gradient itself, and how the path ends of one that computes a part again
+_NODE: Final = "CellCustomBackward"
+_CELLS: Final = ("_recompute_cell", "_RecomputeCell")
+#: what its node is called here
+AGAIN: Final = "recompute"
+#: of spans inside of a backward pass whose nodes are joined: their row, and that of the pass
+INSIDE: Final = pl.Schema({"row": pl.UInt32, "backward": pl.UInt32})
+
+
+def join(
+    tapes: Sequence[Tape], told: pl.DataFrame, passes: pl.DataFrame, again: pl.DataFrame
+) -> tuple[list[Tape], pl.DataFrame, pl.DataFrame]:
+    """Put the nodes of inner passes into those around them.
+
+    Args:
+        tapes: of the process.
+        told: `backward` (row of its span), `scripted` and `tape`, of passes with nodes.
+        passes: `backward`, `start_ns`, `end_ns` of all, by start.
+        again: `row`, `start_ns`, `end_ns` of spans in which something is computed again, by start.
+
+    Returns:
+        The tapes and passes with their nodes, and `INSIDE`.
+    """
+    found, own = list(tapes), dict(told.select("backward", "tape").iter_rows())
+    inner, around = _nested(passes)
+    numbers: dict[tuple[int, ...], int] = {}
+    joined: dict[int, int] = {}
+    for backward in reversed(passes["backward"].to_list()):  # what is inside of a pass begins after it
+        parts = inner.get(backward, [])
+        tape = own.get(backward)
+        if tape is None or not parts or any(part not in own for part in parts):
+            continue
+        key = tape, *(joined.get(part, own[part]) for part in parts)
+        if key not in numbers:
+            nodes = _put(found[tape].nodes, [found[part].nodes for part in key[1:]])
+            numbers[key] = -1 if nodes is None else len(found)
+            found += [] if nodes is None else [replace(found[tape], nodes=nodes)]
+        if numbers[key] >= 0:
+            joined[backward] = numbers[key]
+    if not joined:
+        return found, told, pl.DataFrame(schema=INSIDE)
+    whole = {backward for backward in joined if around.get(backward) not in joined}
+    tape_of = pl.col("backward").replace_strict(joined, default=None, return_dtype=pl.UInt32)
+    rows = [(backward, outer) for backward in around if (outer := _outermost(backward, around, joined)) in whole]
+    spans = passes.filter(pl.col("backward").is_in(list(whole)))
+    place = spans["start_ns"].search_sorted(again["start_ns"], side="right").cast(pl.Int64) - 1
+    for row, end, at in zip(again["row"], again["end_ns"], place, strict=True):
+        if at >= 0 and end <= spans["end_ns"][at]:
+            rows.append((row, spans["backward"][at]))
+    return (
+        found,
+        told.with_columns(tape=pl.coalesce(tape_of, "tape")),
+        pl.DataFrame(rows, schema=INSIDE, orient="row"),
+    )
+
+
+def _nested(passes: pl.DataFrame) -> tuple[dict[int, list[int]], dict[int, int]]:
+    """Return the passes right inside of each, by start, and the pass right around each."""
+    inner: dict[int, list[int]] = {}
+    around: dict[int, int] = {}
+    opened: list[tuple[int, int]] = []
+    for backward, start, end in passes.select("backward", "start_ns", "end_ns").iter_rows():
+        while opened and opened[-1][0] <= start:
+            opened.pop()
+        if opened:
+            around[backward] = opened[-1][1]
+            inner.setdefault(opened[-1][1], []).append(backward)
+        opened.append((end, backward))
+    return inner, around
+
+
+def _outermost(backward: int, around: dict[int, int], joined: dict[int, int]) -> int:
+    """Return the outermost pass around one that is joined with it."""
+    while (outer := around.get(backward)) in joined:
+        assert outer is not None
+        backward = outer
+    return backward
+
+
+def _put(nodes: tuple[Node, ...], parts: list[tuple[Node, ...]]) -> tuple[Node, ...] | None:
+    """Return nodes with those of parts in place of the ones that compute these, None where it is not one for one.
+
+    Args:
+        nodes: in the order of their making; they run in reverse.
+        parts: in the order in which they run.
+    """
+    rest, found = list(parts), list[Node]()
+    for node in reversed(nodes):
+        cell = (node.module or "").rpartition(".")[2]
+        if node.name != _NODE or not cell.startswith(_CELLS):
+            found.append(node)
+            continue
+        if not rest:
+            return None
+        part = rest.pop(0)
+        known = [each.module for each in part if each.module is not None]
+        around = common(known) if len(known) == len(part) else None
+        found += [replace(node, name=AGAIN, module=around or None), *reversed(part)]
+    return None if rest else tuple(reversed(found))
