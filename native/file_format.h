@@ -87,6 +87,9 @@ typedef struct {
 #define MSP_KIND_OPERANDS 11 /* begin   time, thread    argument                       operator          */
 /* how long the thread ran until `time`: see below */
 #define MSP_KIND_PROCESSOR 12 /* time    event before    processor time, ns             waited, us        */
+/* where the Python code of threads was: see below */
+#define MSP_KIND_FRAME 13   /* time    node, caller    place in the source            function          */
+#define MSP_KIND_SAMPLED 14 /* first   last            node, how often                lateness, us      */
 
 /* The argument of a span of MSP_CATEGORY_OP: lower bits, 2 (n + 1) for an operator that autograd gave the number n,
  * 2 (n + 1) + 1 for what computes the gradient of that operator, 0 where no number is known. The bits above: the id of
@@ -107,6 +110,17 @@ typedef struct {
  * microseconds the thread waited for a processor since the last such slot that tells it, MSP_NOT_READ in one that does
  * not tell it. */
 #define MSP_NOT_READ 0xFFFFFFFF
+
+/* Stacks are paths in a tree, whose nodes have numbers from 1 that are used once in a process. An MSP_KIND_FRAME slot
+ * makes one: `end_ns` has its number below 32 bits and above them that of its caller. Without a caller it is a thread:
+ * `arg` is its native number, 0 where that is not known, and `name` its name. Any other is a function: `arg` has the
+ * line that it was at, the line that it begins in, both of MSP_FRAME_LINE_BITS, and above the id of its file's path.
+ *
+ * An MSP_KIND_SAMPLED slot tells where a thread was at moments of equal distance, from the first to the last: `arg` has
+ * the node below 32 bits and above them how many moments. `name` is how much later than it was due the latest of these
+ * looks was. Both kinds are written by one thread, which has nothing else; a node before what names it. */
+#define MSP_FRAME_LINE_BITS 22
+#define MSP_FRAME_LINE_MOST ((1u << MSP_FRAME_LINE_BITS) - 1)
 
 /* flags */
 #define MSP_FLAG_RAISED 1       /* the call ended with an exception */

@@ -12,6 +12,7 @@
 #include "nvtx.h"
 #include "op_stream.h"
 #include "recorder.h"
+#include "sampler.h"
 #include "strings.h"
 #include "wrapper.h"
 #include "writer.h"
@@ -243,7 +244,8 @@ PyMODINIT_FUNC PyInit__native(void) {
   int error = msp_recorder_init();
   if (error != 0) return PyErr_Format(PyExc_ImportError, "the recorder cannot be set up: %s", strerror(error));
   PyObject *module = msp_cffi_init();
-  if (module != NULL && (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0)) {
+  if (module != NULL &&
+      (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0 || msp_sampler_add(module) < 0)) {
     Py_DECREF(module);
     return NULL;
   }

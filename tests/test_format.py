@@ -42,6 +42,7 @@ def test_constants():
         "SEGMENT_CONTROL",
         "CATEGORY_FINE",
         "OP_TIE_BITS",
+        "FRAME_LINE_BITS",
         "NOT_READ",
     ):
         assert getattr(fmt, name) == found[name], name

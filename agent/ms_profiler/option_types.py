@@ -1,5 +1,6 @@
 """Kinds of option values: each checks a JSON value, describes the allowed values, and returns the resolved value."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -8,6 +9,17 @@ from typing import Any, Protocol
 LONGEST = 4096
 #: Largest count that is accepted: 10^12 steps or operators are more than any job has.
 LARGEST = 10**12
+#: Characters of a bad value that are shown.
+SHOWN = 60
+
+
+def shown(value: Any, quote: bool = True) -> str:
+    """Return a value on one short line of printable ASCII."""
+    try:
+        text = json.dumps(value) if quote else value.encode("ascii", "backslashreplace").decode("ascii")
+    except RecursionError:
+        text = f"a deeply nested {type(value).__name__}"
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
 class Kind(Protocol):
@@ -37,6 +49,26 @@ class Bool:
         if isinstance(value, str) and value.strip().lower() in ("true", "false"):
             return value.strip().lower() == "true"
         raise ValueError
+
+
+class BoolOr:
+    """`true`, `false`, or a word.
+
+    Args:
+        word: which.
+    """
+
+    type = "bool or str"
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self.allowed = f'true, false or "{word}"'
+
+    def resolve(self, value: Any) -> bool | str:
+        """Return the boolean, or the word."""
+        if isinstance(value, str) and value.strip().lower() == self._word:
+            return self._word
+        return Bool().resolve(value)
 
 
 class Number:

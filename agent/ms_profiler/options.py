@@ -11,7 +11,9 @@ from typing import Any
 from ms_profiler.option_types import (
     LEVELS,
     METRICS,
+    SHOWN,
     Bool,
+    BoolOr,
     Choice,
     Choices,
     Count,
@@ -22,12 +24,11 @@ from ms_profiler.option_types import (
     StepPlan,
     Text,
     Texts,
+    shown,
 )
 
 #: Most lines about errors of one variable; one more line counts further errors.
 MOST_MESSAGES = 20
-#: Characters of a bad value that are shown.
-SHOWN = 60
 
 ASCEND = "only an Ascend NPU has it"
 THEIRS = "MindSpore's own profiler alone has it, on an Ascend NPU"
@@ -118,8 +119,12 @@ class Options:
         "memory",
     )
     record_shapes: bool = _option(False, Bool(), "Shapes of inputs, PyTorch's in three steps; needs activity CPU.")
-    with_stack: bool = _option(
-        False, Bool(), "Python stacks of operators.", "host_stack", inert="this version records no stacks"
+    with_stack: bool | str = _option(
+        False,
+        BoolOr("sample"),
+        'Python stacks of all threads, `stack_rate` times a second. "sample": in any case. true: also those of '
+        "operators, on an NPU that MindSpore's own profiler records.",
+        "host_stack",
     )
     data_process: bool = _option(
         False,
@@ -170,6 +175,7 @@ class Options:
     cuda_graphs: str = _option(
         "nodes", Choice("nodes", "launches"), "Of a CUDA graph, record each kernel, or each launch at less cost."
     )
+    stack_rate: float = _option(100.0, Number(1, 1000, "samples a second"), "Rate of the samples of `with_stack`.")
     schedule: dict[str, int] | None = _option(  # noqa: RUF009 - it returns a field
         None, StepPlan(), "Steps to record, with the meaning of `mindspore.profiler.schedule`. Default: every step."
     )
@@ -259,11 +265,11 @@ def parse(text: str | None) -> Parsed:
         content = json.loads(text)
     except (ValueError, RecursionError) as reason:
         # RecursionError: thousands of nested brackets; ValueError: also a number of more digits than int() takes
-        return Parsed(None, [f"MS_PROFILER_OPTIONS is not JSON ({_shown(str(reason), quote=False)}): profiling is off"])
+        return Parsed(None, [f"MS_PROFILER_OPTIONS is not JSON ({shown(str(reason), quote=False)}): profiling is off"])
     if not isinstance(content, dict):
         example = '{"start": true}'
         return Parsed(
-            None, [f"MS_PROFILER_OPTIONS is {_shown(content)}, not an object like {example}: profiling is off"]
+            None, [f"MS_PROFILER_OPTIONS is {shown(content)}, not an object like {example}: profiling is off"]
         )
     options, messages = _take(content)
     if options.start:
@@ -312,7 +318,7 @@ def _resolve(option: Option, key: str, value: Any, values: dict[str, Any], messa
         using: Any = option.default
         if option.name == "start" and _means_on(value):
             using = values[option.name] = True
-        messages.append(f"{key} is {_shown(value)}, but must be {option.kind.allowed}; using {_written(option, using)}")
+        messages.append(f"{key} is {shown(value)}, but must be {option.kind.allowed}; using {_written(option, using)}")
 
 
 def _written(option: Option, value: Any) -> str:
@@ -334,16 +340,7 @@ def _unknown(key: str) -> str:
 
     near = difflib.get_close_matches(key[:SHOWN], [*OPTIONS, *_ALIASES], 1)
     advice = f"; did you mean {near[0]}?" if near else "; `ms-profiler options` lists them all"
-    return f"unknown option {_shown(key)}{advice}"
-
-
-def _shown(value: Any, quote: bool = True) -> str:
-    """Return the value on one short line of printable ASCII."""
-    try:
-        text = json.dumps(value) if quote else value.encode("ascii", "backslashreplace").decode("ascii")
-    except RecursionError:
-        text = f"a deeply nested {type(value).__name__}"
-    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+    return f"unknown option {shown(key)}{advice}"
 
 
 def _consistent(options: Options, old_metrics: bool, messages: list[str]) -> Options:
@@ -353,7 +350,7 @@ def _consistent(options: Options, old_metrics: bool, messages: list[str]) -> Opt
     def change(name: str, value: Any, because: str) -> None:
         changes[name] = value
         if name in options.given:
-            messages.append(f"{name} is {_shown(options.as_dict()[name])}, but {because}; using {json.dumps(value)}")
+            messages.append(f"{name} is {shown(options.as_dict()[name])}, but {because}; using {json.dumps(value)}")
 
     level, metrics = options.profiler_level, options.aic_metrics
     if old_metrics and metrics != "None" and "profiler_level" not in options.given:

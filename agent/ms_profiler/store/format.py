@@ -25,6 +25,9 @@ CATEGORY_FINE = 0x40
 OP_TIE_BITS = 40
 
 
+#: Bits of a line in the argument of a `Kind.FRAME` slot.
+FRAME_LINE_BITS = 22
+
 #: In the name of a `Kind.PROCESSOR` slot that does not tell how long the thread waited for a processor.
 NOT_READ = 2**32 - 1
 
@@ -44,6 +47,8 @@ class Kind(IntEnum):
     DEVICE_PLACE = 10
     OPERANDS = 11
     PROCESSOR = 12
+    FRAME = 13
+    SAMPLED = 14
 
 
 class Flag(IntFlag):

@@ -93,6 +93,22 @@ FILES: Final = (
         },
     ),
     CsvFile(
+        layout.STACKS_FOLDED,
+        "A Python stack that was sampled (`with_stack`), for flame graphs; one space before the last column.",
+        {
+            "stack": "functions from the thread to the innermost one with semicolons: `name (file:line it begins in)`",
+            "count": "number of samples",
+        },
+    ),
+    CsvFile(
+        layout.STACKS_SPEEDSCOPE,
+        "The same in order of time, for https://www.speedscope.app; JSON.",
+        {
+            "profiles": "a thread each, with `samples`, which are stacks, and `weights`, the ns that each stands for",
+            "shared": "the functions: name, file, and the line that it begins in",
+        },
+    ),
+    CsvFile(
         layout.API_STATISTIC,
         "All calls on the host of one level and name. Most time first within a level.",
         {

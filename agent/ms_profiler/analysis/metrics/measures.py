@@ -37,6 +37,7 @@ from ms_profiler.analysis.metrics.advice import Advice, Facts, ranked
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, diagnose
 from ms_profiler.analysis.metrics.kernels import by_type, queued
 from ms_profiler.analysis.metrics.ownership import Ownership, ownership
+from ms_profiler.analysis.metrics.stack_samples import Stacks
 from ms_profiler.analysis.metrics.utilization import Utilization, reached
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import memory_records as memory_reader, networks, pipeline_samples as pipeline_reader
@@ -141,6 +142,15 @@ class Measures:
         if self.chosen is not None:
             inside = spans.select(steps.touches(self.steps)).to_series()
         return pl.select(pl.when(inside).then(inside.cast(pl.UInt32).cum_sum() - 1)).to_series()
+
+    @cached_property
+    def stacks(self) -> Stacks:
+        """Return the Python stacks that were sampled."""
+        table = self.steps.table
+        cut = self.chosen is not None
+        return Stacks(
+            self.recording, (table["start_ns"][0], table["end_ns"][-1]) if cut else (tables.EARLIEST, tables.LATEST)
+        )
 
     @cached_property
     def diagnosis(self) -> Diagnosis:

@@ -113,6 +113,32 @@ LOOKS = pl.Schema(
     }
 )
 
+#: functions that threads were seen in, by process and node: paths in a tree, whose outermost nodes are threads
+FRAMES = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "node": pl.UInt32,
+        "caller": pl.UInt32,  # node, 0 of a thread
+        "name": pl.UInt32,  # row of `names`: of a function, or of a thread
+        "file": pl.UInt32,  # likewise its path; of a thread 0
+        "first_line": pl.UInt32,  # of the function
+        "line": pl.UInt32,
+        "native_tid": pl.UInt64,  # of a thread; 0 where not known, and of functions
+    }
+)
+
+#: where threads were at moments of equal distance, by process and time
+SAMPLES = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "node": pl.UInt32,  # of `FRAMES`
+        "start_ns": pl.Int64,  # first moment
+        "end_ns": pl.Int64,  # last moment
+        "count": pl.Int64,
+        "late_us": pl.UInt32,  # how much later than due the latest look was
+    }
+)
+
 #: every step mark, by start; `metrics.steps` chooses the ones in use
 STEPS = pl.Schema(
     {
@@ -205,6 +231,8 @@ class Recording:
         counts: what was read, and what could not be.
         names: texts by row number.
         looks: `LOOKS`.
+        frames: `FRAMES`.
+        samples: `SAMPLES`.
         fine: how many fine-grained spans (modules, operators) were read.
         again: reads the spans that begin from one time to another (nanoseconds since the epoch), or the fine-grained
             ones alone, once more, in parts, as `UNNESTED`; None where `spans` holds everything. Where it is given,
@@ -230,6 +258,8 @@ class Recording:
     counters: pl.DataFrame
     steps: pl.DataFrame
     looks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LOOKS))
+    frames: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=FRAMES))
+    samples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SAMPLES))
     fine: int = 0
     again: Callable[[tuple[int, int], bool], Iterator[pl.DataFrame]] | None = None
     starts: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))

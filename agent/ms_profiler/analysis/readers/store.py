@@ -27,7 +27,9 @@ from ms_profiler.analysis.readers import (
     left_out,
     looks,
     operand_windows as operands,
+    run_record,
     slot_table,
+    stack_slots,
     window,
 )
 from ms_profiler.analysis.readers.regions import regions
@@ -63,7 +65,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     """
     progress = progress or Progress(directory, None)
     counts = ReadCounts()
-    info, has_info = _read_run(directory, counts)
+    info, has_info = run_record.read(directory, counts)
     found = [reader.read_process(folder, counts) for folder in layout.process_dirs(directory)]
     stores = [store for store in found if store is not None]
     if not stores:
@@ -94,6 +96,8 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         counters=pl.concat([part.counters for part in parts]).sort("process", "name", "time_ns"),
         steps=pl.concat([part.steps for part in parts]).sort("process", "thread", "start_ns"),
         looks=pl.concat([part.looks for part in parts]).sort("process", "thread", "time_ns"),
+        frames=pl.concat([part.frames for part in parts]).sort("process", "node"),
+        samples=pl.concat([part.samples for part in parts]).sort("process", "start_ns", maintain_order=True),
         fine=sum(part.fine for part in parts),
     )
     if coarse:
@@ -112,17 +116,6 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     recording.windows = kernel_windows.windows(recording)
     device_slots.attach(recording, device)
     return recording
-
-
-def _read_run(directory: str, counts: ReadCounts) -> tuple[run_info.RunInfo, bool]:
-    try:
-        return run_info.read_run(layout.run_info_path(directory)), True
-    except FileNotFoundError:
-        reason = "missing"
-    except (OSError, ValueError, TypeError) as error:
-        reason = str(error)
-    counts.damaged_files.append((layout.RUN_INFO, reason))
-    return run_info.RunInfo(), False
 
 
 @dataclass
@@ -150,6 +143,8 @@ class _Process:
     counters: pl.DataFrame = field(default_factory=pl.DataFrame)
     steps: pl.DataFrame = field(default_factory=pl.DataFrame)
     looks: pl.DataFrame = field(default_factory=pl.DataFrame)
+    frames: pl.DataFrame = field(default_factory=pl.DataFrame)
+    samples: pl.DataFrame = field(default_factory=pl.DataFrame)
     operands: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=operands.FOUND))
     fine: int = 0
     starts: list[pl.Series] = field(default_factory=list)
@@ -165,7 +160,7 @@ class _Process:
         by_kind: dict[str, list[pl.DataFrame]] = {kind: [] for kind in kinds}
         seen: list[Any] = [self.store.last_ns, self.store.info.ended_ns]
         seen += [anchor.raw_ns for anchor in self.store.anchors]
-        records, busy, tracing = 0, set[int](), set[int]()
+        records, busy, tracing, stacks = 0, set[int](), set[int](), stack_slots.Stacks()
         self._ids = self._global_ids()
         wanted = self._wanted(_ALWAYS, fine=True)
         # a window that cuts steps counts the spans in each
@@ -176,12 +171,13 @@ class _Process:
             device = part.table.filter(pl.col("kind").is_between(Kind.DEVICE, Kind.DEVICE_PLACE))
             told = part.table.filter(pl.col("kind") == Kind.OPERANDS)
             looked = part.table.filter(pl.col("kind") == Kind.PROCESSOR)
-            events = self.window.cut(self._usable(part.table, sum(map(len, (heads, device, told, looked)))))
+            seen_in = stacks.take(part.table)
+            events = self.window.cut(self._usable(part.table, sum(map(len, (heads, device, told, looked, seen_in)))))
             held = part.fine.with_columns(pl.Series("path", [segment.path for segment in batch]))
             held = held.filter(pl.col("count") > 0)
             fine = int(held["count"].sum())
             self.counts.slots += fine + events.height + device.height + heads.filter(pl.col("start_ns") > 0).height
-            self.counts.slots += told.height + looked.height
+            self.counts.slots += told.height + looked.height + seen_in.height
             self.counts.missing_strings += int(held["lost"].sum())
             self.fine += fine
             self.starts.append(part.starts)
@@ -206,8 +202,11 @@ class _Process:
         first_ns, last_ns = self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last)
         self._fill_row(info, first_ns, last_ns, records)
         spans = _stack(by_kind["spans"])
-        # the thread that writes device records is no thread of the job
-        self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(tracing - busy)))
+        # the threads that write device records and samples are no threads of the job
+        ours = (tracing | stacks.threads) - busy
+        self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(ours)))
+        self.frames = stacks.frames(self.store.pid, self._names)
+        self.samples = stacks.samples(self.store.pid, self.clock, self.window.cut)
         self._fill_operands(_stack(by_kind["operands"]))
         self.spans = self._own(decoded(spans, self._wanted(_ALWAYS, fine=False)))
         self._count_lost(self.spans["name"])

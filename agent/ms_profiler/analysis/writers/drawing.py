@@ -32,6 +32,7 @@ class Drawing:
         section: of the run.
         scopes: of `scopes.runs`, a lane a depth.
         owners: of `owner_lanes.lanes`, a lane a depth.
+        stacks: of `Stacks.lanes`, a lane a thread.
         lanes: all there are.
         steps: `number`, `start_ns`, `end_ns`, `duration_ns`, in the lane of the steps.
         spans: `tables.UNNESTED`, in the lanes of their threads.
@@ -45,7 +46,9 @@ class Drawing:
         main = measures.stream.table.filter(pl.col("process") == measures.steps.process)
         self.scopes = scopes.runs(main, measures.stream.names)
         self.owners = owner_lanes.lanes(measures.ownership)
-        self.lanes = Lanes.of(measures, self.scopes["depth"].n_unique(), self.owners["depth"].n_unique())
+        depths = self.scopes["depth"].n_unique(), self.owners["depth"].n_unique()
+        self.stacks, labels = measures.stacks.lanes
+        self.lanes = Lanes.of(measures, *depths, labels)
         self.steps = measures.steps.recorded
         self.spans = section.spans
         self.instants = measures.recording.instants

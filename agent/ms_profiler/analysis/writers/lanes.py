@@ -1,6 +1,6 @@
 """The lanes of a timeline: which process and thread of the picture each thread of the run is drawn as."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import polars as pl
@@ -19,6 +19,8 @@ PROCESS_STRIDE: Final = 10
 OVERLAP: Final = 100_000
 WHOLE_RUN: Final = 100_001
 MODULES: Final = 100_002
+#: the Python stacks of the process of the session; those of each other one follow
+STACKS: Final = 100_003
 #: lane of the steps in the process of the host, above its threads, none of which has this id: a step may begin or end
 #: inside of what a thread does, and what crosses in one lane is not drawn
 STEPS: Final = 0
@@ -59,6 +61,7 @@ class Lanes:
         modules: how many lanes modules take, that of passes included.
         groups: of ranks that exchanged something; their order is the tid.
         whole: processes whose time is told part by part; their order is the tid.
+        stacks: label of each thread whose Python stacks are known; their order is the tid.
     """
 
     threads: pl.DataFrame
@@ -67,15 +70,17 @@ class Lanes:
     modules: int
     groups: list[str]
     whole: list[int]
+    stacks: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, measures: Measures, depths: int, modules: int) -> "Lanes":
+    def of(cls, measures: Measures, depths: int, modules: int, stacks: list[str]) -> "Lanes":
         """Return the lanes that the spans, kernels, instants, counters and steps of a run need.
 
         Args:
             measures: of the run.
             depths: how many lanes the scopes of kernels take.
             modules: how many lanes modules take.
+            stacks: labels of threads whose Python stacks are drawn.
         """
         recording = measures.recording
         processes = recording.processes.sort(pl.col("role") != "main", "process").with_row_index("place")
@@ -116,7 +121,7 @@ class Lanes:
         )
         whole = measures.stretches["process"].unique(maintain_order=True).to_list()
         groups = measures.calls["group"].unique(maintain_order=True).to_list()
-        return cls(threads, kernels, depths, modules, groups, whole)
+        return cls(threads, kernels, depths, modules, groups, whole, stacks)
 
     @property
     def device(self) -> int:
@@ -158,6 +163,10 @@ class Lanes:
             events += _process(MODULES, "Modules", MODULES_ORDER)
         for depth in range(self.modules):
             events += _thread(MODULES, depth, f"Modules of depth {depth}" if depth else "Passes", depth)
+        if self.stacks:
+            events += _process(STACKS, "Python")
+        for tid, label in enumerate(self.stacks):
+            events += _thread(STACKS, tid, label, tid)
         return events
 
 

@@ -32,6 +32,7 @@ from ms_profiler.analysis.writers.lanes import (
     OVERLAP,
     OVERLAP_LANES,
     SCOPES,
+    STACKS,
     STEPS,
     WHOLE_RUN,
 )
@@ -103,6 +104,7 @@ class _Events:
         yield self._overlap()
         yield self._whole_run()
         yield self._owners()
+        yield self._stacks()
         yield self._instants()
         yield self._counters()
         yield self._curves()
@@ -135,6 +137,11 @@ class _Events:
         return _slices(
             table["depth"] + first, table, distinct(table["name"]), _named("owner", table), {"module": paths}
         )
+
+    def _stacks(self) -> TrackEvents:
+        table = self.drawing.stacks
+        first = self.tracks.place(STACKS, 0) if table.height else 0
+        return _slices(table["lane"] + first, table, distinct(table["name"]), _named("python_function", table))
 
     def _spans(self) -> TrackEvents:
         spans = self.drawing.spans

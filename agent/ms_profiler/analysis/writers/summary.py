@@ -21,6 +21,7 @@ from ms_profiler.analysis.writers import (
     modules_summary,
     operator_details,
     shapes_summary,
+    stacks_summary,
     whole_run,
 )
 from ms_profiler.store import layout
@@ -79,6 +80,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "kernels": _kernels(measures),
         "shapes": shapes_summary.summary(measures),
         "memory": _memory(measures),
+        "stacks": stacks_summary.summary(measures),
         "modules": operators.top(measures.modules),
         "module_tree": modules_summary.summary(measures),
         "dataset": _dataset(measures),

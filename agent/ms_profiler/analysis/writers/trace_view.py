@@ -35,6 +35,7 @@ from ms_profiler.analysis.writers.lanes import (
     OVERLAP,
     OVERLAP_LANES,
     SCOPES,
+    STACKS,
     STEPS,
     WHOLE_RUN,
 )
@@ -91,6 +92,7 @@ class _Rows:
             yield self._overlap()
             yield self._whole_run()
             yield self._owners()
+            yield _plain(self.drawing.stacks, "name", STACKS, "lane")
         for spans in self.drawing.spans.iter_slices(CHUNK):
             yield self._spans(spans)
         yield self._ties()

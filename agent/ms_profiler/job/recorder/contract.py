@@ -214,6 +214,16 @@ class Recorder(Protocol):
         One that came meanwhile comes again, as long after the end of that as it came after the begin.
         """
 
+    def sample_stacks(self, rate: float, /) -> str:
+        """Begin to sample the Python stacks of all threads; return why that is not possible, empty where it begins.
+
+        Args:
+            rate: samples a second.
+        """
+
+    def sample_no_stacks(self) -> None:
+        """Stop sampling."""
+
     def stats(self) -> RecorderStats:
         """Return the counts so far; after `close`, those of the store that was closed last."""
 

@@ -186,6 +186,22 @@ class NativeRecorder:
         """See `Recorder.answers`: the helper thread asks."""
         return _native.lib.msp_helper_answers(int(patience * 1000))
 
+    def sample_stacks(self, rate: float, /) -> str:
+        """See `Recorder.sample_stacks`."""
+        import threading  # every framework has imported it
+
+        known = getattr(threading, "_active", None)
+        look = getattr(sys, "_current_frames", None)
+        if not isinstance(known, dict) or look is None:
+            return f"{sys.implementation.name} {sys.version.split()[0]} does not show the stacks of threads"
+        while threading.current_thread() is threading.main_thread() and not _native.find_pending():
+            pass  # a thousand times at most: it looks at what the interpreter does in between
+        return "" if _native.sample_stacks(rate, look, known) else "no thread can be had to sample"
+
+    def sample_no_stacks(self) -> None:
+        """See `Recorder.sample_no_stacks`."""
+        _native.sample_no_stacks()
+
     def stats(self) -> RecorderStats:
         """See `Recorder.stats`."""
         return RecorderStats(*_native.stats())

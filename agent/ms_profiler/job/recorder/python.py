@@ -258,6 +258,13 @@ class PythonRecorder:
         if store is not None:
             store.anchor()
 
+    def sample_stacks(self, rate: float, /) -> str:
+        """See `Recorder.sample_stacks`: a thread of Python's would take 5 ms of the job for each sample."""
+        return "only the extension samples stacks, and it does not load here"
+
+    def sample_no_stacks(self) -> None:
+        """See `Recorder.sample_no_stacks`."""
+
     def stats(self) -> RecorderStats:
         """See `Recorder.stats`."""
         last = self._last

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ms_profiler.job.samplers import garbage, resident
+from ms_profiler.job.samplers import garbage, resident, stacks
 
 if TYPE_CHECKING:
     from ms_profiler.job.frameworks.base import Target
@@ -13,4 +13,5 @@ def targets(host: "Host") -> list["Target"]:
     """Declare the sources; there is nothing to wrap."""
     garbage.watch(host)
     resident.watch(host)
+    stacks.watch(host)
     return []

@@ -77,6 +77,7 @@ def _decide(parsed: options.Parsed, value: str, counts: bool) -> tuple[str, str]
 def _for_mindspore(chosen: options.Options) -> str:
     """Return the resolved options as JSON: MindSpore's profiler rejects spellings that we accept."""
     values = chosen.as_dict()
+    values["with_stack"] = chosen.with_stack is True  # samples are ours
     values["export_type"] = [form for form in chosen.export_type if form != "kineto"] or ["text"]
     return json.dumps(values)
 

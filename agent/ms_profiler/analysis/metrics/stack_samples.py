@@ -1,0 +1,202 @@
+"""What threads were at when they were sampled: moments of stacks, and what parts of a step consist of."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.columns import COLUMNS
+from ms_profiler.analysis.metrics.stack_tree import Tree
+from ms_profiler.analysis.model import tables
+
+#: samples a second, where the run's record does not tell
+_RATE: Final = 100.0
+#: rows of a part
+ROWS: Final = 12
+#: functions of stacks that a timeline is made of, about: a gigabyte of memory; and functions of a stack
+_MOST: Final = 5_000_000
+_DEEP: Final = 20
+#: parts with fewer samples are left out: a tenth of them would be one sample
+LEAST: Final = 10
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """The samples of a run.
+
+    Attributes:
+        recording: the run.
+        between: nanoseconds since the epoch: samples that begin in there count.
+    """
+
+    recording: tables.Recording
+    between: tuple[int, int]
+
+    @cached_property
+    def samples(self) -> pl.DataFrame:
+        """Return `tables.SAMPLES` with `place`, of `Tree`; what names no known stack is left out."""
+        parts = [pl.DataFrame(schema={**tables.SAMPLES, "place": pl.Int64()})]
+        chosen = self.recording.samples.filter(pl.col("start_ns").is_between(*self.between))
+        for process, tree in self.trees.items():
+            own = chosen.filter(pl.col("process") == process)
+            place = own["node"].replace_strict(tree.places, default=None, return_dtype=pl.Int64)
+            parts.append(own.with_columns(place=place))
+        return pl.concat(parts).drop_nulls("place")
+
+    @cached_property
+    def trees(self) -> dict[int, Tree]:
+        """Return the tree of each process."""
+        frames = self.recording.frames
+        return {
+            process: Tree(frames.filter(pl.col("process") == process), self.recording.names)
+            for process in frames["process"].unique().sort()
+        }
+
+    @property
+    def known(self) -> bool:
+        """Return whether there are any."""
+        return not self.samples.is_empty()
+
+    @property
+    def period_ns(self) -> int:
+        """Return the time that a sample stands for."""
+        rate = self.recording.info.options.get("stack_rate")
+        return round(1e9 / (rate if isinstance(rate, (int, float)) and rate > 0 else _RATE))
+
+    @property
+    def late(self) -> dict[str, float]:
+        """Return how much later than due samples were, us: the median, and the latest."""
+        late = self.samples["late_us"]
+        return {"median_us": float(str(late.median() or 0)), "max_us": float(str(late.max() or 0))}
+
+    @cached_property
+    def moments(self) -> pl.DataFrame:
+        """Return a row for each sample: `process`, `node`, `place`, `time_ns`, by process and time."""
+        rows = self.samples.select("process", "node", "place", "start_ns", "end_ns", "count")
+        each = rows.with_columns(number=pl.int_ranges(0, pl.col("count"))).explode("number")
+        gaps = (pl.col("count") - 1).clip(lower_bound=1)
+        time = pl.col("start_ns") + (pl.col("end_ns") - pl.col("start_ns")) * pl.col("number") // gaps
+        return each.select("process", "node", "place", time.alias("time_ns")).sort("process", "time_ns")
+
+    def of_thread(self, process: int, native_tid: int) -> pl.DataFrame:
+        """Return the `moments` of one thread.
+
+        Args:
+            process: pid.
+            native_tid: its number in the operating system.
+        """
+        tree = self.trees.get(process)
+        if tree is None:
+            return self.moments.clear()
+        wanted = [place for place, thread in tree.threads.items() if tree.functions[thread].line == native_tid]
+        own = self.moments.filter(pl.col("process") == process)
+        return own.filter(pl.col("place").is_in(pl.Series(wanted, dtype=pl.Int64).implode()))
+
+    @cached_property
+    def lanes(self) -> tuple[pl.DataFrame, list[str]]:
+        """Return lanes of a timeline, a thread each: `lane`, `name`, `start_ns`, `end_ns`, and a label of each."""
+        parts, labels = [], list[str]()
+        for process, tree in self.trees.items():
+            own = self.samples.filter(pl.col("process") == process).head(_MOST // _DEEP)
+            table = slices(own, tree, self.period_ns)
+            threads = table["lane"].unique().sort().to_list()
+            first = len(labels)
+            labels += [f"{tree.functions[thread].label} of process {process}" for thread in threads]
+            names = pl.Series("name", [function.label for function in tree.functions], dtype=pl.String)
+            lane = table["lane"].replace_strict(threads, range(first, len(labels)), return_dtype=pl.UInt32)
+            parts.append(table.select(lane.alias("lane"), names.gather(table["place"]), "start_ns", "end_ns"))
+        none = pl.DataFrame(schema={"lane": pl.UInt32, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
+        return pl.concat([none, *parts]), labels
+
+    def consists_of(self, moments: pl.DataFrame, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
+        """Return what parts of steps consist of, the largest part first.
+
+        Args:
+            moments: of one thread.
+            pieces: intervals apart from each other and by time, with `of`.
+            of: column that names the part.
+
+        Returns:
+            `name` of the part, `samples`, and `rows`: see `_row`.
+        """
+        row = COLUMNS.locate(moments["time_ns"], pieces["start_ns"], pieces["end_ns"])
+        placed = moments.with_columns(pieces[of].gather(row).alias("part")).drop_nulls("part")
+        sums = placed.group_by("part", "node", maintain_order=True).agg(pl.len().alias("samples"))
+        parts = sums.group_by("part").agg(pl.col("samples").sum()).sort("samples", "part", descending=[True, False])
+        process = int(moments["process"][0]) if moments.height else 0
+        return [
+            {"name": name, "samples": count, "rows": self._rows(process, sums.filter(pl.col("part") == name), count)}
+            for name, count in parts.iter_rows()
+            if count >= LEAST
+        ]
+
+    def _rows(self, process: int, sums: pl.DataFrame, whole: int) -> list[dict[str, Any]]:
+        tree = self.trees[process]
+        frames = self.recording.frames.filter(pl.col("process") == process)
+        callers = dict(frames.select("node", "caller").iter_rows())
+        found: dict[tuple[Any, ...], dict[int, int]] = {}
+        for node, count in sums.select("node", "samples").iter_rows():
+            own = tree.own(node, callers)
+            leaf = tree.functions[tree.places[node]]
+            script = tree.functions[tree.places[own]] if own else None
+            line = tree.lines[own] if own else 0
+            lines = found.setdefault((leaf, script, line), {})
+            lines[tree.lines[node]] = lines.get(tree.lines[node], 0) + count
+        order = sorted(found, key=lambda key: (-sum(found[key].values()), key[0].label, key[2]))
+        return [_row(*key, lines=found[key], whole=whole) for key in order[:ROWS]]
+
+
+def _row(leaf: Any, script: Any, line: int, *, lines: dict[int, int], whole: int) -> dict[str, Any]:
+    """Return a function with the line of it that most samples saw, and the line of the script that led to it."""
+    count = sum(lines.values())
+    row = {
+        "function": leaf.name,
+        "file": leaf.file,
+        "line": min(lines, key=lambda number: (-lines[number], number)),
+        "samples": count,
+        "share": round(count / whole, 6),
+        "called_from": None,
+    }
+    if script is not None and script != leaf:
+        row["called_from"] = {"function": script.name, "file": script.file, "line": line}
+    return row
+
+
+def slices(samples: pl.DataFrame, tree: Tree, period_ns: int) -> pl.DataFrame:
+    """Return the stacks of one process as nested intervals: `lane` (a thread each), `place`, `depth`, and times.
+
+    A function lasts from the first sample that shows it to the next one that does not. Samples more than three periods
+    apart are no neighbours.
+
+    Args:
+        samples: of `Stacks.samples`, of the process.
+        tree: of it.
+        period_ns: between two samples.
+    """
+    schema = {"lane": pl.Int64, "place": pl.Int64, "depth": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64}
+    if samples.is_empty():
+        return pl.DataFrame(schema=schema)
+    lane = samples["place"].replace_strict(tree.threads, return_dtype=pl.Int64)
+    runs = samples.select("place", "start_ns", "end_ns", lane=lane).sort("lane", "start_ns", maintain_order=True)
+    following = pl.col("start_ns").shift(-1).over("lane")
+    near = (following - pl.col("end_ns")) <= 3 * period_ns
+    runs = runs.with_columns(
+        until_ns=pl.when(near).then(following).otherwise(pl.col("end_ns") + period_ns),
+        stretch=(~near.fill_null(False)).cast(pl.UInt32).cum_sum().shift(1, fill_value=0),
+    )
+    paths = {place: tree.path(place)[1:] for place in runs["place"].unique()}
+    stacks = pl.DataFrame(
+        {"place": list(paths), "path": list(paths.values())}, schema={"place": pl.Int64, "path": pl.List(pl.Int64)}
+    ).with_columns(depth=pl.int_ranges(0, pl.col("path").list.len(), dtype=pl.UInt32))
+    stood = runs.with_row_index("run").join(stacks, on="place").drop("place").explode("path", "depth")
+    key = ["lane", "depth"]
+    stood = stood.rename({"path": "place"}).sort(*key, "run")
+    new = (
+        (pl.col("place") != pl.col("place").shift(1).over(key))
+        | (pl.col("run") != pl.col("run").shift(1).over(key) + 1)
+        | (pl.col("stretch") != pl.col("stretch").shift(1).over(key))
+    ).fill_null(True)
+    grouped = stood.with_columns(slice=new.cum_sum()).group_by("slice", maintain_order=True)
+    made = grouped.agg(pl.col("lane", "place", "depth", "start_ns").first(), pl.col("until_ns").last().alias("end_ns"))
+    return made.select(*schema).sort("lane", "start_ns", "depth")

@@ -1,0 +1,103 @@
+"""The functions that threads were seen in, as a tree: lines of one function, called from one place, are one node of it.
+
+A path through the tree is a stack. Its outermost node is a thread.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import polars as pl
+
+#: parts of the path of what is not the script's own code
+_LIBRARIES: Final = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "<string>", "<__array_function__")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function, or a thread.
+
+    Attributes:
+        name: of it.
+        file: path of its file; empty of a thread.
+        line: that it begins in; of a thread its number in the operating system, 0 where not known.
+    """
+
+    name: str
+    file: str
+    line: int
+
+    @property
+    def label(self) -> str:
+        """Return what it is called, with its file and line."""
+        if self.file:
+            return f"{self.name} ({os.path.basename(self.file)}:{self.line})"
+        return f"{self.name or 'thread'} {self.line or ''}".strip()
+
+    @property
+    def own(self) -> bool:
+        """Return whether it is code of the script, and of no library."""
+        return bool(self.file) and not any(part in self.file for part in _LIBRARIES)
+
+
+class Tree:
+    """The tree of one process.
+
+    Args:
+        frames: `tables.FRAMES` of the process.
+        names: texts by number.
+    """
+
+    def __init__(self, frames: pl.DataFrame, names: pl.Series) -> None:
+        texts = names.to_list()
+        self.functions: list[Function] = []
+        #: node -> its node of the tree; node -> line; node of the tree -> its caller, -1 of threads
+        self.places: dict[int, int] = {}
+        self.lines: dict[int, int] = {}
+        self.callers: list[int] = []
+        known: dict[tuple[int, Function], int] = {}
+        columns = ("node", "caller", "name", "file", "first_line", "line", "native_tid")
+        # callers come before what they call
+        for node, caller, name, file, first, line, tid in frames.select(columns).sort("node").iter_rows():
+            function = Function(texts[name], texts[file] if caller else "", first if caller else tid)
+            around = self.places.get(caller, -1)
+            if caller and around < 0:
+                continue  # of a damaged store
+            place = known.setdefault((around, function), len(self.functions))
+            if place == len(self.functions):
+                self.functions.append(function)
+                self.callers.append(around)
+            self.places[node], self.lines[node] = place, line
+
+    def outwards(self, place: int) -> Iterator[int]:
+        """Yield a place of the tree and those that it is called from, the thread last."""
+        while place >= 0:
+            yield place
+            place = self.callers[place]
+
+    def path(self, place: int) -> list[int]:
+        """Return the places from the thread to this one."""
+        return [*self.outwards(place)][::-1]
+
+    @cached_property
+    def threads(self) -> dict[int, int]:
+        """Return the place of its thread for each place."""
+        found: dict[int, int] = {}
+        for place, caller in enumerate(self.callers):
+            found[place] = place if caller < 0 else found[caller]
+        return found
+
+    def own(self, node: int, callers: dict[int, int]) -> int:
+        """Return the innermost node of the script's own code that a node is, or was called from; 0 without any.
+
+        Args:
+            node: of `tables.FRAMES`.
+            callers: of all nodes.
+        """
+        while node and not self.functions[self.places[node]].own:
+            node = callers.get(node, 0)
+            if node not in self.places:
+                return 0
+        return node

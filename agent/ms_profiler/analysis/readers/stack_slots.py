@@ -1,0 +1,80 @@
+"""Samples of the Python stacks of threads, see `store.format.Kind.FRAME` and `Kind.SAMPLED`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.columns.slots import SLOTS
+from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.store.format import FRAME_LINE_BITS, Kind
+
+_LOW: Final = 2**32
+_LINES: Final = 2**FRAME_LINE_BITS
+
+
+@dataclass
+class Stacks:
+    """The samples of one process.
+
+    Attributes:
+        parts: rows of `columns.slots.SLOTS`, of these kinds.
+    """
+
+    parts: list[pl.DataFrame] = field(default_factory=list)
+
+    def take(self, slots: pl.DataFrame) -> pl.DataFrame:
+        """Note the slots of these kinds, and return them."""
+        found = slots.filter(pl.col("kind").is_between(Kind.FRAME, Kind.SAMPLED))
+        self.parts.append(found)
+        return found
+
+    @property
+    def threads(self) -> set[int]:
+        """Return the threads that wrote samples, which are none of the job's."""
+        return {number for part in self.parts for number in part["thread"].unique()}
+
+    def frames(self, process: int, names: Callable[[pl.Series], pl.Series]) -> pl.DataFrame:
+        """Return `tables.FRAMES`.
+
+        Args:
+            process: pid.
+            names: returns the row of `Recording.names` for each id.
+        """
+        slots = self._of(Kind.FRAME)
+        place, thread = pl.col("arg"), pl.col("caller") == 0
+        rows = slots.with_columns(
+            node=(pl.col("end_ns") % _LOW).cast(pl.UInt32), caller=(pl.col("end_ns") // _LOW).cast(pl.UInt32)
+        ).with_columns(file=pl.when(thread).then(0).otherwise(place // _LINES**2).cast(pl.UInt32))
+        return rows.select(
+            pl.lit(process, pl.UInt32).alias("process"),
+            "node",
+            "caller",
+            names(rows["id"]).alias("name"),
+            names(rows["file"]).alias("file"),
+            pl.when(thread).then(0).otherwise(place // _LINES % _LINES).cast(pl.UInt32).alias("first_line"),
+            pl.when(thread).then(0).otherwise(place % _LINES).cast(pl.UInt32).alias("line"),
+            pl.when(thread).then(place).otherwise(0).cast(pl.UInt64).alias("native_tid"),
+        ).unique("node", keep="last", maintain_order=True)
+
+    def samples(self, process: int, clock: Clock, cut: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
+        """Return `tables.SAMPLES`.
+
+        Args:
+            process: pid.
+            clock: of the run.
+            cut: keeps what belongs to the run.
+        """
+        slots = cut(self._of(Kind.SAMPLED))
+        return slots.select(
+            pl.lit(process, pl.UInt32).alias("process"),
+            (pl.col("arg") % _LOW).cast(pl.UInt32).alias("node"),
+            clock.epoch(slots["start_ns"]).alias("start_ns"),
+            clock.epoch(slots["end_ns"]).alias("end_ns"),
+            (pl.col("arg") // _LOW).cast(pl.Int64).alias("count"),
+            pl.col("id").alias("late_us"),
+        )
+
+    def _of(self, kind: Kind) -> pl.DataFrame:
+        return pl.concat([pl.DataFrame(schema=SLOTS), *self.parts]).filter(pl.col("kind") == kind)

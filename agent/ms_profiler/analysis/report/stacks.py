@@ -1,0 +1,59 @@
+"""Python functions that parts of a step consist of, as a person reads them."""
+
+import os
+from typing import Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from ms_profiler.analysis.report import widths
+from ms_profiler.analysis.report.bounded import PARTS
+
+#: parts that say by their names what they are, or that no function of Python explains
+_CLEAR: Final = ("computing", "kernel gap", "copy")
+#: what is shown in place of the names of parts
+_TITLES: Final = {"host": "other code, asleep, waiting"}
+#: rows of a part, and parts
+_ROWS: Final = 4
+_PARTS: Final = 5
+
+
+def title(found: dict[str, Any]) -> str:
+    """Return the title of the table.
+
+    Args:
+        found: `stacks` of the summary.
+    """
+    late, threads = found["late"], f"{found['threads']} thread{'s' * (found['threads'] > 1)}"
+    return (
+        f"Python in the parts of a step, by {found['samples']:,} samples of {threads} at "
+        f"{found['rate']:g} Hz; they were late by {late['median_us'] / 1e3:.2f} ms (median), "
+        f"{late['max_us'] / 1e3:.1f} ms at most"
+    )
+
+
+def table(found: dict[str, Any] | None) -> Table | None:
+    """Return the functions with most samples of each part; None where there are none.
+
+    Args:
+        found: `stacks` of the summary.
+    """
+    if not found:
+        return None
+    parts = [part for part in found["bounds"] if part["name"] not in _CLEAR][:_PARTS]
+    named = [(_TITLES.get(part["name"]) or PARTS.get(part["name"]) or part["name"], part) for part in parts]
+    named += [("other (phase)", part) for part in found["phases"] if part["name"] == "other"]
+    if not named:
+        return None
+    made = widths.table("function", "part", "of it", "called from")
+    for column in (1, 3):
+        made.columns[column].justify = "left"
+    for name, part in named:
+        for number, row in enumerate(part["rows"][:_ROWS]):
+            origin = "" if row["called_from"] is None else _at(row["called_from"])
+            made.add_row(Text(_at(row)), name if not number else "", f"{row['share'] * 100:5.1f} %", Text(origin))
+    return made
+
+
+def _at(row: dict[str, Any]) -> str:
+    return f"{row['function']} ({os.path.basename(row['file'])}:{row['line']})"

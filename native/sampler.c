@@ -1,0 +1,364 @@
+#include "sampler.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "gate.h"
+#include "pending.h"
+#include "recorder.h"
+#include "stacks.h"
+#include "strings.h"
+#include "thread.h"
+
+/* Not of the limited API, and the same in all versions since 3.9; the second one since 3.11. */
+extern PyFrameObject *PyFrame_GetBack(PyFrameObject *frame) __attribute__((weak));
+extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak));
+
+#define STACK_BYTES (256 << 10)
+#define DEPTH_MOST 192       /* frames of a stack, from the innermost: a look takes 60 ns for each */
+#define FUNCTIONS_MOST 32768 /* code objects that are kept alive, so that no other one gets the address of one */
+#define LATE_MOST 0xFFFFFFFFu
+#define JITTER 0.5 /* part of the period by which looks vary, so that they go along with nothing in the job */
+#define PATIENCE_NS 10000000000u
+/* Where a thread had to let go of the GIL for us, which takes it 0.1 ms and more, we come less often. */
+#define WAITED_NS 1000000u
+#define LEFT_OUT 3
+
+typedef struct {
+  PyObject *code; /* NULL: no entry */
+  uint32_t number;
+  msp_function told;
+} known_code;
+
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t wake, told;
+  bool has_wake;
+  pthread_t thread;
+  bool runs, stop, ended;
+  uint64_t period_ns;
+  uint64_t due_ns; /* of the first look that nobody has taken; 0: none is due */
+  bool asked;      /* for a thread of the job, of which none has come by yet */
+  int pid;
+  int leaves_out, left_out; /* looks, after one that a thread had to let go of the GIL for */
+} sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Used with the GIL only. */
+static struct {
+  PyObject *look;    /* sys._current_frames */
+  PyObject *threads; /* threading._active */
+  known_code *codes;
+  uint32_t mask, count;
+  PyObject *native_id, *name, *filename, *qualname, *first_line;
+} python;
+
+static uint32_t intern(PyObject *text) {
+  if (text == NULL || !PyUnicode_Check(text)) return 0;
+  PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
+  if (bytes == NULL) return 0;
+  uint32_t id = msp_intern(PyBytes_AsString(bytes), (size_t)PyBytes_Size(bytes), MSP_OF_THE_JOB, 0);
+  Py_DECREF(bytes);
+  return id;
+}
+
+static uint32_t intern_attribute(PyObject *of, PyObject *name) {
+  PyObject *value = PyObject_GenericGetAttr(of, name);
+  uint32_t id = intern(value);
+  Py_XDECREF(value);
+  PyErr_Clear();
+  return id;
+}
+
+static uint32_t number_attribute(PyObject *of, PyObject *name) {
+  PyObject *value = PyObject_GenericGetAttr(of, name);
+  unsigned long number = value != NULL && PyLong_Check(value) ? PyLong_AsUnsignedLongMask(value) : 0;
+  Py_XDECREF(value);
+  PyErr_Clear();
+  return (uint32_t)number;
+}
+
+static known_code *code_at(known_code *codes, uint32_t mask, const PyObject *code) {
+  uint32_t at = (uint32_t)((uintptr_t)code >> 4 ^ (uintptr_t)code >> 20) & mask;
+  while (codes[at].code != NULL && codes[at].code != code) at = (at + 1) & mask;
+  return &codes[at];
+}
+
+static bool room_for_code(void) {
+  uint32_t cells = python.codes == NULL ? 0 : python.mask + 1;
+  if (3 * (python.count + 1) < 2 * cells) return true;
+  uint32_t mask = (cells == 0 ? 1024 : 2 * cells) - 1;
+  known_code *grown = calloc(mask + 1, sizeof *grown);
+  if (grown == NULL) return false;
+  for (uint32_t i = 0; i < cells; ++i) {
+    if (python.codes[i].code != NULL) *code_at(grown, mask, python.codes[i].code) = python.codes[i];
+  }
+  free(python.codes);
+  python.codes = grown;
+  python.mask = mask;
+  return true;
+}
+
+static const known_code *function_of(PyObject *code) {
+  if (python.codes != NULL) {
+    const known_code *known = code_at(python.codes, python.mask, code);
+    if (known->code != NULL) return known;
+  }
+  if (python.count >= FUNCTIONS_MOST || !room_for_code()) return NULL;
+  msp_function told = {intern_attribute(code, python.qualname), intern_attribute(code, python.filename),
+                       number_attribute(code, python.first_line)};
+  known_code *made = code_at(python.codes, python.mask, code);
+  Py_INCREF(code);
+  *made = (known_code){code, ++python.count, told};
+  return made;
+}
+
+static uint32_t place_of(PyFrameObject *frame) {
+  return (uint32_t)(PyFrame_GetLasti != NULL ? PyFrame_GetLasti(frame) : PyFrame_GetLineNumber(frame));
+}
+
+/* Return the node of a stack, 0 where there is no room for it. The innermost frame first; takes over no reference. */
+static uint32_t node_of(uint32_t thread, PyFrameObject *frame) {
+  PyFrameObject *frames[DEPTH_MOST];
+  int depth = 0;
+  Py_INCREF((PyObject *)frame);
+  while (frame != NULL && depth < DEPTH_MOST) {
+    frames[depth++] = frame;
+    frame = PyFrame_GetBack(frame);
+  }
+  Py_XDECREF((PyObject *)frame);
+  uint32_t node = thread;
+  while (depth > 0) {
+    frame = frames[--depth];
+    PyObject *code = node == 0 ? NULL : (PyObject *)PyFrame_GetCode(frame);
+    const known_code *function = code == NULL ? NULL : function_of(code);
+    uint32_t caller = node;
+    node = 0;
+    if (function != NULL) {
+      uint32_t place = place_of(frame);
+      node = msp_stacks_at(caller, function->number, place);
+      if (node == 0) {
+        int line = PyFrame_GetLineNumber(frame); /* of the preamble of a function: none */
+        node = msp_stacks_add(caller, function->number, place, line > 0 ? (uint32_t)line : function->told.line,
+                              &function->told);
+      }
+    }
+    Py_XDECREF(code);
+    Py_DECREF((PyObject *)frame);
+  }
+  return node;
+}
+
+static uint32_t thread_of(PyObject *ident, uint64_t number) {
+  PyObject *thread = PyDict_GetItemWithError(python.threads, ident);
+  if (thread == NULL) {
+    PyErr_Clear();
+    return msp_stacks_thread(number, 0, 0);
+  }
+  Py_INCREF(thread);
+  uint32_t node =
+      msp_stacks_thread(number, number_attribute(thread, python.native_id), intern_attribute(thread, python.name));
+  Py_DECREF(thread);
+  return node;
+}
+
+/* Note where a thread was at all looks that were due from `due` to `now`. Of the thread that looks itself it is known
+ * where it was when it was asked: in the bytecode that has just ended. */
+static void sample(PyObject *ident, PyFrameObject *frame, uint64_t due, uint64_t now, bool itself) {
+  unsigned long number = PyLong_AsUnsignedLongMask(ident);
+  uint64_t late = now - due, times = 1 + late / sampler.period_ns;
+  msp_sample seen = {.thread = thread_of(ident, number), .count = times < UINT32_MAX ? (uint32_t)times : UINT32_MAX};
+  seen.late_us = late / 1000 < LATE_MOST ? (uint32_t)(late / 1000) : LATE_MOST;
+  seen.node = seen.thread == 0 ? 0 : node_of(seen.thread, frame);
+  seen.first_ns = times > 1 || (itself && number == (unsigned long)pthread_self()) ? due : now;
+  seen.last_ns = times > 1 ? due + (times - 1) * sampler.period_ns : seen.first_ns;
+  if (seen.node == 0 || seen.node == seen.thread) {
+    msp_stacks_lost();
+  } else {
+    msp_stacks_put(&seen);
+  }
+}
+
+/* With the GIL. `itself`: a thread of the job, between two of its bytecodes. */
+static void look(bool itself) {
+  uint64_t due = __atomic_exchange_n(&sampler.due_ns, 0, __ATOMIC_ACQ_REL);
+  if (due == 0 || python.look == NULL) return;
+  /* The garbage collector must not run while the interpreter holds the lock of its list of threads: a finalizer that
+   * lets go of the GIL meets a thread that waits for that lock (mended in 3.11.6 and 3.12.1). */
+  int collects = PyGC_Disable();
+  uint64_t now = msp_now();
+  PyObject *frames = PyObject_CallObject(python.look, NULL);
+  PyObject *ident, *frame;
+  Py_ssize_t at = 0;
+  while (frames != NULL && PyDict_Next(frames, &at, &ident, &frame)) {
+    sample(ident, (PyFrameObject *)frame, due, now < due ? due : now, itself);
+  }
+  Py_XDECREF(frames);
+  PyErr_Clear();
+  if (collects) PyGC_Enable();
+}
+
+/* What a thread of the job calls when it comes by. */
+static int come_by(void *unused) {
+  (void)unused;
+  if (!__atomic_load_n(&sampler.asked, __ATOMIC_ACQUIRE) || sampler.pid != getpid()) return 0;
+  __atomic_store_n(&sampler.asked, false, __ATOMIC_RELEASE);
+  look(true);
+  return 0;
+}
+
+static void tick(void) {
+  const msp_gate *gate = msp_gate_page;
+  if (msp_gate_load(&gate->session) == 0 || msp_gate_load(&gate->refuse) & MSP_REFUSE_PAUSED) return;
+  uint64_t none = 0, now = msp_now();
+  __atomic_compare_exchange_n(&sampler.due_ns, &none, now, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  if (!__atomic_load_n(&sampler.asked, __ATOMIC_ACQUIRE)) {
+    __atomic_store_n(&sampler.asked, true, __ATOMIC_RELEASE);
+    if (msp_pending_ask(come_by)) return;
+    __atomic_store_n(&sampler.asked, false, __ATOMIC_RELEASE);
+  }
+  /* Nobody has come by for a period. */
+  if (sampler.left_out < sampler.leaves_out) {
+    ++sampler.left_out;
+    return;
+  }
+  PyGILState_STATE state = PyGILState_Ensure();
+  bool waited = msp_now() - now > WAITED_NS;
+  if (!__atomic_load_n(&sampler.stop, __ATOMIC_RELAXED)) look(false);
+  PyGILState_Release(state);
+  sampler.leaves_out = waited ? LEFT_OUT : 0;
+  sampler.left_out = 0;
+}
+
+static void *work(void *unused) {
+  (void)unused;
+  uint64_t next = msp_clock_read(CLOCK_MONOTONIC);
+  unsigned seed = (unsigned)next;
+  for (;;) {
+    double part = 1 + JITTER * ((double)rand_r(&seed) / RAND_MAX - 0.5);
+    uint64_t now = msp_clock_read(CLOCK_MONOTONIC);
+    next += (uint64_t)((double)sampler.period_ns * part);
+    if (next < now) next = now; /* it was held up */
+    const struct timespec when = msp_deadline(next);
+    pthread_mutex_lock(&sampler.lock);
+    int waited = 0;
+    while (!sampler.stop && waited != ETIMEDOUT) {
+      waited = pthread_cond_timedwait(&sampler.wake, &sampler.lock, &when);
+    }
+    bool stop = sampler.stop;
+    pthread_mutex_unlock(&sampler.lock);
+    if (!stop) tick();
+    msp_stacks_write(sampler.period_ns, stop);
+    if (!stop) continue;
+    pthread_mutex_lock(&sampler.lock);
+    sampler.ended = true;
+    pthread_cond_broadcast(&sampler.told);
+    pthread_mutex_unlock(&sampler.lock);
+    return NULL;
+  }
+}
+
+/* Without the GIL, which the thread may wait for. False: it has not ended within ten seconds. */
+static bool stop_thread(void) {
+  const struct timespec when = msp_deadline(msp_clock_read(CLOCK_MONOTONIC) + PATIENCE_NS);
+  pthread_mutex_lock(&sampler.lock);
+  __atomic_store_n(&sampler.stop, true, __ATOMIC_RELAXED);
+  pthread_cond_broadcast(&sampler.wake);
+  int waited = 0;
+  while (!sampler.ended && waited == 0) waited = pthread_cond_timedwait(&sampler.told, &sampler.lock, &when);
+  bool ended = sampler.ended;
+  pthread_mutex_unlock(&sampler.lock);
+  if (ended) pthread_join(sampler.thread, NULL);
+  return ended;
+}
+
+static void forget(void) {
+  for (uint32_t i = 0; python.codes != NULL && i <= python.mask; ++i) Py_XDECREF(python.codes[i].code);
+  free(python.codes);
+  python.codes = NULL;
+  python.mask = python.count = 0;
+  Py_CLEAR(python.look);
+  Py_CLEAR(python.threads);
+  msp_stacks_clear();
+}
+
+/* A fork child has no such thread; nor does it hold the lock. */
+static void check_fork(void) {
+  msp_recorder_check_fork();
+  if (sampler.pid == getpid()) return;
+  pthread_mutex_init(&sampler.lock, NULL);
+  sampler.has_wake = sampler.runs = sampler.asked = false;
+  sampler.due_ns = 0;
+  sampler.pid = getpid();
+}
+
+static PyObject *py_stop(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+  check_fork();
+  if (!sampler.runs) Py_RETURN_TRUE;
+  bool ended;
+  Py_BEGIN_ALLOW_THREADS;
+  ended = stop_thread();
+  Py_END_ALLOW_THREADS;
+  if (ended) {
+    sampler.runs = false;
+    __atomic_store_n(&sampler.due_ns, 0, __ATOMIC_RELEASE);
+  }
+  return PyBool_FromLong(ended);
+}
+
+static PyObject *py_start(PyObject *self, PyObject *args) {
+  (void)self;
+  PyObject *look, *threads;
+  double rate;
+  if (!PyArg_ParseTuple(args, "dOO!", &rate, &look, &PyDict_Type, &threads)) return NULL;
+  check_fork();
+  if (sampler.runs || PyFrame_GetBack == NULL || !(rate > 0)) Py_RETURN_FALSE;
+  forget();
+  Py_INCREF(look);
+  Py_INCREF(threads);
+  python.look = look;
+  python.threads = threads;
+  sampler.period_ns = (uint64_t)(1e9 / rate);
+  sampler.stop = sampler.ended = false;
+  if (!sampler.has_wake) {
+    sampler.has_wake = true;
+    msp_condition_init(&sampler.wake);
+    msp_condition_init(&sampler.told);
+  }
+  sampler.runs = msp_thread_start(&sampler.thread, work, STACK_BYTES, "ms-profiler-py");
+  return PyBool_FromLong(sampler.runs);
+}
+
+static PyObject *py_find(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+  return PyBool_FromLong(msp_pending_find() != MSP_PENDING_UNKNOWN);
+}
+
+static PyMethodDef functions[] = {
+    {"sample_stacks", py_start, METH_VARARGS,
+     "Begin to sample: sample_stacks(rate, sys._current_frames, threads by ident) -> whether it does."},
+    {"find_pending", py_find, METH_NOARGS,
+     "Find out how to sample cheaply; return whether it is known, or impossible."},
+    {"sample_no_stacks", py_stop, METH_NOARGS, "Stop sampling; return whether it has stopped."},
+    {NULL, NULL, 0, NULL}};
+
+int msp_sampler_add(PyObject *module) {
+  python.native_id = PyUnicode_InternFromString("_native_id");
+  python.name = PyUnicode_InternFromString("_name");
+  python.filename = PyUnicode_InternFromString("co_filename");
+  python.first_line = PyUnicode_InternFromString("co_firstlineno");
+  python.qualname = PyUnicode_InternFromString(PyFrame_GetLasti != NULL ? "co_qualname" : "co_name"); /* since 3.11 */
+  if (python.native_id == NULL || python.name == NULL || python.filename == NULL || python.first_line == NULL ||
+      python.qualname == NULL) {
+    return -1;
+  }
+  return PyModule_AddFunctions(module, functions);
+}

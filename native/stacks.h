@@ -1,0 +1,50 @@
+/* Stacks of threads, as paths in a tree: from whoever looks at them to the thread that writes them to the store.
+ *
+ * Who looks holds the GIL, so that it is one thread at a time. It names nodes and queues samples; it takes no lock and
+ * writes nothing. One other thread, always the same, writes. Knows nothing of Python.
+ */
+#ifndef MSP_STACKS_H
+#define MSP_STACKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What is known of a function: ids of its name and of the path of its file, and the line that it begins in. */
+typedef struct {
+  uint32_t name, file, line;
+} msp_function;
+
+/* Forget all nodes. Numbers of nodes are used once in a process. While nobody looks or writes. */
+void msp_stacks_clear(void);
+
+/* Return the node of a thread, below which its stacks are, 0 where there is no room for it.
+ *
+ * ident: what tells threads that run at one time apart.
+ * tid: its number in the operating system; 0: not known.
+ * name: id of its name.
+ */
+uint32_t msp_stacks_thread(uint64_t ident, uint32_t tid, uint32_t name);
+
+/* Return the node of a function that is called from `parent`, and is at `place` of its code; 0: not seen so far. */
+uint32_t msp_stacks_at(uint32_t parent, uint32_t function, uint32_t place);
+
+/* As msp_stacks_at, of one not seen so far: its places in one line are one node. 0: there is no room for it. */
+uint32_t msp_stacks_add(uint32_t parent, uint32_t function, uint32_t place, uint32_t line, const msp_function *told);
+
+typedef struct {
+  uint32_t thread; /* its node */
+  uint32_t node;   /* where it was */
+  uint32_t count;  /* times that it was due, at equal distances from the first to the last */
+  uint32_t late_us;
+  uint64_t first_ns, last_ns;
+} msp_sample;
+
+/* Queue a sample; one that there is no room for is counted. */
+void msp_stacks_put(const msp_sample *sample);
+void msp_stacks_lost(void);
+
+/* What the writing thread does: write what is queued, of threads that stay where they are a sample for some of them;
+ * `all`: and what has been put off. */
+void msp_stacks_write(uint64_t period_ns, bool all);
+
+#endif
