@@ -256,6 +256,9 @@ def test_the_cause_planted_in_a_job_of_pytorch_comes_first(planted, kind):
     (result,) = planted("planted_torch.py", kind)
     assert first(result) == [TORCH[kind]] * bool(TORCH[kind]), summary(result)["advice"]
     agrees(result)
+    if kind in ("sleep-module", "sleep"):
+        told = summary(result)["advice"][0]["evidence"]
+        assert ("own code of Sequential.7" in told) == (kind == "sleep-module"), told
 
 
 @pytest.mark.slow

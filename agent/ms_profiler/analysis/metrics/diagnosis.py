@@ -1,6 +1,6 @@
 """What a run's tables say about why its steps take as long as they do: everything that advice stands on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -17,6 +17,7 @@ from ms_profiler.analysis.metrics import (
     intervals,
     launched_steps,
     links,
+    module_waits,
     overheads,
     packets,
     pauses,
@@ -79,6 +80,7 @@ class Diagnosis:
         packets: of exchanges.
         links: slow ones.
         waits: of `dataset.waits`, of the stepping thread.
+        modules: of `module_waits.within`, of `moments`.
     """
 
     pieces: pl.DataFrame
@@ -102,6 +104,7 @@ class Diagnosis:
     packets: packets.Packets | None
     links: list[links.Slow]
     waits: pl.DataFrame
+    modules: dict[str, str] = field(default_factory=dict)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -173,6 +176,7 @@ def diagnose(
         pieces=pieces,
         parts=bounds.by_step(pieces),
         moments=moments,
+        modules=module_waits.within(moments, spans, recording.names, steps),
         crowd=crowd,
         delayed=overheads.delayed(recording.looks, steps, moments, crowd),
         reading=0.0 if inner is None else overheads.reading(points, inner["start_ns"].sort(), moments),

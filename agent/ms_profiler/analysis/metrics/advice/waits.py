@@ -68,13 +68,16 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     if not worth(found, bounds.BLOCKED):
         return
     where = verdict.within(found.moments).get(bounds.BLOCKED, "")
+    module = found.modules.get(bounds.BLOCKED, "")
     place = "outside of all phases" if where == OTHER else f"most of it in {where}"
+    if module:
+        place = f"most of it in the own code of {module}"
     yield Advice(
         "host-waits",
         bounds.BLOCKED,
         share,
         f"host waits: in {percent(share)} of the steady steps {facts.lane} is asleep or blocked and nothing computes"
-        f"{', ' + place if where else ''}",
+        f"{', ' + place if where or module else ''}",
         "Look in the trace at the gaps there: a sleep, a lock, a file, a socket or another process that the script "
         "waits for. Take it out of the loop, or let another thread do it ahead.",
         worst_step(found, facts, bounds.BLOCKED),

@@ -100,7 +100,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             bounds.HOST,
             host,
             f"host-bound: in {percent(host)} of the steady steps nothing computes while the host runs other code than "
-            f"{launched.what}; computing takes {percent(computing)}",
+            f"{launched.what}{_module(found)}; computing takes {percent(computing)}",
             "Look in the trace at what the script does between operators, and move it out of the loop or to a thread.",
             worst_step(found, facts, bounds.HOST if shares[bounds.HOST] else bounds.UNKNOWN),
             facts.lane,
@@ -145,6 +145,11 @@ def casts(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         worst_step(found, facts, bounds.COMPUTING),
         facts.lane,
     )
+
+
+def _module(found: Diagnosis) -> str:
+    module = found.modules.get(bounds.HOST, "")
+    return f", most of it in the own code of {module}" if module else ""
 
 
 def _what(found: Diagnosis) -> str:

@@ -1,0 +1,41 @@
+"""Find the module in whose own code a part of the steps lies: the sleep, the lock, the loop of Python inside of it."""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.phases import innermost
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.store.format import Category
+
+#: a module is named where more than this part of the time lies in it, and in no module inside of it
+MOST: Final = 0.5
+
+
+def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> dict[str, str]:
+    """Return the module in which most of a part lies, by part, where it is more than half of it.
+
+    Args:
+        moments: of `bounds.parts`.
+        spans: `tables.SPANS` of these steps.
+        names: of the recording.
+        steps: the steps in use.
+    """
+    own = spans.filter(
+        pl.col("process") == steps.process,
+        pl.col("thread") == steps.thread,
+        pl.col("category") == int(Category.MODULE),
+    )
+    if own.is_empty():
+        return {}
+    inner = innermost(own, "name").with_columns(label=pl.col("name").cast(pl.Int64))
+    parts = {part: code for code, part in enumerate(moments["part"].unique().sort(), 1)}
+    coded = moments.with_columns(code=pl.col("part").replace_strict(parts, return_dtype=pl.Int64))
+    line = intervals.timeline({"part": coded, "module": inner}, {"part": "code", "module": "label"})
+    length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("length")
+    sums = line.filter(pl.col("part") > 0).group_by("part", "module").agg(length)
+    sums = sums.with_columns(whole=pl.col("length").sum().over("part"))
+    most = sums.filter(pl.col("module") > 0, pl.col("length") > MOST * pl.col("whole"))
+    kinds = {code: part for part, code in parts.items()}
+    return {kinds[part]: names[module] for part, module in most.select("part", "module").iter_rows()}
