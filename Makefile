@@ -68,6 +68,7 @@ bench: $(VENV)/.frameworks ## Print what profiling costs, as ratios.
 	$(PY) benchmarks/torch_ops.py
 	$(PY) benchmarks/torch_jobs.py
 	$(PY) benchmarks/analysis.py
+	$(PY) benchmarks/ownership.py
 	$(PY) benchmarks/fallbacks.py
 	$(PY) benchmarks/device.py
 	$(PY) benchmarks/device_analysis.py
@@ -106,6 +107,7 @@ $(VENV)/.tests: $(VENV)/.frameworks $(VENV)/.tools
 # Loops that others wrote around PyTorch, and a tool with three hundred megabytes of its own to read one file with.
 $(VENV)/.trainers: $(VENV)/.frameworks
 	$(PIP) install lightning transformers accelerate stable-baselines3 gymnasium skorch torch==2.13.0 'numpy<2'
+	$(PIP) install --no-deps mindcv
 	$(PY) -m venv $(VENV)/hta
 	$(VENV)/hta/bin/python -m pip --disable-pip-version-check -q install HolisticTraceAnalysis==0.5.0 'pandas<3' 'numpy<2'
 	@touch $@

@@ -1,15 +1,17 @@
 """The job whose loop is measured: a small network, so that what is added to a step shows."""
 
+import importlib
 import json
 import os
 from collections.abc import Callable
 from typing import Any
 
 
-def profiled(**options: Any) -> Any:
-    """Import MindSpore under the variable and return the session that came of it.
+def profiled(framework: str = "mindspore", **options: Any) -> Any:
+    """Import a framework under the variable and return the session that came of it.
 
     Args:
+        framework: mindspore or torch.
         options: of the profiler, besides those that keep it quiet.
     """
     chosen = {"start": True, "quiet": True, "analyse": "off", **options}
@@ -17,7 +19,7 @@ def profiled(**options: Any) -> Any:
     from ms_profiler.job import bootstrap
 
     bootstrap.activate()
-    import mindspore  # noqa: F401
+    importlib.import_module(framework)
     from ms_profiler.job import collection
 
     return collection.current()

@@ -41,7 +41,7 @@ def model(*nodes, parameters=()):
     return field(1, 3) + field(2, "MindSpore") + field(4, graph)
 
 
-def kept(cells, *nodes, parameters=()):
+def kept(cells, *nodes, parameters=(), title=""):
     """The description of a graph as in the store; `cells` are (path, class, names of own parameters)."""
-    head = {"time_ns": 0, "cells": cells}
+    head = {"time_ns": 0, "title": title, "cells": cells}
     return json.dumps(head).encode() + b"\n" + anf_ir.without_constants(model(*nodes, parameters=parameters))

@@ -21,8 +21,9 @@ class Score:
 
 def truth(shapes, planted):
     """The one part that has these sizes; None where it is not exactly one."""
-    sizes = {int(text) for text in shapes.replace('"', "").replace(";", ",").split(",") if text.strip().isdigit()}
-    parts = {planted[size] for size in sizes if size in planted}
+    operands = shapes.replace('"', "").split(";")
+    sizes = {int(text) for each in operands for text in each.split(",") if text.strip().isdigit()}
+    parts = {planted[size] for size in (*sizes, *operands) if size in planted}
     outer = {part for part in parts if all(f"{other}.".startswith(f"{part}.") for other in parts)}
     return min(outer, key=len) if outer else None
 
@@ -30,7 +31,7 @@ def truth(shapes, planted):
 def score(path, planted, keep=lambda row: True):
     """Compare `kernel_details.csv` with what was planted, {size: path}."""
     found = Score()
-    planted = {int(size): part for size, part in planted.items()}
+    planted = {int(size) if size.isdigit() else size: part for size, part in planted.items()}
     with open(path, newline="") as stream:
         for row in csv.DictReader(stream):
             if not keep(row):

@@ -37,9 +37,9 @@ def block(number, name, data):
     ]
 
 
-def graph(*nodes, cells=CELLS):
+def graph(*nodes, cells=CELLS, title=""):
     weights = [(f"{number}.{name}.weight", tensor(FLOAT32, 8, 8)) for number in (0, 1) for name in ("fc", "last")]
-    return graphs.parse(kept(cells, *nodes, parameters=[("x", tensor(FLOAT32, 4, 8)), *weights]))
+    return graphs.parse(kept(cells, *nodes, parameters=[("x", tensor(FLOAT32, 4, 8)), *weights], title=title))
 
 
 def modules(found):
@@ -77,6 +77,13 @@ def test_numbers_of_kernels_go_on_from_graph_to_graph():
     seen = [named(number) for number in range(3)]
     found = graph_names.owners(both, seen, {})
     assert [found[name].module for name in seen] == [f"network._backbone.{number}.fc" for number in (0, 1, 1)]
+
+
+def test_a_second_network_of_a_class_has_its_title():
+    both = [graph(*block(0, "p", "x"), title=f"TrainOneStepCell{number}") for number in ("", "#2")]
+    found = graph_names.owners(both, seen := [named(number) for number in range(2)], {})
+    path = "network._backbone.0.fc"
+    assert [found[name].module for name in seen] == [path, f"TrainOneStepCell#2.{path}"]
 
 
 @pytest.mark.parametrize(
@@ -148,6 +155,35 @@ def test_owners_of_more_compiled_networks(job, names):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["densenet", "mobilenet", "residual", "vision"])
+def test_owners_of_compiled_networks_of_mindcv(job, name):
+    pytest.importorskip("mindcv")
+    check(job, "graph", name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["graph", "pynative"])
+def test_two_networks_of_a_class_are_told_apart(job, mode):
+    """What updates weights in pynative mode names neither of them."""
+    run = job(PLANTED, mode, "6", "pair", env=FAST)
+    assert run.code == 0, run.err
+    details = run.result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"
+    found = score(details, planted(run.out), lambda row: mode == "graph" or row["Type"] != "ApplyMomentum")
+    assert found.wrong <= 0.005 * found.told and found.right >= 0.9 * found.told, found.mistakes
+    updates = [row["Module"] for row in rows(run.result, "kernel_details") if row["Type"] == "ApplyMomentum"]
+    assert len({module for module in updates if "blocks.0.up" in module}) == (2 if mode == "graph" else 0)
+
+
+@pytest.mark.slow
+def test_graphs_that_run_others_have_no_modules_and_say_why(job):
+    run = job(PLANTED, "graph", "2", "branches", env=FAST)
+    assert run.code == 0, run.err
+    (why,) = [each["why"] for each in run.summary["not_collected"] if each["what"] == "modules of kernels"]
+    assert "`while`" in why
+    assert not any("_backbone" in row["name"] for row in run.summary["kernels"]["by_module"])
+
+
+@pytest.mark.slow
 def test_owners_of_compiled_functions(job):
     check(job, "jit", "blocks", "small", "losses")
 
@@ -158,10 +194,13 @@ def test_owners_of_compiled_functions(job):
     [
         *("blocks", "layers", "small", "steps", "shared", "twice", "losses", "resnet", "lstm", "experts"),
         *("own", "tied", "inserted", "accumulate", "transformer", "recompute", "again"),
+        *("densenet", "mobilenet", "residual", "vision"),
     ],
 )
 def test_owners_where_the_host_queues_kernels(job, tmp_path, name):
     """Backward passes, kernel by kernel, beside those of a twin that autograd told which node ran when."""
+    if name in ("densenet", "mobilenet", "residual", "vision"):
+        pytest.importorskip("mindcv")
     twin = job(PROGRAMS / "planted_truth.py", str(tmp_path / "truth"), "4", name, env=FAST, timeout=600)
     assert twin.code == 0, twin.err
     truth = twins.truths(twin.results[-1], tmp_path / "truth")

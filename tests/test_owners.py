@@ -10,8 +10,9 @@ from conftest import PROGRAMS
 from ms_profiler.analysis.metrics import backward_operators
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import store
+from ms_profiler.analysis.readers import store, tapes
 from ms_profiler.analysis.streams.nesting import nest
+from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
@@ -88,11 +89,11 @@ def recorded(step):
     return spans.with_row_index("row"), pl.Series("name", list(names))
 
 
-def judged(spans, names):
-    """Return which parts of the time of nodes, whose number is known, the order tells rightly, nearer, and wrongly."""
+def judged(spans, names, known=()):
+    """Return which parts of the time of nodes, whose number is known, order and tapes tell rightly, nearer, wrongly."""
     numbered = pl.col("category") == int(Category.OP)
     bare = spans.with_columns(arg=pl.when(numbered).then(pl.lit(0, pl.UInt64)).otherwise("arg"))
-    told, true = (backward_operators.nodes(each, names) for each in (bare, spans))
+    told, true = backward_operators.nodes(bare, names, known), backward_operators.nodes(spans, names)
     known = told.join(true, on=["thread", "start_ns", "end_ns"], suffix="_true").filter(
         pl.col("bound_true") == Bound.MODULE
     )
@@ -130,13 +131,31 @@ def test_what_the_order_cannot_tell_is_unbound(planted, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["blocks", "transformer", "reentrant", "recomputed", "recurrent", "compiled", "taught"]
+    "name", ["resnet18", "mobilenetv3_small_050", "vit_tiny_patch16_224", "convnext_atto", "efficientnet_b0"]
+)
+def test_models_of_timm_are_bound_as_autograds_numbers_say(planted, name):
+    if importlib.util.find_spec("timm") is None:
+        pytest.skip("needs timm")
+    share = judged(*recorded(planted.step_of(f"timm.{name}")))
+    print(name, share)
+    assert share["wrong"] <= 0.005 and share["same"] + share["around"] >= 0.8, share
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("blocks", "transformer", "reentrant", "recomputed", "recurrent", "compiled", "taught"),
+        *("alike", "unlike", "adversaries"),
+    ],
 )
 def test_jobs_are_bound_as_the_numbers_of_their_shapes_say(job, name):
-    """With shapes Kineto tells autograd's numbers of three steps, with which the others are compared."""
+    """With shapes Kineto tells autograd's numbers of three steps, with which order and its graph are compared."""
     run = job(NETWORKS, name, options={"record_shapes": True})
     assert run.code == 0, run.err
     recording = store.read(str(run.result))
-    share = judged(recording.spans.with_row_index("row"), recording.names)
+    folder = layout.process_dir(str(run.result), recording.processes["process"][0])
+    known = tapes.read(folder, recording.clock, recording.counts)
+    share = judged(recording.spans.with_row_index("row"), recording.names, known)
     assert share["wrong"] <= 0.005
     assert share["same"] + share["around"] + (share["whole"] if name == "compiled" else 0) >= 0.8, share

@@ -4,6 +4,7 @@ usage: planted_networks.py NAME [STEPS]
 """
 
 import sys
+import types
 
 import torch
 from torch import nn
@@ -271,6 +272,15 @@ def rollouts():
     return step
 
 
+def of_timm(name, size):
+    """Return the step of a network of timm's, with any torchvision: its operators are not needed."""
+    sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
+    import timm
+
+    sized = {"img_size": size} if "vit" in name else {}
+    return trained(timm.create_model(name, num_classes=10, **sized), torch.randn(2, 3, size, size))
+
+
 def step_of(name):
     torch.manual_seed(0)
     tokens, rows, images = torch.randint(50, (4, 8)), torch.randn(16, 32), torch.randn(4, 3, 16, 16)
@@ -299,6 +309,8 @@ def step_of(name):
         "rollouts": rollouts,
         "compiled": lambda: trained(torch.compile(Blocks([64, 96]), backend="aot_eager"), rows),
     }
+    if name.startswith("timm."):
+        return of_timm(name.removeprefix("timm."), 64)
     return made[name]()
 
 

@@ -21,6 +21,9 @@ from ms_profiler.analysis.readers.tapes import Tape
 #: number of earlier passes whose operators a pass may use
 BEFORE: Final = 3
 
+#: how the name begins of a node that a compiled graph makes
+_COMPILED: Final = "CompiledFunction"
+
 #: nodes of backward passes
 NODES: Final = pl.Schema(
     {
@@ -104,13 +107,18 @@ def _by_tape(
     return pl.Series("tape", told, dtype=pl.Int64)
 
 
-def _named(tape: Tape, paths: Paths) -> tuple[list[str | None], list[int]]:
-    """Return what the nodes of a tape are called here and their modules, in the order in which they run."""
+def _named(tape: Tape, paths: Paths) -> tuple[list[str | None], list[int | None]]:
+    """Return what the nodes of a tape are called here and their modules, in the order in which they run.
+
+    That of a compiled function is None: Dynamo calls modules without telling.
+    """
     ran = tape.nodes[::-1]
     texts = pl.Series([node.name for node in ran], dtype=pl.String)
     rows = pl.Series(range(len(ran)), dtype=pl.UInt32)
     keys = gradient_nodes.keys(rows, texts)["key"].to_list() if ran else []
-    return keys, [OUTSIDE if node.module is None else paths.number(node.module) for node in ran]
+    modules = [OUTSIDE if node.module is None else paths.number(node.module) for node in ran]
+    compiled = [node.name.startswith(_COMPILED) for node in ran]
+    return keys, [None if made else module for made, module in zip(compiled, modules, strict=True)]
 
 
 class _Pass:

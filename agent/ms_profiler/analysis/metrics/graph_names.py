@@ -13,6 +13,7 @@ shapes that the graph tells. That held in every network looked at.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from ms_profiler.analysis.metrics import graph_owners
@@ -46,8 +47,15 @@ def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -
     found = {}
     for name, (number, node) in places.items():
         if (number, _family(name)) not in wrong and (owner := known[number].get(node)):
-            found[name] = owner
+            found[name] = _titled(owner, graphs[number].title)
     return found
+
+
+def _titled(owner: Owner, title: str) -> Owner:
+    """Return an owner, with its network's title where that is not the first one of its class."""
+    if "#" not in title or owner.module is None:
+        return owner
+    return replace(owner, module=f"{title}.{owner.module}".removesuffix("."))
 
 
 def _places(graphs: list[Graph], seen: set[str]) -> Places:

@@ -46,7 +46,7 @@ from ms_profiler.errors import UsageError
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
 #: why modules have no memory but that of their parameters
-NO_MEMORY: Final = "no allocator tells which module it serves; `parameter_bytes` are exact"
+NO_MEMORY: Final = "no allocator tells which module it serves; the size of parameters is exact"
 
 
 @dataclass

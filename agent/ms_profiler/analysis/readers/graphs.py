@@ -38,11 +38,13 @@ class Graph:
         cells: class and names of own parameters by path; empty where a function was compiled.
         parameters: `TypeProto` by name; inputs of the network are among them.
         nodes: by name, each after its inputs.
+        title: of the cell that was compiled, as `TrainOneStepCell#2`; empty where a function was.
     """
 
     cells: dict[str, tuple[str, list[str]]]
     parameters: dict[str, bytes]
     nodes: dict[str, Node]
+    title: str = ""
 
     @property
     def whole(self) -> bool:
@@ -80,7 +82,8 @@ def parse(content: bytes) -> Graph:
         ValueError: it is damaged.
     """
     head, _, description = content.partition(b"\n")
-    cells = {path: (kind, list(own)) for path, kind, own in orjson.loads(head)["cells"]}
+    known = orjson.loads(head)
+    cells = {path: (kind, list(own)) for path, kind, own in known["cells"]}
     parameters: dict[str, bytes] = {}
     nodes: dict[str, Node] = {}
     for number, value in anf_ir.fields(description):
@@ -99,7 +102,7 @@ def parse(content: bytes) -> Graph:
                 tuple(inputs),
                 single.get(anf_ir.NODE_OUTPUT, b""),
             )
-    return Graph(cells, parameters, nodes)
+    return Graph(cells, parameters, nodes, str(known.get("title", "")))
 
 
 @lru_cache(maxsize=4096)

@@ -90,7 +90,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
             out.print(Padding(widths.fitted(table, out.width - _INDENT), (0, 0, 0, _INDENT)))
     for title, lines in (
         ("Slowest step", modules.slow(summary.get("module_tree"))),
-        ("Memory of tensors", _memory(summary["memory"])),
+        ("Memory of tensors", _memory(summary["memory"], summary.get("module_tree"))),
         ("Utilization", _utilization(summary.get("utilization"))),
         ("Communication", _packets(summary.get("small_packets"))),
         ("Advice", [line for number, item in enumerate(summary["advice"], 1) for line in _advice(number, item)]),
@@ -269,14 +269,15 @@ def _advice(number: int, item: dict[str, Any]) -> Iterator[str]:
     yield f"   {item['action']}"
 
 
-def _memory(memory: dict[str, Any] | None) -> list[str]:
+def _memory(memory: dict[str, Any] | None, tree: dict[str, Any] | None) -> list[str]:
     if not memory:
         return []
     text = f"{memory['component']}: at most {memory['peak_mb']:,.2f} MB"
     if memory["peak_step"] is not None:
         text += f", in step {memory['peak_step']}; {memory['first_step_end_mb']:,.2f} MB when the first recorded step "
         text += f"ended, {memory['last_step_end_mb']:,.2f} MB when the last did"
-    return [text]
+    why = tree["absent"].get("memory") if tree else None
+    return [text, f"by module: {why}"] if why else [text]
 
 
 def _names(rows: list[dict[str, Any]], top: int) -> Table | None:

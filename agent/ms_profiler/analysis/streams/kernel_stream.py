@@ -37,6 +37,8 @@ COMPARED: Final = 2
 COMPARED_BYTES: Final = 2_000_000
 
 #: categories of spans in which kernels run
+#: why kernels of a graph with parts that depend on values have no module
+_CALLS: Final = "a compiled graph runs others, as for `while` and `if` on values, and MindSpore describes none of these"
 _COMPUTING: Final = [int(category) for category in (*GRAPH_OWNERS, Category.GRAPH, Category.MODULE)]
 _FOREVER: Final = 2**62
 _BOUNDS: Final = pl.Schema(dict.fromkeys(intervals.BOUNDS, tables.KERNELS["start_ns"]))
@@ -197,6 +199,8 @@ class _Intake:
         found = graphs.read(layout.process_dir(self.recording.directory, process), self.recording.counts)
         if not found:
             return {}
+        if not all(graph.whole for graph in found):
+            self.recording.info.not_collected.append({"what": "modules of kernels", "why": _CALLS})
         seen: set[str] = set()
         ran: dict[str, set[str]] = {}
         compared = 0
@@ -220,7 +224,9 @@ class _Intake:
             {name.removesuffix(f".{module}") for name in names if name.endswith(f".{module}")} for module in modules
         ]
         around = set.intersection(*roots)
-        if len(around) != 1:
+        if len(around) > 1:  # several networks have modules of these names
+            return {name: replace(owner, module=None) for name, owner in owners.items()}
+        if not around:
             return owners
         (root,) = around
         return {

@@ -57,16 +57,26 @@ class Tape:
         self._watch = watch
         self._next = FIRST
         self._kept = 0
+        #: a backward pass had nodes that were made before this looked; it looks for one step more
+        self._late = self._longer = False
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Begin or end to look, between two steps."""
+        if self._late and not self._longer and looking.tape is self:
+            self._longer = True
+            return count + 1, False
         self._end()
         if count < self._next or not self.told():
             return max(self._next, count + 1), False
         self._next, self._kept = max(count, FIRST) * FACTOR, 0
+        self._late = self._longer = False
         looking.tape = self
         self._watch(True)
+        self.begin()
         return count + 1, False
+
+    def begin(self) -> None:
+        """Begin to look."""
 
     def _end(self) -> None:
         if looking.tape is not None:

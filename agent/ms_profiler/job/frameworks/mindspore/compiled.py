@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import trees
 from ms_profiler.job.frameworks.mindspore import exchanges, modules
+from ms_profiler.job.frameworks.networks import Titles
 from ms_profiler.store import anf_ir, layout
 from ms_profiler.store.format import Category, Kind
 
@@ -33,6 +34,7 @@ class Graphs:
     def __init__(self, host: "Host") -> None:
         self.host = host
         self._label = host.recorder.intern("read a compiled graph")
+        self._titles = Titles()
         self._folder = ""
         self._count = self._bytes = 0
 
@@ -62,7 +64,8 @@ class Graphs:
         if self._bytes > MOST:
             self.host.not_collected("owners of kernels", f"compiled graphs are larger than {MOST >> 20} MB")
             return
-        head = {"time_ns": self.host.recorder.now(), "cells": list(_cells(subject))}
+        title = self._titles.of(subject, True) if _is_cell(subject) else ""
+        head = {"time_ns": self.host.recorder.now(), "title": title, "cells": list(_cells(subject))}
         path = layout.graph_path(folder, self._count)
         os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -71,9 +74,13 @@ class Graphs:
         self._count += 1
 
 
+def _is_cell(subject: Any) -> bool:
+    return issubclass(type(trees.attributes(subject).get(modules.TABLE)), dict)
+
+
 def _cells(subject: Any) -> Iterator[tuple[str, str, list[str]]]:
     """Yield path, class and names of own parameters of each cell inside a cell, except for optimizers."""
-    if not issubclass(type(trees.attributes(subject).get(modules.TABLE)), dict):  # a function
+    if not _is_cell(subject):  # a function
         return
     skipped: tuple[str, ...] = ()
     for path, cell in trees.walk(subject, modules.TABLE):

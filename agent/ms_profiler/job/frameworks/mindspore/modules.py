@@ -81,8 +81,8 @@ class Modules:
         root = again or self._titles.of(cell, self.networks.has_parameters(cell))
         span, role = self._label(cell, root)
         if role != OPTIMIZER and not again:
-            # kernels of a graph tell no outermost cell
-            self.networks.called("" if self.graph_mode else root, cell)
+            # kernels of a graph tell no outermost cell, except where there is a second one of its class
+            self.networks.called("" if self.graph_mode and "#" not in root else root, cell)
         if role == NOTHING and not again:
             role = NETWORK
         if not self.graph_mode:

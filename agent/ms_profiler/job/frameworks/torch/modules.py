@@ -155,8 +155,8 @@ class Modules:
         Without gradients it is an evaluation, with which no step begins.
         """
         steps, recorder, key, flags = self.host.steps, self.host.recorder, id(module), NO_GRADIENTS
-        number: int = 0 if looking.tape is None else looking.tape.number()
         if recorder.nest(base.MODULES, 0):
+            number = 0 if looking.tape is None else looking.tape.number()
             span, path = self._spelled(module)
             return 0, 0, 0, base.begin(recorder, *span), number, path
         at, name = recorder.now(), self._forward
@@ -166,6 +166,8 @@ class Modules:
         elif trees.attributes(module).get("training") is False:
             name = self._evaluates
         steps.call_began(at)
+        # a step may have begun with this call, and with it the reading of autograd's graph
+        number = 0 if looking.tape is None else looking.tape.number()
         around = base.begin(recorder, name, FORWARD)
         span, path = self._spelled(module)
         return key, flags, around, recorder.begin(*span), number, path

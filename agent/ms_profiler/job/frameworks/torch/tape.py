@@ -23,6 +23,11 @@ class Tape(autograd.Tape):
         super().__init__(host, watch)
         self._number = sys.modules["torch.autograd"]._get_sequence_nr
         self._function = sys.modules["torch._C"]._FunctionBase
+        self._since = 0
+
+    def begin(self) -> None:
+        """Begin to look: in which module earlier nodes were made is not known."""
+        self._since = self.number()
 
     def number(self) -> int:
         """Return the number of the next node."""
@@ -35,7 +40,10 @@ class Tape(autograd.Tape):
             name: its path.
             begin: number when it began.
         """
-        if (end := self.number()) > begin:
+        end = self.number()
+        if begin < self._since:  # it had begun before
+            self._since = end
+        elif end > begin:
             self.calls.append((begin - 1, end, name))
 
     def backward(self, roots: Any, inputs: Any = ()) -> None:
@@ -48,7 +56,9 @@ class Tape(autograd.Tape):
         with self.host.guard("reading autograd's graph"):
             nodes = [node for each in roots if (node := tensors.read(each, "grad_fn")) is not None]
             if len(nodes) == len(roots) and not inputs:
-                self.keep(autograd.run(autograd.read(nodes, id, self._parts), lambda _: True))
+                made = autograd.run(autograd.read(nodes, id, self._parts), lambda _: True)
+                self._late |= bool(made) and made[0][0] < self._since
+                self.keep([] if made and made[0][0] < self._since else made)
 
     def _parts(self, node: Any) -> autograd.Parts:
         """Return what a node is made of: that of a function of the script's has a class whose names may be its own."""
