@@ -43,8 +43,10 @@ static struct {
   pthread_t thread;
   bool runs, stop, ended;
   uint64_t period_ns;
-  uint64_t due_ns; /* of the first look that nobody has taken; 0: none is due */
-  bool asked;      /* for a thread of the job, of which none has come by yet */
+  uint64_t due_ns;  /* of the first look that nobody has taken; 0: none is due */
+  uint64_t last_ns; /* of the last one */
+  uint32_t count;   /* of them */
+  bool asked;       /* for a thread of the job, of which none has come by yet */
   int pid;
   int leaves_out, left_out; /* looks, after one that a thread had to let go of the GIL for */
 } sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -169,14 +171,14 @@ static uint32_t thread_of(PyObject *ident, uint64_t number) {
 
 /* Note where a thread was at all looks that were due from `due` to `now`. Of the thread that looks itself it is known
  * where it was when it was asked: in the bytecode that has just ended. */
-static void sample(PyObject *ident, PyFrameObject *frame, uint64_t due, uint64_t now, bool itself) {
+static void sample(PyObject *ident, PyFrameObject *frame, uint64_t due, uint64_t now, uint32_t times, bool itself) {
   unsigned long number = PyLong_AsUnsignedLongMask(ident);
-  uint64_t late = now - due, times = 1 + late / sampler.period_ns;
-  msp_sample seen = {.thread = thread_of(ident, number), .count = times < UINT32_MAX ? (uint32_t)times : UINT32_MAX};
+  uint64_t late = now - due;
+  msp_sample seen = {.thread = thread_of(ident, number), .count = times};
   seen.late_us = late / 1000 < LATE_MOST ? (uint32_t)(late / 1000) : LATE_MOST;
   seen.node = seen.thread == 0 ? 0 : node_of(seen.thread, frame);
   seen.first_ns = times > 1 || (itself && number == (unsigned long)pthread_self()) ? due : now;
-  seen.last_ns = times > 1 ? due + (times - 1) * sampler.period_ns : seen.first_ns;
+  seen.last_ns = times > 1 ? now : seen.first_ns;
   if (seen.node == 0 || seen.node == seen.thread) {
     msp_stacks_lost();
   } else {
@@ -191,12 +193,16 @@ static void look(bool itself) {
   /* The garbage collector must not run while the interpreter holds the lock of its list of threads: a finalizer that
    * lets go of the GIL meets a thread that waits for that lock (mended in 3.11.6 and 3.12.1). */
   int collects = PyGC_Disable();
-  uint64_t now = msp_now();
+  uint64_t now = msp_now(), last = __atomic_load_n(&sampler.last_ns, __ATOMIC_RELAXED);
+  if (now < last) now = last;
+  /* and those that were due while our thread waited for the GIL */
+  uint64_t times = __atomic_exchange_n(&sampler.count, 0, __ATOMIC_ACQ_REL) + (now - last) / sampler.period_ns;
+  times = times < 1 ? 1 : times < UINT32_MAX ? times : UINT32_MAX;
   PyObject *frames = PyObject_CallObject(python.look, NULL);
   PyObject *ident, *frame;
   Py_ssize_t at = 0;
   while (frames != NULL && PyDict_Next(frames, &at, &ident, &frame)) {
-    sample(ident, (PyFrameObject *)frame, due, now < due ? due : now, itself);
+    sample(ident, (PyFrameObject *)frame, due, now < due ? due : now, (uint32_t)times, itself);
   }
   Py_XDECREF(frames);
   PyErr_Clear();
@@ -216,6 +222,8 @@ static void tick(void) {
   const msp_gate *gate = msp_gate_page;
   if (msp_gate_load(&gate->session) == 0 || msp_gate_load(&gate->refuse) & MSP_REFUSE_PAUSED) return;
   uint64_t none = 0, now = msp_now();
+  __atomic_store_n(&sampler.last_ns, now, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&sampler.count, 1, __ATOMIC_ACQ_REL);
   __atomic_compare_exchange_n(&sampler.due_ns, &none, now, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
   if (!__atomic_load_n(&sampler.asked, __ATOMIC_ACQUIRE)) {
     __atomic_store_n(&sampler.asked, true, __ATOMIC_RELEASE);
@@ -243,7 +251,7 @@ static void *work(void *unused) {
     double part = 1 + JITTER * ((double)rand_r(&seed) / RAND_MAX - 0.5);
     uint64_t now = msp_clock_read(CLOCK_MONOTONIC);
     next += (uint64_t)((double)sampler.period_ns * part);
-    if (next < now) next = now; /* it was held up */
+    while (next < now) next += sampler.period_ns; /* it was held up */
     const struct timespec when = msp_deadline(next);
     pthread_mutex_lock(&sampler.lock);
     int waited = 0;
@@ -327,6 +335,7 @@ static PyObject *py_start(PyObject *self, PyObject *args) {
   python.threads = threads;
   sampler.period_ns = (uint64_t)(1e9 / rate);
   sampler.stop = sampler.ended = false;
+  sampler.due_ns = sampler.count = 0;
   if (!sampler.has_wake) {
     sampler.has_wake = true;
     msp_condition_init(&sampler.wake);
