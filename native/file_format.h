@@ -55,7 +55,7 @@ typedef struct {
   uint32_t index;         /* number of this segment in its process, from 0 */
   uint64_t created_ns;    /* MONOTONIC_RAW when the segment was made */
   uint64_t dropped;       /* control segment 0 only: records dropped so far, all reasons, updated as they happen */
-  uint64_t dropped_limit; /* control segment 0 only: of these, those the disk or cost budget refused */
+  uint64_t dropped_limit; /* control segment 0 only: of these, those for which max_disk had no room */
   uint64_t unnamed;       /* control segment 0 only: times so far that a name was refused, because no more are kept */
   uint8_t reserved[56];
 } msp_segment_header;
@@ -127,8 +127,14 @@ typedef struct {
 #define MSP_FLAG_ABANDONED 2    /* closed because an outer span ended first, or its thread did */
 #define MSP_FLAG_UNRECORDED 4   /* a step that the schedule did not record: only its times are known */
 #define MSP_FLAG_NO_GRADIENTS 8 /* a call of a network outside of everything that makes gradients */
+#define MSP_FLAG_COARSE 16      /* a step without fine-grained records and kernels, to keep to a budget of time */
+#define MSP_FLAG_STRETCH 32     /* of a step: see below */
 
-/* Categories with this bit are fine-grained: they stop first when a budget is reached. */
+/* Where fine-grained records of all steps cost too much, the run is cut into stretches of consecutive steps, and of
+ * each stretch one burst of steps is sampled, at a place that was drawn at random: the others are MSP_FLAG_COARSE. All
+ * steps of a stretch have the same MSP_FLAG_STRETCH, those of the next one the other. */
+
+/* Categories with this bit are fine-grained: they are sampled, and stop first when the disk is short. */
 #define MSP_CATEGORY_FINE 0x40
 
 /* categories of what the extension records by itself: work that another thread ends, regions that the user marked, and

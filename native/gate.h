@@ -11,7 +11,7 @@
 
 /* why events are refused */
 #define MSP_REFUSE_PAUSED 1u     /* the schedule records nothing now */
-#define MSP_REFUSE_FINE 2u       /* fine-grained categories, switched off */
+#define MSP_REFUSE_FINE 2u       /* fine-grained categories: this step is not sampled */
 #define MSP_REFUSE_FINE_LIMIT 4u /* fine-grained categories, no disk left for them */
 #define MSP_REFUSE_ALL_LIMIT 8u  /* all but steps, no disk left */
 

@@ -55,7 +55,7 @@ typedef struct {
 /* Of the session that is open, or was last. */
 void msp_get_stats(msp_stats *stats);
 
-/* Refuse spans, instants and counters that begin from here on; of fine-grained categories only. */
+/* Refuse spans, instants and counters that begin from here on; of fine-grained categories only. Neither is counted. */
 void msp_pause(bool paused);
 void msp_fine(bool on);
 

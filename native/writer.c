@@ -258,7 +258,7 @@ static uint32_t waited(msp_looks *looks, uint64_t now, uint64_t ran) {
 void msp_writer_look(msp_writer *writer, uint64_t now, uint64_t before) {
   msp_looks *looks = &writer->looks;
   looks->due_ns = now + MSP_LOOK_NS;
-  if (writer->gate == &scratch_gate || msp_gate_load(&writer->gate->refuse) != 0) return;
+  if (writer->gate == &scratch_gate || (msp_gate_load(&writer->gate->refuse) & ~MSP_REFUSE_FINE) != 0) return;
   int reason = errno;
   uint64_t ran = msp_clock_read(CLOCK_THREAD_CPUTIME_ID);
   uint32_t queued = waited(looks, now, ran);
@@ -272,7 +272,9 @@ void msp_writer_look(msp_writer *writer, uint64_t now, uint64_t before) {
 bool msp_writer_refuses(uint32_t refuse, uint8_t category) {
   if (refuse & MSP_REFUSE_PAUSED) return true;
   bool fine = (category & MSP_CATEGORY_FINE) != 0;
-  if (!(refuse & MSP_REFUSE_ALL_LIMIT) && !(fine && refuse & (MSP_REFUSE_FINE | MSP_REFUSE_FINE_LIMIT))) return false;
+  if (!(refuse & MSP_REFUSE_ALL_LIMIT) && !(fine && refuse & MSP_REFUSE_FINE_LIMIT)) {
+    return fine && (refuse & MSP_REFUSE_FINE) != 0; /* nothing is lost: the step says that it was not sampled */
+  }
   if (msp_gate_hold(msp_gate_load(&msp_gate_page->session))) {
     msp_control_count_drop(true);
     msp_gate_let_go();

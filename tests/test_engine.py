@@ -97,6 +97,9 @@ def test_plain_training(tmp_path):
         "self_ms": 20.0,
         "average_ms": 2.0,
         "max_ms": 2.0,
+        "scaled": False,
+        "count_error": None,
+        "total_ms_error": None,
     }
     assert summary["run"]["processes"][0]["state"] == "exit"
     assert summary["cost"]["estimated_ms"] == pytest.approx(161 * 200e-6 + 10)

@@ -14,7 +14,7 @@ MS = 1_000_000
 def found(held, compiled=(), every=1):
     """Return the growth of a run whose steps of 1 ms end with these megabytes, looked at `every` so many steps."""
     count = len(held) * every
-    rows = [(1, 1, number, number * MS, (number + 1) * MS, 1, True) for number in range(count)]
+    rows = [(1, 1, number, number * MS, (number + 1) * MS, 1, True, "all", 0) for number in range(count)]
     steps = Steps(1, 1, StepSource.SCRIPT, pl.DataFrame(rows, schema=tables.STEPS, orient="row"))
     times = [(place + 1) * every * MS + 1000 for place in range(len(held))]
     samples = pl.DataFrame({"time_ns": times, "held": [round(size * MB) for size in held]})
@@ -48,7 +48,7 @@ def test_no_growth_without_evidence(held):
 
 
 def test_samples_that_stand_close_together_where_steps_were_slow_are_no_blocks_of_their_own():
-    rows = [(1, 1, number, number * MS, (number + 1) * MS, 1, True) for number in range(120)]
+    rows = [(1, 1, number, number * MS, (number + 1) * MS, 1, True, "all", 0) for number in range(120)]
     steps = Steps(1, 1, StepSource.SCRIPT, pl.DataFrame(rows, schema=tables.STEPS, orient="row"))
     # one sample in six steps, and one a step between steps 60 and 78
     looked_at = sorted({*range(0, 120, 6), *range(60, 78)})

@@ -60,7 +60,11 @@ def test_peak_and_end_of_each_step():
     table = pl.DataFrame(
         [(process, time, size, 1 << 30, size) for process, time, size in rows], schema=tables.MEMORY, orient="row"
     )
-    known = [(1, 1, 7, 10, 20, 0, True), (1, 1, 8, 20, 30, 0, False), (1, 1, 9, 30, 40, 0, True)]
+    known = [
+        (1, 1, 7, 10, 20, 0, True, "all", 0),
+        (1, 1, 8, 20, 30, 0, False, "times", 0),
+        (1, 1, 9, 30, 40, 0, True, "all", 0),
+    ]
     used = Steps(1, 1, StepSource.SCRIPT, pl.DataFrame(known, schema=tables.STEPS, orient="row"))
     assert memory.by_step(table, used).rows() == [(7, 50, 50), (9, 70, 70)]
 

@@ -97,6 +97,9 @@ def test_list_is_in_milliseconds_and_limited(store):
         "self_ms": 0.000529,
         "average_ms": 0.000529,
         "max_ms": 0.000529,
+        "scaled": False,
+        "count_error": None,
+        "total_ms_error": None,
     }
 
 

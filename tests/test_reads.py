@@ -14,7 +14,7 @@ STEPS = Steps(
     1,
     StepSource.SCRIPT,
     pl.DataFrame(
-        [(1, 1, number, number * 10_000 * US, (number + 1) * 10_000 * US, 1, True) for number in range(2)],
+        [(1, 1, number, number * 10_000 * US, (number + 1) * 10_000 * US, 1, True, "all", 0) for number in range(2)],
         schema=tables.STEPS,
         orient="row",
     ),

@@ -2,7 +2,6 @@
 
 import inspect
 import os
-import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -134,14 +133,13 @@ dist.destroy_process_group()
 
 
 @pytest.mark.slow
-def test_when_operators_end_it_is_said_that_exchanges_of_replicas_end_too(job):
+def test_exchanges_of_replicas_are_sampled_with_operators(job):
     alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     run = job(REPLICA, options={"overhead_budget": 0.001}, env=VARIABLES | alone, timeout=60)
     assert run.code == 0, run.err
     exchanged = [event for event in events(run.result) if event.name == "gloo:all_reduce"]
     assert 0 < len(exchanged) < 70
-    (entry,) = (entry for entry in run.summary["not_collected"] if entry["why"].startswith("max_disk or"))
-    assert re.fullmatch(r"operators, and what C\+\+ exchanges with other ranks, from step \d+ on", entry["what"])
+    assert run.summary["sampling"]["sampled"] < 70
 
 
 def test_bytes_are_those_of_the_input():

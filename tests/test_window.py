@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from ms_profiler.analysis.columns.slots import SLOTS
 from ms_profiler.analysis.readers.window import Window, work
-from ms_profiler.store.format import Category, Kind, StepSource
+from ms_profiler.store.format import Category, Flag, Kind, StepSource
 from ms_profiler.store.run_info import RunInfo
 
 LOOP = int(StepSource.FRAMEWORK_LOOP)
@@ -75,6 +75,6 @@ def test_what_we_do_after_the_last_step_is_none():
 
 
 def test_what_another_run_left_out_is_a_step_of_this_one():
-    marks = table(MARKS, Kind.STEP).with_columns(flags=pl.lit(1, pl.UInt8))
+    marks = table(MARKS, Kind.STEP).with_columns(flags=pl.lit(int(Flag.UNRECORDED), pl.UInt8))
     found = Window(start_ns=100, end_ns=300).steps(marks, work(spans_of(EVEN)))
     assert found["flags"].to_list() == [0, 0]

@@ -203,7 +203,7 @@ class Options:
     overhead_budget: float = _option(
         0.05,
         Number(0, 1, "a share"),
-        "Share of the time that recording may cost before fine records stop; 0: no limit.",
+        "Share of the time that recording may cost: steps are sampled where all cost more; 0: all steps.",
     )
     op_flush: int = _option(100_000, Count(1, "kernels"), "Kernels between two drains of MindSpore's buffer.")
     dynamic: str | None = _option(

@@ -1,10 +1,59 @@
-"""Boundaries between steps as a source reports them, before a source is chosen."""
+"""Boundaries between steps as a source reports them, before a source is chosen, and why it is."""
 
 from collections.abc import Hashable
+
+from ms_profiler.store.format import Flag, StepSource
 
 #: Boundaries held in memory while no source is chosen. A longer cycle of optimizers or accumulated batches is not
 #: recognised.
 PENDING = 64
+
+#: why a source decides where steps end
+WHY = {
+    StepSource.SCRIPT: "the script calls step()",
+    StepSource.FRAMEWORK_LOOP: "the framework's own loop reports each step",
+    StepSource.OPTIMIZER_CYCLE: "each full cycle of optimizer calls ends a step",
+    StepSource.TRAIN_CELL: "each call of the cell that trains, or each full cycle of several, is a step",
+    StepSource.EVALUATION_LOOP: "each batch of the framework's own evaluation is a step: nothing is trained",
+    StepSource.DATASET: "each batch taken from the dataset begins a step",
+    StepSource.NETWORK_CALL: "each outermost call of the network is a step: no optimizer and no dataset told better",
+    StepSource.WHOLE_RUN: "nothing in the job told one step from the next",
+}
+
+COARSE, STRETCH = int(Flag.COARSE), int(Flag.STRETCH)
+
+
+class Marks:
+    """The flags of steps, of which some are sampled."""
+
+    __slots__ = ("_since", "flags", "sampled")
+
+    def __init__(self) -> None:
+        #: fine-grained records are wanted now
+        self.sampled = True
+        #: of the steps that end from here on
+        self.flags = 0
+        self._since = 0  # when that was switched
+
+    def switch(self, sampled: bool, stretch: int, since: int) -> None:
+        """Note between two steps whether fine-grained records are wanted from here on.
+
+        Args:
+            sampled: they are.
+            stretch: number of the stretch of steps that the next one belongs to.
+            since: ns; a step that had begun before has only a part of all.
+        """
+        if sampled is not self.sampled:
+            self.sampled, self._since = sampled, since
+        self.flags = (0 if sampled else COARSE) | (STRETCH if stretch % 2 else 0)
+
+    def of(self, start_ns: int) -> int:
+        """Return the flags of a step that ends now; one that had begun before the switch has only a part of all.
+
+        Args:
+            start_ns: when it began.
+        """
+        return self.flags | (COARSE if start_ns < self._since else 0)
 
 
 class Track:

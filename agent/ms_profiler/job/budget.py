@@ -1,7 +1,8 @@
-"""Measure the cost of recording in the job itself, and enforce the limit `overhead_budget`."""
+"""Measure the cost of recording in the job itself, and keep it within the share `overhead_budget`."""
 
 from typing import TYPE_CHECKING
 
+from ms_profiler.job.bursts import HOOK, Bursts
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.pace import Pace
 from ms_profiler.job.sources import NEVER
@@ -17,7 +18,7 @@ PAUSE = 500_000_000
 
 
 class Budget:
-    """Stop fine-grained records when they take more than their share of the time.
+    """Have steps sampled when fine-grained records take more than their share of the time.
 
     Args:
         host: that records.
@@ -27,10 +28,14 @@ class Budget:
         self._host = host
         self._share = 0.0
         self._records = 0  # at the last look
+        self._count = 0  # steps at the last look
+        self._spent = 0  # ns that sources took between steps since
         self._pace = Pace(PAUSE, INTERVAL)
-        self._on = False  # fine-grained records are on, and may have to go
+        self._bursts: Bursts | None = None
         #: cost of one hook, ns: {"idle_ns": while nothing is recorded, "span_ns": with a span}
         self.cost: dict[str, float] = {}
+        #: what a framework's own recorder takes of a step, ns, as far as that is known
+        self.expected_ns = 0.0
         #: number of steps from which on `look` is to be called
         self.due = 0
 
@@ -40,9 +45,12 @@ class Budget:
         Args:
             share: share of the wall time that recording may take; 0 is no limit.
         """
-        self._share, self._on = share, share > 0
-        self._records, self._pace = 0, Pace(PAUSE, INTERVAL)
-        self.due = self._host.steps.count + INTERVAL
+        self._share, self._bursts = share, None
+        self._records, self._count, self._spent, self._pace = 0, 0, 0, Pace(PAUSE, INTERVAL)
+        steps = self._host.steps
+        steps.marks.switch(True, 0, 0)
+        steps.long_ns = NEVER
+        self.due = steps.count + INTERVAL if share > 0 else NEVER
         self._measure()
 
     def _measure(self) -> None:
@@ -71,28 +79,66 @@ class Budget:
         idle = sorted(times)[len(times) // 2]
         self.cost = {"idle_ns": idle, "span_ns": idle + recorder.span_cost()}
 
+    def spend(self, ns: int) -> None:
+        """Count time that recording took beside its records: sources between two steps, or a framework's recorder.
+
+        Args:
+            ns: the time.
+        """
+        if self._bursts is not None:
+            self._bursts.spend(ns)
+        else:
+            self._spent += ns
+
     def look(self, count: int) -> int:
-        """Check whether the records since the last check cost too much; return the step of the next check.
+        """Check whether the records since the last check cost too much, or go on with the plan; return the step of the
+        next check.
 
         Args:
             count: steps so far.
         """
-        if self._on and count >= self.due:
+        bursts = self._bursts
+        if bursts is not None:
+            self._go_on(bursts, count)
+        elif count >= self.due:
             self._check(count)
-            self.due = count + self._pace.steps
-        return self.due if self._on else NEVER
+        return self.due
 
     def _check(self, count: int) -> None:
         host = self._host
         now, records = host.recorder.now(), host.recorder.stats().records
-        then, before = self._pace.last, self._records
+        then, computed, spent = self._pace.last, (records - self._records) * self.cost["span_ns"], self._spent
+        before, self._records, self._count, self._spent = self._count, records, count, 0
         self._pace.looked(now)
-        self._records = records
-        if then and (records - before) * self.cost["span_ns"] > self._share * (now - then):
-            host.recorder.fine(False)
-            self._on = False
-            host.not_collected(
-                f"module and operator spans from step {count} on",
-                f"recording them took more than overhead_budget, {self._share:.0%} of the time; 0 turns this limit off",
-            )
-            host.save()
+        self.due = count + self._pace.steps
+        passed, steps = now - then, count - before
+        taken = computed * HOOK + self.expected_ns * steps + spent
+        if not then or taken <= self._share * passed:
+            return
+        debt, each = taken - self._share * passed, taken / steps / HOOK
+        self._bursts = Bursts(self._share, count, now, debt, each, max((passed - taken) / steps, passed / steps / 4))
+        self._settle(self._bursts)
+        host.save()
+
+    def _go_on(self, bursts: Bursts, count: int) -> None:
+        host = self._host
+        steps, now = host.steps, host.recorder.now()
+        if count >= bursts.due:
+            records = host.recorder.stats().records
+            each = (records - self._records) * self.cost["span_ns"] / max(count - self._count, 1)
+            each += self.expected_ns / HOOK
+            self._records, self._count = records, count
+            bursts.passed(count, now, each)
+        elif steps.last_ns > steps.long_ns:
+            bursts.slow(count, now)
+        else:
+            return
+        self._settle(bursts)
+
+    def _settle(self, bursts: Bursts) -> None:
+        """Record the steps from here on as planned."""
+        steps = self._host.steps
+        if steps.marks.sampled is not bursts.sampled:
+            self._host.recorder.fine(bursts.sampled)
+        steps.sample(bursts.sampled, bursts.stretch)
+        steps.long_ns, self.due = bursts.long_ns, bursts.due

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ms_profiler.job import samplers
+from ms_profiler.job.boundaries import WHY
 from ms_profiler.job.frameworks import PLUGINS, base, import_hook
-from ms_profiler.job.steps import WHY
 from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:

@@ -115,6 +115,13 @@ class Host(Protocol):
     def at_end(self, call: Callable[[], None]) -> None:
         """Register a function to call before recording ends, or continues in another result."""
 
+    def expect(self, ns: float) -> None:
+        """Note what a framework's own recorder takes of a step, as long as that has not been measured.
+
+        Args:
+            ns: the time, beside that of our records.
+        """
+
     def save(self) -> None:
         """Write `run_info.json` of each open recording, and `process_info.json` of this process."""
 

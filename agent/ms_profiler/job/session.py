@@ -14,6 +14,7 @@ from typing import Any
 
 from ms_profiler import log, options
 from ms_profiler.job import handover, kinship, origin, process, rank, recorder
+from ms_profiler.job.boundaries import WHY
 from ms_profiler.job.budget import Budget
 from ms_profiler.job.control import dynamic
 from ms_profiler.job.devices.devices import Devices
@@ -24,7 +25,7 @@ from ms_profiler.job.recorder.contract import RecorderStats
 from ms_profiler.job.recording import CHILD_SLOTS, Recording, new_process
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.sources import NEVER, Sources
-from ms_profiler.job.steps import WHY, Steps
+from ms_profiler.job.steps import Steps
 from ms_profiler.store import layout, run_info
 from ms_profiler.store.format import StepSource
 
@@ -252,10 +253,18 @@ class Session:
         if self._dynamic:
             due, took_time = count + 1, self._dynamic.between(self.steps.number)
         if self.recordings:
-            wanted, took = self.sources.stepped(count)
-            due, took_time = min(due, wanted, self._budget.look(count)), took_time or took
+            wanted = self._budget.look(count)
+            begun = self.recorder.now()
+            next_call, took = self.sources.stepped(count)
+            if took:
+                self._budget.spend(self.recorder.now() - begun)
+            due, took_time = min(due, wanted, next_call), took_time or took
         self.steps.due = due
         return took_time
+
+    def expect(self, ns: float) -> None:
+        """Note what a framework's own recorder takes of a step; the budget measures it once steps are sampled."""
+        self._budget.expected_ns = ns
 
     def save(self) -> None:
         """Write the records of the open recordings and of this process."""

@@ -16,30 +16,16 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from ms_profiler.job.boundaries import PENDING, Leader, Track
+from ms_profiler.job.boundaries import PENDING, Leader, Marks, Track
 from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.schedule import Schedule
+from ms_profiler.job.sources import NEVER
 from ms_profiler.job.turns import Population, Turns, unrepeated
 from ms_profiler.store.format import GUESSES, TRAINING, Flag, Kind, StepSource
 
 #: Enumeration members used in every step, as constants: looking one up takes 2 us with cold caches.
 STEP, FRAMEWORK_LOOP, DATASET = int(Kind.STEP), StepSource.FRAMEWORK_LOOP, StepSource.DATASET
 NETWORK_CALL, EVALUATION_LOOP = StepSource.NETWORK_CALL, StepSource.EVALUATION_LOOP
-
-WHY = {
-    StepSource.SCRIPT: "the script calls step()",
-    StepSource.FRAMEWORK_LOOP: "the framework's own loop reports each step",
-    StepSource.OPTIMIZER_CYCLE: "each full cycle of optimizer calls ends a step",
-    StepSource.TRAIN_CELL: "each call of the cell that trains, or each full cycle of several, is a step",
-    StepSource.EVALUATION_LOOP: "each batch of the framework's own evaluation is a step: nothing is trained",
-    StepSource.DATASET: "each batch taken from the dataset begins a step",
-    StepSource.NETWORK_CALL: "each outermost call of the network is a step: no optimizer and no dataset told better",
-    StepSource.WHOLE_RUN: "nothing in the job told one step from the next",
-}
-
-
-def _nothing() -> None:
-    """Default callback of a boundary: do nothing."""
 
 
 class Steps:
@@ -49,8 +35,8 @@ class Steps:
         recorder: receives the steps; the schedule pauses and resumes it.
         schedule: the steps to record; None records all.
         decided: called once with the source that decides.
-        stepped: called between two steps with the number of steps so far, from `due` steps on; returns whether it took
-            noticeable time, which then belongs to neither step.
+        stepped: called between two steps with the number of steps so far, from `due` steps on and after a step longer
+            than `long_ns`; returns whether it took noticeable time, which then belongs to neither step.
 
     Boundaries of other threads than the first one to report are ignored. Times are CLOCK_MONOTONIC_RAW nanoseconds.
     """
@@ -71,7 +57,7 @@ class Steps:
         self._decided = decided
         self._stepped = stepped
         #: called for each boundary that waits in memory, while no source is chosen
-        self.on_pending: Callable[[], None] = _nothing
+        self.on_pending: Callable[[], None] = lambda: None
         self._overridden = False  # another recording needs the steps that the schedule leaves out
         self._thread: int | None = None
         self._loops = 0  # framework loops that are running: while one is, only it counts
@@ -100,6 +86,10 @@ class Steps:
         self._guesses = False  # whether the chosen source is one of a job that trains nothing
         #: `stepped` is called from this number of boundaries on
         self.due = 0
+        #: `stepped` is called after a longer step, too, ns
+        self.long_ns = NEVER
+        self.last_ns, self.ended_ns = 0, 0  # duration and end of the step before a call of `stepped`
+        self.marks = Marks()
         self.source: StepSource | None = None
         self._tracks = {source: Track() for source in StepSource}
         self._chosen: Track = Track()  # track of the chosen source
@@ -125,6 +115,10 @@ class Steps:
     def trains(self) -> bool:
         """Return whether the job is known to train something, or its script reports the steps."""
         return self.source is not None and not self._guesses
+
+    def sample(self, sampled: bool, stretch: int) -> None:
+        """Note whether the steps from here on are sampled, see `Marks`; after a call of a network the next one runs."""
+        self.marks.switch(sampled, stretch, self.recorder.now() if self.source == NETWORK_CALL else self.ended_ns)
 
     def override_schedule(self, overridden: bool) -> None:
         """Record all steps, because another recording needs them, or only those of the schedule again."""
@@ -273,10 +267,12 @@ class Steps:
         start, track.start = track.start, at_ns
         if start is not None:
             count = self.count
-            self._record(STEP, source, 0, self._name, start, at_ns, count - self._revoked)
+            self._record(STEP, source, self.marks.flags, self._name, start, at_ns, count - self._revoked)
             self.count = count = count + 1
-            if count >= self.due and self._stepped(count):
-                track.start = self.recorder.now()
+            if count >= self.due or at_ns - start > self.long_ns:
+                self.last_ns, self.ended_ns = at_ns - start, at_ns
+                if self._stepped(count):
+                    track.start = self.recorder.now()
 
     def close(self) -> None:
         """Choose a source at the end of the run, if none is chosen yet, and write the waiting steps."""
@@ -385,14 +381,16 @@ class Steps:
 
     def _pass(self, track: Track) -> None:
         # calls of a network become steps only at a later call, when their end has long passed
-        if self.count >= self.due and self._stepped(self.count) and self.source != NETWORK_CALL:
+        called = self.count >= self.due or self.last_ns > self.long_ns
+        if called and self._stepped(self.count) and self.source != NETWORK_CALL:
             track.start = self.recorder.now()
 
     def _write(self, start_ns: int, end_ns: int) -> None:
         source = self.source or StepSource.WHOLE_RUN
         number = self.number
         recorded = self.schedule is None or self.schedule.records(number)
-        flags = 0 if recorded else int(Flag.UNRECORDED)
+        flags = self.marks.of(start_ns) if recorded else int(Flag.UNRECORDED)
+        self.last_ns, self.ended_ns = end_ns - start_ns, end_ns
         self._record(STEP, source, flags, self._name, start_ns, end_ns, number)
         self.count += 1
         self._guessed += self._guesses

@@ -58,12 +58,14 @@ class Flag(IntFlag):
     ABANDONED = 2
     UNRECORDED = 4
     NO_GRADIENTS = 8  # a call of a network outside of everything that makes gradients
+    COARSE = 16  # a step without fine-grained records and kernels, to keep to a budget of time
+    STRETCH = 32  # the same in all steps of a stretch, of which one burst was sampled; the other in the next stretch
 
 
 class Category(IntEnum):
     """Category of a span, from which the phases of a step follow.
 
-    Categories from `CATEGORY_FINE` on are fine-grained: they stop first when a budget is reached.
+    Categories from `CATEGORY_FINE` on are fine-grained: they are sampled, and stop first when the disk is short.
 
     The lower `OP_TIE_BITS` of the argument of an `OP` span are 2 (n + 1) for an operator that autograd gave the number
     n, 2 (n + 1) + 1 for what computes the gradient of that operator, and 0 where no number is known; above is the id of

@@ -6,7 +6,14 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.catalogue import parts
-from ms_profiler.analysis.metrics import intervals, kernels as kernels_of, launched_steps, memory as memory_of, operands
+from ms_profiler.analysis.metrics import (
+    intervals,
+    kernels as kernels_of,
+    launched_steps,
+    memory as memory_of,
+    operands,
+    sampling,
+)
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.scopes import Part
@@ -78,6 +85,8 @@ def steps(measures: Measures) -> pl.DataFrame:
     sources = {int(source): source.name.lower() for source in StepSource}
     return steps.with_columns(
         pl.col("number").alias("step"),
+        weight=sampling.weights(steps),
+    ).with_columns(
         _thread(measures, steps),
         *_times(),
         pl.col("source").replace_strict(sources, return_dtype=pl.String),

@@ -12,7 +12,7 @@ import polars as pl
 
 from ms_profiler.analysis.driver.ahead import ahead
 from ms_profiler.analysis.driver.progress import Progress, Stage
-from ms_profiler.analysis.metrics import intervals, operators, steps
+from ms_profiler.analysis.metrics import intervals, operators, sampling, steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import CATEGORY_FINE, Category
@@ -50,7 +50,7 @@ def thin(
         within = used.table
     start, end = within["start_ns"].min(), within["end_ns"].max()
     windows = kept_steps(used.recorded, fine)
-    thinner, seen = _Thinner(windows), 0
+    thinner, seen = _Thinner(windows, used), 0
     for batch in ahead(recording.again((tables.EARLIEST, tables.LATEST), False)):
         touching = (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
         thinner.add(batch if chosen is None else batch.filter(touching))
@@ -61,6 +61,7 @@ def thin(
         recording,
         spans=nest(pl.concat([coarse, *thinner.kept])).select(tables.SPANS.names()),
         sums=operators.add_up(thinner.sums) if thinner.sums else None,
+        sums_by_place=thinner.sums[0] if thinner.sums else None,
         detailed=windows["number"].to_list(),
     )
 
@@ -110,6 +111,7 @@ class _Thinner:
     """
 
     windows: pl.DataFrame
+    used: steps.Steps
     kept: list[pl.DataFrame] = field(default_factory=list)
     sums: list[pl.DataFrame] = field(default_factory=list)
     _carried: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.UNNESTED))
@@ -117,8 +119,8 @@ class _Thinner:
     def add(self, batch: pl.DataFrame) -> None:
         """Take one batch."""
         spans = pl.concat([self._carried.with_columns(counted=pl.lit(True)), batch.with_columns(counted=pl.lit(False))])
-        sums, still = operators.sums_of(spans)
-        self.sums = [operators.add_up([*self.sums, sums.filter(_FINE)])]
+        sums, still = operators.sums_of(spans.with_columns(sampling.places(spans, self.used)))
+        self.sums = [operators.add_up([*self.sums, sums.filter(_FINE)], ("place", "name", "category"))]
         inside = intervals.locate(batch["start_ns"], self.windows).is_not_null()
         modules = nest(spans.filter(pl.col("category") == Category.MODULE))
         outermost = modules.filter(pl.col("depth") == 0, ~pl.col("counted")).select(_COLUMNS)

@@ -36,7 +36,7 @@ def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dic
 
 
 def lost_windows(recording: tables.Recording) -> list[dict[str, Any]]:
-    """Return when a budget began to refuse fine-grained records, in seconds since the start of the recording.
+    """Return when max_disk began to refuse fine-grained records, in seconds since the start of the recording.
 
     The recorder counts refused records and writes nothing: the window lasts from the last fine-grained record to the
     last record of any kind.
@@ -54,7 +54,7 @@ def lost_windows(recording: tables.Recording) -> list[dict[str, Any]]:
     return [
         {
             "pid": row["process"],
-            "what": "fine-grained records (modules and operators), refused by a budget",
+            "what": "fine-grained records (modules and operators), refused because of max_disk",
             "from_s": round(((row["from_ns"] or row["first_ns"]) - start) / 1e9, 6),
             "to_s": round((row["last_ns"] - start) / 1e9, 6),
             "records": row["dropped_limit"],

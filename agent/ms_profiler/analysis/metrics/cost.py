@@ -11,7 +11,7 @@ from ms_profiler.store.format import Category
 from ms_profiler.store.names import KERNEL_DRAIN
 
 
-def cost(recording: tables.Recording, run_ns: int) -> dict[str, Any]:
+def cost(recording: tables.Recording, run_ns: int, pairs: dict[str, Any] | None = None) -> dict[str, Any]:
     """Estimate the time that recording took from the job.
 
     estimated = records * span_ns + start_ns + drains, where span_ns is the cost of one recorded span with its hook and
@@ -21,6 +21,7 @@ def cost(recording: tables.Recording, run_ns: int) -> dict[str, Any]:
     Args:
         recording: the run.
         run_ns: duration of the run.
+        pairs: of `paired.paired`.
     """
     records = int(recording.processes["records"].sum())
     measured = recording.info.cost
@@ -40,4 +41,5 @@ def cost(recording: tables.Recording, run_ns: int) -> dict[str, Any]:
         "profiler_ms": milliseconds(intervals.total_ns(intervals.union(own))),
         "estimated_ms": None if estimate is None else milliseconds(estimate),
         "share_of_run": None if estimate is None or run_ns <= 0 else round(estimate / run_ns, 6),
+        "paired": pairs,
     }

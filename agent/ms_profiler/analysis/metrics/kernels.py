@@ -5,7 +5,7 @@ from typing import Any, Final
 import polars as pl
 
 from ms_profiler.analysis.metrics.binding import INFERRED, Bound
-from ms_profiler.analysis.metrics.operators import TOP
+from ms_profiler.analysis.metrics.operators import TOP, errors
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import milliseconds
 
@@ -167,20 +167,36 @@ def top(table: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
     return [
         {
             "name": row["name"],
-            "count": row["count"],
+            "count": round(row["count"]),
             "total_ms": milliseconds(row["total_ns"]),
             "average_ms": milliseconds(row["total_ns"] / row["count"]),
             "min_ms": milliseconds(row["min_ns"]),
             "max_ms": milliseconds(row["max_ns"]),
             "ratio": round(row["ratio"], 6),
+            **errors(row),
         }
         for row in table.head(count).iter_rows(named=True)
     ]
 
 
+def scaled(table: pl.DataFrame, totals: pl.DataFrame | None) -> pl.DataFrame:
+    """Return `by_type` and its kin with the totals over the whole run, where some steps were sampled.
+
+    Args:
+        table: of `by_type`.
+        totals: of `sampling.totals`, by `name`; None where all steps were recorded.
+    """
+    if totals is None:
+        return table
+    others = [name for name in table.columns if name not in totals.columns and name != "ratio"]
+    whole = totals["total_ns"].sum()
+    known = totals.join(table.select("name", *others).unique("name"), on="name")
+    return known.with_columns(ratio=pl.col("total_ns") / whole).sort("total_ns", "name", descending=[True, False])
+
+
 def as_operators(table: pl.DataFrame) -> pl.DataFrame:
     """Return `by_type` with the columns of `operators.by_name`: nothing runs inside a kernel, its time is its own."""
-    return table.select("name", "count", "total_ns", pl.col("total_ns").alias("self_ns"), "max_ns")
+    return table.with_columns(self_ns="total_ns")
 
 
 def _ranked(sums: pl.DataFrame, names: pl.Series, *others: pl.Series) -> pl.DataFrame:

@@ -26,11 +26,14 @@ from ms_profiler.analysis.metrics import (
     operators,
     overlap,
     ownership as ownership_of,
+    paired,
     parameters,
     phases,
     pipelines,
+    sampling,
     steps,
     stretches,
+    totals,
     verdict,
 )
 from ms_profiler.analysis.metrics.advice import Advice, Facts, ranked
@@ -127,6 +130,12 @@ class Measures:
         options = self.recording.info.options if not self.recording.foreign else {}
         page = ("html",) if options.get("report") is True else ()
         return self.asked.forms | frozenset(options.get("export_type") or ()) | frozenset(page)
+
+    @cached_property
+    def totals(self) -> totals.Totals | None:
+        """Return sums over the whole run where some steps were sampled; None where all were recorded."""
+        known = self.recording.sums_by_place
+        return totals.totals(self.steps, self.spans if known is None else known, self.stream, self.pieces)
 
     def sections(self) -> Iterator[Section]:
         """Yield the sections of the run."""
@@ -360,11 +369,16 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         pipelines=pipelines.pipelines(watched),
         host_operators=own,
         completeness=completeness.completeness(recording, [*stream.lost, *pipelines.lost(watched, first)]),
-        cost=cost.cost(recording, last - first),
+        cost=cost.cost(recording, last - first, _paired(recording, whole, sums)),
         run_ns=last - first,
         target=recording.directory,
         room=room.of(recording),
     )
+
+
+def _paired(recording: tables.Recording, used: steps.Steps, sums: pl.DataFrame) -> dict[str, Any] | None:
+    modules = int(sums.filter(pl.col("category") == Category.MODULE)["count"].sum())
+    return paired.paired(used, recording.spans, modules, recording.info.cost) if sampling.sampled(used) else None
 
 
 def _runtime_calls(recording: tables.Recording) -> pl.DataFrame | None:

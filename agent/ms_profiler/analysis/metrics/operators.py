@@ -17,6 +17,8 @@ _OPERATOR: Final = pl.col("category") == Category.OP
 _OTHERS: Final = pl.col("category").is_in([int(Category.MARKER), int(Category.OTHER), int(Category.COMMUNICATION)])
 #: key of spans that are not summed up
 _APART: Final = 2**64 - 1
+#: by what a place of `sampling.places` is multiplied in such a key, above the row of a name and the category
+_PLACES: Final = 2**40
 
 
 def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -140,18 +142,20 @@ def sums_of(spans: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     `Columns.sums`.
 
     Args:
-        spans: `tables.UNNESTED`, and `counted`.
+        spans: `tables.UNNESTED`, `counted`, and possibly `place`, see `sampling.places`, by which they are summed up.
     """
     # spans that may be inside operators are added a second time, to be subtracted from the operators' time
     others = spans.filter(_OTHERS)
     both = pl.concat([spans, others])
-    key = (pl.col("name").cast(pl.UInt64) * 256 + pl.col("category")).alias("key")
+    place = pl.col("place") if "place" in spans.columns else pl.lit(0, pl.UInt64)
+    key = (place * _PLACES + pl.col("name").cast(pl.UInt64) * 256 + pl.col("category")).alias("key")
     keys = pl.concat([spans.select(key).to_series(), pl.repeat(_APART, others.height, dtype=pl.UInt64, eager=True)])
     lane = pl.concat([lanes(spans), threads(others) * 2 + 1])
     sums, still = COLUMNS.sums(lane, both["start_ns"], both["end_ns"], keys, both["counted"])
     sums, still = sums.filter(pl.col("key") != _APART), still.head(spans.height)
     named = sums.select(
-        (pl.col("key") // 256).cast(pl.UInt32).alias("name"),
+        (pl.col("key") // _PLACES).alias("place"),
+        (pl.col("key") % _PLACES // 256).cast(pl.UInt32).alias("name"),
         (pl.col("key") % 256).cast(pl.UInt8).alias("category"),
         pl.exclude("key"),
     )
@@ -174,15 +178,16 @@ def by_level(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def add_up(sums: list[pl.DataFrame]) -> pl.DataFrame:
+def add_up(sums: list[pl.DataFrame], keys: tuple[str, ...] = ("name", "category")) -> pl.DataFrame:
     """Return the sums over several parts of a run.
 
     Args:
         sums: of `sum_up`, at least one.
+        keys: columns to sum up by.
     """
     return (
         pl.concat(sums)
-        .group_by("name", "category")
+        .group_by(keys)
         .agg(
             pl.col("count", "total_ns", "self_ns").sum(),
             pl.col("min_ns").min(),
@@ -206,16 +211,42 @@ def by_name(sums: pl.DataFrame, names: pl.Series, category: Category) -> pl.Data
     )
 
 
+def scaled(sums: pl.DataFrame, totals: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+    """Return `by_name` with the totals over the whole run, of which some steps were sampled, and their errors.
+
+    Args:
+        sums: of `by_name`; their longest calls are those of the sampled steps.
+        totals: of `sampling.totals`, of one category, by `name`.
+        names: texts by row.
+    """
+    known = totals.with_columns(names.gather(totals["name"]))
+    longest = sums.select("name", "max_ns")
+    return known.join(longest, on="name").sort("self_ns", "total_ns", "name", descending=[True, True, False])
+
+
 def top(sums: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
-    """Return the first rows of `by_name` as records, in milliseconds."""
+    """Return the first rows of `by_name` or `scaled` as records, in milliseconds."""
     return [
         {
             "name": row["name"],
-            "count": row["count"],
+            "count": round(row["count"]),
             "total_ms": milliseconds(row["total_ns"]),
             "self_ms": milliseconds(row["self_ns"]),
             "average_ms": milliseconds(row["total_ns"] / row["count"]),
             "max_ms": milliseconds(row["max_ns"]),
+            **errors(row),
         }
         for row in sums.head(count).iter_rows(named=True)
     ]
+
+
+def errors(row: dict[str, Any]) -> dict[str, Any]:
+    """Return whether sums are scaled, and the standard errors of those that are."""
+    if "total_ns_error" not in row:
+        return {"scaled": False, "count_error": None, "total_ms_error": None}
+    count, total = row["count_error"], row["total_ns_error"]
+    return {
+        "scaled": True,
+        "count_error": None if count is None else round(count, 3),
+        "total_ms_error": None if total is None else milliseconds(total),
+    }

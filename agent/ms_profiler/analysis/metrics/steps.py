@@ -176,6 +176,8 @@ def _whole_run(recording: tables.Recording) -> Steps:
         "end_ns": last,
         "source": StepSource.WHOLE_RUN,
         "recorded": True,
+        "content": tables.ALL_OF_IT,
+        "stretch": 0,
     }
     table = pl.DataFrame([row], schema=tables.STEPS).with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
     return Steps(int(process), thread, StepSource.WHOLE_RUN, table)

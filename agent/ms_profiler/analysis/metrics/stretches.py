@@ -131,7 +131,7 @@ def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
     if steps.is_empty():
         return pl.repeat(False, cut.height, eager=True)
     row = steps["end_ns"].search_sorted(cut["start_ns"], side="right").clip(upper_bound=steps.height - 1)
-    return ~steps["recorded"].gather(row)
+    return steps["content"].gather(row) == tables.TIMES_ALONE
 
 
 def _calls(spans: pl.DataFrame, known: pl.DataFrame, names: pl.Series) -> pl.DataFrame:

@@ -57,7 +57,7 @@ PROCESSES = pl.Schema(
         "last_ns": pl.Int64,  # of its last record
         "records": pl.UInt64,  # read
         "dropped": pl.UInt64,
-        "dropped_limit": pl.UInt64,  # of these, for a budget
+        "dropped_limit": pl.UInt64,  # of these, for max_disk
     }
 )
 
@@ -148,9 +148,15 @@ STEPS = pl.Schema(
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "source": pl.UInt8,  # store.format.StepSource
-        "recorded": pl.Boolean,  # false: the schedule left it out, only its times are known
+        "recorded": pl.Boolean,  # it has all that the options ask for
+        "content": pl.String,  # what it has, see `ALL_OF_IT`
+        "stretch": pl.UInt32,  # number of the stretch of steps of which one burst was sampled, see `metrics.sampling`
     }
 )
+
+#: the content of a step: all that the options ask for; no modules, operators and kernels, to keep to
+#: `overhead_budget`; its times alone, because the schedule left it out
+ALL_OF_IT, COARSE, TIMES_ALONE = "all", "coarse", "times"
 
 #: what the framework's allocator held, each time that it gave or took, by process and time; bytes
 MEMORY = pl.Schema(
@@ -239,6 +245,7 @@ class Recording:
             `spans` has no fine-grained ones until `driver.thinning` has chosen some.
         starts: when some of the fine-grained spans begin, in order, where `spans` does not hold all of them.
         sums: fine-grained spans by name, as of `metrics.operators.sum_up`, where `spans` does not hold all of them.
+        sums_by_place: the same by `metrics.sampling.places`, too.
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
         windows: of the kernel stream, by process and start.
         device: what ran on an accelerator; None where nothing did, or nobody recorded it.
@@ -264,6 +271,7 @@ class Recording:
     again: Callable[[tuple[int, int], bool], Iterator[pl.DataFrame]] | None = None
     starts: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
     sums: pl.DataFrame | None = None
+    sums_by_place: pl.DataFrame | None = None
     detailed: list[int] | None = None
     windows: list[Window] = field(default_factory=list)
     device: Device | None = None

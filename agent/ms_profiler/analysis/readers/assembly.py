@@ -174,6 +174,8 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
         "end_ns",
         pl.lit(int(StepSource.SCRIPT), pl.UInt8).alias("source"),
         pl.lit(True).alias("recorded"),
+        pl.lit(tables.ALL_OF_IT).alias("content"),
+        pl.lit(0, pl.UInt32).alias("stretch"),
     )
     row = {
         "process": process,

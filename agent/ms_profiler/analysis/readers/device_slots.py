@@ -301,7 +301,7 @@ def cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.D
         start = recording.clock.epoch_ns(window["start_ns"])
         end = recording.clock.epoch_ns(window["end_ns"]) if window.get("end_ns") else tables.LATEST
         ran = ran.filter(moment >= start, moment < end)
-    left_out = recording.steps.filter(~pl.col("recorded")).sort("start_ns")
+    left_out = recording.steps.filter(pl.col("content") == tables.TIMES_ALONE).sort("start_ns")
     if left_out.is_empty():
         return ran
     return ran.filter(intervals.locate(ran.select(moment).to_series(), left_out).is_null())

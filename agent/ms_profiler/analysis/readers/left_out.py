@@ -19,7 +19,7 @@ def take_away(recording: tables.Recording) -> None:
         recording: the run, of which spans and instants are changed.
     """
     others = _other_domains(recording)
-    steps = recording.steps.filter(~pl.col("recorded")).sort("start_ns")
+    steps = recording.steps.filter(pl.col("content") == tables.TIMES_ALONE).sort("start_ns")
     spans = _spans_out(recording.spans, steps, others)
     if spans.any():
         recording.spans = nest(recording.spans.filter(~spans).select(tables.UNNESTED.names())).select(

@@ -30,6 +30,7 @@ from ms_profiler.analysis.readers import (
     run_record,
     slot_table,
     stack_slots,
+    step_marks,
     window,
 )
 from ms_profiler.analysis.readers.regions import regions
@@ -37,7 +38,7 @@ from ms_profiler.analysis.readers.window import Window
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.errors import StoreError
 from ms_profiler.store import account, layout, reader, run_info
-from ms_profiler.store.format import Category, Flag, Kind
+from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.reader import Anchor, ProcessStore, ReadCounts
 
 #: slots up to which everything is held in memory: 0.5 GB, and a timeline of 0.5 GB
@@ -215,7 +216,8 @@ class _Process:
         self._fill_moments(_stack(by_kind["moments"]))
         self.looks = looks.read(self.window.cut(_stack(by_kind["looks"])), self.store.pid, self.clock)
         work = window.work(spans, *self.starts)
-        self._fill_steps(self.window.steps(guesses.settled(_stack(by_kind["steps"])), work))
+        marks = self.window.steps(guesses.settled(_stack(by_kind["steps"])), work)
+        self.steps = step_marks.read(marks, self.store.pid, self.clock)
         return self
 
     def again(self, between: tuple[int, int], *, fine: bool) -> Iterator[pl.DataFrame]:
@@ -331,17 +333,6 @@ class _Process:
         values = struct.unpack(f"={count}d", struct.pack(f"={count}Q", *counters["arg"]))
         self.counters = counters.with_columns(pl.Series("value", values, dtype=pl.Float64)).select(
             tables.COUNTERS.names()
-        )
-
-    def _fill_steps(self, chosen: pl.DataFrame) -> None:
-        self.steps = chosen.select(
-            pl.lit(self.store.pid, pl.UInt32).alias("process"),
-            "thread",
-            pl.col("arg").cast(pl.Int64, strict=False).alias("number"),
-            self.clock.epoch(chosen["start_ns"]),
-            self.clock.epoch(chosen["end_ns"]),
-            pl.col("category").alias("source"),
-            (pl.col("flags") & int(Flag.UNRECORDED) == 0).alias("recorded"),
         )
 
     def _take_traced(self, pieces: list[bytes], wanted: Wanted) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ms_profiler.store.format import Category, Kind
+from ms_profiler.store.format import Category, Flag, Kind
 from ms_profiler.store.run_info import RunInfo
 
 #: A step that the window cuts is kept when it has as many spans as this part of a usual one: a script starts the
@@ -89,12 +89,12 @@ class Window:
         whole = cut.filter("whole")["spans"]
         usual = whole.median() if len(whole) else cut["spans"].max()
         least = max(PART * float(str(usual or 0)), 1)
-        # what the schedule of another run leaves out was recorded for this one
+        # what the schedule of another run leaves out was recorded for this one, but for steps that were not sampled
         return (
             cut.filter(pl.col("whole") | (pl.col("spans") >= least))
             .with_columns(
                 arg=(pl.col("arg").cast(pl.Int64) + self.shift).cast(pl.UInt64, strict=False),
-                flags=pl.lit(0, pl.UInt8),
+                flags=pl.col("flags") & ~int(Flag.UNRECORDED) % 256,
             )
             .select(steps.columns)
         )

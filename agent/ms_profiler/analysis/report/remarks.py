@@ -16,7 +16,7 @@ def gaps(summary: dict[str, Any]) -> list[str]:
     """Return what is not complete."""
     counts = summary["completeness"]
     words = {
-        "dropped": "records were refused (no space, no memory, or a budget)",
+        "dropped": "records were refused (no space or no memory, or max_disk was reached)",
         "torn": "records were torn",
         "cut": "records were cut off",
         "unknown": "records are of an unknown kind",
@@ -72,7 +72,18 @@ def cost(cost: dict[str, Any]) -> str:
         parts.append(f"{milliseconds(cost['start_ms'])} to start")
     if cost["drains"]:
         parts.append(f"{milliseconds(cost['drain_ms'])} to write kernels {cost['drains']} times")
-    return f"{', '.join(parts)}: about {milliseconds(cost['estimated_ms'])} in all{share}"
+    return f"{_paid(cost.get('paired'))}{', '.join(parts)}: about {milliseconds(cost['estimated_ms'])} in all{share}"
+
+
+def _paid(pairs: dict[str, Any] | None) -> str:
+    """Return the measured cost; empty where all steps were recorded."""
+    if pairs is None:
+        return ""
+    share, error, hooks = (100 * pairs[name] for name in ("share", "standard_error", "hooks"))
+    return (
+        f"your job paid {share:.2f} % ± {error:.2f} of the time of its steps, by {pairs['pairs']} pairs of "
+        f"neighbouring steps with and without records; of that {hooks:.2f} % for hooks, in all steps. As computed: "
+    )
 
 
 def files(directory: str) -> list[str]:

@@ -68,7 +68,8 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
     for head in (
         Text(summary["verdict"], style="bold"),
         _run_line(summary),
-        _steps_line(summary["steps"], summary["compile"]),
+        _steps_line(summary),
+        *_shift_line(summary.get("shift")),
     ):
         widths.lines(head, out)
     foreign = summary.get("derived") is not None
@@ -120,13 +121,25 @@ def _run_line(summary: dict[str, Any]) -> Text:
     return Text(", ".join(part for part in parts if part), style="dim")
 
 
-def _steps_line(steps: dict[str, Any], compiled: dict[str, Any]) -> Text:
+def _recorded(summary: dict[str, Any]) -> str:
+    """Return how many steps were recorded, and how they were chosen."""
+    found, count = summary.get("sampling"), summary["steps"]["recorded"]
+    if not found:
+        return f"{count} recorded"
+    return (
+        f"{count} sampled in bursts from step {found['first_left_out']} on to keep to overhead_budget, totals of "
+        "operators, kernels and modules are scaled to all steps with their standard errors"
+    )
+
+
+def _steps_line(summary: dict[str, Any]) -> Text:
+    steps, compiled = summary["steps"], summary["compile"]
     if not steps["count"]:
         return Text("No step was recorded.")
     if steps["source"] == "whole_run":
         return Text(f"{steps['why']}.")
     steady = steps["steady"]
-    text = f"{steps['count']} steps ({steps['source'].replace('_', ' ')}), {steps['recorded']} recorded: "
+    text = f"{steps['count']} steps ({steps['source'].replace('_', ' ')}), {_recorded(summary)}: "
     text += f"first {_ms(steps['first_ms'])}, median {_ms(steady['median_ms'])}, p95 {_ms(steady['p95_ms'])}"
     if steady["left_out"]:
         told = (
@@ -135,6 +148,16 @@ def _steps_line(steps: dict[str, Any], compiled: dict[str, Any]) -> Text:
         text += f" (without {steady['left_out']} that {told})"
     worst = ", ".join(f"{item['number']} ({_ms(item['ms'])})" for item in steps["slowest"][:3])
     return Text(f"{text}; slowest: {worst}")
+
+
+def _shift_line(shift: dict[str, Any] | None) -> list[Text]:
+    if shift is None:
+        return []
+    changes = [f"{item['module']} {_ms(item['before_ms'])} -> {_ms(item['after_ms'])}" for item in shift["modules"]]
+    whose = ", ".join(changes) or "no single module makes up much of it"
+    return [
+        Text(f"From step {shift['step']} on: {_ms(shift['before_ms'])} -> {_ms(shift['after_ms'])} a step; {whose}")
+    ]
 
 
 def _whole_run(processes: list[dict[str, Any]] | None, seconds: float) -> Iterator[tuple[str, Table]]:
@@ -283,11 +306,13 @@ def _memory(memory: dict[str, Any] | None, tree: dict[str, Any] | None) -> list[
 def _names(rows: list[dict[str, Any]], top: int) -> Table | None:
     if not rows:
         return None
-    table = widths.table("name", "self", "total", "calls", "average")
+    scaled = any(row.get("scaled") for row in rows)
+    table = widths.table("name", "self", "total", *(["±"] if scaled else []), "calls", "average")
     for row in rows[:top]:
-        table.add_row(
-            Text(row["name"]), _ms(row["self_ms"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"])
-        )
+        error = row.get("total_ms_error")
+        own = ["-" if error is None else _ms(error)] if scaled else []
+        figures = (_ms(row["self_ms"]), _ms(row["total_ms"]), *own, str(row["count"]), _ms(row["average_ms"]))
+        table.add_row(Text(row["name"]), *figures)
     return table
 
 

@@ -13,7 +13,16 @@ import polars as pl
 
 from ms_profiler.analysis.driver import liveness
 from ms_profiler.analysis.driver.thinning import kept_steps
-from ms_profiler.analysis.metrics import binding, graph_names, intervals, kernels, launched, launched_steps, overlap
+from ms_profiler.analysis.metrics import (
+    binding,
+    graph_names,
+    intervals,
+    kernels,
+    launched,
+    launched_steps,
+    overlap,
+    sampling,
+)
 from ms_profiler.analysis.metrics.communication import COLLECTIVES, called
 from ms_profiler.analysis.metrics.graph_owners import Owner
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
@@ -41,6 +50,7 @@ COMPARED_BYTES: Final = 2_000_000
 _CALLS: Final = "a compiled graph runs others, as for `while` and `if` on values, and MindSpore describes none of these"
 _COMPUTING: Final = [int(category) for category in (*GRAPH_OWNERS, Category.GRAPH, Category.MODULE)]
 _FOREVER: Final = 2**62
+_PLACED: Final = ("kernel", "module", "part")
 _BOUNDS: Final = pl.Schema(dict.fromkeys(intervals.BOUNDS, tables.KERNELS["start_ns"]))
 
 
@@ -55,6 +65,8 @@ class Stream:
         table: `tables.KERNELS` kept, by process, lane and start.
         names: `tables.KERNEL_NAMES`.
         sums: of `metrics.kernels.sum_up`, over all kernels.
+        sums_by_place: `count` and `total_ns` by `kernel`, `module`, `part` and `place`, see `metrics.sampling.places`;
+            None where kernels of all steps were recorded.
         detailed: numbers of the steps whose kernels `table` holds; None for all.
         covered: when kernels of the stepping process were recorded, `start_ns` and `end_ns`.
         lost: windows of which nothing or not all could be read, as in `summary.json`.
@@ -71,6 +83,7 @@ class Stream:
     table: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.KERNELS))
     names: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.KERNEL_NAMES))
     sums: pl.DataFrame = field(default_factory=lambda: kernels.sum_up(pl.DataFrame(schema=tables.KERNELS)))
+    sums_by_place: pl.DataFrame | None = None
     detailed: list[int] | None = None
     covered: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_BOUNDS))
     lost: list[dict[str, Any]] = field(default_factory=list)
@@ -135,6 +148,7 @@ class _Intake:
         self.texts = {text: row for row, text in enumerate(recording.names)}
         self.kept: list[pl.DataFrame] = []
         self.sums: list[pl.DataFrame] = []
+        self.by_place: list[pl.DataFrame] = []
         self.states: list[pl.DataFrame] = []
         self.times: list[pl.DataFrame] = []
         self.covered: list[tuple[int, int]] = []
@@ -158,6 +172,7 @@ class _Intake:
                 orient="row",
             ),
             sums=kernels.add_up(self.sums) if self.sums else kernels.sum_up(pl.DataFrame(schema=tables.KERNELS)),
+            sums_by_place=_added(self.by_place),
             detailed=None if self.detailed is None else self.detailed["number"].to_list(),
             covered=pl.DataFrame(self.covered, schema=_BOUNDS, orient="row"),
             lost=self.lost,
@@ -292,10 +307,14 @@ class _Intake:
         """Place and sum up the kernels of one batch."""
         inside = executions.filter(pl.col("start_ns") >= self.within[0], pl.col("start_ns") < self.within[1])
         # what the schedule leaves out may be there all the same, because a profiler of the script asked for it
-        left_out = self.used.table.filter(~pl.col("recorded"))
+        left_out = self.used.table.filter(pl.col("content") == tables.TIMES_ALONE)
         inside = inside.filter(intervals.locate(inside["start_ns"], left_out).is_null())
         placed = self.hosts.bind(inside, self.scopes, self.texts)
         self.sums = [kernels.add_up([*self.sums, kernels.sum_up(placed)])]
+        place = sampling.places(placed, self.used)
+        self.by_place.append(
+            placed.group_by(*_PLACED, place).agg(pl.len().alias("count"), pl.col("duration_ns").sum().alias("total_ns"))
+        )
         kept = self._kept(placed).with_columns(pl.lit(None, pl.Int64).alias("launch_ns"))
         self.kept.append(kept.select(tables.KERNELS.names()))
         if own:
@@ -335,3 +354,7 @@ class _Intake:
         if self.detailed is None:
             return frame
         return frame.filter(intervals.locate(frame["start_ns"], self.detailed).is_not_null())
+
+
+def _added(sums: list[pl.DataFrame]) -> pl.DataFrame | None:
+    return pl.concat(sums).group_by(*_PLACED, "place").agg(pl.all().sum()) if sums else None

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, kernels, memory, operators, pipelines, steps
+from ms_profiler.analysis.metrics import intervals, kernels, memory, operators, pipelines, shifts, steps
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
@@ -20,12 +20,13 @@ from ms_profiler.analysis.writers import (
     diagnosis_summary,
     modules_summary,
     operator_details,
+    sampling_summary,
     shapes_summary,
     stacks_summary,
     whole_run,
 )
 from ms_profiler.store import layout
-from ms_profiler.store.format import CATEGORY_FINE, StepSource
+from ms_profiler.store.format import CATEGORY_FINE, Category, StepSource
 
 VERSION = 1
 KERNEL_STREAM = "kernel stream"
@@ -73,15 +74,19 @@ def summary(measures: Measures) -> dict[str, Any]:
         "run": _run(measures),
         "whole_run": whole_run.summary(measures),
         "steps": _steps(measures),
+        "shift": None if measures.recording.foreign else shifts.shift(measures.steps, measures.ownership),
         "phases": _phases(measures),
+        "sampling": sampling_summary.summary(measures),
         "top_operators": operators.top(
-            kernels.as_operators(measures.types) if _kernels_rule(measures) else measures.operators
+            kernels.as_operators(kernels.scaled(measures.types, sampling_summary.kernels(measures, "type")))
+            if _kernels_rule(measures)
+            else sampling_summary.spans(measures, measures.operators, Category.OP)
         ),
         "kernels": _kernels(measures),
         "shapes": shapes_summary.summary(measures),
         "memory": _memory(measures),
         "stacks": stacks_summary.summary(measures),
-        "modules": operators.top(measures.modules),
+        "modules": operators.top(sampling_summary.spans(measures, measures.modules, Category.MODULE)),
         "module_tree": modules_summary.summary(measures),
         "dataset": _dataset(measures),
         "dataset_pipelines": [_pipeline(pipeline) for pipeline in measures.pipelines],
@@ -158,7 +163,7 @@ def _phases(measures: Measures) -> dict[str, Any]:
     recorded = max(measures.steps.recorded.height, 1)
     return {
         row["phase"]: {
-            "total_ms": milliseconds(row["total_ns"]),
+            **sampling_summary.phase(measures, row["phase"], row["total_ns"]),
             "share": _share(row["share"]),
             "per_step_ms": milliseconds(row["total_ns"] / recorded),
             "steady_share": _share(row["steady_share"]),
@@ -251,11 +256,12 @@ def _kernels(measures: Measures) -> dict[str, Any] | None:
     stream = measures.stream
     if not measures.recording.windows and measures.recording.device is None:
         return None
-    bound = kernels.bound(stream.sums)
+    bound, totals = kernels.bound(stream.sums), sampling_summary.kernels(measures, "full_name")
     steps_seen = _steps_with_kernels(measures)
     return {
         "count": stream.count,
-        "total_ms": milliseconds(stream.sums["total_ns"].sum()),
+        "total_ms": milliseconds(stream.sums["total_ns"].sum() if totals is None else totals["total_ns"].sum()),
+        "scaled": totals is not None,
         "types": measures.types.height,
         "names": stream.names.height,
         "bound": bound,
@@ -264,10 +270,12 @@ def _kernels(measures: Measures) -> dict[str, Any] | None:
         "module_time_share": kernels.module_time_share(stream.sums),
         "bound_by_order": kernels.inferred(stream.sums, Bound.ORDER),
         "bound_by_parameter": kernels.inferred(stream.sums, Bound.PARAMETER),
-        "by_type": kernels.top(measures.types),
-        "by_name": kernels.top(kernels.by_name(stream.sums, stream.names)),
-        "by_module": kernels.top(kernels.by_module(stream.sums, stream.texts)),
-        "by_part_ms": kernels.by_part(stream.sums),
+        "by_type": kernels.top(kernels.scaled(measures.types, sampling_summary.kernels(measures, "type"))),
+        "by_name": kernels.top(kernels.scaled(kernels.by_name(stream.sums, stream.names), totals)),
+        "by_module": kernels.top(
+            kernels.scaled(kernels.by_module(stream.sums, stream.texts), sampling_summary.kernels(measures, "module"))
+        ),
+        "by_part_ms": kernels.by_part(sampling_summary.parts(measures)),
         "steps": steps_seen,
         "windows": len(measures.recording.windows),
         "lost_windows": len(stream.lost),

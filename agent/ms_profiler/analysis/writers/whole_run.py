@@ -45,8 +45,17 @@ def _process(measures: Measures, used: steps.Steps, sums: pl.DataFrame) -> dict[
                 "part": part,
                 "total_ns": sum(phases.values()),
                 "share": round(sum(phases.values()) / max(total, 1), 6),
-                "contains_ms": {phase: milliseconds(duration) for phase, duration in phases.items()},
+                **_content(measures, used, part, phases),
             }
             for part, phases in parts.items()
         ],
     }
+
+
+def _content(measures: Measures, used: steps.Steps, part: str, phases: dict[str, int]) -> dict[str, Any]:
+    """Return the phases of a part; of the steps, of which some were sampled, as estimated."""
+    found = measures.totals if used.process == measures.steps.process and measures.chosen is None else None
+    if part != stretches.STEPS or found is None:
+        return {"contains_ms": {phase: milliseconds(duration) for phase, duration in phases.items()}, "scaled": False}
+    order = sorted(found.phases, key=lambda phase: -found.phases[phase][0])
+    return {"contains_ms": {phase: milliseconds(found.phases[phase][0]) for phase in order}, "scaled": True}

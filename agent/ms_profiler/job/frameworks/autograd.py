@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler.job.sources import NEVER
 from ms_profiler.store import layout
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class Tape:
             return count + 1, False
         self._end()
         if count < self._next or not self.told():
-            return max(self._next, count + 1), False
+            # sources are called where a burst of sampled steps begins
+            return max(self._next, count + 1) if self.host.steps.marks.sampled else NEVER, False
         self._next, self._kept = max(count, FIRST) * FACTOR, 0
         self._late = self._longer = False
         looking.tape = self
@@ -86,7 +88,8 @@ class Tape:
 
     def told(self) -> bool:
         """Tell whether something is recorded that the nodes say anything about."""
-        return self.host.steps.recording and self.host.wants("CPU")
+        steps = self.host.steps
+        return steps.recording and steps.marks.sampled and self.host.wants("CPU")
 
     def forget(self) -> None:
         """Forget the calls of modules."""

@@ -15,8 +15,8 @@ class RecorderStats:
 
     Attributes:
         records: events committed; strings, anchors and thread marks are not events.
-        dropped: events and strings refused for any reason but a pause (no disk, no memory, a budget, nesting too deep).
-        dropped_limit: of these, refused because a budget was reached.
+        dropped: events and strings refused for any reason but a pause (no disk, no memory, nesting too deep).
+        dropped_limit: of these, refused because `max_disk` was reached.
         bytes: size on disk of all segments.
         unnamed: times that a name was refused, because the process had too many names.
         threads: threads that recorded.
@@ -170,7 +170,7 @@ class Recorder(Protocol):
         """
 
     def fine(self, on: bool, /) -> None:
-        """Refuse fine-grained categories while not `on`; counted as `dropped_limit`."""
+        """Refuse fine-grained categories while not `on`: the step is not sampled, and nothing counts as lost."""
 
     def now(self) -> int:
         """Return CLOCK_MONOTONIC_RAW in nanoseconds."""

@@ -169,8 +169,11 @@ class PythonRecorder:
         if writer is None:
             return None
         store = writer.store
-        if store.all_limit or (category & CATEGORY_FINE and (store.fine_limit or not self._fine)):
+        fine = category & CATEGORY_FINE
+        if store.all_limit or (fine and store.fine_limit):
             store.drop(True)
+            return None
+        if fine and not self._fine:
             return None
         return writer
 

@@ -192,18 +192,19 @@ class OpStream:
         self._want(False)
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Follow the schedule, and the budgets for fine-grained records, between two steps."""
+        """Follow the schedule, the steps that are sampled, and the disk, between two steps."""
         host = self.host
         if self.wanted and host.recorder.stats().dropped_limit:
             self._spent = True
             distributed = sys.modules.get(DISTRIBUTED)
             shared = distributed is not None and distributed.is_initialized()
             what = "operators, and what C++ exchanges with other ranks," if shared else "operators"
-            host.not_collected(f"{what} from step {count} on", "max_disk or overhead_budget was reached")
-        self._want(host.steps.recording and not self._spent and host.wants("CPU"))
-        if host.steps.schedule is not None:
+            host.not_collected(f"{what} from step {count} on", "max_disk was reached")
+        steps = host.steps
+        self._want(steps.recording and steps.marks.sampled and not self._spent and host.wants("CPU"))
+        if steps.schedule is not None:
             return count + 1, False
-        return NEVER if self._spent else count + LOOK, False
+        return count + LOOK if self.wanted else NEVER, False
 
     def _want(self, wanted: bool) -> None:
         if wanted is not self.wanted:

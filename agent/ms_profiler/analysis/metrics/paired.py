@@ -1,0 +1,118 @@
+"""What recording cost the job, measured where steps were sampled: by pairs of neighbours with and without records.
+
+The job drew at random where it sampled steps, so neighbours differ by nothing else on average. Each stretch gives one
+pair. The mean is that without a tenth of the pairs at either end, its standard error that of Tukey and McLaughlin from
+the winsorized variance (Wilcox, Introduction to Robust Estimation, 3.4): one step in which the system did something
+else would outweigh a hundred others.
+"""
+
+import math
+from itertools import accumulate
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model.tables import ALL_OF_IT, COARSE
+from ms_profiler.store.format import CATEGORY_FINE, Category
+
+#: pairs from which on the cost is told
+LEAST: Final = 8
+#: steps on either side that a burst is compared with, for each of its own
+BESIDE: Final = 2
+#: part of the pairs that is left out at either end
+TRIMMED: Final = 0.1
+
+
+def paired(steps: Steps, spans: pl.DataFrame, fine: int, measured: dict[str, float]) -> dict[str, Any] | None:
+    """Return what recording cost; None where too few stretches have steps with and without records.
+
+    recording = extra time of a sampled step * sampled steps / time of all steps. The extra time of a burst is that from
+    the end of the step before it to the end of the one after it, in which records are switched off, less as many steps
+    of the mean length of its neighbours; where most steps were sampled, that of the neighbours less that of the burst
+    which was left out. hooks = (coarse spans of a step * span_ns + modules of a step * idle_ns) / length of a step,
+    for all steps.
+
+    Args:
+        steps: the steps in use.
+        spans: `tables.SPANS`, possibly without fine-grained ones.
+        fine: modules in all sampled steps.
+        measured: cost of one span and of one idle hook in this job, `span_ns` and `idle_ns`.
+
+    Returns:
+        `pairs`, `sampled`, `per_step_ms` (of a sampled step), `recording`, `hooks`, `share` (both), `standard_error`.
+    """
+    table = steps.table
+    wanted = table.filter(pl.col("content").is_in([ALL_OF_IT, COARSE]))
+    found = _pairs(wanted)
+    if len(found) < LEAST:
+        return None
+    mean, error = trimmed(found)
+    known = wanted.filter("recorded").height
+    whole = int(wanted["duration_ns"].sum())
+    own = spans.filter(
+        pl.col("process") == steps.process, pl.col("category") < CATEGORY_FINE, pl.col("category") != Category.PROFILER
+    )
+    first, last = wanted["start_ns"][0], wanted["end_ns"][-1]
+    coarse = own.filter(pl.col("start_ns").is_between(first, last)).height / wanted.height
+    hook_ns = coarse * measured.get("span_ns", 0.0) + fine / max(known, 1) * measured.get("idle_ns", 0.0)
+    recording, hooks = mean * known / whole, hook_ns * wanted.height / whole
+    return {
+        "pairs": len(found),
+        "sampled": known,
+        "per_step_ms": round(mean / 1e6, 6),
+        "recording": round(recording, 6),
+        "hooks": round(hooks, 6),
+        "share": round(recording + hooks, 6),
+        "standard_error": round(error * known / whole, 6),
+    }
+
+
+def _pairs(table: pl.DataFrame) -> list[float]:
+    """Return how much longer a sampled step is than its neighbours, for each stretch with both, ns.
+
+    Args:
+        table: steps, recorded or coarse, by start.
+    """
+    recorded, ends = table["recorded"].to_list(), table["end_ns"].to_list()
+    sums = [0, *accumulate(table["duration_ns"].to_list())]
+    runs: list[tuple[int, int]] = []
+    for row, kind in enumerate(recorded):
+        if runs and recorded[runs[-1][0]] == kind:
+            runs[-1] = runs[-1][0], row + 1
+        else:
+            runs.append((row, row + 1))
+    found = []
+    for before, own, after in zip(runs, runs[1:], runs[2:], strict=False):
+        length = own[1] - own[0]
+        sampled = recorded[own[0]]
+        skipped = own[1] + 1 if sampled else own[1]  # records are switched off in the step after a burst
+        left = max(before[0], own[0] - BESIDE * length), own[0]
+        right = skipped, min(after[1], skipped + BESIDE * length)
+        beside = left[1] - left[0] + max(right[1] - right[0], 0)
+        if length > beside or right[1] < right[0]:
+            continue  # the longer of two
+        usual = (sums[left[1]] - sums[left[0]] + sums[right[1]] - sums[right[0]]) / beside
+        if sampled:
+            found.append((ends[skipped - 1] - ends[own[0] - 1] - usual * (length + 1)) / length)
+        else:
+            found.append(usual - (sums[own[1]] - sums[own[0]]) / length)
+    return found
+
+
+def trimmed(values: list[float]) -> tuple[float, float]:
+    """Return the trimmed mean of some values and its standard error.
+
+    error = winsorized standard deviation / ((1 - 2 * trimmed part) * root of the number).
+
+    Args:
+        values: at least two.
+    """
+    ordered, count = sorted(values), len(values)
+    out = int(TRIMMED * count)
+    inner = ordered[out : count - out]
+    mean = sum(inner) / len(inner)
+    wins = [inner[0]] * out + inner + [inner[-1]] * out
+    middle = sum(wins) / count
+    variance = sum((value - middle) ** 2 for value in wins) / (count - 1)
+    return mean, math.sqrt(variance) / ((1 - 2 * out / count) * math.sqrt(count))

@@ -1,0 +1,142 @@
+"""Sums over all steps of a run of which some were sampled, with their standard errors.
+
+The job cut its steps into stretches and sampled one burst of steps at a random place in each (`job.bursts`). So a
+sampled step stands for as many steps as its stretch has for each sampled one: a stratified estimate, whose standard
+error follows from the differences between one stretch and the next, as for systematic samples (Wolter, Introduction to
+Variance Estimation, 8.2, estimator v2).
+"""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.store.format import CATEGORY_FINE
+
+#: parts of a run that are compared with the next one for the error, at most
+PARTS: Final = 256
+#: place of spans of steps that were not sampled, of those that count as they are, and of those in the first stratum
+LEFT_OUT, EXACT, FIRST = 0, 1, 2
+
+
+def sampled(steps: Steps) -> bool:
+    """Return whether steps were left out to keep to the budget of time."""
+    return bool((steps.table["content"] == "coarse").any())
+
+
+def strata(table: pl.DataFrame) -> pl.Series:
+    """Return the stretch of each step, where one of which nothing was sampled belongs to the one before it.
+
+    Args:
+        table: of `Steps`.
+    """
+    some = pl.col("recorded").any().over("stretch")
+    own = pl.when(some).then("stretch").forward_fill().backward_fill().fill_null(0).rle_id()
+    return table.select(own.alias("stratum")).to_series()
+
+
+def weights(table: pl.DataFrame) -> pl.Series:
+    """Return how many steps each step stands for; null for one that was not recorded, 1 where all were.
+
+    Args:
+        table: of `Steps`; steps that a schedule left out are stood for by none.
+    """
+    wanted = pl.col("content") != "times"
+    marked = table.with_columns(strata(table))
+    weight = (wanted.sum() / pl.col("recorded").sum()).over("stratum")
+    return marked.select(pl.when("recorded").then(weight).alias("weight")).to_series()
+
+
+def places(spans: pl.DataFrame, steps: Steps) -> pl.Series:
+    """Return where fine-grained spans count: `EXACT`, `LEFT_OUT`, or with a stratum, as `FIRST` + a row of its.
+
+    Args:
+        spans: `process` and `start_ns`.
+        steps: the steps in use.
+    """
+    table = steps.table.with_row_index("row")
+    first = pl.when("recorded").then("row").min().over("stratum")
+    place = table.with_columns(strata(table)).select(pl.when("recorded").then(first + FIRST).otherwise(LEFT_OUT))
+    found = place.to_series().cast(pl.UInt64).gather(intervals.locate(spans["start_ns"], table)).fill_null(EXACT)
+    return spans.select(
+        pl.when(pl.col("process") == steps.process).then(found).otherwise(pl.lit(EXACT, pl.UInt64)).alias("place")
+    ).to_series()
+
+
+def sum_up(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return the sums of fine-grained spans by `place`, `name` and `category`: `count`, `total_ns` and `self_ns`.
+
+    Args:
+        spans: of `operators.self_times`.
+        steps: the steps in use.
+    """
+    fine = spans.filter(pl.col("category") >= CATEGORY_FINE)
+    once = ~pl.col("repeated")
+    return (
+        fine.with_columns(places(fine, steps))
+        .group_by("place", "name", "category")
+        .agg(
+            once.sum().alias("count"),
+            pl.col("duration_ns").filter(once).sum().alias("total_ns"),
+            pl.col("self_ns").sum(),
+        )
+    )
+
+
+def totals(sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps) -> pl.DataFrame:
+    """Return sums over the whole run, and their standard errors: `keys`, `columns`, and each with `_error`.
+
+    What other processes did and what ran outside of all steps was recorded whole, and is added as it is.
+
+    Args:
+        sums: by `place` and `keys`.
+        keys: columns.
+        columns: those to sum up.
+        steps: the steps in use.
+    """
+    inside = sums.filter(pl.col("place") >= FIRST).with_columns(row=(pl.col("place") - FIRST).cast(pl.UInt32))
+    scaled = estimate(inside, keys, columns, steps)
+    exact = sums.filter(pl.col("place") == EXACT).select(*keys, pl.col(columns).cast(pl.Float64))
+    both = pl.concat([scaled, exact], how="diagonal")
+    return both.group_by(keys).agg(pl.exclude(keys).sum())
+
+
+def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps) -> pl.DataFrame:
+    """Return sums over all steps, and the standard error of each.
+
+    sum = sum over strata of (steps / recorded steps * sum of the recorded). error^2 = sum over parts of
+    steps^2 * (1 - recorded / steps) * half the mean squared difference of the value per step to the parts beside it,
+    where a part is a stratum, or several of them in a run with many; of those that were not recorded whole.
+
+    Args:
+        values: sums by `keys` and `row` of `Steps.table`, of recorded steps; none stands for 0.
+        keys: columns.
+        columns: those to sum up.
+        steps: the steps in use.
+
+    Returns:
+        `keys`, `columns` as Float64, and each with `_error` (null where there is one such part alone).
+    """
+    table = steps.table.filter(pl.col("content") != "times").with_row_index("place")
+    placed = steps.table.with_row_index("row").filter(pl.col("content") != "times").select("row")
+    marked = placed.with_columns(weights(table), strata(table), table["recorded"])
+    count = max(int(marked["stratum"].n_unique()), 1)
+    marked = marked.with_columns(part=pl.col("stratum") * min(PARTS, count) // count)
+    parts = marked.group_by("part").agg(pl.len().alias("steps"), pl.col("recorded").sum()).sort("part")
+    weighted = values.join(marked.filter("recorded").select("row", "weight", "part"), on="row")
+    scaled = weighted.group_by(*keys, "part").agg(pl.col(columns).cast(pl.Float64).mul(pl.col("weight")).sum())
+    every = weighted.select(keys).unique().join(parts, how="cross")
+    full = every.join(scaled, on=[*keys, "part"], how="left").with_columns(pl.col(columns).fill_null(0.0))
+    share = 1 - pl.col("recorded") / pl.col("steps")
+    sums = full.group_by(keys).agg(pl.col(columns).sum())
+    drawn = full.filter(share > 0).sort(*keys, "part")  # what was recorded whole has no error, and is another time
+    if drawn.is_empty():
+        return sums.with_columns(pl.lit(0.0).alias(f"{column}_error") for column in columns)
+    found = []
+    for column in columns:
+        each = pl.col(column) / pl.col("steps")
+        before, after = (each.diff(n).pow(2).over(keys) for n in (1, -1))
+        square = pl.col("steps").cast(pl.Float64).pow(2) * share * pl.mean_horizontal(before, after) / 2
+        found.append(pl.when(square.is_not_null().all()).then(square.sum().sqrt()).alias(f"{column}_error"))
+    return sums.join(drawn.group_by(keys).agg(found), on=keys, how="left")

@@ -1,0 +1,68 @@
+"""Totals over a whole run of which some steps were sampled."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import phases, sampling
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.streams.kernel_stream import Stream
+from ms_profiler.store.format import Category
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over all steps, each with its standard error: see `sampling.totals`.
+
+    Attributes:
+        steps: the steps in use.
+        spans: of modules and operators, by `name` and `category`: `count`, `total_ns` and `self_ns`.
+        stream: the kernels.
+        phases: time of each phase in all steps, ns, and its standard error, None where it is not known.
+    """
+
+    steps: Steps
+    spans: pl.DataFrame
+    stream: Stream
+    phases: dict[str, tuple[float, float | None]]
+
+    def of(self, category: Category) -> pl.DataFrame:
+        """Return the sums of one category by `name`."""
+        return self.spans.filter(pl.col("category") == category).drop("category")
+
+    def kernels(self, by: str) -> pl.DataFrame | None:
+        """Return `count` and `total_ns` of kernels by `name`; None where those of all steps were recorded.
+
+        Args:
+            by: "type", "full_name", "module" or "part", whose kernels are summed up as far as it is known.
+        """
+        sums, names = self.stream.sums_by_place, self.stream.names
+        if sums is None:
+            return None
+        keys = {"module": self.stream.texts.gather(sums["module"]), "part": sums["part"]}
+        key = keys[by] if by in keys else names[by].gather(sums["kernel"])
+        known = sums.select("place", "count", "total_ns", key.alias("name")).drop_nulls("name")
+        known = known.group_by("name", "place").agg(pl.all().sum())
+        return sampling.totals(known, ["name"], ["count", "total_ns"], self.steps)
+
+
+def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFrame) -> Totals | None:
+    """Sum up over all steps; None where no step was left out to keep to the budget of time.
+
+    Args:
+        steps: the steps in use.
+        spans: of `operators.self_times`, or sums of all of them by `place`.
+        stream: the kernels.
+        pieces: of `phases.pieces`.
+    """
+    if not sampling.sampled(steps):
+        return None
+    sums = spans if "place" in spans.columns else sampling.sum_up(spans, steps)
+    times = phases.by_step(pieces).rename({"step": "row", "duration_ns": "ns"})
+    found = sampling.estimate(times, ["phase"], ["ns"], steps)
+    return Totals(
+        steps,
+        sampling.totals(sums, ["name", "category"], ["count", "total_ns", "self_ns"], steps),
+        stream,
+        {row[0]: (row[1], row[2]) for row in found.select("phase", "ns", "ns_error").iter_rows()},
+    )

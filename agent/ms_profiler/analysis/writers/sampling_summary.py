@@ -1,0 +1,71 @@
+"""What `summary.json` says of steps that were sampled, and its totals over all steps."""
+
+from typing import Any
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import operators, sampling
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.metrics.steps import milliseconds
+from ms_profiler.analysis.model import tables
+from ms_profiler.store.format import Category
+
+
+def summary(measures: Measures) -> dict[str, Any] | None:
+    """Return which share of the steps was sampled; None where no step was left out to keep to the budget of time.
+
+    Args:
+        measures: of the run.
+    """
+    if measures.totals is None:
+        return None
+    table = measures.steps.table
+    return {
+        "steps": table.height,
+        "sampled": measures.steps.recorded.height,
+        "stretches": int(sampling.strata(table).n_unique()),
+        "first_left_out": int(table.filter(pl.col("content") == tables.COARSE)["number"][0]),
+        "why": "recording all steps took more than overhead_budget; totals that are `scaled` are estimates for all "
+        "steps, those beside them with `_error` their standard errors; figures of a step are those of sampled steps",
+    }
+
+
+def spans(measures: Measures, sums: pl.DataFrame, category: Category) -> pl.DataFrame:
+    """Return the sums of spans over the whole run.
+
+    Args:
+        measures: of the run.
+        sums: of `operators.by_name`, of what was recorded.
+        category: of these.
+    """
+    found = measures.totals
+    return sums if found is None else operators.scaled(sums, found.of(category), measures.recording.names)
+
+
+def kernels(measures: Measures, by: str) -> pl.DataFrame | None:
+    """Return the totals of kernels, see `Totals.kernels`; None where those of all steps were recorded."""
+    return None if measures.totals is None else measures.totals.kernels(by)
+
+
+def parts(measures: Measures) -> pl.DataFrame:
+    """Return `total_ns` of kernels by `part` of a training step."""
+    found = kernels(measures, "part")
+    return measures.stream.sums if found is None else found.rename({"name": "part"})
+
+
+def phase(measures: Measures, name: str, recorded_ns: int) -> dict[str, Any]:
+    """Return the total of a phase in all steps.
+
+    Args:
+        measures: of the run.
+        name: of the phase.
+        recorded_ns: its total in the steps that were recorded.
+    """
+    if measures.totals is None:
+        return {"total_ms": milliseconds(recorded_ns), "scaled": False, "total_ms_error": None}
+    total, error = measures.totals.phases[name]
+    return {
+        "total_ms": milliseconds(total),
+        "scaled": True,
+        "total_ms_error": None if error is None else milliseconds(error),
+    }

@@ -1,0 +1,128 @@
+"""A budget of time is a throttle: of a job bound by launches some steps are sampled all along, and totals are right."""
+
+import importlib.util
+
+import polars as pl
+import pytest
+from conftest import PROGRAMS
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.metrics import intervals, sampling
+from ms_profiler.analysis.report import remarks
+from ms_profiler.store.format import Category
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+
+LOOP = PROGRAMS / "torch_launches.py"
+STEPS = 1500
+#: calls in a step: forward, and of the derivatives
+TANH = 3 * 5
+MODULES = 1 + 5
+
+
+@pytest.fixture(scope="module")
+def run(launch):
+    """Return a run in which recording all steps costs far more than it may."""
+    return launch(LOOP, str(STEPS), options={"overhead_budget": 0.03}, env={"MS_PROFILER_RAISE": "1"})
+
+
+@pytest.fixture(scope="module")
+def measures(run):
+    """Return its measures."""
+    return engine.measured(str(run.result))
+
+
+def calls(measures, name, category=Category.OP):
+    """Return how often something was called in each step, in their order."""
+    spans = measures.spans.filter(
+        pl.col("category") == int(category), measures.recording.names.gather(measures.spans["name"]).str.contains(name)
+    )
+    table = measures.steps.table
+    rows = intervals.locate(spans["start_ns"], table).drop_nulls().value_counts()
+    return (
+        pl.DataFrame({"row": range(table.height)}, schema={"row": pl.UInt32})
+        .join(rows.rename({rows.columns[0]: "row"}).cast({"row": pl.UInt32}), on="row", how="left")["count"]
+        .fill_null(0)
+    )
+
+
+def test_operators_go_on_to_the_end_in_some_steps(measures):
+    table = measures.steps.table
+    assert table.height in (STEPS, STEPS - 1)
+    assert table["content"].unique().sort().to_list() == ["all", "coarse"]
+    assert table.head(16)["recorded"].all()
+    late = table.tail(STEPS // 3)
+    assert 0 < late["recorded"].sum() < late.height / 2
+    recorded = table["recorded"]
+    for name, category, each in (("^aten::tanh$", Category.OP, TANH), (r"^Sequential", Category.MODULE, MODULES)):
+        found = calls(measures, name, category)
+        assert found.filter(recorded).unique().to_list() == [each], name
+        assert found.filter(~recorded).sum() == 0, name
+
+
+def test_a_sampled_step_stands_for_its_stretch(measures):
+    table = measures.steps.table
+    weights = sampling.weights(table)
+    assert weights.is_null().to_list() == (~table["recorded"]).to_list()
+    assert weights.sum() == pytest.approx(table.height)
+    assert (weights.head(16) >= 1).all() and weights.max() > 10
+
+
+def test_totals_are_of_all_steps_and_say_so(run, measures):
+    summary, count = run.summary, measures.steps.table.height
+    assert summary["sampling"]["steps"] == count == summary["steps"]["count"]
+    assert summary["sampling"]["sampled"] == summary["steps"]["recorded"] < count / 2
+    tanh = next(row for row in summary["top_operators"] if row["name"] == "aten::tanh")
+    assert tanh["scaled"] and tanh["count"] == pytest.approx(count * TANH, abs=TANH), "the first began before all steps"
+    assert tanh["count_error"] == pytest.approx(0, abs=1e-6) and 0 < tanh["total_ms_error"] < tanh["total_ms"]
+    (net,) = (row for row in summary["modules"] if row["name"] == "Sequential")
+    assert net["scaled"] and net["count"] == pytest.approx(count, abs=1)
+    steps = summary["whole_run"][0]["parts"]
+    (inside,) = (part for part in steps if part["part"] == "steps")
+    assert inside["scaled"] and sum(inside["contains_ms"].values()) < 3 * inside["total_ns"] / 1e6
+    for phase in summary["phases"].values():
+        assert phase["scaled"] and phase["total_ms_error"] > 0
+
+
+def test_nothing_counts_as_lost_and_no_generator_of_the_job_moved(run, launch):
+    assert run.summary["completeness"]["dropped"] == 0
+    assert not [entry for entry in run.summary["not_collected"] if "operators" in entry["what"]]
+    assert run.out.splitlines()[1] == launch(LOOP, str(STEPS), profile=False).out.splitlines()[1]
+
+
+def test_the_cost_is_measured_by_pairs(run):
+    paid = run.summary["cost"]["paired"]
+    assert paid["pairs"] >= 8
+    assert paid["share"] == pytest.approx(paid["recording"] + paid["hooks"], abs=2e-6)
+    assert paid["standard_error"] > 0 and 0 < paid["hooks"] < 0.05
+    assert f"your job paid {paid['share'] * 100:.2f} % ± {paid['standard_error'] * 100:.2f}" in remarks.cost(
+        run.summary["cost"]
+    )
+
+
+def test_a_job_without_a_limit_has_all_steps(launch):
+    run = launch(LOOP, "100", options={"overhead_budget": 0})
+    assert run.summary["sampling"] is None and run.summary["cost"]["paired"] is None
+    assert run.summary["steps"]["recorded"] == run.summary["steps"]["count"]
+    tanh = next(row for row in run.summary["top_operators"] if row["name"] == "aten::tanh")
+    assert tanh["count"] == 100 * TANH and not tanh["scaled"] and tanh["total_ms_error"] is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.05, 0.01, 0.002])
+def test_a_long_loop_is_within_its_budget_and_a_change_in_it_is_found(launch, whole, share):
+    run = launch(LOOP, "20000", "15000", options={"overhead_budget": share}, timeout=300)
+    paid = run.summary["cost"]["paired"]
+    assert paid["share"] < share + 0.005
+    shift = run.summary["shift"]
+    assert shift["step"] == pytest.approx(15_000, abs=150)
+    assert [item["module"] for item in shift["modules"]] == ["Sequential.3"]
+    truth = {row["name"]: row["total_ms"] for row in whole.summary["top_operators"]}
+    found = {row["name"]: row["total_ms"] for row in run.summary["top_operators"]}
+    for name, total in truth.items():
+        assert found[name] == pytest.approx(total, rel=0.05), name
+
+
+@pytest.fixture(scope="module")
+def whole(launch):
+    """Return the same with every step."""
+    return launch(LOOP, "20000", "15000", options={"overhead_budget": 0}, timeout=300)
