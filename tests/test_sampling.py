@@ -126,3 +126,37 @@ def test_a_long_loop_is_within_its_budget_and_a_change_in_it_is_found(launch, wh
 def whole(launch):
     """Return the same with every step."""
     return launch(LOOP, "20000", "15000", options={"overhead_budget": 0}, timeout=300)
+
+
+WORKERS = """
+import torch
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        return torch.arange(8.0).square().cumsum(0)
+weight = torch.nn.Parameter(torch.ones(8))
+optimizer = torch.optim.SGD([weight], lr=0.01)
+def step(x):
+    optimizer.zero_grad()
+    for _ in range(20):
+        x = (x * weight).tanh()
+    x.sum().backward()
+    optimizer.step()
+for _ in range(200):
+    step(torch.ones(8))
+for _ in range(6):
+    for batch in torch.utils.data.DataLoader(Data(), num_workers=1):
+        step(batch)
+"""
+
+
+@pytest.mark.slow
+def test_what_workers_do_is_recorded_whatever_step_they_begin_in(job):
+    run = job(WORKERS, options={"overhead_budget": 0.005}, env={"MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    found = engine.measured(str(run.result))
+    assert run.summary["sampling"]["sampled"] < 112
+    summed = found.spans.filter(found.recording.names.gather(found.spans["name"]) == "aten::cumsum")
+    counts = dict(summed["process"].value_counts().iter_rows())
+    assert sorted(counts.values()) == [4] * 6

@@ -30,7 +30,6 @@ from ms_profiler.analysis.metrics import (
     parameters,
     phases,
     pipelines,
-    sampling,
     steps,
     stretches,
     totals,
@@ -369,16 +368,11 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         pipelines=pipelines.pipelines(watched),
         host_operators=own,
         completeness=completeness.completeness(recording, [*stream.lost, *pipelines.lost(watched, first)]),
-        cost=cost.cost(recording, last - first, _paired(recording, whole, sums)),
+        cost=cost.cost(recording, last - first, paired.paired(recording, whole, sums)),
         run_ns=last - first,
         target=recording.directory,
         room=room.of(recording),
     )
-
-
-def _paired(recording: tables.Recording, used: steps.Steps, sums: pl.DataFrame) -> dict[str, Any] | None:
-    modules = int(sums.filter(pl.col("category") == Category.MODULE)["count"].sum())
-    return paired.paired(used, recording.spans, modules, recording.info.cost) if sampling.sampled(used) else None
 
 
 def _runtime_calls(recording: tables.Recording) -> pl.DataFrame | None:

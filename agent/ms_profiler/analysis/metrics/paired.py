@@ -13,7 +13,7 @@ from typing import Any, Final
 import polars as pl
 
 from ms_profiler.analysis.metrics.steps import Steps
-from ms_profiler.analysis.model.tables import ALL_OF_IT, COARSE
+from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
 #: pairs from which on the cost is told
@@ -24,7 +24,7 @@ BESIDE: Final = 2
 TRIMMED: Final = 0.1
 
 
-def paired(steps: Steps, spans: pl.DataFrame, fine: int, measured: dict[str, float]) -> dict[str, Any] | None:
+def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dict[str, Any] | None:
     """Return what recording cost; None where too few stretches have steps with and without records.
 
     recording = extra time of a sampled step * sampled steps / time of all steps. The extra time of a burst is that from
@@ -34,36 +34,36 @@ def paired(steps: Steps, spans: pl.DataFrame, fine: int, measured: dict[str, flo
     for all steps.
 
     Args:
+        recording: the run.
         steps: the steps in use.
-        spans: `tables.SPANS`, possibly without fine-grained ones.
-        fine: modules in all sampled steps.
-        measured: cost of one span and of one idle hook in this job, `span_ns` and `idle_ns`.
+        sums: of `operators.sum_up`, of what was recorded.
 
     Returns:
         `pairs`, `sampled`, `per_step_ms` (of a sampled step), `recording`, `hooks`, `share` (both), `standard_error`.
     """
-    table = steps.table
-    wanted = table.filter(pl.col("content").is_in([ALL_OF_IT, COARSE]))
+    wanted = steps.table.filter(pl.col("content").is_in([tables.ALL_OF_IT, tables.COARSE]))
     found = _pairs(wanted)
     if len(found) < LEAST:
         return None
     mean, error = trimmed(found)
     known = wanted.filter("recorded").height
     whole = int(wanted["duration_ns"].sum())
-    own = spans.filter(
+    own = recording.spans.filter(
         pl.col("process") == steps.process, pl.col("category") < CATEGORY_FINE, pl.col("category") != Category.PROFILER
     )
     first, last = wanted["start_ns"][0], wanted["end_ns"][-1]
     coarse = own.filter(pl.col("start_ns").is_between(first, last)).height / wanted.height
-    hook_ns = coarse * measured.get("span_ns", 0.0) + fine / max(known, 1) * measured.get("idle_ns", 0.0)
-    recording, hooks = mean * known / whole, hook_ns * wanted.height / whole
+    modules = int(sums.filter(pl.col("category") == Category.MODULE)["count"].sum()) / max(known, 1)
+    measured = recording.info.cost
+    hook_ns = coarse * measured.get("span_ns", 0.0) + modules * measured.get("idle_ns", 0.0)
+    records, hooks = mean * known / whole, hook_ns * wanted.height / whole
     return {
         "pairs": len(found),
         "sampled": known,
         "per_step_ms": round(mean / 1e6, 6),
-        "recording": round(recording, 6),
+        "recording": round(records, 6),
         "hooks": round(hooks, 6),
-        "share": round(recording + hooks, 6),
+        "share": round(records + hooks, 6),
         "standard_error": round(error * known / whole, 6),
     }
 

@@ -136,6 +136,7 @@ class OpStream:
         #: operators are to be recorded now
         self.wanted = False
         self._spent = False
+        self._left_out = False  # they are not, but only because this step is not sampled
         self._flagged = False  # the script's profilers raise PyTorch's flag
         self._set_flag = getattr(sys.modules[PROFILER], "_set_is_profiler_enabled", None)
         self._local = threading.local()
@@ -189,7 +190,13 @@ class OpStream:
 
     def stop(self) -> None:
         """Record no longer."""
+        self._left_out = False
         self._want(False)
+
+    def forked(self) -> None:
+        """Record in a fork child whose parent left out a step: the steps of the parent are not the child's."""
+        if self._left_out:
+            self._want(True)
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Follow the schedule, the steps that are sampled, and the disk, between two steps."""
@@ -201,7 +208,9 @@ class OpStream:
             what = "operators, and what C++ exchanges with other ranks," if shared else "operators"
             host.not_collected(f"{what} from step {count} on", "max_disk was reached")
         steps = host.steps
-        self._want(steps.recording and steps.marks.sampled and not self._spent and host.wants("CPU"))
+        wanted = steps.recording and not self._spent and host.wants("CPU")
+        self._left_out = wanted and not steps.marks.sampled
+        self._want(wanted and not self._left_out)
         if steps.schedule is not None:
             return count + 1, False
         return count + LOOK if self.wanted else NEVER, False
@@ -292,6 +301,7 @@ def targets(host: "Host") -> list[Target]:
         host.at_end(stream.shapes.stop)
         os.register_at_fork(before=stream.shapes.end)
     host.at_end(stream.stop)
+    os.register_at_fork(after_in_child=stream.forked)
     return [
         Target("threading", "Thread._bootstrap_inner", closure=stream.thread),
         Target(PROFILER, "record_function.__enter__", closure=stream.region),
