@@ -1,0 +1,85 @@
+"""Totals of sampled steps and the cost of recording, of made-up steps whose truth is known."""
+
+import random
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+from ms_profiler.analysis.metrics import paired, sampling
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
+from ms_profiler.store.format import Category, StepSource
+
+STEP, EXTRA, BURST, STRETCH = 1_000_000, 200_000, 8, 80
+
+
+def made(count, seed=1, noise=0.0, drift=0.0):
+    """Return steps of which a burst is sampled at random in each stretch, each `EXTRA` longer; and the true lengths."""
+    chance = random.Random(seed)
+    rows, truth, at = [], [], 0
+    for number in range(count):
+        if number % STRETCH == 0:
+            begin = number + chance.randrange(STRETCH - BURST + 1)
+        sampled = begin <= number < begin + BURST
+        length = int(STEP * (1 + drift * number / count) * chance.gauss(1, noise))
+        truth.append(length)
+        length += EXTRA * sampled
+        content = tables.ALL_OF_IT if sampled else tables.COARSE
+        rows.append((1, 1, number, at, at + length, 1, sampled, content, number // STRETCH))
+        at += length
+    table = pl.DataFrame(rows, schema=tables.STEPS, orient="row")
+    return Steps(1, 1, StepSource.SCRIPT, table.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))), truth
+
+
+def cost(steps):
+    """Return what recording cost: 6 modules in a sampled step, and no coarse span."""
+    sums = pl.DataFrame({"category": [int(Category.MODULE)], "count": [6 * steps.recorded.height]})
+    info = SimpleNamespace(cost={"span_ns": 100.0, "idle_ns": 50.0})
+    recording = SimpleNamespace(info=info, spans=pl.DataFrame(schema=tables.SPANS))
+    return paired.paired(recording, steps, sums)
+
+
+def test_the_cost_is_that_of_the_sampled_steps():
+    steps, truth = made(2000)
+    paid = cost(steps)
+    assert paid["pairs"] == 2000 // STRETCH
+    assert paid["per_step_ms"] == pytest.approx(EXTRA / 1e6)
+    assert paid["recording"] == pytest.approx(200 * EXTRA / (sum(truth) + 200 * EXTRA), abs=1e-6)
+    assert paid["hooks"] == pytest.approx(6 * 50 * 2000 / steps.table["duration_ns"].sum(), abs=1e-6)
+
+
+def test_its_standard_error_holds_in_noise():
+    inside = 0
+    for seed in range(40):
+        steps, _ = made(4000, seed, 0.1, 0.3)
+        paid = cost(steps)
+        true = steps.recorded.height * EXTRA / steps.table["duration_ns"].sum()
+        inside += abs(paid["recording"] - true) <= 2 * paid["standard_error"]
+    assert inside >= 34, "95 % of them, within what 40 of them may be off"
+
+
+def test_too_few_pairs_tell_no_cost():
+    assert cost(made(6 * STRETCH)[0]) is None
+
+
+def test_a_total_is_of_all_steps_and_its_standard_error_holds():
+    inside = 0
+    for seed in range(40):
+        steps, truth = made(4000, seed, 0.1, 0.3)
+        rows = steps.table["recorded"].arg_true().to_list()
+        values = pl.DataFrame({"row": rows, "name": "x", "ns": [truth[row] for row in rows]}).cast({"row": pl.UInt32})
+        total, error = sampling.estimate(values, ["name"], ["ns"], steps).select("ns", "ns_error").row(0)
+        assert total == pytest.approx(sum(truth), rel=0.02)
+        inside += abs(total - sum(truth)) <= 2 * error
+    assert inside >= 34
+
+
+def test_a_stretch_without_a_burst_belongs_to_the_one_before():
+    steps, _ = made(4 * STRETCH)
+    table = steps.table.with_columns(
+        pl.when(pl.col("stretch") == 2).then(False).otherwise("recorded").alias("recorded"),
+        pl.when(pl.col("stretch") == 2).then(pl.lit(tables.COARSE)).otherwise("content").alias("content"),
+    )
+    weights = sampling.weights(table)
+    assert weights.sum() == pytest.approx(4 * STRETCH)
+    assert weights.filter(table["stretch"] == 1).drop_nulls().unique().to_list() == [2 * STRETCH / BURST]
