@@ -27,7 +27,7 @@ print(float(loss.asnumpy()).hex())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["graph", "pynative"])
+@pytest.mark.parametrize("mode", ["graph"])
 def test_kernels_of_late_steps_are_there_and_totals_are_of_all_steps(job, mode):
     bare = job(JOB, mode, profile=False)
     run = job(JOB, mode, options={"overhead_budget": 0.02}, env={"MS_PROFILER_RAISE": "1"})

@@ -17,6 +17,8 @@ from ms_profiler.job.sources import NEVER
 LEAST, MOST = 8, 64
 #: steps of a stretch, at most; and of one in which some steps are left out, at least and at most
 LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
+#: part of the steps so far that a stretch is, at most
+PART = 2
 #: part of the share that is spent while nothing changes, after more than the share was spent, and while steps change
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
 #: stretches for which the rate stays up after a change
@@ -141,7 +143,9 @@ class Bursts:
         self._inverse = self.cost < CALM * self._share * self._usual
         if self._inverse:
             burst, length = LEAST, self._probe
-        length = min(length, LONGEST)
+        # one noisy comparison must not leave out the rest of the run
+        most = max(PROBE, count // PART) if len(self._extra) >= COMPARED else PROBE
+        length = min(length, LONGEST, max(most, 2 * burst + 1))
         begin = count + self._dice.below(length - burst + 1)
         self.stretch += 1
         self.sampled = self._inverse
