@@ -122,6 +122,7 @@ def test_what_aclprof_recorded_stands_in_the_tables(counters_job):
     jsonschema.validate(summary, json.loads(SCHEMA.read_text()))
 
 
+@pytest.mark.slow
 def test_a_schedule_is_followed_a_step_ahead_and_a_step_behind(counters_job):
     run = counters_job("plain", "8", options=COUNTED | {"schedule": {"wait": 3, "active": 2, "repeat": 1}})
     assert run.code == 0, run.err
@@ -149,6 +150,7 @@ def test_a_job_without_the_npu_touches_nothing(counters_job):
     assert (run.calls, folders(run.result)) == ([], [])
 
 
+@pytest.mark.slow
 def test_what_msprof_cannot_read_is_kept_and_said(counters_job):
     run = counters_job("plain", env={"FAKE_MSPROF": "fails"})
     assert run.code == 0, run.err

@@ -62,7 +62,7 @@ def summary(result):
     ("names", "way"),
     [
         ("mindspore.profiler", "variable"),
-        ("ms_profiler", "none"),
+        pytest.param("ms_profiler", "none", marks=pytest.mark.slow),
         pytest.param("mindspore.profiler", "none", marks=pytest.mark.slow),
         pytest.param("ms_profiler", "variable", marks=pytest.mark.slow),
     ],
@@ -122,6 +122,7 @@ def test_a_schedule_without_a_wait_keeps_its_first_step(job, tmp_path):
         assert numbers(result) == [0, 1, 2]
 
 
+@pytest.mark.slow
 @in_every_mode
 def test_a_callback_profiles_steps_of_a_model_loop(job, tmp_path, way, mode):
     run = start(job, way, "stop_at_step.py", mode)

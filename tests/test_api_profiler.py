@@ -24,7 +24,7 @@ True
     [
         ("ms_profiler", "variable"),
         pytest.param("ms_profiler", "none", marks=pytest.mark.slow),
-        ("mindspore.profiler", "install"),
+        pytest.param("mindspore.profiler", "install", marks=pytest.mark.slow),
     ],
 )
 def test_older_interface(job, tmp_path, names, way):

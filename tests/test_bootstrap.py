@@ -130,6 +130,7 @@ def test_the_session_is_told_of_the_framework(python):
     assert (done.returncode, done.stdout) == (0, "mindspore mindspore True\n"), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["MS_SCHED", "MS_WORKER"])
 def test_a_scheduler_is_no_job_and_mindspore_keeps_still_in_it(python, tmp_path, role):
     """msrun runs the same script as scheduler, with the rank of the first worker."""

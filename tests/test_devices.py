@@ -161,6 +161,7 @@ def test_a_recording_of_the_script_has_what_was_launched_in_it(device_job, tmp_p
     assert sorted(stored(own)) == sorted((step, name) for step in (2, 3) for name in NAMES)
 
 
+@pytest.mark.slow
 def test_who_owns_cupti_is_named_and_left_alone(device_job):
     env = {"CUDA_INJECTION64_PATH": "/opt/tool/libinjected.so"}
     run = device_job("plain", 2, words="owned", env=env, options={"analyse": "off"})
@@ -212,6 +213,7 @@ def test_a_profiler_that_keeps_cupti_has_it(device_job):
     assert not_collected(run.result)["kernels of the GPU"].startswith("CUPTI belongs to PyTorch's own profiler")
 
 
+@pytest.mark.slow
 def test_numbers_that_wrap_and_a_fork_child(device_job):
     run = device_job("wrapping", 3, options={"analyse": "off"})
     assert run.code == 0, run.err

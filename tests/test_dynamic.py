@@ -12,8 +12,7 @@ from test_api_profile import numbers, results, rows, start, summary
 @pytest.mark.parametrize(
     ("loop", "way"),
     [
-        ("model", "variable"),
-        *(pytest.param("model", way, marks=pytest.mark.slow) for way in ("install", "none")),
+        *(pytest.param("model", way, marks=pytest.mark.slow) for way in ("variable", "install", "none")),
         *(pytest.param("loop", way, marks=pytest.mark.slow) for way in ("variable", "install", "none")),
     ],
 )

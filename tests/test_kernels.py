@@ -278,6 +278,7 @@ def test_coverage_is_shown(tmp_path, small, capsys):
     assert "kernel_details.csv have the kernels of" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_million_kernels_stay_within_bounds(store):
     process = store.process()
     thread = process.thread()

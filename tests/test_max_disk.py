@@ -26,6 +26,7 @@ def run(launch):
     return launch(PROGRAMS / "children.py", "16", "150", options={"max_disk": str(MOST), "overhead_budget": 0})
 
 
+@pytest.mark.slow
 def test_the_job_is_what_it_was(bare, run):
     assert (run.code, run.out) == (bare.code, bare.out), run.err
     assert len(run.lines) == 2, "children that find no room say nothing"

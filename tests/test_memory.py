@@ -19,6 +19,7 @@ def lines(result):
     return rows(result, "memory_record")
 
 
+@pytest.mark.slow
 @in_every_mode
 def test_only_the_directory_that_asked_for_it_has_memory(job, tmp_path, way, mode):
     run = start(job, way, "own_memory.py", mode)

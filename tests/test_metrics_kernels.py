@@ -64,6 +64,9 @@ def test_sums_by_type_name_and_module():
             "min_ms": 0.00053,
             "max_ms": 0.00053,
             "ratio": 0.53,
+            "scaled": False,
+            "count_error": None,
+            "total_ms_error": None,
         }
     ]
 

@@ -1,5 +1,6 @@
 """What reads, captures, copies or pickles the functions we stand in for must not notice us, and undo must be exact."""
 
+import pytest
 from conftest import PROGRAMS
 
 ENVIRONMENT = {"MS_PROFILER_RAISE": "1"}
@@ -10,6 +11,7 @@ def foreign(run):
     return [line for line in run.err.splitlines() if not line.startswith("ms-profiler: ")]
 
 
+@pytest.mark.slow
 def test_captured_compiled_and_copied_code_runs_as_before(job):
     bare = job(PROGRAMS / "captures.py", profile=False)
     run = job(PROGRAMS / "captures.py", options={"analyse": "off"}, env=ENVIRONMENT)

@@ -88,7 +88,7 @@ STRANGERS_RANKS = {
 }
 MINDSPORE_RANKS = {"late": ("late-rank", "host-waits"), "ranks": ("", "")}
 #: the fastest of them whose verdict no busy machine changes run always
-QUICK = ("input", "growth")
+QUICK = ("input",)
 #: advice on a part of the steps, which stands on the page too
 PART_OF = {
     "input-bound": "data",

@@ -21,9 +21,9 @@ def counted(job, program, *kind):
 @pytest.mark.parametrize(
     "kind",
     [
-        "rollout",
         "gan_critics_once",
-        "bare",
+        pytest.param("rollout", marks=SLOW),
+        pytest.param("bare", marks=SLOW),
         *(
             pytest.param(kind, marks=SLOW)
             for kind in ("evaluation_first", "warm_up", "gan", "gan_once", "gan_critics", "together")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 
+import pytest
 from conftest import PROGRAMS, environment
 from csv_rows import rows
 from launches import free_port
@@ -52,6 +53,7 @@ def test_each_rank_has_a_result_of_its_own(job):
     assert len(lines) == 2 and all(line.startswith("ms-profiler: ") for line in lines)
 
 
+@pytest.mark.slow
 def test_a_rank_that_was_not_chosen_records_no_more(job):
     run = job(PROGRAM, "2", str(free_port()), env=VARIABLES, options={"ranks": "0"})
     assert run.code == 0, run.err

@@ -69,7 +69,9 @@ class TestRefusal:
         assert coarse / 2 < fine_bytes + coarse_bytes <= coarse
         assert [record.arg for record in store.named("step")] == list(range(0, 40_000, 40)), "they go on longest"
         assert store.bytes <= limit
-        assert store.dropped == store.dropped_limit == 80_000 - (fine_bytes + coarse_bytes) // 32
+        # looks at the processor, one after a while, are refused, too
+        assert store.dropped == store.dropped_limit
+        assert 0 <= store.dropped - (80_000 - (fine_bytes + coarse_bytes) // 32) < 100
         # what is kept is the beginning
         assert [record.arg for record in store.spans("fine")] == list(range(fine_bytes // 32))
 

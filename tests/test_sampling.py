@@ -83,6 +83,7 @@ def test_totals_are_of_all_steps_and_say_so(run, measures):
         assert phase["scaled"] and phase["total_ms_error"] > 0
 
 
+@pytest.mark.slow
 def test_nothing_counts_as_lost_and_no_generator_of_the_job_moved(run, launch):
     assert run.summary["completeness"]["dropped"] == 0
     assert not [entry for entry in run.summary["not_collected"] if "operators" in entry["what"]]
@@ -99,6 +100,7 @@ def test_the_cost_is_measured_by_pairs(run):
     )
 
 
+@pytest.mark.slow
 def test_a_job_without_a_limit_has_all_steps(launch):
     run = launch(LOOP, "100", options={"overhead_budget": 0})
     assert run.summary["sampling"] is None and run.summary["cost"]["paired"] is None

@@ -186,6 +186,7 @@ def test_subprocess_is_a_job_of_its_own(job, tmp_path):
     assert all((result / "summary.json").exists() for result in run.results)
 
 
+@pytest.mark.slow
 def test_ranks_of_one_launch_share_one_analysis(tmp_path):
     """Both ranks end; only the last analyses, and it analyses both."""
     output = tmp_path / "data"

@@ -53,6 +53,7 @@ def recorded(job, bare):
     return run
 
 
+@pytest.mark.slow
 def test_a_loop_with_workers_a_scheduler_and_an_evaluation(job, bare):
     run = job(LOOPS, "plain", env={"MS_PROFILER_RAISE": "1"})
     assert (run.code, run.out) == (0, bare["plain"])
@@ -119,7 +120,7 @@ def test_the_step_that_makes_an_optimizers_state_for_a_checkpoint_is_none(job):
 
 
 #: several optimizers make a step in other programs, too
-VARIANTS = ("gan",)
+VARIANTS = ("gan", "lbfgs", "wrapped", "recompute", "scaler")
 
 
 @pytest.mark.parametrize(

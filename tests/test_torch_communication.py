@@ -72,6 +72,7 @@ def torchrun(directory, options):
     return computed(directory), done.stderr
 
 
+@pytest.mark.slow
 def test_collectives_between_two_ranks(tmp_path):
     output = tmp_path / "data"
     results, told = torchrun(tmp_path / "profiled", {"start": True, "output_path": str(output), "analyse": "off"})

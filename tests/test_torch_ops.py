@@ -98,6 +98,7 @@ def test_operators_of_compiled_and_scripted_networks_are_those_of_kineto(job, tm
         assert len(own) == 1
 
 
+@pytest.mark.slow
 def test_the_scripts_own_profilers_get_what_they_would(job):
     bare = job(PROGRAMS / "torch_own_profiler.py", profile=False)
     run = job(PROGRAMS / "torch_own_profiler.py", env=STRICT)
@@ -156,6 +157,7 @@ print(*beside, os.environ.get("INTEL_LIBITTNOTIFY64"))
 """
 
 
+@pytest.mark.slow
 def test_a_step_that_is_not_recorded_runs_without_the_hook(job):
     run = job(SCHEDULED, options={"schedule": {"wait": 4, "active": 2, "repeat": 1}}, env=STRICT)
     assert run.code == 0, run.err
@@ -180,6 +182,7 @@ print(len(kept.events()) > 5, os.environ["INTEL_LIBITTNOTIFY64"])
 """
 
 
+@pytest.mark.slow
 def test_without_itt_kineto_records_three_steps(job):
     run = job(FALLBACK, env=STRICT | {"INTEL_LIBITTNOTIFY64": "/another.so"})
     assert run.code == 0, run.err

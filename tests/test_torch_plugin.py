@@ -94,6 +94,7 @@ _FitLoop().run(step, evaluate)
 """
 
 
+@pytest.mark.slow
 def test_hooks_in_the_middle_of_a_script(job, tmp_path):
     run = job(PROGRAMS / "torch_late.py", "own", profile=False, env={"MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err

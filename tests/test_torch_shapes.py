@@ -54,6 +54,7 @@ def runs(launch, tmp_path_factory):
     return theirs, bare, plain, shaped, without
 
 
+@pytest.mark.slow
 def test_shapes_are_those_of_torch_profiler(runs):
     theirs, *_, shaped, without = runs
     for run in (shaped, without):

@@ -25,6 +25,7 @@ from ms_profiler.analysis.metrics import (
     operands,
     operators,
     overlap,
+    owner_lanes,
     ownership as ownership_of,
     paired,
     parameters,
@@ -154,11 +155,8 @@ class Measures:
     @cached_property
     def stacks(self) -> Stacks:
         """Return the Python stacks that were sampled."""
-        table = self.steps.table
-        cut = self.chosen is not None
-        return Stacks(
-            self.recording, (table["start_ns"][0], table["end_ns"][-1]) if cut else (tables.EARLIEST, tables.LATEST)
-        )
+        own = self.steps.table["start_ns"][0], self.steps.table["end_ns"][-1]
+        return Stacks(self.recording, (tables.EARLIEST, tables.LATEST) if self.chosen is None else own)
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -226,6 +224,11 @@ class Measures:
     def ownership(self) -> Ownership | None:
         """Return whose the time is; None where no module is known."""
         return ownership(self.recording, self.steps, self.steady, self.stream)
+
+    @cached_property
+    def owner_lanes(self) -> pl.DataFrame:
+        """Return whose the time is, as timelines draw it."""
+        return owner_lanes.lanes(self.ownership)
 
     @cached_property
     def module_facts(self) -> tuple[pl.DataFrame, dict[str, str]]:

@@ -4,17 +4,21 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
+#: what the host does by itself
+PARTS: Final = (bounds.BLOCKED, bounds.HOST)
 #: a module is named where more than this part of the time lies in it, and in no module inside of it
 MOST: Final = 0.5
+#: part of the steps from which advice asks where it lies
+LEAST: Final = 0.05
 
 
 def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> dict[str, str]:
-    """Return the module in which most of a part lies, by part, where it is more than half of it.
+    """Return the module in which most of a part of the host lies, by part, where it is more than half of it.
 
     Args:
         moments: of `bounds.parts`.
@@ -22,6 +26,11 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
         names: of the recording.
         steps: the steps in use.
     """
+    length = (pl.col("end_ns") - pl.col("start_ns")).sum()
+    times = moments.group_by("part").agg(length.alias("length"))
+    large = times.filter(pl.col("part").is_in(PARTS), pl.col("length") >= LEAST * times["length"].sum())["part"]
+    if large.is_empty():
+        return {}
     own = spans.filter(
         pl.col("process") == steps.process,
         pl.col("thread") == steps.thread,
@@ -30,11 +39,11 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
     if own.is_empty():
         return {}
     inner = innermost(own, "name").with_columns(label=pl.col("name").cast(pl.Int64))
-    parts = {part: code for code, part in enumerate(moments["part"].unique().sort(), 1)}
-    coded = moments.with_columns(code=pl.col("part").replace_strict(parts, return_dtype=pl.Int64))
+    parts = {part: code for code, part in enumerate(large.sort(), 1)}
+    chosen = moments.filter(pl.col("part").is_in(large.implode()))
+    coded = chosen.with_columns(code=pl.col("part").replace_strict(parts, return_dtype=pl.Int64))
     line = intervals.timeline({"part": coded, "module": inner}, {"part": "code", "module": "label"})
-    length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("length")
-    sums = line.filter(pl.col("part") > 0).group_by("part", "module").agg(length)
+    sums = line.filter(pl.col("part") > 0).group_by("part", "module").agg(length.alias("length"))
     sums = sums.with_columns(whole=pl.col("length").sum().over("part"))
     most = sums.filter(pl.col("module") > 0, pl.col("length") > MOST * pl.col("whole"))
     kinds = {code: part for part, code in parts.items()}

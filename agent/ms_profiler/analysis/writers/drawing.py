@@ -10,7 +10,6 @@ from ms_profiler.analysis.metrics import (
     host_operators,
     intervals,
     overlap,
-    owner_lanes,
     scopes,
     stretches,
 )
@@ -45,7 +44,7 @@ class Drawing:
         self.measures, self.section = measures, section
         main = measures.stream.table.filter(pl.col("process") == measures.steps.process)
         self.scopes = scopes.runs(main, measures.stream.names)
-        self.owners = owner_lanes.lanes(measures.ownership)
+        self.owners = measures.owner_lanes
         depths = self.scopes["depth"].n_unique(), self.owners["depth"].n_unique()
         self.stacks, labels = measures.stacks.lanes
         self.lanes = Lanes.of(measures, *depths, labels)
