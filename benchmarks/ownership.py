@@ -2,8 +2,8 @@
 the analysis.
 
 A job of 300 steps reads the graph in three of them. Whole jobs are compared, one that reads and one that does not, each
-a process of its own, in turn. The analysis of such a job is compared with one that binds nothing of what ran in backward
-passes to a module; tables and lanes of modules are made by both.
+a process of its own, in turn. The analysis of such a job is compared with one that binds to no module what ran in
+backward passes; tables and lanes of modules are made by both.
 
 usage: ownership.py [mindspore|torch] [ROUNDS]
 """
