@@ -28,7 +28,8 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
     """
     length = (pl.col("end_ns") - pl.col("start_ns")).sum()
     times = moments.group_by("part").agg(length.alias("length"))
-    large = times.filter(pl.col("part").is_in(PARTS), pl.col("length") >= LEAST * times["length"].sum())["part"]
+    share = pl.col("length") / pl.col("length").sum()
+    large = times.with_columns(share=share).filter(pl.col("part").is_in(PARTS), pl.col("share") >= LEAST)["part"]
     if large.is_empty():
         return {}
     own = spans.filter(
