@@ -253,9 +253,11 @@ class Session:
         if self._dynamic:
             due, took_time = count + 1, self._dynamic.between(self.steps.number)
         if self.recordings:
+            marks, every = self.steps.marks, not self.steps.due
+            sampled = marks.sampled
             wanted = self._budget.look(count)
             begun = self.recorder.now()
-            next_call, took = self.sources.stepped(count)
+            next_call, took = self.sources.stepped(count, every or marks.sampled is not sampled)
             if took:
                 self._budget.spend(self.recorder.now() - begun)
             due, took_time = min(due, wanted, next_call), took_time or took

@@ -68,8 +68,11 @@ class Tape:
             return count + 1, False
         self._end()
         if count < self._next or not self.told():
-            # sources are called where a burst of sampled steps begins
-            return max(self._next, count + 1) if self.host.steps.marks.sampled else NEVER, False
+            # sources are called where a burst of sampled steps begins, and where a recording does
+            if not self.host.steps.marks.sampled or not self.host.wants("CPU"):
+                return NEVER, False
+            # a job without gradients of this kind is asked ever less often, one that its schedule pauses each step
+            return max(self._next, 2 * count if self.host.steps.recording else count + 1), False
         self._next, self._kept = max(count, FIRST) * FACTOR, 0
         self._late = self._longer = False
         looking.tape = self

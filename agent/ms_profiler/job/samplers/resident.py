@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 #: least time between two samples, in ns
 PAUSE: Final = 5_000_000
+#: steps between two samples, at most: 1,024 empty ones take 5 ms
+MOST: Final = 1024
 
 
 class Resident:
@@ -23,7 +25,7 @@ class Resident:
     def __init__(self, host: "Host") -> None:
         self._host = host
         self._name = host.recorder.intern(HELD)
-        self._pace = Pace(PAUSE)
+        self._pace = Pace(PAUSE, most=MOST)
         self._on = False
 
     def start(self) -> None:

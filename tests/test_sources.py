@@ -1,0 +1,64 @@
+"""Sources are called when they asked to be, and not because another one did."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+
+from ms_profiler.job.sources import NEVER, Sources
+
+
+def guard(_: str) -> AbstractContextManager[None]:
+    """Return a context that lets no error out."""
+    return suppress(ZeroDivisionError)
+
+
+def every(steps: int, calls: list[int]) -> Callable[[int], tuple[int, bool]]:
+    """Return a source that notes its calls and asks for the next after so many steps."""
+
+    def stepped(count: int) -> tuple[int, bool]:
+        calls.append(count)
+        return count + steps, False
+
+    return stepped
+
+
+def run(sources: Sources, steps: int) -> None:
+    """Take steps as a session does."""
+    due = 0
+    for count in range(1, steps + 1):
+        if count >= due:
+            due, _ = sources.stepped(count, not due)
+
+
+def test_a_source_that_is_due_each_step_has_no_other_called() -> None:
+    """Ten steps call one source ten times, and one of every four steps three times."""
+    sources, often, seldom = Sources(guard), [], []  # type: ignore[var-annotated]
+    sources.step += [every(1, often), every(4, seldom)]
+    run(sources, 10)
+    assert often == list(range(1, 11))
+    assert seldom == [1, 5, 9]
+
+
+def test_a_source_that_fails_is_not_due_again_by_itself() -> None:
+    """It is called where all are; the others go on."""
+    sources, failed, calls = Sources(guard), [], []  # type: ignore[var-annotated]
+
+    def fails(count: int) -> tuple[int, bool]:
+        failed.append(count)
+        return 1 // 0, False
+
+    sources.step += [fails, every(2, calls)]
+    run(sources, 6)
+    assert failed == [1]
+    assert calls == [1, 3, 5]
+    assert sources.stepped(7, True) == (9, False)
+    assert failed == [1, 7]
+
+
+def test_a_source_that_was_dropped_is_forgotten() -> None:
+    """Nothing is due where none is left."""
+    sources, calls = Sources(guard), []  # type: ignore[var-annotated]
+    sources.step.append(every(1, calls))
+    run(sources, 2)
+    sources.drop(list(sources.step))
+    assert sources.stepped(3, True) == (NEVER, False)
+    assert calls == [1, 2]
