@@ -25,7 +25,7 @@ def read(path, content):
     path.write_bytes(content)
     counts = ReadCounts()
     text = TraceText(str(path), counts)
-    return list(text.events()), text.head, counts
+    return [event for events in text.lists() for event in events], text.head, counts
 
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 7, 64, 1 << 20])
@@ -84,7 +84,7 @@ import resource, sys
 from ms_profiler.analysis.readers.trace_text import TraceText
 from ms_profiler.store.reader import ReadCounts
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-count = sum(1 for _ in TraceText(sys.argv[1], ReadCounts()).events())
+count = sum(map(len, TraceText(sys.argv[1], ReadCounts()).lists()))
 print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 

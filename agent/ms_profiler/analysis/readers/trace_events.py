@@ -4,8 +4,11 @@ A list of events, or an object that holds one under `traceEvents`; `ts` and `dur
 possibly packed by gzip. Of a truncated or damaged file, every complete event is used.
 """
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Final
 
 import polars as pl
@@ -29,6 +32,10 @@ _COUNTERS: Final = pl.Schema(dict.fromkeys(("pid", "name", "ts", "value"), pl.St
 _MEMORY: Final = "[memory]"
 _HELD: Final = ("Device Type", "Device Id", "Total Allocated", "Total Reserved", "Bytes")
 _ALLOCATED: Final = pl.Schema(dict.fromkeys(("ts", *_HELD), pl.String))
+#: largest number that Polars turns into text
+LARGEST: Final = (1 << 63) - 1
+#: kinds of events that are ends of flows: start, end, step
+FLOW: Final = ("s", "f", "t")
 _FLOWS: Final = pl.Schema(
     {"begin": pl.Boolean, "category": pl.String, "id": pl.String, "ts": pl.String, "tid": pl.String}
 )
@@ -119,44 +126,88 @@ def read_parts(paths: Sequence[str], arguments: tuple[str, ...], counts: ReadCou
         OSError: one of them cannot be opened.
     """
     taken, head = _Taken(arguments), dict[str, Any]()
-    for path in paths:
-        text = TraceText(path, counts)
-        for event in text.events():
-            taken.take(event)
-        head = text.head
+    with _uncollected():
+        for path in paths:
+            text = TraceText(path, counts)
+            for events in text.lists():
+                taken.take_all(events)
+            head = text.head
     return taken.events(head, counts)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Put off garbage collection: what JSON holds has no cycles, and to look for them took a fifth of the reading."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class _Rows:
     """Collects rows and turns them into columns in batches, so that few rows are objects at a time.
 
     Args:
-        schema: of the rows.
+        schema: of the rows; what a column of text is given may be any value of JSON.
         convert: what is kept of each table of them.
+        text: returns the text of a value.
     """
 
-    def __init__(self, schema: pl.Schema, convert: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+    def __init__(
+        self,
+        schema: pl.Schema,
+        convert: Callable[[pl.DataFrame], pl.DataFrame],
+        text: Callable[[Any], str | None],
+    ) -> None:
         self._schema = schema
         self._convert = convert
-        self._rows: list[tuple[Any, ...]] = []
+        self._text = text
+        self._columns: list[list[Any]] = [[] for _ in schema]
         self._done = [self._converted()]
 
-    def add(self, row: tuple[Any, ...]) -> None:
+    def add(self, *row: Any) -> None:
         """Add a row."""
-        self._rows.append(row)
-        if len(self._rows) == _MANY:
+        self.extend([value] for value in row)
+
+    def extend(self, columns: Iterable[Sequence[Any]]) -> None:
+        """Add rows.
+
+        Args:
+            columns: of them.
+        """
+        for column, values in zip(self._columns, columns, strict=True):
+            column.extend(values)
+        if len(self._columns[0]) >= _MANY:
             self._done.append(self._converted())
-            self._rows.clear()
 
     def table(self) -> pl.DataFrame:
         """Return all of them."""
         return pl.concat([*self._done, self._converted()])
 
     def _converted(self) -> pl.DataFrame:
-        # turned by Python and given column by column: Polars takes rows apart cell by cell
-        columns = list(zip(*self._rows, strict=True)) or [()] * len(self._schema)
+        # column by column: Polars takes rows apart cell by cell
+        columns, self._columns = self._columns, [[] for _ in self._schema]
         pairs = zip(columns, self._schema.items(), strict=True)
-        return self._convert(pl.DataFrame([pl.Series(name, values, dtype=kind) for values, (name, kind) in pairs]))
+        return self._convert(pl.DataFrame([self._series(name, values, kind) for values, (name, kind) in pairs]))
+
+    def _series(self, name: str, values: list[Any], kind: pl.DataType) -> pl.Series:
+        types = {NoneType, *map(type, values)}
+        if kind != pl.String or types == {str, NoneType}:
+            return pl.Series(name, values, dtype=kind)
+        if types == {int, NoneType} and all(-LARGEST <= value <= LARGEST for value in values if value is not None):
+            return pl.Series(name, values, dtype=pl.Int64).cast(pl.String)
+        return pl.Series(name, list(map(self._text, values)), dtype=kind)
+
+
+class _Numbers(dict[str, int]):
+    """The numbers of texts; a new text gets the next."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = number = len(self)
+        return number
 
 
 class _Taken:
@@ -167,13 +218,14 @@ class _Taken:
     """
 
     def __init__(self, arguments: tuple[str, ...]) -> None:
-        self._wanted = {name: place for place, name in enumerate(arguments, 1)}
-        self._spans = _Rows(_SPANS, _timed)
-        self._found = _Rows(pl.Schema({"row": pl.UInt32, **dict.fromkeys(arguments, pl.String)}), lambda table: table)
-        self._flows = _Rows(_FLOWS, lambda table: table.select("begin", "category", "id", "tid", time_ns=_ns("ts")))
-        self._counters = _Rows(_COUNTERS, _counted)
-        self._held = _Rows(_ALLOCATED, _told)
-        self._texts: dict[str, int] = {}
+        self._wanted = dict.fromkeys(arguments)
+        self._spans = _Rows(_SPANS, _timed, _text)
+        found = pl.Schema({"row": pl.UInt32, **dict.fromkeys(arguments, pl.String)})
+        self._found = _Rows(found, lambda table: table, _any_text)
+        self._flows = _Rows(_FLOWS, _flown, _text)
+        self._counters = _Rows(_COUNTERS, _counted, _text)
+        self._held = _Rows(_ALLOCATED, _told, _text)
+        self._texts = _Numbers()
         self._processes: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self._threads: dict[tuple[str, str], str] = {}
@@ -190,9 +242,8 @@ class _Taken:
         """
         shift_ns = _base_ns(head)
         closed = self._count
-        for thread, begun in self._open.items():
-            for event in begun:
-                self._span(event, thread)
+        for begun in self._open.values():
+            self._take_spans(begun, [None] * len(begun), [None] * len(begun))
         spans = _ended(self._spans.table().with_columns(unfinished=pl.col("row") >= closed))
         usable = spans.filter(pl.col("end_ns") >= pl.col("start_ns"))
         counts.damaged_events += self._damaged + spans.height - usable.height
@@ -213,56 +264,78 @@ class _Taken:
             head=head,
         )
 
-    def take(self, event: Any) -> None:
-        """Take one event; those without a meaning for the tables (marks) are passed over."""
+    def take_all(self, events: list[Any]) -> None:
+        """Take events; those without a meaning for the tables (marks) are passed over."""
+        try:
+            kinds = [event["ph"] for event in events]
+        except (TypeError, KeyError):
+            kinds = []
+        # the row of a span is that of its end: pairs of begin and end need every event in its order
+        if not kinds or set(map(type, kinds)) != {str} or "B" in kinds or "E" in kinds:
+            for event in events:
+                self._take(event)
+            return
+        pairs = list(zip(events, kinds, strict=True))
+        self._lengths([event for event, kind in pairs if kind == "X"])
+        self._flow([event for event, kind in pairs if kind in FLOW])
+        for event, kind in pairs:
+            if kind != "X" and kind not in FLOW:
+                self._take(event)
+
+    def _take(self, event: Any) -> None:
         if not isinstance(event, dict) or not isinstance(event.get("ph"), str):
             self._damaged += 1
             return
         kind = event["ph"]
-        thread = f"{event.get('pid', '')}", f"{event.get('tid', '')}"
+        thread = str(event.get("pid", "")), str(event.get("tid", ""))
         if kind == "X":
-            self._span(event, thread, length=event.get("dur", 0))
+            self._lengths([event])
         elif kind == "B":
             self._open.setdefault(thread, []).append(event)
         elif kind == "E":
             self._close(event, thread)
-        elif kind in ("s", "f", "t"):
-            text = tuple(str(event.get(name, "")) for name in ("cat", "id"))
-            self._flows.add((kind == "s", *text, _text(event.get("ts")), thread[1]))
+        elif kind in FLOW:
+            self._flow([event])
         elif kind == "C":
             self._value(event, thread[0])
         elif kind == "M":
             self._describe(event, thread)
         elif kind in ("i", "I") and event.get("name") == _MEMORY and isinstance(args := event.get("args"), dict):
-            self._held.add((_text(event.get("ts")), *(_text(args.get(name)) for name in _HELD)))
+            self._held.add(event.get("ts"), *(args.get(name) for name in _HELD))
 
-    def _span(self, event: dict[str, Any], thread: tuple[str, str], length: Any = None, end: Any = None) -> None:
-        args = event.get("args")
-        if isinstance(args, dict) and (told := self._wanted.keys() & args.keys()):
-            row: list[Any] = [self._count, *[None] * len(self._wanted)]
-            for name in told:
-                if (value := args[name]) is not None:
-                    row[self._wanted[name]] = value if value.__class__ is str else str(value)
-            self._found.add(tuple(row))
-        texts = self._texts
-        number = texts.setdefault(str(event.get("name", "")), len(texts))
-        category = texts.setdefault(str(event.get("cat", "")), len(texts))
-        process, native = texts.setdefault(thread[0], len(texts)), texts.setdefault(thread[1], len(texts))
-        times = _text(event.get("ts")), _text(length), _text(end)
-        self._spans.add((number, category, process, native, *times, self._count))
-        self._count += 1
+    def _lengths(self, events: list[dict[str, Any]]) -> None:
+        """Take spans that have their length."""
+        self._take_spans(events, [event.get("dur", 0) for event in events], [None] * len(events))
+
+    def _take_spans(self, events: list[dict[str, Any]], lengths: list[Any], ends: list[Any]) -> None:
+        number, first = self._texts.__getitem__, self._count
+        self._count += len(events)
+        named = ([*map(number, _texts(events, key))] for key in ("name", "cat", "pid", "tid"))
+        begins = [event.get("ts") for event in events]
+        self._spans.extend((*named, begins, lengths, ends, range(first, self._count)))
+        wanted = self._wanted.keys()
+        told = [(row, event["args"]) for row, event in enumerate(events, first) if "args" in event]
+        told = [(row, args) for row, args in told if isinstance(args, dict) and not wanted.isdisjoint(args)]
+        if told:
+            columns = ([args.get(name) for _, args in told] for name in wanted)
+            self._found.extend(([row for row, _ in told], *columns))
+
+    def _flow(self, events: list[dict[str, Any]]) -> None:
+        begins = [event["ph"] == "s" for event in events]
+        times = [event.get("ts") for event in events]
+        self._flows.extend((begins, _texts(events, "cat"), _texts(events, "id"), times, _texts(events, "tid")))
 
     def _value(self, event: dict[str, Any], process: str) -> None:
         args = event.get("args")
         value = next(iter(args.values()), None) if isinstance(args, dict) else None
-        self._counters.add((process, str(event.get("name", "")), _text(event.get("ts")), _text(value)))
+        self._counters.add(process, str(event.get("name", "")), event.get("ts"), value)
 
     def _close(self, event: dict[str, Any], thread: tuple[str, str]) -> None:
         begun = self._open.get(thread)
         if not begun:
             self._damaged += 1
             return
-        self._span(begun.pop(), thread, end=event.get("ts"))
+        self._take_spans([begun.pop()], [None], [event.get("ts")])
 
     def _describe(self, event: dict[str, Any], thread: tuple[str, str]) -> None:
         args = event.get("args")
@@ -274,6 +347,11 @@ class _Taken:
             self._labels[thread[0]] = str(args.get("labels", ""))
         elif event.get("name") == "thread_name":
             self._threads[thread] = str(args.get("name", ""))
+
+
+def _texts(events: list[dict[str, Any]], key: str) -> list[str]:
+    """Return the text under a key of each event, empty where it has none."""
+    return [*map(str, [event.get(key, "") for event in events])]
 
 
 def _ns(column: str) -> pl.Expr:
@@ -295,6 +373,10 @@ def _counted(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select("pid", "name", _ns("ts").alias("time_ns"), pl.col("value").cast(pl.Float64, strict=False))
 
 
+def _flown(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select("begin", "category", "id", "tid", time_ns=_ns("ts"))
+
+
 def _told(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(_ns("ts").alias("time_ns"), pl.col(_HELD).cast(pl.Int64, strict=False))
 
@@ -308,6 +390,8 @@ def _base_ns(head: dict[str, Any]) -> int:
 
 
 def _text(value: Any) -> str | None:
-    if value.__class__ is str:
-        return str(value)
-    return None if value is None or isinstance(value, (bool, dict, list)) else str(value)
+    return None if isinstance(value, (bool, dict, list)) else _any_text(value)
+
+
+def _any_text(value: Any) -> str | None:
+    return None if value is None else str(value)

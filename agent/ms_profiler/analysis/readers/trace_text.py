@@ -1,8 +1,7 @@
-"""Read the text of a trace in the Chrome format piece by piece: its events one by one, and the other keys of its
-object.
+"""Read the text of a trace in the Chrome format piece by piece: its events, and the other keys of its object.
 
 A list of events, or an object that holds one under `traceEvents`, packed by gzip or not. A file may be larger than
-memory: only one event, and the block that contains it, are in memory.
+memory: only the events of one block are in memory.
 """
 
 import codecs
@@ -29,6 +28,10 @@ _PACKED: Final = b"\x1f\x8b"
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _COMMA: Final = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
+#: what stands between two events
+_BETWEEN: Final = re.compile(r"\}([ \t\r\n]*,[ \t\r\n]*)\Z")
+#: places from the end of a block at which the last event may begin
+_TRIED: Final = 32
 #: escapes that may be half of a surrogate pair
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 #: how much before the end of a text the fault of one may be seen that only goes on behind it
@@ -64,27 +67,27 @@ class TraceText:
         self._listed = False
         self._halves = False
 
-    def events(self) -> Iterator[Any]:
-        """Yield every event; of a damaged text, the complete events.
+    def lists(self) -> Iterator[list[Any]]:
+        """Yield every event, many at a time; of a damaged text, the complete events.
 
         Raises:
             OSError: the file cannot be opened.
         """
         found = 0
         try:
-            for event in self._whole():
-                found += isinstance(event, dict) and "ph" in event
-                yield unicode.whole(event) if self._halves else event
+            for events in self._whole():
+                found += sum(isinstance(event, dict) and "ph" in event for event in events)
+                yield unicode.whole(events) if self._halves else events
         except _DamageError as damage:
             if damage.args:
                 self._counts.damaged_files.append((self._name, str(damage)))
                 return
             for event in self._salvaged():
                 found += 1
-                yield unicode.whole(event) if self._halves else event
+                yield [unicode.whole(event) if self._halves else event]
             self._counts.damaged_files.append((self._name, f"no whole JSON; {found} events could be read"))
 
-    def _whole(self) -> Iterator[Any]:
+    def _whole(self) -> Iterator[list[Any]]:
         """Yield the events for as long as the text is JSON."""
         opened = self._sign("[{")
         if opened == "[":
@@ -98,7 +101,7 @@ class TraceText:
         if not self._listed:
             raise _DamageError("holds no list of events")
 
-    def _object(self) -> Iterator[Any]:
+    def _object(self) -> Iterator[list[Any]]:
         while True:
             key = self._value()
             self._sign(":")
@@ -112,20 +115,41 @@ class TraceText:
             if self._sign(",}") == "}":
                 return
 
-    def _list(self) -> Iterator[Any]:
+    def _list(self) -> Iterator[list[Any]]:
         self._listed = True
         if self._peek() == "]":
             self._sign("]")
             return
         while True:
-            yield from self._run()
-            yield self._value()
+            yield self._block() or list(self._run())
+            yield [self._value()]
             if self._sign(",]") == "]":
                 return
 
+    def _block(self) -> list[Any]:
+        """Return the objects up to the last that begins in the text read so far, decoded at once.
+
+        An empty list where that does not work: the end of an object in a list may look like that of an event.
+        """
+        self._peek()
+        text, place = self._text, self._place
+        last = len(text)
+        for _ in range(_TRIED):
+            last = text.rfind("{", place + 1, last)
+            if last < 0:
+                break
+            between = _BETWEEN.search(text, max(place, last - _CUT), last)
+            if between is not None:
+                try:
+                    values = self._json.decode(f"[{text[place : between.start(1)]}]")
+                except (ValueError, RecursionError):
+                    break
+                self._place = last
+                return list(values)
+        return []
+
     def _run(self) -> Iterator[Any]:
         """Yield the complete values of a list in the text read so far, each with the comma after it."""
-        # called a million times and more: no more is done of each than has to be
         self._peek()
         text, place, until = self._text, self._place, len(self._text) - _CUT
         decode, comma = self._json.raw_decode, _COMMA.match
