@@ -8,8 +8,8 @@ import sys
 import pytest
 from conftest import ROOT, environment
 from guests import OFF
-from ms_profiler.job import kinship, process
-from ms_profiler.store import layout, run_info
+from ms_profiler.job import kinship
+from ms_profiler.store import alive, layout, run_info
 
 PARENT = """
 import json, os, sys
@@ -102,7 +102,7 @@ def test_a_process_that_is_nobody_s_child_of_ours(monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", [*sys.orig_argv, "--multiprocessing-fork"])
     monkeypatch.setattr(os, "getppid", lambda: 0)
     assert kinship.find({}) is None
-    assert process.parent_of(0) == 0
+    assert alive.parent_of(0) == 0
 
 
 SHOW = """

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from ms_profiler.job import process
+from ms_profiler.store import alive
 
 AGENT = Path(__file__).parent.parent / "agent"
 
@@ -75,7 +76,7 @@ def test_a_rank_that_is_given_out_later_is_not_known(environ, known):
 
 
 def test_a_job_of_one_process_is_named_after_it():
-    assert process.identity({}).job == f"{os.getpid()}_{process.process_start()}"
+    assert process.identity({}).job == f"{os.getpid()}_{alive.process_start()}"
 
 
 def test_the_ranks_of_a_launch_share_its_name():
@@ -84,7 +85,7 @@ def test_the_ranks_of_a_launch_share_its_name():
     }
     assert len(names) == 1
     (name,) = names
-    assert name == f"8118_{os.getppid()}_{process.process_start(os.getppid())}"
+    assert name == f"8118_{os.getppid()}_{alive.process_start(os.getppid())}"
 
 
 def test_a_launcher_that_names_every_launch_needs_no_parent():
@@ -124,21 +125,21 @@ def test_a_sample_has_the_size_asked_for(world, count):
 
 def test_a_process_is_known_by_its_start():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    started = process.process_start(child.pid)
-    assert started >= process.process_start() > 0
-    assert process.is_alive(child.pid, started)
-    assert not process.is_alive(child.pid, started + 1)
+    started = alive.process_start(child.pid)
+    assert started >= alive.process_start() > 0
+    assert alive.is_alive(child.pid, started)
+    assert not alive.is_alive(child.pid, started + 1)
     child.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 30
-    while process.is_alive(child.pid, started):  # a zombie is not alive
+    while alive.is_alive(child.pid, started):  # a zombie is not alive
         assert time.monotonic() < deadline
     child.communicate()
-    assert process.process_start(child.pid) == 0
-    assert not process.is_alive(child.pid, 0)
+    assert alive.process_start(child.pid) == 0
+    assert not alive.is_alive(child.pid, 0)
 
 
 def test_the_boot_has_a_name():
-    assert process.boot_id() == process.boot_id() != ""
+    assert alive.boot_id() == alive.boot_id() != ""
 
 
 def test_output_is_made_where_it_was_asked_for(tmp_path, monkeypatch):

@@ -7,9 +7,8 @@ from ms_profiler import options
 from ms_profiler.doctor import variable
 from ms_profiler.doctor.finding import Finding, State, cause, note, ok
 from ms_profiler.errors import UsageError
-from ms_profiler.job import process
 from ms_profiler.job.origin import VARIABLE
-from ms_profiler.store import layout, run_info
+from ms_profiler.store import alive, layout, run_info
 
 #: lines of the analysis' log that are shown
 _LINES = 3
@@ -103,7 +102,7 @@ def _processes(result: str, name: str) -> list[Finding]:
         if record.recorder_reason:
             text = f"{who} used the slower recorder in Python: {record.recorder_reason}."
             found.append(note(name, text, "Install the wheel for this machine and Python."))
-        if record.state == "running" and process.is_alive(record.pid, record.process_start):
+        if record.state == "running" and alive.is_alive(record.pid, record.process_start):
             found.append(ok(name, f"{who} runs."))
         elif record.state == "running" and record.pid in daemons:
             found.append(ok(name, f"{who} was ended by its parent when that exited."))

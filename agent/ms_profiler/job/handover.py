@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ms_profiler import log
-from ms_profiler.job import analyser, apart, process
+from ms_profiler.job import analyser, apart
 from ms_profiler.job.detached import Detached
 from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.recording import Recording
 from ms_profiler.log import PREFIX
-from ms_profiler.store import layout, run_info
+from ms_profiler.store import alive, layout, run_info
 
 EXTRA = "pip install 'ms-profiler[analysis]'"
 #: Part of `exit_timeout` that CANN's msprof may take of an analysis that is waited for.
@@ -179,5 +179,5 @@ def _siblings(recording: Recording, parent: str) -> tuple[list[str], bool]:
             continue
         results.append(result)
         ended = os.path.exists(os.path.join(result, layout.FRAMEWORK, "ended"))
-        running = running or (not ended and process.is_alive(info.pid, info.process_start))
+        running = running or (not ended and alive.is_alive(info.pid, info.process_start))
     return results, running

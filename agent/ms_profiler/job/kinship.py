@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ms_profiler.job import process
 from ms_profiler.job.recorder import mapping
-from ms_profiler.store import layout, run_info
+from ms_profiler.store import alive, layout, run_info
 
 #: Mapped by a process that records now and then: a file of this package.
 _WATCHES = os.path.join("ms_profiler", "job", "control", "dynamic.py")
@@ -67,7 +67,7 @@ def find(environ: Mapping[str, str]) -> Parent | None:
     if "--multiprocessing-fork" in sys.orig_argv:
         pid = os.getppid()
     elif _is_fork_server(os.getppid()):
-        pid = process.parent_of(os.getppid())
+        pid = alive.parent_of(os.getppid())
     else:
         return None
     directory = _directory(pid)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ms_profiler.option_types import rank_ranges
-from ms_profiler.store import layout
+from ms_profiler.store import alive, layout
 from ms_profiler.version import VERSION
 
 #: rank, world size, local rank: the variables of each launcher, the framework's own first. MindSpore's own profiler
@@ -121,7 +121,7 @@ def _job(environ: Mapping[str, str], world: int, variable: str) -> str:
     alone is not either: under SLURM and MPI a shell may stand between the launcher and each rank.
     """
     pid = os.getpid() if world <= 1 else os.getppid()
-    process = f"{pid}_{process_start(pid)}"
+    process = f"{pid}_{alive.process_start(pid)}"
     if world <= 1:
         return process
     names = [environ[name] for name in _LAUNCH_NAMES if environ.get(name)]
@@ -141,47 +141,6 @@ def selected(spec: str, rank: int, world_size: int) -> bool:
     return any(low <= rank <= high for low, high in rank_ranges(spec))
 
 
-class _Stat(NamedTuple):
-    state: str
-    parent: int
-    start: int
-
-
-def _stat(pid: int) -> _Stat:
-    """Return fields 3, 4 and 22 of /proc/PID/stat (proc_pid_stat(5)); zeros when there is no such process."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stream:
-            # the name, field 2, may hold spaces and brackets
-            values = stream.read().rpartition(b")")[2].split()
-        return _Stat(values[0].decode(), int(values[1]), int(values[19]))
-    except (OSError, ValueError, IndexError):
-        return _Stat("", 0, 0)
-
-
-def process_start(pid: int | None = None) -> int:
-    """Return when a process started, in clock ticks since boot; 0 when there is none.
-
-    Args:
-        pid: the process, by default this one.
-    """
-    return _stat(os.getpid() if pid is None else pid).start
-
-
-def parent_of(pid: int) -> int:
-    """Return the parent of a process, 0 when there is no such process.
-
-    Args:
-        pid: the process.
-    """
-    return _stat(pid).parent
-
-
-def is_alive(pid: int, started: int) -> bool:
-    """Return whether the process with that id and start time runs; a zombie does not."""
-    found = _stat(pid)
-    return found.start == started != 0 and found.state not in "ZX"
-
-
 def machine() -> dict[str, str]:
     """Return the model of the processor and the number of processors, as far as the system reports them."""
     found = {"cores": str(os.cpu_count() or "")}
@@ -196,15 +155,6 @@ def machine() -> dict[str, str]:
     arm = " ".join(told[name] for name in ("CPU implementer", "CPU part") if name in told)
     model = told.get("model name") or (f"ARM {arm}" if arm else "")
     return found | ({"cpu": model} if model else {})
-
-
-def boot_id() -> str:
-    """Return the boot id of this host; empty where the kernel has none."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
-            return stream.read().strip()
-    except OSError:
-        return ""
 
 
 def product_version() -> str:
@@ -230,7 +180,9 @@ def daemons() -> list[int]:
     # `active_children` would take the exit codes of others, which the job may want
     children = [*getattr(multiprocessing, "_children", ())]
     pids = [child.pid for child in children if child.daemon and child.pid]
-    return sorted(pid for pid in pids if _stat(pid).parent == os.getpid() and _stat(pid).state not in "ZX")
+    return sorted(
+        pid for pid in pids if alive.parent_of(pid) == os.getpid() and alive.is_alive(pid, alive.process_start(pid))
+    )
 
 
 def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ms_profiler import log, options
 from ms_profiler.job import process
 from ms_profiler.options import OPTIONS
-from ms_profiler.store import layout, run_info
+from ms_profiler.store import alive, layout, run_info
 from ms_profiler.store.format import SLOT_SIZE, StepSource
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def new_process(role: str, name: str, recorder: str, reason: str) -> run_info.Pr
     return run_info.ProcessInfo(
         pid=os.getpid(),
         parent=os.getppid(),
-        process_start=process.process_start(),
+        process_start=alive.process_start(),
         role=role,
         name=name,
         recorder=recorder,
@@ -74,8 +74,8 @@ class Recording:
             product_version=process.product_version(),
             pid=os.getpid(),
             host=socket.gethostname(),
-            boot_id=process.boot_id(),
-            process_start=process.process_start(),
+            boot_id=alive.boot_id(),
+            process_start=alive.process_start(),
             options=settings.as_dict(),
             messages=messages,
             rank=identity.rank,

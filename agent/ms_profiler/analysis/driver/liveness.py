@@ -4,7 +4,7 @@ import os
 import socket
 import time
 
-from ms_profiler.store import exit_status, layout, run_info
+from ms_profiler.store import alive, exit_status, layout, run_info
 from ms_profiler.store.run_info import ProcessInfo, RunInfo
 
 RUNNING = "running"
@@ -18,8 +18,6 @@ EXIT = "exit"
 #: seconds that a process may take to end after its records have: PyTorch takes 0.8 s to unload
 PATIENCE = 1.0
 _PAUSE = 0.01
-
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
@@ -37,7 +35,7 @@ def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
     if process.state == "ended":
         status = exit_status.read(folder) if process.end in ("", EXIT) else None
         return with_code(status) if status else process.end or EXIT
-    if process.pid and _start_of(process.pid) == process.process_start and _boot_id() == run.boot_id:
+    if alive.is_alive(process.pid, process.process_start) and alive.boot_id() == run.boot_id != "":
         return RUNNING
     return VANISHED if run.host in ("", socket.gethostname()) else UNKNOWN
 
@@ -54,14 +52,20 @@ def exit_codes(directory: str) -> dict[int, int]:
             process = run_info.read_process(os.path.join(folder, layout.PROCESS_INFO))
         except (OSError, ValueError, TypeError):
             continue  # what reads the store has told it
-        while process.end == EXIT and exit_status.read(folder) is None and time.monotonic() < last:
-            if _start_of(process.pid) != process.process_start:
-                break
-            time.sleep(_PAUSE)
-        status = exit_status.read(folder) if process.end == EXIT else None
+        status = _last_status(process, folder, last) if process.end == EXIT else None
         if status:
             codes[process.pid] = status
     return codes
+
+
+def _last_status(process: ProcessInfo, folder: str, last: float) -> int | None:
+    """Return the exit status of a process once it has written it or has ended, or at a time of the monotonic clock."""
+    while True:
+        runs = alive.is_alive(process.pid, process.process_start)
+        status = exit_status.read(folder)
+        if status is not None or not runs or time.monotonic() >= last:
+            return status
+        time.sleep(_PAUSE)
 
 
 def with_code(code: int) -> str:
@@ -77,22 +81,3 @@ def settled(state: str, ended: bool) -> str:
         ended: it lived when its parent exited, which ends it: `multiprocessing` sends its daemons SIGTERM.
     """
     return BY_PARENT if ended and state in (VANISHED, RUNNING) else state
-
-
-def _start_of(pid: int) -> int | None:
-    """Return field 22 of /proc/PID/stat, the start in clock ticks since boot; None for a zombie or no process."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
-            # the command's name stands in parentheses and may hold spaces and parentheses itself
-            fields = stream.read().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])
-
-
-def _boot_id() -> str:
-    try:
-        with open(_BOOT_ID, encoding="ascii") as stream:
-            return stream.read().strip()
-    except OSError:
-        return f"none known to process {os.getpid()}"

@@ -1,0 +1,63 @@
+"""Whether a recorded process still runs: a process id alone may belong to another process by now.
+
+A process is known by its id, by its start in clock ticks since boot, and by the boot.
+"""
+
+import os
+from typing import NamedTuple
+
+
+class _Stat(NamedTuple):
+    state: str
+    parent: int
+    start: int
+
+
+def _stat(pid: int) -> _Stat:
+    """Return fields 3, 4 and 22 of /proc/PID/stat (proc_pid_stat(5)); zeros when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            # the name, field 2, may hold spaces and brackets
+            values = stream.read().rpartition(b")")[2].split()
+        return _Stat(values[0].decode(), int(values[1]), int(values[19]))
+    except (OSError, ValueError, IndexError):
+        return _Stat("", 0, 0)
+
+
+def process_start(pid: int | None = None) -> int:
+    """Return when a process started, in clock ticks since boot; 0 when there is none.
+
+    Args:
+        pid: the process, by default this one.
+    """
+    return _stat(os.getpid() if pid is None else pid).start
+
+
+def parent_of(pid: int) -> int:
+    """Return the parent of a process, 0 when there is no such process.
+
+    Args:
+        pid: the process.
+    """
+    return _stat(pid).parent
+
+
+def is_alive(pid: int, started: int) -> bool:
+    """Return whether the process with that id and start time runs; a zombie does not."""
+    found = _stat(pid)
+    return found.start == started != 0 and found.state not in "ZX"
+
+
+def is_child(pid: int) -> bool:
+    """Return whether a process runs and is a child of this one."""
+    found = _stat(pid)
+    return found.parent == os.getpid() and found.state not in "ZX"
+
+
+def boot_id() -> str:
+    """Return the boot id of this host; empty where the kernel has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""
