@@ -24,6 +24,8 @@ from ms_profiler.analysis.readers.decimals import nanoseconds
         ("", None),
         ("x", None),
         ("1.2.3", None),
+        ("\u0661\u0662\u0663", None),
+        ("\uff11\uff12.5", None),
         (None, None),
     ],
 )

@@ -52,8 +52,9 @@ def test_times_since_a_base(tmp_path):
     event = {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 10.25, "dur": 1}
     events, _ = read(tmp_path, json.dumps({"baseTimeNanoseconds": 1700000000000000001, "traceEvents": [event]}))
     assert events.spans["start_ns"].to_list() == [1700000000000010251]
-    events, _ = read(tmp_path, json.dumps({"baseTimeNanoseconds": "x", "traceEvents": [event]}))
-    assert events.spans["start_ns"].to_list() == [10250]
+    for base in ("x", 10**25, -(10**25), "9" * 30, True, None):
+        events, _ = read(tmp_path, json.dumps({"baseTimeNanoseconds": base, "traceEvents": [event]}))
+        assert events.spans["start_ns"].to_list() == [10250 + (base is True)]
 
 
 def test_begins_and_ends_are_paired(tmp_path):

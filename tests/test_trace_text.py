@@ -18,7 +18,15 @@ EVENTS = [
     {"ph": "X", "ts": -12.5e3},
 ]
 READ = json.loads(json.dumps(EVENTS), parse_float=str)
-HEAD = {"number": 12345, "device": [{"name": "x"}], "text": "traceEvents", "none": None}
+HEAD = {
+    "number": 12345,
+    "fraction": 1.5,
+    "small": 1e-5,
+    "large": -1e300,
+    "device": [{"name": "x"}],
+    "text": "traceEvents",
+    "none": None,
+}
 
 
 def read(path, content):
@@ -38,6 +46,7 @@ def test_where_the_pieces_end_changes_nothing(tmp_path, monkeypatch, piece, plai
         (json.dumps({**HEAD, "traceEvents": EVENTS, "last": 7}, ensure_ascii=plain) + "\n", {**HEAD, "last": 7}),
         (json.dumps({"traceEvents": []}), {}),
     ):
+        head = json.loads(json.dumps(head), parse_float=str)
         expected = READ if "ph" in content else []
         raw = content.encode()
         for packed in (raw, gzip.compress(raw), gzip.compress(raw[:9]) + gzip.compress(raw[9:])):
@@ -45,12 +54,23 @@ def test_where_the_pieces_end_changes_nothing(tmp_path, monkeypatch, piece, plai
             assert (events, told, counts.damaged_files) == (expected, head, [])
 
 
+@pytest.mark.parametrize("piece", [7, 64, 1 << 16])
+def test_files_of_gzip_one_behind_the_other_are_read_once_each(tmp_path, monkeypatch, piece):
+    # the last piece of a file in the pack leaves input over
+    monkeypatch.setattr(trace_text, "_PIECE", piece)
+    numbers = list(range(20_000))
+    raw = json.dumps(numbers).encode()
+    packed = b"".join(gzip.compress(raw[start : start + 30_000]) for start in range(0, len(raw), 30_000))
+    events, _, counts = read(tmp_path / "trace.json", packed)
+    assert (events, counts.damaged_files) == (numbers, [])
+
+
 @pytest.mark.parametrize("piece", [1, 7, 1 << 20])
 def test_what_stands_beside_the_events_of_a_file_that_breaks_off_is_known(tmp_path, monkeypatch, piece):
     monkeypatch.setattr(trace_text, "_PIECE", piece)
     content = json.dumps({**HEAD, "traceEvents": EVENTS})
     events, head, counts = read(tmp_path / "trace.json", content[: content.index("-12500")].encode())
-    assert (events, head) == (READ[:-1], HEAD)
+    assert (events, head) == (READ[:-1], json.loads(json.dumps(HEAD), parse_float=str))
     assert counts.damaged_files == [("trace.json", "no whole JSON; 2 events could be read")]
 
 
@@ -68,6 +88,14 @@ def test_text_behind_the_end_is_said(tmp_path):
     events, _, counts = read(tmp_path / "trace.json", json.dumps(EVENTS).encode() + b" x")
     assert events == READ
     assert counts.damaged_files == [("trace.json", "no whole JSON; 3 events could be read")]
+
+
+def test_an_integer_too_long_for_python_costs_its_event_alone(tmp_path):
+    good = json.dumps(EVENTS[0])
+    content = f'[{good}, {{"ph": "X", "args": {{"x": {"9" * 5000}}}}}, {good}]'
+    events, _, counts = read(tmp_path / "trace.json", content.encode())
+    assert events == READ[:1] * 2
+    assert counts.damaged_files == [("trace.json", "no whole JSON; 2 events could be read")]
 
 
 def test_a_value_that_never_ends_costs_itself_alone(tmp_path, monkeypatch):

@@ -6,8 +6,9 @@ import polars as pl
 
 #: the latest time that nanoseconds since the epoch can be counted to, roughly: the year 2255
 _LATEST: Final = 9_000_000_000_000_000
-_PLAIN: Final = r"^\d{1,16}(\.\d{1,3})?$"
-_EXACT: Final = r"^\s*(-?\d{1,16})(?:\.(\d*))?\s*$"
+# not \d, which is also the digits of other scripts, of which Polars makes no numbers
+_PLAIN: Final = r"^[0-9]{1,16}(\.[0-9]{1,3})?$"
+_EXACT: Final = r"^\s*(-?[0-9]{1,16})(?:\.([0-9]*))?\s*$"
 
 
 def nanoseconds(microseconds: pl.Expr) -> pl.Expr:

@@ -384,9 +384,11 @@ def _told(rows: pl.DataFrame) -> pl.DataFrame:
 def _base_ns(head: dict[str, Any]) -> int:
     """Return the zero of Kineto's times: since PyTorch 2.4 it is not the epoch."""
     try:
-        return int(head.get("baseTimeNanoseconds", 0))
+        base = int(head.get("baseTimeNanoseconds", 0))
     except (TypeError, ValueError):
         return 0
+    # half, so that times can be added
+    return base if abs(base) <= LARGEST // 2 else 0
 
 
 def _text(value: Any) -> str | None:

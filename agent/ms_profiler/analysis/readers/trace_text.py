@@ -211,13 +211,15 @@ class TraceText:
             except RecursionError as error:
                 raise _DamageError from error
             except ValueError as error:
-                assert isinstance(error, json.JSONDecodeError)
+                # Python refuses integers of more than 4,300 digits, by an error without a place
+                if not isinstance(error, json.JSONDecodeError):
+                    raise _DamageError from error
                 cut = error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _CUT
                 if not cut or len(self._text) - self._place > _LONGEST or not self._more():
                     raise _DamageError from error
                 continue
-            # a number may continue after the end of the text read so far
-            if end < len(self._text) or not self._more():
+            # a number may continue after the end of the text read so far, or after ".", "e", "e+" at its end
+            if end + 2 < len(self._text) or not self._more():
                 self._place = end
                 return value
 
@@ -258,7 +260,9 @@ def _pieces(path: str, counts: ReadCounts) -> Iterator[bytes]:
             except zlib.error as error:
                 counts.damaged_files.append((name, f"packed data are damaged ({error})"))
                 return
-            yield unpacking.flush()
+            # at its end, flush would put the bytes of the next file twice into unused_data
+            if not unpacking.eof:
+                yield unpacking.flush()
             if not unpacking.eof:
                 counts.damaged_files.append((name, "packed data end early"))
                 return
