@@ -44,6 +44,14 @@ def on_gpu():
     }
 
 
+@pytest.mark.parametrize("rank", [-1, True, None, "1", 1.5, 1 << 63, 10**25])
+def test_what_is_no_rank_is_not_one(tmp_path, rank):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({**on_gpu(), "distributedInfo": {"rank": rank, "world_size": rank}}))
+    info = engine.measured(str(path)).recording.info
+    assert (info.rank, info.rank_known, info.world_size) == (0, False, 1)
+
+
 @pytest.mark.parametrize("name", ["rank1.pt.trace.json", "rank1.pt.trace.json.gz", "whatever.json"])
 def test_steps_of_a_gpu(tmp_path, name):
     content = json.dumps(on_gpu()).encode()

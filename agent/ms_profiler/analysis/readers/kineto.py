@@ -20,6 +20,8 @@ from ms_profiler.store.run_info import RunInfo
 ARGUMENTS: Final = kineto_tasks.ARGUMENTS
 #: operators that exchange data on a processor
 _CALLS: Final = r"^(c10d::|gloo:|mpi:)"
+#: most ranks that a trace may tell: as many as PyTorch can count
+_MOST_RANKS: Final = (1 << 31) - 1
 #: begin of the names of module calls in PyTorch's Python tracer
 _MODULE: Final = r"^nn\.Module: (.+)$"
 _ON_HOST: Final = (kinds.OPERATOR, kinds.ANNOTATION, kinds.RUNTIME, kinds.PYTHON, kinds.HOST)
@@ -61,15 +63,20 @@ def _describe(events: trace_events.Events) -> RunInfo:
     info = RunInfo(framework={"name": "torch", "version": "", "device": ""})
     distributed = events.head.get("distributedInfo")
     found = distributed if isinstance(distributed, dict) else {}
-    rank, size = found.get("rank"), found.get("world_size")
-    info.rank_known = isinstance(rank, int) and rank >= 0
-    info.rank = rank if isinstance(rank, int) and rank >= 0 else 0
-    info.world_size = max(size if isinstance(size, int) else 1, info.rank + 1)
+    rank, size = _number(found.get("rank")), _number(found.get("world_size"))
+    info.rank_known = rank is not None
+    info.rank = rank or 0
+    info.world_size = max(size or 1, info.rank + 1)
     info.local_rank = info.rank
     devices = events.head.get("deviceProperties")
     chips = [each.get("name") for each in devices if isinstance(each, dict)] if isinstance(devices, list) else []
     info.machine = {"device": str(chips[0])} if chips and chips[0] else {}
     return info
+
+
+def _number(value: object) -> int | None:
+    """Return what a trace tells as a rank, or as a count of ranks, None where it cannot be one."""
+    return value if type(value) is int and 0 <= value <= _MOST_RANKS else None
 
 
 def _host(spans: pl.DataFrame) -> pl.DataFrame:
