@@ -76,7 +76,7 @@ def test_optimizer_and_batches_are_better(notebook):
     for at in range(10, 50, 10):
         call(steps, "net", at, at + 5)
         steps.began(at)
-        steps.optimizer_ended("sgd", at + 8)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", at + 8)
     assert {source for *_, source in notebook.steps} == {StepSource.OPTIMIZER_CYCLE}
     steps = Steps(other := Notebook())
     for at in range(10, 2000, 10):
@@ -100,10 +100,10 @@ def test_optimizer_inside_another_is_not_waited_for(notebook):
     steps.optimizer_made()
     steps.optimizer_made()
     steps.began(5)
-    steps.optimizer_ended("lars", 10)
+    steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "lars", 10)
     assert notebook.steps == []
     steps.optimizer_absorbed()
-    steps.optimizer_ended("lars", 20)
+    steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "lars", 20)
     assert [step[:2] for step in notebook.steps] == [(5, 10), (10, 20)]
 
 

@@ -45,7 +45,7 @@ def test_framework_loop_decides_at_once_and_counts_each_batch(notebook):
     steps.loop_began()
     for at in (10, 20, 30):
         steps.batch_began(at)
-        steps.optimizer_ended("sgd", at + 5)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", at + 5)
         steps.ended(StepSource.FRAMEWORK_LOOP, at + 8)
     steps.batch_began(40)
     steps.batches_ended()
@@ -89,7 +89,7 @@ def test_one_optimizer_ends_a_step_with_each_call(notebook):
     steps.optimizer_made()
     for at in (10, 20):
         steps.batch_began(at)
-        steps.optimizer_ended("sgd", at + 5)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", at + 5)
     steps.close()
     assert chosen == [StepSource.OPTIMIZER_CYCLE]
     assert intervals(notebook) == [(10, 15), (15, 25)]
@@ -103,7 +103,7 @@ def test_accumulated_batches_are_one_step(notebook):
         for _ in range(4):
             at += 10
             steps.batch_began(at)
-        steps.optimizer_ended("sgd", at + 5)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", at + 5)
     steps.close()
     assert intervals(notebook) == [(10, 45), (45, 85), (85, 125)]
 
@@ -118,7 +118,7 @@ def test_two_optimizers_are_one_step(notebook, cycle):
     for _ in range(5):
         for name in cycle:
             at += 10
-            steps.optimizer_ended(name, at)
+            steps.turn_ended(StepSource.OPTIMIZER_CYCLE, name, at)
     steps.close()
     length = 10 * len(cycle)
     assert intervals(notebook) == [(index * length, (index + 1) * length) for index in range(5)]
@@ -134,7 +134,7 @@ def test_an_optimizer_that_is_made_late_joins_the_step(notebook):
             steps.optimizer_made()
         for name in ["d"] if index < 5 else ["d", "g"]:
             at += 10
-            steps.optimizer_ended(name, at)
+            steps.turn_ended(StepSource.OPTIMIZER_CYCLE, name, at)
     steps.close()
     assert len(notebook.steps) == 12
 
@@ -144,7 +144,7 @@ def test_what_a_step_is_is_told_once_however_many_optimizers_come_and_go(noteboo
     steps = Steps(notebook, decided=told.append)
     for number in range(100):
         steps.optimizer_made()
-        steps.optimizer_ended(number, 10 * number)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, number, 10 * number)
         steps.optimizer_absorbed()
     steps.close()
     assert len(notebook.steps) == 100
@@ -159,7 +159,7 @@ def test_another_optimizer_for_the_rest_of_the_training_begins_steps_of_its_own(
     for at in range(10, 200, 10):
         if at == 50:
             steps.optimizer_made()
-        steps.optimizer_ended("warm-up" if at < 50 else "training", at)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "warm-up" if at < 50 else "training", at)
         if at == 150:
             assert len(notebook.steps) == 15
     steps.close()
@@ -172,7 +172,7 @@ def test_optimizer_that_is_never_called_does_not_hide_the_steps(notebook):
     steps.optimizer_made()
     steps.began(0)
     for index in range(PENDING):
-        steps.optimizer_ended("sgd", index + 1)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", index + 1)
     steps.close()
     assert intervals(notebook) == [(index, index + 1) for index in range(PENDING)]
 
@@ -187,7 +187,7 @@ def test_train_cell_counts_when_no_optimizer_is_seen(notebook):
     steps = Steps(notebook)
     for at in (10, 20, 30):
         steps.began(at)
-        steps.cell_ended("cell", at + 5)
+        steps.turn_ended(StepSource.TRAIN_CELL, "cell", at + 5)
     assert [step[3] for step in notebook.steps] == [StepSource.TRAIN_CELL] * 3
     assert intervals(notebook) == [(10, 15), (15, 25), (25, 35)]
 
@@ -206,10 +206,10 @@ def test_loop_that_begins_later_takes_over_and_numbers_go_on(notebook):
     steps = Steps(notebook)
     steps.optimizer_made()
     steps.began(0)
-    steps.optimizer_ended("sgd", 5)
+    steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", 5)
     steps.loop_began()
     steps.batch_began(10)
-    steps.optimizer_ended("sgd", 15)
+    steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", 15)
     steps.ended(StepSource.FRAMEWORK_LOOP, 18)
     assert [(step[0], step[3]) for step in notebook.steps] == [
         (0, StepSource.OPTIMIZER_CYCLE),
@@ -274,7 +274,7 @@ def test_a_loop_that_runs_goes_on_when_another_recording_begins(notebook):
     steps.reset()
     steps.batch_began(30)
     for at in (35, 40):
-        steps.optimizer_ended("sgd", at)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", at)
     steps.ended(StepSource.FRAMEWORK_LOOP, 45)
     steps.loop_ended()
     assert notebook.steps[1:] == [(0, 30, 45, StepSource.FRAMEWORK_LOOP, 0)]
@@ -287,11 +287,11 @@ def test_a_fork_child_is_in_no_loop_of_its_parent(notebook):
     steps.forked()
     for at in range(10, 50, 10):
         steps.batch_began(at)
-        steps.optimizer_ended("sgd", at + 5)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", at + 5)
     steps.loop_ended()
     steps.resume()
     steps.batch_began(60)
-    steps.optimizer_ended("sgd", 65)
+    steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", 65)
     assert {source for _, _, _, source, _ in notebook.steps} == {StepSource.OPTIMIZER_CYCLE}
     assert len(notebook.steps) == 5
 
@@ -314,7 +314,7 @@ def test_optimizer_that_comes_late_is_numbered_from_its_own_first_step(notebook)
     for at in range(3000, 3300, 100):
         steps.began(at)
         steps.began(at + 10)
-        steps.optimizer_ended("sgd", at + 50)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", at + 50)
         states.append(notebook.paused)
     assert chosen == [StepSource.NETWORK_CALL, StepSource.OPTIMIZER_CYCLE]
     assert of(notebook, StepSource.OPTIMIZER_CYCLE) == [(0, 3000, 3050), (1, 3050, 3150), (2, 3150, 3250)]
@@ -338,7 +338,7 @@ def test_what_trains_revokes_an_evaluation(notebook, first):
     steps.optimizer_made()
     for at in range(2000, 2100, 10):
         steps.began(at)
-        steps.optimizer_ended("sgd", at + 5)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", at + 5)
     assert [number for number, *_ in of(notebook, StepSource.OPTIMIZER_CYCLE)] == list(range(10))
 
 
@@ -352,7 +352,7 @@ def test_step_of_the_script_keeps_what_was_before_it(notebook):
     steps.script_ended()
     steps.began(120)
     steps.optimizer_made()
-    steps.optimizer_ended("sgd", 130)
+    steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", 130)
     assert [step[0] for step in notebook.steps] == list(range(12))
 
 
@@ -366,7 +366,7 @@ def test_sequence_that_ends_before_it_repeats(notebook, calls, count):
     steps.optimizer_made()
     steps.began(0)
     for at, which in enumerate(calls, 1):
-        steps.optimizer_ended(which, 10 * at)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, 10 * at)
     steps.close()
     assert len(notebook.steps) == count
 
@@ -378,7 +378,7 @@ def test_what_is_kept_while_no_cycle_is_known_has_an_end(notebook):
     steps.optimizer_made()
     for at in range(10 * PENDING):
         steps.batch_began(20 * at)
-        steps.optimizer_ended(f"{at.bit_count()}", 20 * at + 10)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, f"{at.bit_count()}", 20 * at + 10)
     assert not notebook.steps, "no cycle was found"
     assert max(len(track.pending) for track in steps._tracks.values()) <= PENDING
 
@@ -389,8 +389,8 @@ def test_cells_that_train_in_turn_are_one_step(notebook):
     steps.optimizer_made()
     steps.began(0)
     for at in range(0, 60, 20):
-        steps.cell_ended("discriminator", at + 10)
-        steps.cell_ended("generator", at + 20)
+        steps.turn_ended(StepSource.TRAIN_CELL, "discriminator", at + 10)
+        steps.turn_ended(StepSource.TRAIN_CELL, "generator", at + 20)
     assert intervals(notebook) == [(0, 20), (20, 40), (40, 60)]
 
 
@@ -404,5 +404,5 @@ def test_an_optimizer_that_is_gone_is_not_waited_for(notebook):
     steps.optimizer_made(second)
     del first
     steps.began(0)
-    steps.optimizer_ended("second", 10)
+    steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "second", 10)
     assert intervals(notebook) == [(0, 10)]

@@ -214,18 +214,14 @@ class Steps:
         """Note that another optimizer contains one of the job's: only the calls of the outer one count."""
         self._optimizers.absorbed()
 
-    def optimizer_ended(self, optimizer: Hashable, at_ns: int) -> None:
-        """Note that a call of an optimizer ended; `optimizer` identifies it."""
-        self._turn_ended(StepSource.OPTIMIZER_CYCLE, optimizer, at_ns)
-
-    def cell_ended(self, cell: Hashable, at_ns: int) -> None:
-        """Note that a call of a training cell ended; `cell` identifies it."""
-        self._turn_ended(StepSource.TRAIN_CELL, cell, at_ns)
-
-    def _turn_ended(self, source: StepSource, which: Hashable, at_ns: int) -> None:
+    def turn_ended(self, source: StepSource, which: Hashable, at_ns: int) -> None:
+        """Note that a call ended of an optimizer or a training cell, which `which` identifies."""
+        turns = self._turns[source]
+        if source is self._quick and which == turns.lone:
+            self.ended(source, at_ns)  # the usual case: without the ten calls below, see there
+            return
         if not self._listens() or self._loops or self._outranked(source):
             return
-        turns = self._turns[source]
         turns.begin_anew(which)
         if turns.length:
             turns.calls.append(which)

@@ -56,13 +56,15 @@ class Turns:
     Attributes:
         calls: calls since the last end of a step; all calls, while `length` is unknown.
         length: calls of a step; 0 while it is unknown.
+        lone: the only one that is called, once per step; None where there are several, or the length is unknown.
     """
 
-    __slots__ = ("_members", "_patience", "calls", "length")
+    __slots__ = ("_members", "_patience", "calls", "length", "lone")
 
     def __init__(self) -> None:
         self.calls: list[Hashable] = []
         self.length = 0
+        self.lone: Hashable = None
         self._members: set[Hashable] = set()
         self._patience = PENDING // 2
 
@@ -73,7 +75,7 @@ class Turns:
             which: is called.
         """
         if self.length and which not in self._members:
-            self.length, self._patience = 0, LATE
+            self.length, self._patience, self.lone = 0, LATE, None
             self.calls.clear()
 
     def keep(self, which: Hashable, at_ns: int, track: Track, known: int) -> int:
@@ -97,6 +99,7 @@ class Turns:
         """Fold the waiting calls into steps of the given length; the remaining calls begin the next step."""
         self.length, kept = length, track.pending
         self._members = set(self.calls)
+        self.lone = next(iter(self._members)) if length == len(self._members) == 1 else None
         whole = len(kept) - len(kept) % length
         track.pending = [(kept[index][0], kept[index + length - 1][1]) for index in range(0, whole, length)]
         if whole < len(kept):

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 #: least time between two samples, in ns
-PAUSE: Final = 5_000_000
-#: steps between two samples, at most: 1,024 empty ones take 5 ms
+PAUSE: Final = 10_000_000
+#: steps between two samples, at most: 1,024 steps of 10 us take 10 ms
 MOST: Final = 1024
 
 

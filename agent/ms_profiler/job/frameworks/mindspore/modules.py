@@ -15,7 +15,7 @@ from ms_profiler.job.frameworks.base import Inside, Labels, Target
 from ms_profiler.job.frameworks.mindspore import recompute
 from ms_profiler.job.frameworks.mindspore.tape import Tape, supported
 from ms_profiler.job.frameworks.networks import Networks, Titles
-from ms_profiler.store.format import Category, Flag
+from ms_profiler.store.format import Category, Flag, StepSource
 from ms_profiler.store.names import EVALUATING
 
 if TYPE_CHECKING:
@@ -215,9 +215,9 @@ class Modules:
         elif reason is not None or role == NOTHING:
             return
         elif role == OPTIMIZER:
-            steps.optimizer_ended(key, recorder.now())
+            steps.turn_ended(StepSource.OPTIMIZER_CYCLE, key, recorder.now())
         else:
-            steps.cell_ended(key, recorder.now())
+            steps.turn_ended(StepSource.TRAIN_CELL, key, recorder.now())
 
     def mode_set(self, state: Any, result: Any, reason: BaseException | None) -> None:
         """Follow the execution mode, on which the phase of a cell's time depends."""

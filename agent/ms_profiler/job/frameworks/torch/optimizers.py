@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import RAISED, Inside, Target
 from ms_profiler.job.frameworks.torch import closures
-from ms_profiler.store.format import Category
+from ms_profiler.store.format import Category, StepSource
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -107,7 +107,7 @@ class Optimizers:
         self._running.ended += 1
         if _preparing.value:
             return  # nothing is trained
-        self.host.steps.optimizer_ended(which, self.host.recorder.now())
+        self.host.steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, self.host.recorder.now())
 
     def _drop_failed(self, running: list[tuple[int, int, int]], frame: FrameType) -> None:
         """Forget steps that an exception ended, of which no hook tells: their frames are not around this one."""
