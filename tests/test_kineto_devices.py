@@ -110,6 +110,35 @@ def test_a_category_that_nobody_knows_is_told_and_counted_as_nothing(tmp_path):
     assert "own" in texts and "mystery" not in texts and "other" not in texts
 
 
+def test_of_a_device_whose_events_nobody_knows_nothing_is_concluded(tmp_path):
+    trace = Trace()
+    trace.steps(0, 100, 200)
+    for start in (0, 100, 200):
+        trace.span("aten::mm", "cpu_op", start + 5, start + 10)
+        trace.span("mystery", "npu_thing", start + 5, start + 98, 3, 0, stream=3)
+    measures = trace.measured(tmp_path)
+    assert measures.recording.info.framework["device"] == ""
+    assert (measures.finding.kind, measures.advice) == ("nothing", [])
+    assert measures.finding.sentence.startswith("What the device did is not known")
+
+
+@pytest.mark.parametrize(
+    ("length", "sentence"),
+    [
+        (90, "90 % of the time of the steps is spent computing"),
+        (10, "90 % of the time of the steps passes without an operator."),
+    ],
+)
+def test_a_trace_of_a_processor_tells_of_no_device(tmp_path, length, sentence):
+    trace = Trace()
+    trace.steps(0, 100, 200)
+    for start in (0, 100, 200):
+        trace.span("aten::mm", "cpu_op", start + 5, start + 5 + length)
+    measures = trace.measured(tmp_path)
+    assert measures.recording.info.framework["device"] == "CPU"
+    assert measures.finding.sentence.startswith(sentence)
+
+
 def test_two_gpus_with_streams_of_the_same_number(tmp_path):
     trace = Trace()
     trace.steps(0, 100)

@@ -175,8 +175,8 @@ class Measures:
     @cached_property
     def finding(self) -> verdict.Finding:
         """Return what stands out."""
-        if self.recording.device is not None:
-            return verdict.of_device(self.stream.moments, self.types)
+        if (device := self.recording.device) is not None:
+            return verdict.of_device(device, self.recording.info, self.stream.moments, self.types)
         first = int(_least(self.recording.processes["first_ns"]))
         return verdict.finding(
             self.diagnosis.shares,
@@ -213,7 +213,7 @@ class Measures:
             threads=_number(self.recording.info.framework.get("threads", "")),
             processors=_number(self.recording.info.framework.get("processors", "")),
         )
-        return ranked(self.diagnosis, facts)
+        return [] if (device := self.recording.device) and device.unread else ranked(self.diagnosis, facts)
 
     @cached_property
     def stretches(self) -> pl.DataFrame:

@@ -7,7 +7,9 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
+from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
+from ms_profiler.store.run_info import RunInfo
 
 #: a compilation that takes this part of the run is the finding
 COMPILE_SHARE = 0.5
@@ -156,25 +158,33 @@ def outside(moments: pl.DataFrame) -> float:
     return intervals.total_ns(own) / max(intervals.total_ns(moments), 1)
 
 
-def of_device(moments: pl.DataFrame, kernels: pl.DataFrame) -> Finding:
+def of_device(device: tables.Device, info: RunInfo, moments: pl.DataFrame, kernels: pl.DataFrame) -> Finding:
     """Choose the largest part of the steps on a device: computing, communication alone, copies alone, or nothing.
 
     share = sum over the steps of one of these / length of the steps there.
 
     Args:
+        device: its tables; those of the operators, where they computed on the processor.
+        info: the run's record.
         moments: of `launched_steps.moments`.
         kernels: of `kernels.by_type`.
     """
+    processor = info.framework.get("device") == "CPU"
+    if device.unread:
+        return Finding("nothing", 0.0, "What the device did is not known: no event of it has a category that is known.")
     sums = {name: int(moments[name].sum()) for name in _STATES}
     total = sum(sums.values())
     if total <= sums["idle"]:
-        return Finding("nothing", 0.0, "Nothing ran on the device in the steps.")
+        return Finding("nothing", 0.0, f"Nothing ran {'' if processor else 'on the device '}in the steps.")
     kind = max(sums, key=lambda name: sums[name])
     share = sums[kind] / total
     leading = ""
     if kind == "computing" and not kernels.is_empty():
         leading = _most(kernels)
-    return Finding(_STATES[kind][0], share, f"{_percent(share)} of the device's time {_STATES[kind][1]}{leading}.")
+    whose = "the time of the steps" if processor else "the device's time"
+    # the processor may well run other code than operators
+    does = "passes without an operator" if processor and kind == "idle" else _STATES[kind][1]
+    return Finding(_STATES[kind][0], share, f"{_percent(share)} of {whose} {does}{leading}.")
 
 
 def _leading(kernels: pl.DataFrame | None) -> str:

@@ -43,10 +43,13 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     ended = spans.filter(~pl.col("unfinished"))  # nobody knows how long a device was busy with the others
     found = kineto_tasks.read(events, ended, name)
     info = _describe(events)
-    info.not_collected += kinds.unknown(spans)
+    unknown = kinds.unknown(spans)
+    info.not_collected += unknown
     on_device = found.ran
-    info.framework["device"] = name if on_device else "CPU"
+    unread = bool(unknown) and not on_device
+    info.framework["device"] = name if on_device else "" if unread else "CPU"
     device = found.device if on_device else tables.Device(tables.Form.KINETO, _operators(ended), [])
+    device.unread = unread
     device.files = [os.path.basename(path)]
     device.memory = device_memory.of_allocators(events, info.framework["device"])
     if device.memory.is_empty() and events.held.height:

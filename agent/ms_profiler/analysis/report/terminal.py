@@ -205,9 +205,10 @@ def _operators_title(summary: dict[str, Any]) -> str:
 
 
 def _device(summary: dict[str, Any]) -> Table | None:
-    """Return the steps as the device saw them, or their sum where there are many."""
-    time = (summary.get("device") or {}).get("time")
-    if not time:
+    """Return the steps as the device saw them, or their sum where there are many; None where none is known to run."""
+    device = summary.get("device") or {}
+    time = device.get("time")
+    if not time or (device["form"] == "kineto" and summary["framework"].get("device") in ("", "CPU")):
         return None
     table = widths.table("step", *_STATES.values())
     rows = [(str(step["number"]), step) for step in time["steps"]]
