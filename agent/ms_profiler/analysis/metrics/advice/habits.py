@@ -37,7 +37,8 @@ def compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         return
     worst = max(again, key=lambda step: (found.compile_ns.get(step, 0), -step))
     evidence = (
-        f"recompiling: {len(again)} of {facts.recorded} recorded steps compiled again, {percent(share)} of the time"
+        f"recompiling: {len(again)} of {facts.recorded} recorded steps compiled again, {percent(share)} of the time "
+        "without the first compilation"
     )
     causes = found.recompiles.group_by("text").len().sort("len", "text", descending=[True, False])
     if not causes.is_empty():
