@@ -118,10 +118,13 @@ def test_a_long_loop_is_within_its_budget_and_a_change_in_it_is_found(launch, wh
     shift = run.summary["shift"]
     assert shift["step"] == pytest.approx(15_000, abs=150)
     assert [item["module"] for item in shift["modules"]] == ["Sequential.3"]
-    truth = {row["name"]: row["total_ms"] for row in whole.summary["top_operators"]}
-    found = {row["name"]: row["total_ms"] for row in run.summary["top_operators"]}
+    # of the same operators' sum: a processor may be half as fast again in another minute
+    truth, found = (
+        {row["name"]: row["total_ms"] for row in result.summary["top_operators"]} for result in (whole, run)
+    )
     for name, total in truth.items():
-        assert found[name] == pytest.approx(total, rel=0.05), name
+        share = total / sum(truth.values())
+        assert found[name] / sum(found[name] for name in truth) == pytest.approx(share, rel=0.05), name
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,10 @@ from ms_profiler.analysis.metrics import shifts
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
-from ms_profiler.store.format import StepSource
+from ms_profiler.store.format import Category, StepSource
 
 MS = 1_000_000
+NO_SPANS = pl.DataFrame(schema=tables.SPANS)
 
 
 def made(lengths, recorded=lambda number: True):
@@ -44,7 +45,7 @@ def test_a_change_is_found_with_its_module(change, factor):
     ]
     names = ("step", "owner", "part", "bound", "self_ns")
     table = pl.DataFrame(sums, schema=names, orient="row").cast({"step": pl.UInt32})
-    found = shifts.shift(steps, Ownership("host", 1, 1, table, table, table, 1))
+    found = shifts.shift(steps, Ownership("host", 1, 1, table, table, table, 1), NO_SPANS)
     assert found["step"] == pytest.approx(change, abs=5)
     assert found["after_ms"] / found["before_ms"] == pytest.approx(factor, abs=0.02)
     (module,) = found["modules"]
@@ -54,9 +55,51 @@ def test_a_change_is_found_with_its_module(change, factor):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_is_no_change(seed):
-    assert shifts.shift(made(noisy(3_000, 0, 1.0, seed)), None) is None
+    assert shifts.shift(made(noisy(3_000, 0, 1.0, seed)), None, NO_SPANS) is None
+
+
+def flipping(count, change, factor, seed):
+    """Return steps of a processor that changes its speed by 1.7 for some hundred steps at a time, and their spans.
+
+    A step has a forward pass of 0.3, a backward pass of 0.5 and an optimizer of 0.1; at the change the forward pass
+    becomes longer by a factor.
+    """
+    chance, lengths, parts, fast, left = random.Random(seed), [], [], True, 300
+    for number in range(count):
+        left -= 1
+        if left < 0:
+            fast, left = not fast, chance.randrange(50, 1500)
+        speed = (1 if fast else 1.7) * chance.gauss(1, 0.03)
+        forward = 0.3 * (factor if number >= change else 1)
+        parts.append([int(MS * speed * chance.gauss(part, 0.02 * part)) for part in (forward, 0.5, 0.1)])
+        lengths.append(sum(parts[-1]) + int(0.1 * MS * speed))
+    steps = made(lengths)
+    rows = []
+    for start, each in zip(steps.table["start_ns"], parts, strict=True):
+        at = start
+        for category, length in zip((Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER), each, strict=True):
+            rows.append({"process": 1, "thread": 1, "category": int(category), "start_ns": at, "end_ns": at + length})
+            at += length
+    return steps, pl.DataFrame(rows, schema_overrides=tables.SPANS)
+
+
+@pytest.mark.parametrize("factor", [1.3, 0.7])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_change_is_found_while_the_speed_of_the_processor_changes_more(factor, seed):
+    steps, spans = flipping(20_000, 15_000, factor, seed)
+    assert shifts.shift(steps, None, NO_SPANS) is None  # lengths alone do not show it
+    found = shifts.shift(steps, None, spans)
+    assert found["step"] == pytest.approx(15_000, abs=5)
+    assert found["after_ms"] / found["before_ms"] == pytest.approx(1 + 0.3 * (factor - 1), abs=0.03)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_parts_of_steps_tell_no_change_where_only_the_processor_changes(seed):
+    """What lengths tell alone may be true of a run that was short or long at first."""
+    steps, spans = flipping(6_000, 0, 1.0, seed)
+    assert shifts.shift(steps, None, spans) == shifts.shift(steps, None, NO_SPANS)
 
 
 def test_few_steps_tell_nothing():
-    assert shifts.shift(made([MS] * 60 + [2 * MS] * 60), None) is None
-    assert shifts.shift(made([]), None) is None
+    assert shifts.shift(made([MS] * 60 + [2 * MS] * 60), None, NO_SPANS) is None
+    assert shifts.shift(made([]), None, NO_SPANS) is None

@@ -1,4 +1,8 @@
-"""From which step on steps take longer or shorter, and the modules that do."""
+"""From which step on steps take longer or shorter, and the modules that do.
+
+A processor that others use changes its speed again and again, by half and more. Where lengths alone tell nothing, the
+parts of a step are compared with each other: a speed changes all of them alike.
+"""
 
 import math
 import statistics
@@ -6,6 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import intervals, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 
@@ -18,20 +23,30 @@ SIDE: Final = 4
 #: part of a step that a change is, at least, and times what blocks of one side differ by (their median deviation)
 LEAST: Final = 0.05
 CLEAR: Final = 4.0
+#: the same of a phase's part, which steps at full speed have to show as well
+CLEAR_PART: Final = 3.0
+#: part of the blocks on a side whose steps are taken for those at full speed
+FULL: Final = 0.1
+#: how far what they show may be from what the parts of a step let expect, as a factor
+AGREES: Final = 2.0
+#: part of the steps that have a phase, at least
+USUAL: Final = 0.9
 #: modules that are named, at most, and part of the change that each makes up at least
 NAMED: Final = 3
 WORTH: Final = 0.2
 
 
-def shift(steps: Steps, found: Ownership | None) -> dict[str, Any] | None:
+def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
     """Return the largest lasting change of the steps' length, and whose time changed; None where there is none.
 
     The steps that have the same records (those without, where steps were sampled) are cut into blocks. The change lies
-    where two constants fit the medians of the blocks best (least sum of absolute deviations).
+    where two constants fit the medians of the blocks best (least sum of absolute deviations): those of the lengths, or
+    else those of what a phase takes of the rest of its step.
 
     Args:
         steps: the steps in use.
         found: whose the time of sampled steps is; None where no module is known.
+        spans: `tables.SPANS` of the run.
 
     Returns:
         `step`, `before_ms`, `after_ms`, `modules`: `module`, `before_ms`, `after_ms`, by their part of the change.
@@ -40,30 +55,102 @@ def shift(steps: Steps, found: Ownership | None) -> dict[str, Any] | None:
     if kinds.is_empty():
         return None
     same = steps.table.filter(pl.col("content") == kinds["content"][0])[1:]
-    size = max(BLOCK, math.ceil(same.height / BLOCKS))
     lengths = same["duration_ns"].to_list()
-    medians = [statistics.median(lengths[at : at + size]) for at in range(0, len(lengths) - size + 1, size)]
+    size = max(BLOCK, math.ceil(same.height / BLOCKS))
+    by_length = _change([math.log(max(length, 1)) for length in lengths], size, CLEAR)
+    if by_length is not None:
+        row, *logs, _ = by_length
+        before, after = map(math.exp, logs)
+    else:
+        by_phase = _of_phases(same, spans, steps, size)
+        if by_phase is None:
+            return None
+        row, before, after = by_phase
+    moment = int(same["start_ns"][row])
+    whole = None if by_length is not None else (before, after)
+    return {
+        "step": int(same["number"][row]),
+        "before_ms": milliseconds(before),
+        "after_ms": milliseconds(after),
+        "modules": [] if found is None else _modules(steps, found, moment, after - before, whole),
+    }
+
+
+def _change(values: list[float], size: int, least: float) -> tuple[int, float, float, float] | None:
+    """Return the place from which on values differ, the medians on both sides, and how clear that is; None where it is
+    not clear.
+
+    Args:
+        values: logarithms, in the order of the steps.
+        size: of a block.
+        least: how clear it has to be.
+    """
+    medians = _medians(values, size)
     if len(medians) < BLOCKS_LEAST:
         return None
     block = min(range(SIDE, len(medians) - SIDE + 1), key=lambda at: _misfit(medians[:at]) + _misfit(medians[at:]))
     before, after = statistics.median(medians[:block]), statistics.median(medians[block:])
     spread = max(_misfit(medians[:block]) / block, _misfit(medians[block:]) / (len(medians) - block))
-    if abs(after - before) < max(LEAST * before, CLEAR * spread):
+    moved = abs(after - before)
+    if moved < max(math.log1p(LEAST), least * spread):
         return None
     first = max((block - 1) * size, 0)
-    near = lengths[first : first + 2 * size]
+    near = values[first : first + 2 * size]
     level = (before + after) / 2
     # the step from which on most lie on the side of what follows
     sign = 1 if after > before else -1
-    passed = [sign if length > level else -sign for length in near]
+    passed = [sign if value > level else -sign for value in near]
     at = max(range(len(near) + 1), key=lambda place: sum(passed[place:]) - sum(passed[:place]))
-    row = min(first + at, same.height - 1)
-    return {
-        "step": int(same["number"][row]),
-        "before_ms": milliseconds(before),
-        "after_ms": milliseconds(after),
-        "modules": [] if found is None else _modules(steps, found, int(same["start_ns"][row]), after - before),
-    }
+    return min(first + at, len(values) - 1), before, after, moved / max(spread, 1e-9)
+
+
+def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int) -> tuple[int, float, float] | None:
+    """Return the row from which on a phase takes another part of a step, and what a step takes before and after, in ns
+    at full speed; None where no part changes, or where steps at full speed do not show it.
+
+    Args:
+        same: steps with the same records.
+        spans: of the run.
+        steps: the steps in use.
+        size: of a block.
+    """
+    own = spans.filter(
+        pl.col("process") == steps.process,
+        pl.col("thread") == steps.thread,
+        pl.col("category").is_in([int(category) for category in phases.NAMES]),
+    )
+    row = intervals.locate(own["start_ns"], same)
+    inside = own.select("category", row=row, ns=pl.col("end_ns") - pl.col("start_ns")).drop_nulls("row")
+    sums = inside.group_by("category", "row").agg(pl.col("ns").sum()).sort("category", "row")
+    lengths = same["duration_ns"]
+    best: tuple[float, int, float, float] | None = None
+    for _, of_phase in sums.group_by("category", maintain_order=True):
+        part = of_phase["ns"] / lengths.gather(of_phase["row"])
+        known = (part > 0) & (part < 1)
+        rows, part = of_phase["row"].filter(known), part.filter(known)
+        if rows.len() < USUAL * same.height:
+            continue
+        changed = _change((part / (1 - part)).log().to_list(), size, CLEAR_PART)
+        if changed is not None and (best is None or changed[3] > best[0]):
+            at, before, after, clear = changed
+            best = clear, int(rows[at]), 1 / (1 + math.exp(-before)), 1 / (1 + math.exp(-after))
+    if best is None:
+        return None
+    _, place, share, shared = best
+    sides = [_medians(values.to_list(), size) for values in (lengths[:place], lengths[place:])]
+    if min(map(len, sides)) < SIDE:
+        return None
+    before, after = (sorted(values)[int(FULL * len(values))] for values in sides)
+    seen = math.log(after / before)
+    # the phase alone has changed, or all else has
+    expected = [math.log((1 - share) / (1 - shared)), math.log(share / shared)]
+    agrees = any(1 / AGREES <= seen / value <= AGREES for value in expected if value)
+    return (place, before, after) if agrees and abs(seen) >= math.log1p(LEAST) else None
+
+
+def _medians(values: list[Any], size: int) -> list[float]:
+    """Return the medians of the whole blocks of values."""
+    return [statistics.median(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
 
 
 def _misfit(values: list[float]) -> float:
@@ -71,7 +158,9 @@ def _misfit(values: list[float]) -> float:
     return sum(abs(value - middle) for value in values)
 
 
-def _modules(steps: Steps, found: Ownership, moment_ns: int, change: float) -> list[dict[str, Any]]:
+def _modules(
+    steps: Steps, found: Ownership, moment_ns: int, change: float, whole: tuple[float, float] | None
+) -> list[dict[str, Any]]:
     """Return the modules whose own time changed most, of the median step before and after.
 
     Args:
@@ -79,12 +168,16 @@ def _modules(steps: Steps, found: Ownership, moment_ns: int, change: float) -> l
         found: whose the time is.
         moment_ns: of the change.
         change: of the length of a step, ns.
+        whole: length of a step at full speed before and after, ns, where a module's time is to be its share of that.
     """
-    starts = steps.table.with_row_index("step").select("step", later=pl.col("start_ns") >= moment_ns)
+    starts = steps.table.with_row_index("step").select("step", "duration_ns", later=pl.col("start_ns") >= moment_ns)
     own = found.sums.drop_nulls("owner").group_by("step", "owner").agg(pl.col("self_ns").sum())
     both = own.join(starts.cast({"step": own.schema["step"]}), on="step")
     if both["later"].n_unique() < 2:
         return []
+    if whole is not None:
+        length = pl.when("later").then(whole[1]).otherwise(whole[0])
+        both = both.with_columns(self_ns=pl.col("self_ns") / pl.col("duration_ns") * length)
     medians = both.group_by("owner", "later").agg(pl.col("self_ns").median())
     sides = [medians.filter(pl.col("later") == later).drop("later") for later in (False, True)]
     table = sides[0].join(sides[1], on="owner", how="full", coalesce=True, suffix="_after").fill_null(0)

@@ -74,7 +74,9 @@ def summary(measures: Measures) -> dict[str, Any]:
         "run": _run(measures),
         "whole_run": whole_run.summary(measures),
         "steps": _steps(measures),
-        "shift": None if measures.recording.foreign else shifts.shift(measures.steps, measures.ownership),
+        "shift": None
+        if measures.recording.foreign
+        else shifts.shift(measures.steps, measures.ownership, measures.spans),
         "phases": _phases(measures),
         "sampling": sampling_summary.summary(measures),
         "top_operators": operators.top(
@@ -157,6 +159,12 @@ def _steps(measures: Measures) -> dict[str, Any]:
             "why": "they compiled, or came first" if left_out else "",
         },
     }
+
+
+def _shift(measures: Measures) -> dict[str, Any] | None:
+    if measures.recording.foreign:
+        return None
+    return shifts.shift(measures.steps, measures.ownership, measures.spans)
 
 
 def _phases(measures: Measures) -> dict[str, Any]:
