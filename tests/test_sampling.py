@@ -118,13 +118,10 @@ def test_a_long_loop_is_within_its_budget_and_a_change_in_it_is_found(launch, wh
     shift = run.summary["shift"]
     assert shift["step"] == pytest.approx(15_000, abs=150)
     assert [item["module"] for item in shift["modules"]] == ["Sequential.3"]
-    # of the same operators' sum: a processor may be half as fast again in another minute
-    truth, found = (
-        {row["name"]: row["total_ms"] for row in result.summary["top_operators"]} for result in (whole, run)
-    )
-    for name, total in truth.items():
-        share = total / sum(truth.values())
-        assert found[name] / sum(found[name] for name in truth) == pytest.approx(share, rel=0.05), name
+    # counts: a processor that others use may be half as fast in another minute, and not alike for all operators
+    truth, found = ({row["name"]: row["count"] for row in each.summary["top_operators"]} for each in (whole, run))
+    for name, count in truth.items():
+        assert found[name] == pytest.approx(count, rel=0.01), name
 
 
 @pytest.fixture(scope="module")
