@@ -48,6 +48,8 @@ MINDSPORE = {
     "python": "host-bound",
     "garbage": "gc-pauses",
     "checkpoint": "checkpointing",
+    "optimizer": "optimizer-bound",
+    "own-optimizer": "optimizer-bound",
     "none": "",
     "pynative": "",
     "convolution": "",

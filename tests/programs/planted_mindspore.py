@@ -1,7 +1,7 @@
 """Train with MindSpore with one thing wrong, or nothing.
 
 usage: planted_mindspore.py input|sync|launch|recompile|growth|sleep|sleep-cell|python|garbage|checkpoint|optimizer|
-       none|pynative|convolution
+       own-optimizer|none|pynative|convolution
        msrun planted_mindspore.py late|ranks
 """
 
@@ -34,6 +34,18 @@ class Slow(nn.Cell):
     def construct(self, x):
         time.sleep(0.2)
         return x
+
+
+class Whitened(nn.Optimizer):
+    """An optimizer of the script's own, which multiplies each gradient with itself before it is used."""
+
+    def construct(self, gradients):
+        for place, parameter in enumerate(self._parameters):
+            gradient = gradients[place]
+            own = gradient.reshape(gradient.shape[0], -1)
+            for _ in range(4):
+                own = ops.tanh(own + 0.001 * ops.matmul(ops.matmul(own, own.T), own))
+            ops.assign_sub(parameter, 0.001 * own.reshape(gradient.shape))
 
 
 class Node:
@@ -82,6 +94,9 @@ optimizer = nn.SGD(model.trainable_params(), 0.01)
 if kind == "optimizer":
     model = nn.SequentialCell(nn.Embedding(1_000_000, 32), nn.Flatten(), nn.Dense(4 * 32, CLASSES))
     optimizer = nn.Adam(model.trainable_params(), 0.001)
+if kind == "own-optimizer":
+    model = network(512)
+    optimizer = Whitened(0.001, model.trainable_params())
 gradient = ms.value_and_grad(lambda x, y: loss_of(model(x), y), None, optimizer.parameters)
 
 

@@ -180,7 +180,7 @@ def diagnose(
         crowd=crowd,
         delayed=overheads.delayed(recording.looks, steps, moments, crowd),
         reading=0.0 if inner is None else overheads.reading(points, inner["start_ns"].sort(), moments),
-        optimizing=overheads.optimizing_beside(kernels, during)
+        optimizing=overheads.optimizing_beside(moments, kernels, during)
         if watched
         else overheads.optimizing(moments, inner, during),
         casts=None if inner is None else overheads.casts(own, recording.names, during),

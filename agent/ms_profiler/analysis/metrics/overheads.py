@@ -107,17 +107,29 @@ def optimizing(moments: pl.DataFrame, ran: pl.DataFrame | None, during: pl.DataF
     return Optimizing(total / max(intervals.total_ns(during), 1), launching, count)
 
 
-def optimizing_beside(kernels: pl.DataFrame, during: pl.DataFrame) -> Optimizing:
-    """Return what the kernels of the optimizer take of some steps, where these run beside the host.
+def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.DataFrame) -> Optimizing:
+    """Return what the optimizer takes of some steps, where kernels run beside the host.
+
+    That is the time from the first to the last of its kernels that follow one another, without waits: what one of them
+    is launched in belongs to it, too.
 
     Args:
+        moments: of `bounds.parts`.
         kernels: `tables.KERNELS` with `end_ns`.
         during: the steps.
     """
-    own = kernels.filter(pl.col("part") == int(Part.OPTIMIZER))
-    own = own.filter(intervals.locate(own["start_ns"], during).is_not_null())
-    share = intervals.total_ns(intervals.union(own)) / max(intervals.total_ns(during), 1)
-    return Optimizing(share, 0.0, own.height / max(during.height, 1))
+    own = pl.col("part") == int(Part.OPTIMIZER)
+    runs = kernels.sort("start_ns").with_columns(own=own.fill_null(False)).with_columns(run=pl.col("own").rle_id())
+    around = runs.filter("own").group_by("run").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+    parts = {part: moments.filter(pl.col("part") == part) for part in (bounds.COMPUTING, bounds.LAUNCH)}
+    line = intervals.timeline({"own": intervals.union(around), **parts}).filter(pl.col("own") > 0)
+    took, launching = (
+        intervals.total_ns(line.filter(pl.any_horizontal(pl.col(names) > 0)))
+        for names in ([bounds.COMPUTING, bounds.LAUNCH], [bounds.LAUNCH])
+    )
+    count = kernels.filter(own, intervals.locate(kernels["start_ns"], during).is_not_null()).height
+    whole = max(intervals.total_ns(during), 1)
+    return Optimizing(took / whole, launching / max(took, 1), count / max(during.height, 1))
 
 
 def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> float:

@@ -1,0 +1,44 @@
+"""What an optimizer takes whose kernels run beside the host; of made-up kernels."""
+
+import polars as pl
+import pytest
+from ms_profiler.analysis.metrics import bounds, overheads
+from ms_profiler.analysis.metrics.scopes import Part
+
+FORWARD, OPTIMIZER = int(Part.FORWARD), int(Part.OPTIMIZER)
+
+
+def table(*rows, name):
+    """Return rows of a column, a begin and an end."""
+    return pl.DataFrame(rows, schema=[name, "start_ns", "end_ns"], orient="row").sort("start_ns")
+
+
+def test_launching_the_kernels_of_an_optimizer_belongs_to_it():
+    """Two steps: in the first 30 of 100 are kernels of the optimizer and 30 what they are launched in, 10 are a sleep;
+    the last kernel of the second optimizer runs when the third step has begun.
+    """
+    kernels = table(
+        *((FORWARD, 0, 20), (OPTIMIZER, 30, 40), (OPTIMIZER, 60, 70), (OPTIMIZER, 90, 100)),
+        *((FORWARD, 100, 140), (OPTIMIZER, 180, 190), (OPTIMIZER, 195, 205), (FORWARD, 205, 210)),
+        name="part",
+    ).with_columns(pl.col("part").cast(pl.UInt8))
+    computing = [(bounds.COMPUTING, start, end) for start, end in kernels.select("start_ns", "end_ns").iter_rows()]
+    idle = [(20, 30), (40, 60), (80, 90), (140, 180), (190, 195)]
+    moments = table(
+        *computing, *((bounds.LAUNCH, *times) for times in idle), (bounds.BLOCKED, 70, 80), name="part"
+    ).filter(pl.col("start_ns") < 200)
+    during = pl.DataFrame({"start_ns": [0, 100], "end_ns": [100, 200]})
+    found = overheads.optimizing_beside(moments, kernels, during)
+    # 30 to 100 without the sleep, and 180 to 205, of which the piece of moments that begins in the steps counts
+    assert found.share == pytest.approx((60 + 25) / 200)
+    assert found.launching == pytest.approx((30 + 5) / (60 + 25))
+    assert found.per_step == pytest.approx(5 / 2)
+
+
+def test_kernels_without_an_optimizer_take_nothing_for_one():
+    kernels = table((FORWARD, 0, 20), (None, 30, 40), name="part").with_columns(pl.col("part").cast(pl.UInt8))
+    moments = table((bounds.COMPUTING, 0, 20), (bounds.LAUNCH, 20, 30), (bounds.COMPUTING, 30, 40), name="part")
+    found = overheads.optimizing_beside(moments, kernels, pl.DataFrame({"start_ns": [0], "end_ns": [40]}))
+    assert (found.share, found.launching, found.per_step) == (0.0, 0.0, 0.0)
+    none = kernels.head(0)
+    assert overheads.optimizing_beside(moments, none, pl.DataFrame({"start_ns": [0], "end_ns": [40]})).share == 0.0
