@@ -33,9 +33,9 @@ _MEMORY: Final = "[memory]"
 _HELD: Final = ("Device Type", "Device Id", "Total Allocated", "Total Reserved", "Bytes")
 _ALLOCATED: Final = pl.Schema(dict.fromkeys(("ts", *_HELD), pl.String))
 #: largest number that Polars turns into text
-LARGEST: Final = (1 << 63) - 1
+_LARGEST: Final = (1 << 63) - 1
 #: kinds of events that are ends of flows: start, end, step
-FLOW: Final = ("s", "f", "t")
+_FLOW: Final = ("s", "f", "t")
 _FLOWS: Final = pl.Schema(
     {"begin": pl.Boolean, "category": pl.String, "id": pl.String, "ts": pl.String, "tid": pl.String}
 )
@@ -197,7 +197,7 @@ class _Rows:
         types = {NoneType, *map(type, values)}
         if kind != pl.String or types == {str, NoneType}:
             return pl.Series(name, values, dtype=kind)
-        if types == {int, NoneType} and all(-LARGEST <= value <= LARGEST for value in values if value is not None):
+        if types == {int, NoneType} and all(-_LARGEST <= value <= _LARGEST for value in values if value is not None):
             return pl.Series(name, values, dtype=pl.Int64).cast(pl.String)
         return pl.Series(name, list(map(self._text, values)), dtype=kind)
 
@@ -277,9 +277,9 @@ class _Taken:
             return
         pairs = list(zip(events, kinds, strict=True))
         self._lengths([event for event, kind in pairs if kind == "X"])
-        self._flow([event for event, kind in pairs if kind in FLOW])
+        self._flow([event for event, kind in pairs if kind in _FLOW])
         for event, kind in pairs:
-            if kind != "X" and kind not in FLOW:
+            if kind != "X" and kind not in _FLOW:
                 self._take(event)
 
     def _take(self, event: Any) -> None:
@@ -294,7 +294,7 @@ class _Taken:
             self._open.setdefault(thread, []).append(event)
         elif kind == "E":
             self._close(event, thread)
-        elif kind in FLOW:
+        elif kind in _FLOW:
             self._flow([event])
         elif kind == "C":
             self._value(event, thread[0])
@@ -388,7 +388,7 @@ def _base_ns(head: dict[str, Any]) -> int:
     except (TypeError, ValueError):
         return 0
     # half, so that times can be added
-    return base if abs(base) <= LARGEST // 2 else 0
+    return base if abs(base) <= _LARGEST // 2 else 0
 
 
 def _text(value: Any) -> str | None:
