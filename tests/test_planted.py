@@ -49,7 +49,6 @@ MINDSPORE = {
     "garbage": "gc-pauses",
     "checkpoint": "checkpointing",
     "optimizer": "optimizer-bound",
-    "own-optimizer": "optimizer-bound",
     "none": "",
     "pynative": "",
     "convolution": "",

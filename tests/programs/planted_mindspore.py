@@ -1,7 +1,7 @@
 """Train with MindSpore with one thing wrong, or nothing.
 
 usage: planted_mindspore.py input|sync|launch|recompile|growth|sleep|sleep-cell|python|garbage|checkpoint|optimizer|
-       own-optimizer|none|pynative|convolution
+       none|pynative|convolution
        msrun planted_mindspore.py late|ranks
 """
 
@@ -92,9 +92,6 @@ if kind == "convolution":
 loss_of = nn.CrossEntropyLoss()
 optimizer = nn.SGD(model.trainable_params(), 0.01)
 if kind == "optimizer":
-    model = nn.SequentialCell(nn.Embedding(1_000_000, 32), nn.Flatten(), nn.Dense(4 * 32, CLASSES))
-    optimizer = nn.Adam(model.trainable_params(), 0.001)
-if kind == "own-optimizer":
     model = network(512)
     optimizer = Whitened(0.001, model.trainable_params())
 gradient = ms.value_and_grad(lambda x, y: loss_of(model(x), y), None, optimizer.parameters)
@@ -163,9 +160,6 @@ elif kind == "checkpoint":
         for _ in range(15):
             train(x, y)
             ms.save_checkpoint([{"name": "more", "data": more}], os.path.join(folder, "last.ckpt"))
-elif kind == "optimizer":
-    for _ in range(12):
-        train(ms.Tensor(np.random.randint(0, 1_000_000, (32, 4)).astype(np.int32)), batch(32)[1])
 elif kind == "convolution":
     x, y = ms.Tensor(np.random.randn(16, 3, 32, 32).astype(np.float32)), batch(16)[1]
     for _ in range(15):
