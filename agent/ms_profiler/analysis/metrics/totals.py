@@ -18,7 +18,8 @@ class Totals:
         steps: the steps in use.
         spans: of modules and operators, by `name` and `category`: `count`, `total_ns` and `self_ns`.
         stream: the kernels.
-        phases: time of each phase in all steps, ns, and its standard error, None where it is not known.
+        phases: time of each phase in all steps, ns, and its standard error, None where it is not known; they add up to
+            the time of the steps.
     """
 
     steps: Steps
@@ -60,6 +61,10 @@ def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFra
     sums = spans if "place" in spans.columns else sampling.sum_up(spans, steps)
     times = phases.by_step(pieces).rename({"step": "row", "duration_ns": "ns"})
     found = sampling.estimate(times, ["phase"], ["ns"], steps)
+    # the time of all steps is known, and what a sampled one takes longer is no part of it: a ratio estimate (Cochran,
+    # Sampling Techniques, 6.1)
+    ratio = float(steps.table["duration_ns"].sum()) / max(float(found["ns"].sum()), 1.0)
+    found = found.with_columns(pl.col("ns", "ns_error") * ratio)
     return Totals(
         steps,
         sampling.totals(sums, ["name", "category"], ["count", "total_ns", "self_ns"], steps),
