@@ -69,7 +69,7 @@ def unharmed(run, bare):
         *(
             pytest.param(number, after, {"analyse": analyse}, marks=pytest.mark.slow)
             for number in (errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENOSPC)
-            for after in (0, 1, 3, 6, 12, 20, 40, 80, 160)
+            for after in (0, 1, 3, 6, 12, 20, 40)
             for analyse in ("sync", "off")
         ),
     ],
