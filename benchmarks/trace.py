@@ -7,7 +7,6 @@ The copies follow one another in time and have correlation ids, flows and steps 
 
 import gzip
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -81,7 +80,7 @@ def main() -> None:
     path, copies = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 29
     print(pairs.machine())
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(os.environ.get("TRACE_FOLDER", folder)) / "copies.json"
+        target = Path(folder) / "copies.json"
         events = made(path, copies, target)
         print(f"{events:,} events, {target.stat().st_size / 1e6:.0f} MB")
         query = "select count(*), sum(dur) from kernels"

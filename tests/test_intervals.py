@@ -69,5 +69,7 @@ def test_difference_and_part():
         first, second = random_set(generator), random_set(generator)
         difference = intervals.subtract(intervals.union(frame(*first)), frame(*second)).rows()
         assert covered(difference) == covered(first) - covered(second)
+        shared = intervals.intersect(frame(*first), frame(*second)).rows()
+        assert covered(shared) == covered(first) & covered(second)
         part = intervals.clip(frame(*first), 20, 50).rows()
         assert covered(part) == covered(first) & set(range(20, 50))

@@ -180,9 +180,7 @@ def daemons() -> list[int]:
     # `active_children` would take the exit codes of others, which the job may want
     children = [*getattr(multiprocessing, "_children", ())]
     pids = [child.pid for child in children if child.daemon and child.pid]
-    return sorted(
-        pid for pid in pids if alive.parent_of(pid) == os.getpid() and alive.is_alive(pid, alive.process_start(pid))
-    )
+    return sorted(filter(alive.is_child, pids))
 
 
 def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:

@@ -61,6 +61,12 @@ def subtract(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     return merge(pieces.select(BOUNDS))
 
 
+def intersect(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    """Return the time in `frame` and in `other`, as disjoint intervals by time."""
+    pieces = timeline({"in": frame, "also": other}).filter(pl.col("in") > 0, pl.col("also") > 0)
+    return merge(pieces.select(BOUNDS))
+
+
 def clip(frame: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:
     """Return the parts of the intervals from `start_ns` to `end_ns`."""
     return frame.filter(pl.col("end_ns") > start_ns, pl.col("start_ns") < end_ns).with_columns(

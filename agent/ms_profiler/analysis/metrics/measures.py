@@ -155,8 +155,8 @@ class Measures:
     @cached_property
     def stacks(self) -> Stacks:
         """Return the Python stacks that were sampled."""
-        own = self.steps.table["start_ns"][0], self.steps.table["end_ns"][-1]
-        return Stacks(self.recording, (tables.EARLIEST, tables.LATEST) if self.chosen is None else own)
+        table, ever = self.steps.table, (tables.EARLIEST, tables.LATEST)
+        return Stacks(self.recording, ever if self.chosen is None else (table["start_ns"][0], table["end_ns"][-1]))
 
     @cached_property
     def diagnosis(self) -> Diagnosis:

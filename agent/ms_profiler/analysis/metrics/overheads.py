@@ -121,12 +121,11 @@ def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.D
     own = pl.col("part") == int(Part.OPTIMIZER)
     runs = kernels.sort("start_ns").with_columns(own=own.fill_null(False)).with_columns(run=pl.col("own").rle_id())
     around = runs.filter("own").group_by("run").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
-    parts = {part: moments.filter(pl.col("part") == part) for part in (bounds.COMPUTING, bounds.LAUNCH)}
-    line = intervals.timeline({"own": intervals.union(around), **parts}).filter(pl.col("own") > 0)
-    took, launching = (
-        intervals.total_ns(line.filter(pl.any_horizontal(pl.col(names) > 0)))
-        for names in ([bounds.COMPUTING, bounds.LAUNCH], [bounds.LAUNCH])
+    computing, launching = (
+        intervals.total_ns(intervals.intersect(moments.filter(pl.col("part") == part), around))
+        for part in (bounds.COMPUTING, bounds.LAUNCH)
     )
+    took = computing + launching
     count = kernels.filter(own, intervals.locate(kernels["start_ns"], during).is_not_null()).height
     whole = max(intervals.total_ns(during), 1)
     return Optimizing(took / whole, launching / max(took, 1), count / max(during.height, 1))
@@ -145,8 +144,7 @@ def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> fl
     between = starts.search_sorted(pairs["following"]).cast(pl.Int64) - starts.search_sorted(pairs["start_ns"])
     near = pairs.filter(between <= BETWEEN).select("start_ns", pl.col("following").alias("end_ns"))
     launches = moments.filter(pl.col("part") == bounds.LAUNCH)
-    line = intervals.timeline({"near": near, "launch": launches}).filter(pl.col("near") > 0, pl.col("launch") > 0)
-    return intervals.total_ns(line) / max(intervals.total_ns(launches), 1)
+    return intervals.total_ns(intervals.intersect(near, launches)) / max(intervals.total_ns(launches), 1)
 
 
 def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: scheduling.Crowd) -> dict[str, float]:

@@ -161,12 +161,6 @@ def _steps(measures: Measures) -> dict[str, Any]:
     }
 
 
-def _shift(measures: Measures) -> dict[str, Any] | None:
-    if measures.recording.foreign:
-        return None
-    return shifts.shift(measures.steps, measures.ownership, measures.spans)
-
-
 def _phases(measures: Measures) -> dict[str, Any]:
     recorded = max(measures.steps.recorded.height, 1)
     return {
