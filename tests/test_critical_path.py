@@ -6,12 +6,14 @@ from microseconds import BOUNDS, US, shown, spans, table
 from ms_profiler.analysis.metrics import critical_path
 
 
-def path(kernels=(), waits=(), host=(), steps=((0, 0, 1000),)):
-    """Return the segments in microseconds; kernels are (start, end, launch, exchange), host (part, start, end)."""
+def path(kernels=(), waits=(), host=(), steps=((0, 0, 1000),), moments=None):
+    """Return the segments in microseconds; kernels are (start, end, launch, exchange), host and moments (part, start,
+    end)."""
     during = table(steps, step=pl.UInt32, **BOUNDS)
     ran = table(kernels, **BOUNDS, launch_ns=pl.Int64, exchange=pl.Boolean)
     did = table(host, part=pl.String, **BOUNDS)
-    return shown(critical_path.segments(during, ran, spans(*waits), did).drop("step"))
+    known = None if moments is None else table(moments, part=pl.String, **BOUNDS)
+    return shown(critical_path.segments(during, ran, spans(*waits), did, known).drop("step"))
 
 
 def test_a_host_that_computes_itself_is_its_own_path():
@@ -32,6 +34,22 @@ def test_a_read_at_the_end_leads_back_along_the_kernels_to_the_launch_of_the_fir
         ("computing", 600, 900),
         ("sync", 900, 950),
         ("host", 950, 1000),
+    ]
+
+
+def test_a_moment_without_kernels_has_the_same_part_on_the_path_as_in_the_bounds():
+    # nothing waits for the first kernel: from 100 to 400 the host's own work is on the path
+    kernels = [(100, 400, 50, False), (600, 800, 500, False)]
+    host = [("data", 0, 200), ("launch", 200, 1000)]
+    moments = [("blocked", 0, 100), ("computing", 100, 400), ("sync", 400, 600), ("computing", 600, 800)]
+    moments.append(("runnable", 800, 1000))
+    assert path(kernels, waits=[(700, 800)], host=host, moments=moments) == [
+        ("blocked", 0, 100),
+        ("data", 100, 200),
+        ("launch", 200, 400),
+        ("sync", 400, 600),
+        ("computing", 600, 800),
+        ("runnable", 800, 1000),
     ]
 
 

@@ -120,6 +120,7 @@ def test_of_a_device_whose_events_nobody_knows_nothing_is_concluded(tmp_path):
     assert measures.recording.info.framework["device"] == ""
     assert (measures.finding.kind, measures.advice) == ("nothing", [])
     assert measures.finding.sentence.startswith("What the device did is not known")
+    assert (bound(measures), shares(measures)) == ({}, {})
 
 
 @pytest.mark.parametrize(
@@ -137,6 +138,8 @@ def test_a_trace_of_a_processor_tells_of_no_device(tmp_path, length, sentence):
     measures = trace.measured(tmp_path)
     assert measures.recording.info.framework["device"] == "CPU"
     assert measures.finding.sentence.startswith(sentence)
+    assert shares(measures) == bound(measures) and shares(measures)["computing"] == length
+    assert "the critical path" not in {entry["what"] for entry in measures.recording.info.not_collected}
 
 
 def test_two_gpus_with_streams_of_the_same_number(tmp_path):

@@ -196,6 +196,10 @@ def steps_are_the_same(page, result):
     if page["framework"]["name"] == "torch":  # operators run on the host: its path is what it does
         for part in {*bounds, *path["shares"]}:
             assert path["shares"].get(part, 0.0) == pytest.approx(bounds.get(part, 0.0), abs=1e-4)
+    for part in {*bounds, *path["shares"]}:  # beside kernels the host may be the path, never the other way round
+        more, less = path["shares"].get(part, 0.0), bounds.get(part, 0.0)
+        more, less = (less, more) if part in ("computing", "communication") else (more, less)
+        assert more >= less - 1e-4, (part, path["shares"], bounds)
     for part in ("data", "compile", "checkpoint"):
         phase = phases.get(part, {"steady_share": 0.0})["steady_share"]
         assert bounds.get(part, 0.0) <= phase + 1e-3, (part, bounds, phases)

@@ -4,6 +4,9 @@ The host queues kernels and continues; it waits for them only where it blocks. S
 the end of a wait, from there along the awaited kernels, each to its predecessor (the kernel before it, or its launch),
 and from a launch along the host again. Shortening work off the path does not shorten the step. Pieces of the path
 follow each other without gaps and add up to the step exactly.
+
+What a piece of the path is called does not depend on the path: a moment in which no kernel runs has the part that
+`bounds` gives it. So what bounds a step is at least as long on its path, and computing at most as long.
 """
 
 from bisect import bisect_left, bisect_right
@@ -100,7 +103,13 @@ class _Walk:
         return time, -1
 
 
-def segments(during: pl.DataFrame, kernels: pl.DataFrame, waits: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
+def segments(
+    during: pl.DataFrame,
+    kernels: pl.DataFrame,
+    waits: pl.DataFrame,
+    host: pl.DataFrame,
+    moments: pl.DataFrame | None = None,
+) -> pl.DataFrame:
     """Return the critical path of each step: `step`, `kind`, `start_ns`, `end_ns`, by time.
 
     Args:
@@ -109,6 +118,7 @@ def segments(during: pl.DataFrame, kernels: pl.DataFrame, waits: pl.DataFrame, h
         ranks); empty where the host itself computes.
         waits: disjoint intervals in which the host waited for kernels, by time.
         host: disjoint intervals of the host's work, by time: `part` (of `KINDS`), `start_ns`, `end_ns`.
+        moments: of `bounds.parts`; the parts of those in which no kernel ran hold for the path, too.
     """
     walk = _Walk(kernels, waits)
     found = [
@@ -117,30 +127,45 @@ def segments(during: pl.DataFrame, kernels: pl.DataFrame, waits: pl.DataFrame, h
         for kind, start, end in walk.back(begin, finish)
         if end > start
     ]
-    return told(found, host)
+    return told(found, host, moments)
 
 
-def told(found: Sequence[tuple[int, str, int, int]], host: pl.DataFrame) -> pl.DataFrame:
+def told(
+    found: Sequence[tuple[int, str, int, int]], host: pl.DataFrame, moments: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Return a path as `segments` does, with the host's time divided by kinds of work.
 
     Args:
         found: step, kind, start and end of each piece.
         host: as of `segments`.
+        moments: as of `segments`.
     """
     path = pl.DataFrame(found, schema=_SEGMENTS, orient="row").sort("start_ns")
-    own = path.filter(pl.col("kind") == _HOST)
     codes = {kind: code for code, kind in enumerate(KINDS, 1)}
-    parts = host.with_columns(code=pl.col("part").replace_strict(codes, return_dtype=pl.Int64))
-    line = intervals.timeline({"path": own, "code": parts}, {"code": "code"}).filter(pl.col("path") > 0)
-    names = pl.col("code").replace_strict(
-        {code: kind for kind, code in codes.items()}, default=_HOST, return_dtype=pl.String
+    parts, kinds = (
+        pl.col(name).replace_strict(codes, return_dtype=pl.Int64).alias("code") for name in ("part", "kind")
     )
+    known = [_HOST] if moments is None else [_HOST, bounds.LAUNCH, bounds.SYNC]
+    own = path.filter(pl.col("kind").is_in(known))
+    others = host.head(0) if moments is None else moments
+    sets = {
+        "path": own.with_columns(kinds),
+        "host": host.with_columns(parts),
+        "idle": others.filter(~pl.col("part").is_in([bounds.COMPUTING, bounds.COMMUNICATION])).with_columns(parts),
+    }
+    line = intervals.timeline(sets, dict.fromkeys(sets, "code")).filter(pl.col("path") > 0)
+    code = (
+        pl.when(pl.col("idle") > 0)
+        .then("idle")
+        .when((pl.col("path") == codes[_HOST]) & (pl.col("host") > 0))
+        .then("host")
+        .otherwise("path")
+    )
+    names = code.replace_strict({code: kind for kind, code in codes.items()}, return_dtype=pl.String)
     split = line.join_asof(own.select("step", "start_ns"), on="start_ns").select(
-        "step", names.alias("kind"), *intervals.BOUNDS
+        pl.col("step").cast(pl.UInt32), names.alias("kind"), *intervals.BOUNDS
     )
-    whole = pl.concat([path.filter(pl.col("kind") != _HOST), split.with_columns(pl.col("step").cast(pl.UInt32))]).sort(
-        "start_ns"
-    )
+    whole = pl.concat([path.filter(~pl.col("kind").is_in(known)), split]).sort("start_ns")
     return intervals.merge(whole, "step", "kind").select(_SEGMENTS.names())
 
 

@@ -142,6 +142,7 @@ def diagnose(
     rows = _chosen(steps, compiled, own, stream if watched else None)
     chosen = cut.filter(pl.col("step").is_in(rows))
     during = steps.table.with_row_index("step").filter(pl.col("step").is_in(rows))
+    watched = watched and intervals.locate(kernels["start_ns"], during).is_not_null().any()
     states = stream.states
     computing = states.filter("computing").select(intervals.BOUNDS)
     communicating = states.filter("communicating").select(intervals.BOUNDS)
@@ -165,7 +166,11 @@ def diagnose(
         chosen, intervals.union(computing), intervals.union(communicating), drained, ran, collecting, cells, watched
     )
     none = chosen.head(0)
-    host = bounds.parts(chosen, none, none, none, None, collecting, cells) if watched else pieces
+    host = (
+        bounds.parts(chosen, none, none, none, _launching(recording, kernels), collecting, cells, True)
+        if watched
+        else pieces
+    )
     path = None
     if recording.device is not None and recording.device.form != tables.Form.MS_PROFILER:
         did = bounds.parts(cut, cut.head(0), cut.head(0), cut.head(0), None, collecting, cells)
@@ -189,7 +194,7 @@ def diagnose(
         seen=ran is not None,
         accelerator=ran is None and device not in ("", "CPU"),
         path=critical_path.segments(
-            during, tasks, _waits(recording, spans if watched else spans.head(0), steps, cut), host
+            during, tasks, _waits(recording, spans if watched else spans.head(0), steps, cut), host, moments
         )
         if path is None
         else path,
@@ -275,6 +280,11 @@ def _tasks(recording: tables.Recording, kernels: pl.DataFrame, stream: Stream, w
     )
 
 
+def _launching(recording: tables.Recording, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return when the script called operators that launched kernels."""
+    return intervals.union(recording.spans.select(intervals.BOUNDS)[kernels["launch"].drop_nulls()])
+
+
 def _of_device(
     recording: tables.Recording,
     device: tables.Device,
@@ -295,6 +305,9 @@ def _of_device(
     known = device.tasks["launch_ns"].null_count() < device.tasks.height
     host = device_bounds.host(host, during, did, waits)
     pieces = device_bounds.parts(states.filter(pl.col("step").is_in(rows)), did, host, known)
+    if device.on_host or device.unread:  # operators hold up the step themselves; an unknown device may hold it up, too
+        pieces = pieces.head(0 if device.unread else pieces.height)
+        return pieces, pieces.rename({"part": "kind"})
     known = device_waits.told(device) or not waits.is_empty()
     return pieces, device_path.segments(during.head(during.height if known else 0), did, waits, host)
 

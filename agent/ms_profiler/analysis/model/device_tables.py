@@ -251,6 +251,7 @@ class Device:
         reservations: `RESERVATIONS`, of the whole run; of our own tracing alone.
         whole: what there is of all tasks; of our own tracing alone.
         unread: a device ran what no table here holds, and nothing else: what it did is not known.
+        on_host: nothing ran on a device: the tasks are operators of the host.
         within: `number`, `start_ns`, `end_ns` of the steps whose tasks, calls, copies and waits are here; None for all.
     """
 
@@ -274,6 +275,7 @@ class Device:
     counters: dict[str, pl.DataFrame] = field(default_factory=dict)
     whole: Whole | None = None
     unread: bool = False
+    on_host: bool = False
     within: pl.DataFrame | None = None
 
     @classmethod

@@ -132,7 +132,8 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
         reasons = "; ".join(f"{name}: {reason}" for name, reason in counts.damaged_files)
         raise StoreError(f"{directory} holds no event that can be read{f' ({reasons})' if reasons else ''}.")
     info.product_version = VERSION
-    if parts.device is not None and not device_waits.told(parts.device):
+    device = parts.device
+    if device is not None and not device.on_host and not device.unread and not device_waits.told(device):
         why = "no call of the device's runtime was recorded, and so nothing tells when the host waited for it"
         info.not_collected.append({"what": "the critical path", "why": why})
     first, last = times.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
@@ -140,10 +141,10 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
     process = parts.process % 2**32
     for table, callers in parts.callers.items():
         thread = callers.cast(pl.Int64, strict=False).replace_strict(numbers, default=None, return_dtype=pl.UInt32)
-        if table == TASKS and parts.device is not None:
-            parts.device.callers = thread
+        if table == TASKS and device is not None:
+            device.callers = thread
             continue
-        setattr(parts.device, table, getattr(parts.device, table).with_columns(thread.alias("thread")))
+        setattr(device, table, getattr(device, table).with_columns(thread.alias("thread")))
     host = parts.host.with_columns(
         pl.lit(process, pl.UInt32).alias("process"),
         pl.col("thread").replace_strict(numbers, return_dtype=pl.UInt32).alias("place"),

@@ -49,7 +49,7 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     unread = bool(unknown) and not on_device
     info.framework["device"] = name if on_device else "" if unread else "CPU"
     device = found.device if on_device else tables.Device(tables.Form.KINETO, _operators(ended), [])
-    device.unread = unread
+    device.unread, device.on_host = unread, not on_device and not unread
     device.files = [os.path.basename(path)]
     device.memory = device_memory.of_allocators(events, info.framework["device"])
     if device.memory.is_empty() and events.held.height:
