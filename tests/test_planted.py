@@ -45,6 +45,7 @@ MINDSPORE = {
     "growth": "memory-growth",
     "sleep": "host-waits",
     "sleep-cell": "host-waits",
+    "io": "host-waits",
     "python": "host-bound",
     "garbage": "gc-pauses",
     "checkpoint": "checkpointing",

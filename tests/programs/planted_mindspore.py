@@ -1,12 +1,13 @@
 """Train with MindSpore with one thing wrong, or nothing.
 
 usage: planted_mindspore.py input|sync|launch|recompile|growth|sleep|sleep-cell|python|garbage|checkpoint|optimizer|
-       none|pynative|convolution
+       io|none|pynative|convolution
        msrun planted_mindspore.py late|ranks
 """
 
 import gc
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -153,6 +154,17 @@ elif kind in ("sleep", "python", "garbage", "sleep-cell"):
         elif kind == "garbage":
             gc.collect()
         train(x, y)
+elif kind == "io":
+    x, y = batch(8)
+    answers = "import time\nwhile input():\n    time.sleep(0.2)\n    print('measured', flush=True)"
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", answers], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as child:
+        for _ in range(15):
+            child.stdin.write("measure\n")
+            assert child.stdout.readline() == "measured\n"
+            train(x, y)
+        child.stdin.write("\n")
 elif kind == "checkpoint":
     x, y = batch(8)
     more = ms.Parameter(ops.ones((4 << 20,), ms.float32), name="more")
