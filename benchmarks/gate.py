@@ -14,6 +14,8 @@ import subprocess
 import sys
 import time
 
+from gate_job import SHARE
+
 PYTHON = sys.executable
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gate_job.py")
 REPEAT = 5
@@ -26,7 +28,6 @@ PLANTED = {
     "collective": r"communication|collective|all_?reduce",
 }
 BASES = {"recompile": "compiled", "collective": "ranks"}
-SHARE = 0.15
 CASES = [
     *(f"{framework}-none-{number}" for number in range(10) for framework in ("torch", "mindspore")),
     *(f"torch-{kind}-0" for kind in PLANTED),

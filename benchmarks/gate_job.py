@@ -8,9 +8,14 @@ none is the base of all, but compiled of recompile, and torchrun gate_job.py tor
 import sys
 import time
 
-FEATURES, WIDTH, HIDDEN, CLASSES, BATCH, STEPS = 256, 256, 512, 10, 128, 40
+FEATURES, CLASSES = 256, 10
+#: width, that of hidden layers, samples of a batch, and steps; with PyTorch's sizes a step of MindSpore is bound by
+#: launches, and a wider layer takes no time
+TORCH, MINDSPORE = (256, 512, 128, 40), (384, 2048, 384, 20)
 #: of the slower layer, times as wide: three layers take nearly all of a step
 WIDER = 1.6
+#: what is added to a step, as a part of it
+SHARE = 0.15
 
 
 def spin(milliseconds):
@@ -26,9 +31,11 @@ def train_torch(kind, extra):
     from torch import nn
     from torch.utils.data import DataLoader
 
+    width, usual, batch, steps = TORCH
+
     class Samples(torch.utils.data.Dataset):
         def __len__(self):
-            return STEPS
+            return steps
 
         def __getitem__(self, index):
             spin(1 + (extra if kind == "data" else 0))
@@ -37,19 +44,19 @@ def train_torch(kind, extra):
     class Feed(nn.Module):
         def __init__(self, hidden):
             super().__init__()
-            self.up, self.down = nn.Linear(WIDTH, hidden), nn.Linear(hidden, WIDTH)
+            self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
 
         def forward(self, value):
             return value + self.down(torch.relu(self.up(value)))
 
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    hidden = [HIDDEN, int(HIDDEN * WIDER) if kind == "layer" else HIDDEN, HIDDEN]
-    model = nn.Sequential(nn.Linear(FEATURES, WIDTH), *map(Feed, hidden), nn.Linear(WIDTH, CLASSES))
-    x, y = torch.randn(BATCH, FEATURES), torch.randint(CLASSES, (BATCH,))
+    hidden = [usual, int(usual * WIDER) if kind == "layer" else usual, usual]
+    model = nn.Sequential(nn.Linear(FEATURES, width), *map(Feed, hidden), nn.Linear(width, CLASSES))
+    x, y = torch.randn(batch, FEATURES), torch.randint(CLASSES, (batch,))
     compiled = None
     if kind in ("compiled", "recompile"):
-        torch._dynamo.config.cache_size_limit = STEPS + 8
+        torch._dynamo.config.cache_size_limit = steps + 8
         compiled = torch.compile(lambda value: value * 1.5 + 1.0, dynamic=False, backend="eager")
     if kind in ("ranks", "collective"):
         torch.distributed.init_process_group("gloo")
@@ -59,7 +66,7 @@ def train_torch(kind, extra):
         if kind == "copy":
             inputs = inputs.clone()
         if compiled is not None:
-            compiled(inputs[: BATCH - (step if kind == "recompile" else 0)])
+            compiled(inputs[: batch - (step if kind == "recompile" else 0)])
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs), labels)
         loss.backward()
@@ -78,27 +85,30 @@ def train_mindspore(kind, extra):
     import numpy as np
     from mindspore import dataset, nn, ops
 
+    width, usual, batch, steps = MINDSPORE
     ms.set_seed(7)
     ms.set_context(mode=ms.PYNATIVE_MODE)
     ms.set_device("CPU")
-    x = np.random.randn(BATCH, FEATURES).astype(np.float32)
-    y = np.random.randint(0, CLASSES, BATCH).astype(np.int32)
+    x = np.random.randn(batch, FEATURES).astype(np.float32)
+    y = np.random.randint(0, CLASSES, batch).astype(np.int32)
 
     def samples():
-        for _ in range(STEPS):
-            spin(1 + (extra if kind == "data" else 0))
+        for _ in range(steps):
+            spin(1)
+            if kind == "data":  # batches are made ahead: those that take less than a step take none of it
+                time.sleep((extra + extra / SHARE) / 1e3)
             yield x, y
 
     class Feed(nn.Cell):
         def __init__(self, hidden):
             super().__init__()
-            self.up, self.down = nn.Dense(WIDTH, hidden), nn.Dense(hidden, WIDTH)
+            self.up, self.down = nn.Dense(width, hidden), nn.Dense(hidden, width)
 
         def construct(self, value):
             return value + self.down(ops.relu(self.up(value)))
 
-    hidden = [HIDDEN, int(HIDDEN * WIDER) if kind == "layer" else HIDDEN, HIDDEN]
-    model = nn.SequentialCell(nn.Dense(FEATURES, WIDTH), *map(Feed, hidden), nn.Dense(WIDTH, CLASSES))
+    hidden = [usual, int(usual * WIDER) if kind == "layer" else usual, usual]
+    model = nn.SequentialCell(nn.Dense(FEATURES, width), *map(Feed, hidden), nn.Dense(width, CLASSES))
     loss_of = nn.CrossEntropyLoss()
     optimizer = nn.SGD(model.trainable_params(), 0.01)
     gradient = ms.value_and_grad(lambda a, b: loss_of(model(a), b), None, optimizer.parameters)
@@ -112,7 +122,7 @@ def train_mindspore(kind, extra):
         if kind == "copy":
             inputs = inputs.copy()
         if kind in ("compiled", "recompile"):
-            scaled(inputs[: BATCH - (step if kind == "recompile" else 0)])
+            scaled(inputs[: batch - (step if kind == "recompile" else 0)])
         loss, gradients = gradient(inputs, labels)
         optimizer(gradients)
         if kind == "sync":

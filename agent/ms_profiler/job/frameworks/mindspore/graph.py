@@ -82,9 +82,12 @@ class Compilation:
             result: MindSpore's name for the graph, and for a cell whether it was compiled.
             reason: the exception that ended it.
         """
-        waiting, (executor, key) = self._running.waiting, call
-        if not any(running.key is key for running in waiting):
+        waiting = self._running.waiting
+        if not waiting:
             return  # the usual case
+        executor, key = call
+        if not any(running.key is key for running in waiting):
+            return
         while waiting[-1].key is not key:  # its end was not reported
             self.host.recorder.end(waiting.pop().token, RAISED)
         running, flags = waiting.pop(), 0 if reason is None else RAISED

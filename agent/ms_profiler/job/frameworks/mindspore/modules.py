@@ -31,6 +31,7 @@ Label = tuple[Span, int]
 Call = tuple[int, int, bool, int, int, Span, int | None]
 #: members of an enumeration take 2 us to look up where caches are cold
 MODULE, FORWARD, NO_GRADIENTS = int(Category.MODULE), int(Category.FORWARD), int(Flag.NO_GRADIENTS)
+OPTIMIZER_CYCLE, TRAIN_CELL = StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL
 #: the attribute that holds the cells in a cell
 TABLE = "_cells"
 #: the one that holds its parameters
@@ -68,6 +69,8 @@ class Modules:
         self._forward, self._evaluates = host.recorder.intern("forward"), host.recorder.intern(EVALUATING)
         self._trained = False  # in training mode: cells are not in it unless the script says so
         self._unnamed = host.recorder.intern(base.UNNAMED)
+        # each attribute that a step looks up takes half a microsecond where caches are cold
+        self._steps, self._now, self._end = host.steps, host.recorder.now, host.recorder.end
         self.graph_mode = False
         self.networks = Networks(host, TABLE, PARAMETERS, sizes, lambda kind: issubclass(kind, optimizer_types()))
         self._titles = Titles()
@@ -177,25 +180,27 @@ class Modules:
 
         A call of a network outside of training cells and gradients is an evaluation or similar.
         """
-        steps, recorder, key = self.host.steps, self.host.recorder, id(cell)
+        key = id(cell)
         label: Any = self.labels.known.get(key) or self._named(cell)
         span, role = label if len(label) == 2 else (label, NOTHING)
         if recompute.running():
             role = NOTHING if role == NETWORK else role  # a backward pass calls it again
         elif role == NOTHING and not training.value:
             role = NETWORK  # a part of a training cell may also be called separately
-        if role == NETWORK:
-            steps.call_began(recorder.now())
-        elif role:
-            steps.began(recorder.now())
         trained, training.value = training.value, True
-        apart = role == NETWORK and not trained
-        # a compiled call has no inner modules; the analysis may leave out modules of a long run
-        mode = trees.attributes(cell).get("training")
-        self._trained |= mode is True
-        name = self._evaluates if self._trained and mode is False else self._forward
-        around = base.begin(recorder, name, FORWARD) if apart and span[1] == MODULE else 0
-        token = base.begin(recorder, *span)
+        around = 0
+        if role == NETWORK:
+            self._steps.call_began(self._now())
+        elif role:
+            self._steps.began(self._now())
+        if role == NETWORK or not self._trained:
+            mode = trees.attributes(cell).get("training")
+            self._trained |= mode is True
+            # a compiled call has no inner modules; the analysis may leave out modules of a long run
+            if role == NETWORK and not trained and span[1] == MODULE:
+                name = self._evaluates if self._trained and mode is False else self._forward
+                around = base.begin(self.host.recorder, name, FORWARD)
+        token = base.begin(self.host.recorder, *span)
         number = None if looking.tape is None else looking.tape.cell_began()
         return key, role, trained, around, token, span, number
 
@@ -205,19 +210,15 @@ class Modules:
         if looking.tape is not None:
             looking.tape.cell_ended(key, self._paths.get(span, ""), number)
         training.value = trained
-        steps, recorder = self.host.steps, self.host.recorder
         flags = NO_GRADIENTS if role == NETWORK and not trained else 0
         raised = 0 if reason is None else base.flags_of(reason)
-        recorder.end(token, raised | (0 if around else flags))
-        recorder.end(around, raised | flags)
+        self._end(token, raised | (0 if around else flags))
+        if around:
+            self._end(around, raised | flags)
         if role == NETWORK:
-            steps.call_ended(key, recorder.now())
-        elif reason is not None or role == NOTHING:
-            return
-        elif role == OPTIMIZER:
-            steps.turn_ended(StepSource.OPTIMIZER_CYCLE, key, recorder.now())
-        else:
-            steps.turn_ended(StepSource.TRAIN_CELL, key, recorder.now())
+            self._steps.call_ended(key, self._now())
+        elif role and reason is None:
+            self._steps.turn_ended(OPTIMIZER_CYCLE if role == OPTIMIZER else TRAIN_CELL, key, self._now())
 
     def mode_set(self, state: Any, result: Any, reason: BaseException | None) -> None:
         """Follow the execution mode, on which the phase of a cell's time depends."""
