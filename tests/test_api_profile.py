@@ -67,6 +67,7 @@ def summary(result):
         pytest.param("ms_profiler", "variable", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_cycles_of_a_schedule_get_a_directory_each(job, tmp_path, names, way):
     if names == "mindspore.profiler" and way == "none":
         run = start(job, "install", "own_profiler.py", names)
@@ -137,6 +138,7 @@ def test_a_callback_profiles_steps_of_a_model_loop(job, tmp_path, way, mode):
 
 
 @pytest.mark.parametrize("way", OFTEN_SEEN)
+@pytest.mark.slow
 def test_a_callback_profiles_epochs(job, tmp_path, way):
     run = start(job, way, "stop_at_epoch.py")
     assert run.code == 0, run.err
@@ -165,6 +167,7 @@ def test_a_loop_profiles_from_one_step_to_another(job, tmp_path, way, first, las
 
 
 @pytest.mark.parametrize("way", OFTEN_SEEN)
+@pytest.mark.slow
 def test_profilers_that_overlap_are_each_right(job, tmp_path, way):
     run = start(job, way, "own_several.py")
     assert (run.code, run.out) == (0, "passed on: of the job\n"), run.err
@@ -204,6 +207,7 @@ data start {0}
 
 
 @pytest.mark.parametrize(("names", "what"), [("ms_profiler", "raised RuntimeError"), ("mindspore.profiler", "warned")])
+@pytest.mark.slow
 def test_errors_are_those_of_the_documents_and_warnings_where_a_script_ran_before(job, names, what):
     way = "install" if names == "mindspore.profiler" else "variable"
     run = start(job, way, "own_errors.py", names)
@@ -231,6 +235,7 @@ print(output.data["text/html"])
 """
 
 
+@pytest.mark.slow
 def test_a_cell_of_a_notebook_shows_the_summary(job, tmp_path):
     run = job(NOTEBOOK, profile=False, env={"IPYTHONDIR": str(tmp_path), "MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err

@@ -46,6 +46,7 @@ print("goes on")
 """
 
 
+@pytest.mark.slow
 def test_a_wrong_directory_ends_no_script_that_ran_before(job):
     ours = job(WRONG.format(names="ms_profiler"), profile=False)
     assert ours.code == 1 and "nothing/here" in ours.err

@@ -4,7 +4,7 @@ import pytest
 from conftest import PROGRAMS
 
 
-@pytest.mark.parametrize("framework", [pytest.param("torch", marks=pytest.mark.slow), "mindspore"])
+@pytest.mark.parametrize("framework", ["torch", pytest.param("mindspore", marks=pytest.mark.slow)])
 def test_a_job_that_closes_what_it_does_not_know_keeps_its_files(job, tmp_path, framework):
     runs = []
     for profiled in (False, True):

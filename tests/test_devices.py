@@ -179,7 +179,11 @@ def test_who_owns_cupti_is_named_and_left_alone(device_job):
             "fails",
             "CUPTI cannot be used: cuptiGetVersion answered 999; see that the driver is as new as the library",
         ),
-        ("no-kernels", "CUPTI does not record: cuptiActivityEnable answered 15, CUPTI_ERROR_OF_THE_FAKE"),
+        pytest.param(
+            "no-kernels",
+            "CUPTI does not record: cuptiActivityEnable answered 15, CUPTI_ERROR_OF_THE_FAKE",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_cupti_that_fails_costs_a_line(device_job, words, why):
@@ -197,6 +201,7 @@ def test_a_gpu_that_was_asked_for_and_is_not_there_costs_a_line(job):
     assert line.endswith("install NVIDIA's driver, or leave GPU out of activities")
 
 
+@pytest.mark.slow
 def test_the_scripts_own_profiler_gets_cupti_and_gives_it_back(device_job):
     run = device_job("profiler", 5, options={"analyse": "off"})
     assert run.code == 0, run.err
@@ -205,6 +210,7 @@ def test_the_scripts_own_profiler_gets_cupti_and_gives_it_back(device_job):
     assert list(not_collected(run.result)) == ["kernels of the GPU while the script's own profiler runs"]
 
 
+@pytest.mark.slow
 def test_a_profiler_that_keeps_cupti_has_it(device_job):
     run = device_job("kept", 5, options={"analyse": "off"})
     assert run.code == 0, run.err
@@ -262,6 +268,7 @@ model(torch.ones(1, 2)).sum().backward()
 """
 
 
+@pytest.mark.slow
 def test_a_fork_child_that_uses_a_gpu_is_told(job, fakes):  # noqa: F811
     run = job(FORKED, env={"LD_LIBRARY_PATH": str(fakes), "MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err

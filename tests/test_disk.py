@@ -64,7 +64,6 @@ def unharmed(run, bare):
     ("number", "after", "options"),
     [
         (errno.EROFS, 0, {}),
-        (errno.EDQUOT, 12, {}),
         (errno.EIO, 30, {"analyse": "sync", "with_stack": "sample"}),
         *(
             pytest.param(number, after, {"analyse": analyse}, marks=pytest.mark.slow)
@@ -81,7 +80,7 @@ def test_a_file_system_that_fails_harms_no_job(job, disk, bare, tmp_path, number
     assert any(os.strerror(number) in line for line in run.lines), run.err
 
 
-@pytest.mark.parametrize("limit", ["files", "memory"])
+@pytest.mark.parametrize("limit", ["files", pytest.param("memory", marks=pytest.mark.slow)])
 def test_limits_of_a_process_that_are_used_up_harm_no_job(job, bare, limit):
     run = job(JOB, limit, options={"analyse": "sync"})
     unharmed(run, bare[limit])

@@ -35,6 +35,7 @@ def test_a_monitor_records_the_steps_its_file_asks_for(job, tmp_path, way, loop)
         assert len(numbers(run.result)) == 15
 
 
+@pytest.mark.slow
 def test_the_variable_names_a_file_that_is_watched(tmp_path):
     watched = tmp_path / "new" / "watched.json"
     options = {"start": True, "output_path": "results", "dynamic": str(watched), "record_shapes": True}

@@ -14,7 +14,9 @@ KILLS = [("session", count) for count in random.Random(20).choices(range(1, 30_0
 IN_CELLS = [("mindspore", count) for count in random.Random(2).choices(range(1, 500), k=2)]
 
 
-@pytest.mark.parametrize(("kind", "count"), [*KILLS, IN_CELLS[0], pytest.param(*IN_CELLS[1], marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("kind", "count"), [*KILLS, *(pytest.param(*kill, marks=pytest.mark.slow) for kill in IN_CELLS)]
+)
 def test_every_span_that_was_reported_is_in_the_result(tmp_path, kind, count):
     options = {"start": True, "output_path": str(tmp_path), "overhead_budget": 0}
     with subprocess.Popen(

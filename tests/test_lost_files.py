@@ -61,7 +61,7 @@ print(number)
 """
 
 
-@pytest.mark.parametrize("event", ["truncate", "limit"])
+@pytest.mark.parametrize("event", ["truncate", pytest.param("limit", marks=pytest.mark.slow)])
 def test_a_job_goes_on_without_its_files(job, event):
     ended = job(JOB, event, options={"overhead_budget": 0})
     assert (ended.code, ended.out) == (0, "1499\n"), ended.err

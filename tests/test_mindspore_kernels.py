@@ -156,6 +156,7 @@ def test_many_drains_lose_no_kernel(job, tmp_path, mode):
     assert counts_of(folders) == own_counts("mlp", mode, 1000, tmp_path)
 
 
+@pytest.mark.slow
 def test_kill_loses_the_window_that_was_open_and_says_so(tmp_path):
     options = {"start": True, "output_path": str(tmp_path), "op_flush": 1000, "overhead_budget": 0}
     with subprocess.Popen(

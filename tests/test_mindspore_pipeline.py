@@ -96,6 +96,7 @@ def test_the_tables_are_those_of_mindspores_analyser(job, tmp_path):
     assert mine["bottleneck_warning"] == ["Generator(id=2)"]
 
 
+@pytest.mark.slow
 def test_pipelines_beside_and_inside_others_do_no_harm(job):
     """MindSpore would warn of each of them on stderr; and a pipeline that is left must not disturb the exit."""
     run = job(PROGRAM, "beside", options=ASKED, env={"GLOG_v": "2", "MS_PROFILER_RAISE": "1"})

@@ -21,9 +21,9 @@ def marked(result):
 @pytest.mark.parametrize(
     ("names", "way"),
     [
-        pytest.param("ms_profiler", "variable", marks=pytest.mark.slow),
+        ("ms_profiler", "variable"),
         pytest.param("ms_profiler", "none", marks=pytest.mark.slow),
-        ("mindspore.profiler", "install"),
+        pytest.param("mindspore.profiler", "install", marks=pytest.mark.slow),
     ],
 )
 def test_markers_of_the_domains_that_are_wanted(job, tmp_path, names, way):

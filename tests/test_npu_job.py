@@ -170,6 +170,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 
 
+@pytest.mark.slow
 def test_a_fork_child_ends_as_it_would_alone(job, ascend_fakes, tmp_path):  # noqa: F811
     """Its parent's subscription would hold it for ever; with PyTorch, because a child of MindSpore crashes anyway."""
     log = tmp_path / "log"
@@ -197,9 +198,11 @@ def test_what_cannot_be_kept_is_told(npu_job):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ("owned", "msPTI belongs to another profiler or debugger of this process"),
+        pytest.param("owned", "msPTI belongs to another profiler or debugger of this process", marks=pytest.mark.slow),
         ("fails", "msPTI cannot be used: msptiSubscribe answered 999"),
-        ("no-kernels", "msPTI does not record: msptiActivityEnable answered 999 for kernels"),
+        pytest.param(
+            "no-kernels", "msPTI does not record: msptiActivityEnable answered 999 for kernels", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_an_mspti_that_fails_costs_a_line(npu_job, losses, words, why):
@@ -209,6 +212,7 @@ def test_an_mspti_that_fails_costs_a_line(npu_job, losses, words, why):
     assert [line for line in run.lines if "NPU" in line] == [f"{WHAT} are not recorded: {why}"]
 
 
+@pytest.mark.slow
 def test_without_a_companion_the_job_lives(npu_job, tmp_path):
     """Whoever loads msPTI without it is ended."""
     (tmp_path / "some").mkdir()
@@ -282,6 +286,7 @@ def test_copies_are_told_to_be_missing_otherwise(npu_job):
     assert not_collected(run.result)["kernels and counters of the NPU"].startswith("there is no aclprof")
 
 
+@pytest.mark.slow
 def test_without_the_extension_it_is_told_where_it_is_asked_for(job, ascend_fakes):  # noqa: F811
     program = "import ctypes, sys; sys.modules['ms_profiler._native'] = None; ctypes.CDLL('libascendcl.so')\n"
     run = job(

@@ -12,7 +12,7 @@ RECORDED = {
 }
 
 
-@pytest.mark.parametrize("framework", [pytest.param("torch", marks=pytest.mark.slow), "mindspore"])
+@pytest.mark.parametrize("framework", ["torch", pytest.param("mindspore", marks=pytest.mark.slow)])
 def test_no_method_of_the_script_is_called_and_no_class_kept_that_is_not_in_the_bare_run(job, framework):
     program = PROGRAMS / f"overrides_{framework}.py"
     bare = job(program, profile=False)

@@ -21,6 +21,7 @@ def called(run, rank):
     return Counter({row["API Name"]: int(row["Count"]) for row in rows(info.parent, "api_statistic")})
 
 
+@pytest.mark.slow
 def test_each_rank_has_a_result_of_its_own(job):
     """In one test: the three programs of which it is made take half a minute."""
     run = job(PROGRAM, "2", str(free_port()), env=VARIABLES)

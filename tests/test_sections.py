@@ -214,9 +214,17 @@ print(COLUMNS.kind)
 """
 
 
-@pytest.mark.parametrize("limits", [(100, 3200, (600,), 500), (10**9, 3200, (600,), 500)], ids=["sections", "whole"])
-@pytest.mark.parametrize("build", [nested, operators])
-def test_without_the_extension_every_file_is_the_same(tmp_path, build, limits):
+@pytest.mark.parametrize(
+    ("build", "sections"),
+    [
+        (nested, True),
+        (operators, False),
+        pytest.param(nested, False, marks=pytest.mark.slow),
+        pytest.param(operators, True, marks=pytest.mark.slow),
+    ],
+)
+def test_without_the_extension_every_file_is_the_same(tmp_path, build, sections):
+    limits = (100 if sections else 10**9, 3200, (600,), 500)
     path, found = build(tmp_path).write(), {}
     for without, kind in (("", "native"), ("sys.modules['ms_profiler._columns'] = None", "plain")):
         command = [sys.executable, "-c", ANALYSIS.format(without, limits), str(path)]

@@ -231,7 +231,7 @@ print("trained")
 """
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_workers_that_live_when_the_job_ends_are_ended_by_it_and_others_are_killed(job, tmp_path, killed):
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)

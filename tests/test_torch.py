@@ -111,6 +111,7 @@ for _ in range(5):
 """
 
 
+@pytest.mark.slow
 def test_the_step_that_makes_an_optimizers_state_for_a_checkpoint_is_none(job):
     run = job(RESUMED, options={"analyse": "off"}, env={"MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err

@@ -159,6 +159,7 @@ def test_threads_that_end_cut_shapes_and_nothing_else(job):
     assert ["threads that ended" in entry["why"] for entry in entries] == [True]
 
 
+@pytest.mark.slow
 def test_operators_that_a_thread_hands_on_have_shapes_too(job):
     run = job(PROGRAMS / "torch_shapes_cut.py", "handed on", options=SHAPES, env=STRICT)
     assert run.code == 0, run.err
