@@ -6,7 +6,7 @@ and nothing else, MindSpore's own profiler without its analysis, nothing again. 
 with a stop, which writes out what was recorded; both are counted. Ours drains after its first step as well, to learn
 how many kernels a step has.
 
-usage: kernels.py [graph|pynative]
+usage: kernels.py [graph|pynative [ROUNDS]]
 """
 
 import statistics
@@ -24,6 +24,7 @@ ROUNDS = 25
 
 def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else "graph"
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else ROUNDS
     directory = tempfile.mkdtemp()
     session = training.profiled(output_path=directory)
     (plugin,) = session.hooks.plugins
@@ -97,7 +98,7 @@ def main() -> None:
         way()
     ratios: dict[str, list[float]] = {name: [] for name in ways}
     added: dict[str, list[float]] = {name: [] for name in ways}
-    for index in range(ROUNDS):
+    for index in range(rounds):
         order = list(ways.items())
         base = bare()
         for name, way in order if index % 2 else reversed(order):
