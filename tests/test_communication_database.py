@@ -3,7 +3,7 @@ import sqlite3
 import pytest
 from ascend_builder import exchanging
 from ms_profiler.analysis.driver import engine
-from ms_profiler.analysis.writers import communication_json
+from ms_profiler.analysis.metrics import group_numbers
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from store_builder import MS, ThreadBuilder, compiled, folder_of
@@ -75,4 +75,4 @@ def test_our_own_exchanges_go_by_the_number_of_their_group(tmp_path):
 
 @pytest.mark.parametrize("name", ["0", "17148521525495523210"])
 def test_a_number_stands_for_itself(name):
-    assert communication_json.group_number(name) == name
+    assert group_numbers.number(name) == name

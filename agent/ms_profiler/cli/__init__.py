@@ -18,6 +18,7 @@ COMMANDS = {
     "options": "ms_profiler.cli.options",
     "analyse": "ms_profiler.cli.analyse",
     "summary": "ms_profiler.cli.summary",
+    "cluster": "ms_profiler.cli.cluster",
     "compare": "ms_profiler.cli.compare",
     "gate": "ms_profiler.cli.gate",
     "history": "ms_profiler.cli.history",

@@ -1,18 +1,22 @@
 """`ms-profiler summary DIR`: show what a run was spent on."""
 
 import argparse
+import contextlib
 import json
 import os
 import sys
 import tempfile
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ms_profiler.analysis.driver import engine, inputs
 from ms_profiler.analysis.metrics.utilization import Workload
 from ms_profiler.cli import workload
 from ms_profiler.errors import DependencyError, StoreError
 from ms_profiler.store import layout, run_info
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 NAME = "summary"
 HELP = "show a result on the terminal, analysing it first where that has not been done"
@@ -80,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         page = terminal.page()
         if len(results) > 1:
+            _show_all_ranks(results, page)
             index.show([(result.directory, result.content) for result in results], page)
         for number, result in enumerate(results, 1):
             if len(results) > 1:
@@ -147,6 +152,20 @@ def _result(path: str, known: Workload) -> _Result:
         remedy = f"Write somewhere else: `ms-profiler analyse {path} --output DIR`."
         raise StoreError(f"{directory} holds a {layout.SUMMARY} of another tool.", remedy)
     return _Result(directory, _load(directory))
+
+
+def _show_all_ranks(results: list[_Result], page: "Console") -> None:
+    """Print what results of several ranks of one job say together."""
+    from ms_profiler.analysis.cluster import gathering, job_summary
+    from ms_profiler.analysis.report import all_ranks
+
+    ranks = [result.directory for result in results if result.content["world_size"] > 1]
+    if len(ranks) > 1:
+        with contextlib.suppress(StoreError):  # each result has a summary, which is shown
+            job = gathering.gather(ranks)
+            if len(job.exchanging) > 1:
+                all_ranks.show(job_summary.summary(job), page, ranks=False)
+                page.print()
 
 
 def _print_json(results: list[_Result]) -> None:

@@ -3,6 +3,7 @@
     {output_path}/{host}_{pid}_{UTC time}_ascend_ms/
         profiler_info_{rank}.json  profiler_metadata.json  summary.json
         ASCEND_PROFILER_OUTPUT/    files for other tools; a long timeline continues in msprof_slice_{number}.json
+        rank.json                  of a job of several ranks, for what is said of all of them
         KINETO/                    the timeline in the form of PyTorch's profiler, where it was asked for
         TABLES/                    tables as Parquet, where they were asked for
         FRAMEWORK/                 the store: raw data, kept
@@ -46,6 +47,7 @@ EXIT_STATUS: Final = "exit_status"
 ANNOUNCED: Final = "announced"
 ACCOUNT: Final = "account"
 SUMMARY: Final = "summary.json"
+RANK: Final = "rank.json"
 REPORT: Final = "report.html"
 METADATA: Final = "profiler_metadata.json"
 TRACE_VIEW: Final = "trace_view.json"

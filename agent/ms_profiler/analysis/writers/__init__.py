@@ -22,6 +22,7 @@ from ms_profiler.analysis.writers import (
     pipeline_raw,
     pipeline_summary,
     profiler_info,
+    rank_file,
     report_html,
     stacks_folded,
     stacks_speedscope,
@@ -56,6 +57,7 @@ ARTEFACTS: tuple[core.Writer | core.Database, ...] = (
     metadata,
     database,
     communication_database,
+    rank_file,
     report_html,
     summary,
 )

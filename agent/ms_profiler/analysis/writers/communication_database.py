@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import group_numbers
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.writers import (
     communication_json,
@@ -76,7 +77,7 @@ def _entries(content: dict[str, Any]) -> Iterator[tuple[str, str, str, str, Any]
             for key, values in entries.items():
                 if key != communication_json.TOTAL:
                     name, _, group = key.partition("@")
-                    yield name, communication_json.group_number(group), step, kind, values
+                    yield name, group_numbers.number(group), step, kind, values
 
 
 def _times(content: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -101,7 +102,7 @@ def _links(measures: Measures) -> Iterator[tuple[Any, ...]]:
         name, _, group = call["name"].partition("@")
         source, _, target = pair.partition("-")
         numbers = (link[key] for key in _LINK)
-        yield name, communication_json.group_number(group), source, target, link["Transport Type"], *numbers
+        yield name, group_numbers.number(group), source, target, link["Transport Type"], *numbers
 
 
 def _chosen_links(content: dict[str, Any]) -> Iterator[tuple[Any, ...]]:

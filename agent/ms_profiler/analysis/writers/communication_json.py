@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
-from ms_profiler.analysis.metrics import transfers
+from ms_profiler.analysis.metrics import group_numbers, transfers
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.store import layout
 
@@ -30,7 +30,6 @@ _LINKS: Final = ("RDMA", "HCCS", "PCIE", "SDMA", "SIO")
 _SUM: Final = "SDMA"
 _SUMMANDS: Final = ("HCCS", "PCIE", "SIO")
 _POINT_TO_POINT: Final = ("send", "receive", "recv")
-_PRIMES: Final = (29, 131)
 #: size in bytes to count and nanoseconds, by link
 _Packets = dict[str, dict[int, tuple[int, int]]]
 
@@ -76,7 +75,7 @@ def by_call(measures: Measures) -> Iterator[dict[str, Any]]:
         name = f"hcom_{operation[:1].lower()}{operation[1:]}__{zlib.crc32(group.encode()) % 1000:03d}_{row['number']}_1"
         yield {
             "step": f"step{numbers[row['step']]}",
-            "name": f"{name}@{group}" if ours else f"{operation}@{group_number(group)}",
+            "name": f"{name}@{group}" if ours else f"{operation}@{group_numbers.number(group)}",
             "kind": P2P if exchange else COLLECTIVE,
             "operation": operation if ours else operation.partition("__")[0].removeprefix("hcom_").rstrip("_"),
             "group": group,
@@ -85,20 +84,6 @@ def by_call(measures: Measures) -> Iterator[dict[str, Any]]:
             "ms": (row["end_ns"] - row["start_ns"]) / 1e6,
             "mb": row["bytes"] / 1e6,
         }
-
-
-def group_number(group: str) -> str:
-    """Return the number of a group's name in files of devices; a number is returned unchanged.
-
-    Two polynomials over the characters modulo 2^32, in one number of 64 bits, as msprof-analyze 26.2 computes it.
-    """
-    if group.isdecimal():
-        return group
-    high = low = 0
-    for character in group:
-        high = (high * _PRIMES[0] + ord(character)) % 2**32
-        low = (low * _PRIMES[1] + ord(character)) % 2**32
-    return str(high << 32 | low)
 
 
 def added(numbers: Iterable[float]) -> float:

@@ -1,0 +1,1 @@
+"""What the results of all ranks of a job say together."""

@@ -1,0 +1,109 @@
+"""What a rank exchanged with others, whoever asked for it: the script, a compiled graph, or a framework in C++."""
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import communication, intervals
+from ms_profiler.analysis.model import tables
+from ms_profiler.store.format import Category
+
+if TYPE_CHECKING:
+    from ms_profiler.analysis.metrics.measures import Measures
+
+#: one per exchange, by start
+EXCHANGES: Final = pl.Schema(
+    {
+        "group": pl.String,  # of ranks, as its framework names it; empty where that is not known
+        "operation": pl.String,  # in lower case, without underscores
+        "bytes": pl.Int64,  # 0 where they are not known
+        "start_ns": pl.Int64,  # when the rank was ready for it
+        "end_ns": pl.Int64,
+        "step": pl.Int64,  # number of the step, null outside
+    }
+)
+#: how gloo names what it does for a framework, in threads of its own
+_GLOO: Final = "gloo:"
+_COLUMNS: Final = ["group", "operation", "bytes", *intervals.BOUNDS]
+
+
+def exchanges(measures: "Measures") -> pl.DataFrame:
+    """Return `EXCHANGES` of a rank.
+
+    Args:
+        measures: of its run.
+    """
+    recording = measures.recording
+    if recording.device is not None and recording.device.tasks["exchange"].any():
+        found = _of_device(recording, recording.device)
+    else:
+        kernels = measures.calls.filter(pl.col("bytes") > 0).select("group", "operation", "bytes", *intervals.BOUNDS)
+        called = _called(measures)
+        found = _joined(called, _beside(measures)) if kernels.is_empty() or called.height > kernels.height else kernels
+    plain = pl.col("operation").str.to_lowercase().str.replace_all("_", "")
+    found = found.with_columns(plain.alias("operation"), pl.col("group").fill_null("")).sort(*intervals.BOUNDS)
+    table = measures.steps.table
+    place = intervals.locate(found["start_ns"], table)
+    return found.with_columns(table["number"].gather(place).alias("step")).select(EXCHANGES.names()).cast(EXCHANGES)
+
+
+def _of_device(recording: tables.Recording, device: tables.Device) -> pl.DataFrame:
+    """Return the exchanges that a device ran."""
+    own = device.tasks.with_columns(bytes=pl.lit(0))
+    if device.launches is not None:
+        own = own.with_columns(device.launches["bytes"].fill_null(0))
+    own = own.filter("exchange")
+    names = pl.Series("operation", [communication.operation(name) for name in own["name"]], dtype=pl.String)
+    return own.with_columns(names).select(_COLUMNS)
+
+
+def _called(measures: "Measures") -> pl.DataFrame:
+    """Return what the script asked for, of the stepping process."""
+    found = communication.called(measures.recording, measures.steps)
+    parts = found["call"].str.split_exact("@", 1).struct.rename_fields(["operation", "group"]).struct.unnest()
+    return pl.concat([parts, found.select("bytes", *intervals.BOUNDS)], how="horizontal").drop_nulls("group")
+
+
+def _beside(measures: "Measures") -> pl.DataFrame:
+    """Return what gloo did in threads of its own, with the operation alone."""
+    recording, steps = measures.recording, measures.steps
+    rows = recording.names.str.starts_with(_GLOO).fill_null(False).arg_true()
+    own = recording.spans.filter(
+        pl.col("process") == steps.process,
+        pl.col("category") == Category.COMMUNICATION,
+        pl.col("name").is_in(rows.implode()),
+    )
+    names = recording.names.gather(own["name"]).str.strip_prefix(_GLOO)
+    return own.select(names.alias("operation"), *intervals.BOUNDS).sort("start_ns")
+
+
+def _joined(called: pl.DataFrame, beside: pl.DataFrame) -> pl.DataFrame:
+    """Return calls, each with the time until gloo had done it, and what gloo did without a call.
+
+    gloo does the calls of a group in their order, so that a call is the first one of its operation that begins later.
+    """
+    kinds: dict[str, list[tuple[int, int]]] = {}
+    for operation, start, end in beside.iter_rows():
+        kinds.setdefault(operation.replace("_", "").lower(), []).append((start, end))
+    places = dict.fromkeys(kinds, 0)
+    ends, taken = [], set()
+    for operation, start, end in called.sort("start_ns").select("operation", *intervals.BOUNDS).iter_rows():
+        kind = operation.lower()
+        own, place = kinds.get(kind, []), places.get(kind, 0)
+        while place < len(own) and own[place][0] < start:
+            place += 1
+        places[kind] = place
+        if place < len(own):
+            taken.add((kind, place))
+            places[kind] = place + 1
+            end = max(end, own[place][1])
+        ends.append(end)
+    rest = [
+        ("", kind, 0, *times)
+        for kind, all_of_it in kinds.items()
+        for place, times in enumerate(all_of_it)
+        if (kind, place) not in taken
+    ]
+    asked = called.sort("start_ns").with_columns(pl.Series("end_ns", ends, dtype=pl.Int64))
+    alone = pl.DataFrame(rest, {name: EXCHANGES[name] for name in _COLUMNS}, orient="row")
+    return pl.concat([asked.select(_COLUMNS).cast(alone.schema), alone])

@@ -1,0 +1,150 @@
+"""What is said of all ranks of a job: one finding, and the facts that it stands on, as a program reads them."""
+
+from typing import Any, Final
+
+from ms_profiler.analysis.cluster.late_causes import Cause
+from ms_profiler.analysis.cluster.lateness import Late
+from ms_profiler.analysis.cluster.whole_job import WholeJob
+
+VERSION: Final = 1
+#: ranks that a sentence lists one by one
+LISTED: Final = 6
+LATE, WAITS, EVEN, ALONE = "late", "waits", "even", "alone"
+#: a rank waits that does so for this part of the time of the steps
+WAIT_SHARE: Final = 0.05
+#: steps whose last rank is told
+STEPS: Final = 1000
+
+
+def summary(job: WholeJob) -> dict[str, Any]:
+    """Return what is said of a job.
+
+    Args:
+        job: its ranks.
+    """
+    found = job.lateness
+    return {
+        "version": VERSION,
+        "verdict": verdict(job),
+        "world_size": job.world_size,
+        "missing_ranks": job.missing,
+        "steps": found.steps,
+        "steps_ms": _ms(found.total_ns),
+        "late": [_late(job, late, cause) for late, cause in job.late],
+        "lost_ms": _ms(found.lost_ns) if job.late else 0.0,
+        "imbalance_ms": _ms(found.imbalance_ns),
+        "ranks": [_rank(job, rank) for rank in job.accounts],
+        "critical": [
+            {"step": row["step"], "rank": row["rank"], "median_wait_ms": _ms(row["wait_ns"])}
+            for row in found.critical.head(STEPS).iter_rows(named=True)
+        ],
+        "remarks": job.remarks,
+    }
+
+
+def verdict(job: WholeJob) -> str:
+    """Return the finding over all ranks, in one or two sentences."""
+    if len(job.accounts) < 2:
+        return "There is the result of one rank alone: nothing tells whether it is late or waits."
+    if len(job.exchanging) < 2:
+        return "No exchange of these ranks with others was recorded: none of them waits for another."
+    found, late = job.lateness, job.late
+    if not found.steps:
+        return "These ranks share no step with an exchange in it: nothing tells which is late."
+    if not late:
+        part = found.imbalance_ns / max(found.total_ns, 1)
+        return f"No rank is late: the last rank of a step is behind the mean by {part:.0%} of the step."
+    first, cause = late[0]
+    waiting = [rank for rank in job.accounts if role(job, rank) == WAITS]
+    if len(late) == 1:
+        told = _one(first, cause, found.steps)
+    else:
+        kinds = {known.kind for _, known in late}
+        shared = f": {cause.sentence}" if len(kinds) == 1 else f"; the latest is rank {first.rank}: {cause.sentence}"
+        told = f"Ranks {_listed([each.rank for each, _ in late])} are late{shared}"
+    lost = f"that costs {_seconds(found.lost_ns)} of {_seconds(found.total_ns)}"
+    share = f" ({found.lost_ns / max(found.total_ns, 1):.0%})"
+    waits = f"{_ranks(waiting)} wait{'s' * (len(waiting) == 1)} for {'it' if len(late) == 1 else 'them'}"
+    return f"{told}. {waits if waiting else 'Others wait for it'}, and {lost}{share}."
+
+
+def role(job: WholeJob, rank: int) -> str:
+    """Return whether a rank is late, waits for others, or neither."""
+    if any(late.rank == rank for late, _ in job.late):
+        return LATE
+    waited = job.waits.get(rank)
+    if waited is None:
+        return ALONE
+    waits = bool(job.late) and waited >= WAIT_SHARE * max(job.lateness.total_ns, 1)
+    return WAITS if waits else EVEN
+
+
+def _one(late: Late, cause: Cause, steps: int) -> str:
+    if late.step is None:
+        more = f"{_milliseconds(late.excess_ns / max(steps, 1))} a step more than the others"
+        return f"Rank {late.rank} is late: {cause.sentence}, {more}"
+    return f"Rank {late.rank} is late once, in step {late.step}, by {_seconds(late.excess_ns)}: {cause.sentence}"
+
+
+def _late(job: WholeJob, late: Late, cause: Cause) -> dict[str, Any]:
+    chain = job.chain(late)
+    return {
+        "rank": late.rank,
+        "cause": cause.kind,
+        "why": cause.sentence,
+        "excess_ms": _ms(late.excess_ns),
+        "share": round(late.share, 6),
+        "step": late.step,
+        "last_in_steps": late.steps,
+        "parts_ms": {part: _ms(excess) for part, excess in cause.parts.items() if excess},
+        "delays": None
+        if chain is None
+        else {
+            "step": chain.step,
+            "operation": chain.operation,
+            "number": chain.number,
+            "late_ms": _ms(chain.late_ns),
+            "waiting_ranks": chain.waiting,
+        },
+    }
+
+
+def _rank(job: WholeJob, rank: int) -> dict[str, Any]:
+    known, clock = job.accounts[rank], job.clocks[rank]
+    waited = job.waits.get(rank)
+    return {
+        "rank": rank,
+        "directory": known.directory,
+        "host": known.host,
+        "role": role(job, rank),
+        "wait_ms": None if waited is None else _ms(waited),
+        "end": known.end,
+        "verdict": known.verdict,
+        "clock": {
+            "offset_ms": _ms(clock.offset_ns),
+            "uncertainty_ms": None if clock.uncertainty_ns is None else _ms(clock.uncertainty_ns),
+            "by": clock.by,
+        },
+    }
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"Rank {ranks[0]}" if len(ranks) == 1 else f"Ranks {_listed(ranks)}"
+
+
+def _listed(ranks: list[int]) -> str:
+    if len(ranks) > LISTED:
+        return f"{', '.join(map(str, ranks[:LISTED]))} and {len(ranks) - LISTED} more"
+    return " and ".join(filter(None, (", ".join(map(str, ranks[:-1])), str(ranks[-1]))))
+
+
+def _ms(nanoseconds: float) -> float:
+    return round(nanoseconds / 1e6, 6)
+
+
+def _seconds(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1e9:.2f} s"
+
+
+def _milliseconds(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1e6:.1f} ms"

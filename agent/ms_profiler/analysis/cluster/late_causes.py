@@ -1,0 +1,115 @@
+"""Why a rank is late: what it spends more time on than the others do."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.cluster.lateness import Late
+from ms_profiler.analysis.cluster.rank_account import STILL
+from ms_profiler.analysis.metrics import bounds
+
+STOPPED: Final = "stopped"
+UNKNOWN: Final = "unknown"
+#: a cause takes this part of what a rank is late by
+PART: Final = 0.3
+#: parts of a single step that may be those of a process that was stopped
+_STILL: Final = (STILL, bounds.BLOCKED)
+#: nobody is late once for these: other programs took the processor
+_OF_OTHERS: Final = (bounds.RUNNABLE,)
+#: cause -> what to say of the rank
+SENTENCES: Final = {
+    bounds.DATA: "it waits for its input",
+    bounds.COMPUTING: "it computes for longer",
+    bounds.LAUNCH: "it takes longer to launch operators",
+    bounds.HOST: "its Python code runs for longer",
+    bounds.BLOCKED: "it sleeps or is blocked in Python code",
+    bounds.RUNNABLE: "it waits for a processor that other programs use",
+    bounds.GARBAGE: "Python collects garbage",
+    bounds.COMPILE: "it compiles",
+    bounds.CHECKPOINT: "it writes checkpoints",
+    bounds.SYNC: "it waits for its device",
+    STOPPED: "all of it stood still: it was stopped by a signal or suspended, or slept once",
+    "free": "its device is idle for longer",
+    UNKNOWN: "nothing that was recorded says why",
+}
+_KEYS: Final = ["step", "part"]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a rank is late.
+
+    Attributes:
+        rank: its number.
+        kind: a part of `metrics.bounds`, `STOPPED` or `UNKNOWN`.
+        excess_ns: by how much that exceeds the median of the other ranks.
+        parts: the same of all parts, the largest first.
+    """
+
+    rank: int
+    kind: str
+    excess_ns: int
+    parts: dict[str, int]
+
+    @property
+    def sentence(self) -> str:
+        """Return why, as a clause about the rank."""
+        return SENTENCES.get(self.kind, self.kind)
+
+
+def causes(parts: pl.DataFrame, late: list[Late]) -> dict[int, Cause]:
+    """Return why ranks are late, by rank; a rank is left out that is late once because of other programs.
+
+    Args:
+        parts: `rank` and `rank_account.PARTS`.
+        late: of `lateness`.
+    """
+    names = [found.rank for found in late]
+    known = parts.filter(pl.col("part") != bounds.COMMUNICATION)
+    own, others = known.filter(pl.col("rank").is_in(names)), known.filter(~pl.col("rank").is_in(names))
+    usual = _medians(others)
+    seen = others.select("step").unique()
+    mine = own.join(seen, on="step", how="semi").select("rank", *_KEYS, "duration_ns")
+    # a part that the rank has not got counts as none of it
+    lacking = mine.select("rank", "step").unique().join(usual, on="step").select("rank", *_KEYS, -pl.col("median"))
+    excess = pl.concat([mine.rename({"duration_ns": "excess"}), lacking.rename({"median": "excess"})])
+    once = {found.rank: found.step for found in late if found.step is not None}
+    single = pl.col("rank").replace_strict(once, default=None, return_dtype=pl.Int64)
+    sums = (
+        excess.filter(single.is_null() | (pl.col("step") == single))
+        .group_by("rank", "part")
+        .agg(pl.col("excess").sum())
+        .sort("rank", "excess", "part", descending=[False, True, False])
+    )
+    table: dict[int, dict[str, int]] = {}
+    for rank, part, value in sums.iter_rows():
+        table.setdefault(rank, {})[part] = value
+    found = {each.rank: _cause(each, table.get(each.rank, {})) for each in late}
+    dropped = {each.rank for each in late if each.step is not None and found[each.rank].kind in _OF_OTHERS}
+    return {rank: cause for rank, cause in found.items() if rank not in dropped}
+
+
+def _medians(parts: pl.DataFrame) -> pl.DataFrame:
+    """Return `step`, `part`, `median`: of the ranks that have the step; those without the part have none of it."""
+    count = parts.group_by("step").agg(pl.col("rank").n_unique().cast(pl.Int64).alias("count"))
+    sorted_times = parts.group_by(_KEYS).agg(pl.col("duration_ns").sort()).join(count, on="step")
+    none = pl.col("count") - pl.col("duration_ns").list.len().cast(pl.Int64)
+    middles = []
+    for less in (1, 0):
+        place = (pl.col("count") - less) // 2 - none
+        value = pl.col("duration_ns").list.get(place.clip(lower_bound=0), null_on_oob=True)
+        middles.append(pl.when(place >= 0).then(value).otherwise(0))
+    return sorted_times.select(*_KEYS, median=((middles[0] + middles[1]) // 2).cast(pl.Int64))
+
+
+def _cause(late: Late, parts: dict[str, int]) -> Cause:
+    kind, excess = next(iter(parts.items()), (UNKNOWN, 0))
+    still = sum(max(parts.get(part, 0), 0) for part in _STILL)
+    if late.step is not None and still >= PART * late.excess_ns and still >= excess / 2:
+        return Cause(late.rank, STOPPED, still, parts)
+    if kind == STILL:
+        kind, excess = bounds.BLOCKED, still
+    if excess < PART * late.excess_ns:
+        kind = UNKNOWN
+    return Cause(late.rank, kind, excess, parts)

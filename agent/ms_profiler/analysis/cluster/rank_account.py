@@ -1,0 +1,159 @@
+"""What one rank contributes to what is said of all: its steps, what each was spent on, and its exchanges."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.cluster import exchanged
+from ms_profiler.analysis.metrics import bounds, communication, intervals, scheduling
+
+if TYPE_CHECKING:
+    from ms_profiler.analysis.metrics.measures import Measures
+    from ms_profiler.analysis.metrics.steps import Steps
+
+#: one per step, by number
+STEPS: Final = pl.Schema(
+    {
+        "step": pl.Int64,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "own_ns": pl.Int64,  # from the end of the exchanges before to being ready for the last one; null: not known
+        "exchange_ns": pl.Int64,  # in which there was an exchange, whatever ran beside it
+    }
+)
+#: what a step was spent on, see `metrics.bounds`
+PARTS: Final = pl.Schema({"step": pl.Int64, "part": pl.String, "duration_ns": pl.Int64})
+#: the stepping thread stood still: asleep without a break, and not for data, a checkpoint or other ranks
+STILL: Final = "standing still"
+#: ns of which a thread must be asleep without a break to stand still
+STILL_NS: Final = 200_000_000
+#: parts in which a thread is known to wait for something else
+_WAITS: Final = (bounds.COMMUNICATION, *bounds.WAITS)
+
+
+@dataclass
+class RankAccount:
+    """The account of one rank.
+
+    Attributes:
+        directory: of its result.
+        rank: its number.
+        world_size: ranks of the job.
+        host: name of its machine.
+        boot: identifies that machine since it was started; empty where it is not known.
+        started_ns: when its recording began, nanoseconds since the epoch.
+        ended_ns: when the last record was made.
+        end: how its process ended.
+        verdict: what its own summary says.
+        uncertainty_ns: of its clock; None where it is not known.
+        groups: ranks of the groups that it used, by name.
+        steps: `STEPS`.
+        parts: `PARTS`.
+        exchanges: `exchanged.EXCHANGES`.
+    """
+
+    directory: str
+    rank: int
+    world_size: int
+    host: str
+    boot: str
+    started_ns: int
+    ended_ns: int
+    end: str
+    verdict: str
+    uncertainty_ns: int | None
+    groups: dict[str, list[int]] = field(default_factory=dict)
+    steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEPS))
+    parts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PARTS))
+    exchanges: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=exchanged.EXCHANGES))
+
+
+def account(measures: "Measures") -> RankAccount:
+    """Return the account of a rank.
+
+    Args:
+        measures: of its run.
+    """
+    recording, info = measures.recording, measures.recording.info
+    processes: dict[str, Any] = recording.processes.sort(pl.col("role") != "main", "process").row(0, named=True)
+    found = exchanged.exchanges(measures)
+    return RankAccount(
+        directory=recording.directory,
+        rank=info.rank,
+        world_size=info.world_size,
+        host=info.host,
+        boot=info.boot_id,
+        started_ns=int(processes["first_ns"]),
+        ended_ns=int(processes["last_ns"]),
+        end=processes["state"],
+        verdict=measures.verdict,
+        uncertainty_ns=recording.clock.uncertainty_ns,
+        groups=communication.ranks(recording.instants, recording.names),
+        steps=steps_of(measures.steps.table, found),
+        parts=_parts(measures),
+        exchanges=found,
+    )
+
+
+def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
+    """Return `STEPS`.
+
+    Exchanges that overlap count as one. own = sum over those that begin in the step of (start of the last one among
+    them - end of those before). It needs no clock but the rank's own, and what a rank does beside an exchange counts
+    as its own time.
+
+    Args:
+        table: `number`, `start_ns`, `end_ns` of steps, by start.
+        exchanges: `exchanged.EXCHANGES`.
+    """
+    block = (pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1)).fill_null(True).cum_sum()
+    together = (
+        exchanges.sort(*intervals.BOUNDS)
+        .group_by(block.alias("block"), maintain_order=True)
+        .agg(
+            pl.col("step").first(),
+            pl.col("start_ns").first(),
+            pl.col("start_ns").last().alias("ready_ns"),
+            pl.col("end_ns").max(),
+        )
+        .with_columns(own_ns=pl.col("ready_ns") - pl.col("end_ns").shift(1))
+        .drop_nulls("step")
+    )
+    first = pl.lit(together["step"].min(), pl.Int64)
+    sums = together.group_by("step").agg(
+        pl.when(pl.col("step").first() > first).then(pl.col("own_ns").sum()).alias("own_ns"),
+        (pl.col("end_ns") - pl.col("start_ns")).sum().alias("exchange_ns"),
+    )
+    numbered = table.select(pl.col("number").alias("step"), *intervals.BOUNDS)
+    return numbered.join(sums, on="step", how="left", maintain_order="left").select(STEPS.names()).cast(STEPS)
+
+
+def _parts(measures: "Measures") -> pl.DataFrame:
+    """Return `PARTS` of the steps that were looked at."""
+    pieces = measures.diagnosis.pieces
+    if measures.recording.device is None:
+        pieces = _with_stills(pieces, measures, measures.steps)
+    numbers = measures.steps.table["number"]
+    found = bounds.by_step(pieces)
+    return found.select(numbers.gather(found["step"]).alias("step"), "part", "duration_ns").cast(PARTS)
+
+
+def _with_stills(pieces: pl.DataFrame, measures: "Measures", steps: "Steps") -> pl.DataFrame:
+    """Return the pieces, cut where the stepping thread stood still.
+
+    Where operators run in other threads, it is only known in pieces in which nothing is computed.
+    """
+    known = scheduling.asleep(scheduling.cells(measures.recording.looks, steps.process, steps.thread))
+    still = intervals.union(known).filter(pl.col("end_ns") - pl.col("start_ns") >= STILL_NS)
+    if still.is_empty():
+        return pieces
+    sure = pl.lit(not measures.host_operators.is_empty()) | (pl.col("part") != bounds.COMPUTING)
+    can = pieces.filter(~pl.col("part").is_in(_WAITS), sure)
+    found = intervals.intersect(can, still)
+    found = found.filter(pl.col("end_ns") - pl.col("start_ns") >= STILL_NS)
+    line = intervals.timeline({"row": pieces.with_row_index("number", 1), "still": found}, {"row": "number"})
+    line = line.filter(pl.col("row") > 0)
+    rows = pieces.with_row_index("row", 1).select(pl.col("row").cast(pl.Int64), "step", "part", "phase")
+    part = pl.when(pl.col("still") > 0).then(pl.lit(STILL)).otherwise("part").alias("part")
+    return line.join(rows, on="row", maintain_order="left").select("step", part, "phase", *intervals.BOUNDS)

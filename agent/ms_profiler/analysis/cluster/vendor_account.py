@@ -1,0 +1,143 @@
+"""The account of a rank from the small files of a result on Ascend: no timeline is read.
+
+communication.json has when each exchange began and how long it took; step_trace_time.csv what each step was spent on.
+"""
+
+import csv
+import os
+import re
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.cluster import exchanged, rank_account, vendor_ranks
+from ms_profiler.analysis.cluster.rank_account import RankAccount
+from ms_profiler.analysis.cluster.vendor_communication import group_of
+from ms_profiler.analysis.metrics import communication
+from ms_profiler.errors import StoreError
+from ms_profiler.store import layout
+
+_RANK: Final = re.compile(r"profiler_info_(\d+)\.json")
+_STEP: Final = re.compile(r"step(\d+)")
+#: columns of step_trace_time.csv -> what they are here
+_PARTS: Final = {"Computing": "computing", "Free": "free"}
+_HIDDEN: Final = "Communication(Not Overlapped)"
+
+
+def account(path: str) -> RankAccount:
+    """Return the account of a rank.
+
+    Args:
+        path: of its result.
+
+    Raises:
+        StoreError: it has neither steps nor exchanges that can be read.
+    """
+    remarks: list[str] = []
+    folder = layout.output_dir(path)
+    content = vendor_ranks.content(os.path.join(folder, layout.COMMUNICATION), remarks)
+    metadata = vendor_ranks.content(os.path.join(path, layout.METADATA), remarks)
+    exchanges = _exchanges(content)
+    rows = _rows(os.path.join(folder, layout.STEP_TRACE_TIME))
+    if exchanges.is_empty() and not rows:
+        raise StoreError(remarks[0] if remarks else f"{path} holds neither steps nor exchanges that can be read.")
+    first, last = exchanges["start_ns"].min(), exchanges["end_ns"].max()
+    return RankAccount(
+        directory=path,
+        rank=_rank(path),
+        world_size=_size(metadata),
+        host="",
+        boot="",
+        started_ns=first if isinstance(first, int) else 0,
+        ended_ns=last if isinstance(last, int) else 0,
+        end="",
+        verdict="",
+        uncertainty_ns=None,
+        groups=_groups(metadata),
+        steps=_steps(rows, exchanges),
+        parts=_parts(rows),
+        exchanges=exchanges,
+    )
+
+
+def _rank(path: str) -> int:
+    names = [match for name in os.listdir(path) if (match := _RANK.fullmatch(name))]
+    return int(names[0][1]) if names else 0
+
+
+def _size(metadata: dict[str, Any]) -> int:
+    """Return the ranks of the job, 1 where the metadata do not tell."""
+    for key in ("ms_profiler", "distributed_args"):
+        told = metadata.get(key)
+        if isinstance(told, dict) and str(told.get("world_size")).isdecimal():
+            return int(told["world_size"])
+    return 1
+
+
+def _groups(metadata: dict[str, Any]) -> dict[str, list[int]]:
+    told = metadata.get("parallel_group_info")
+    known = told if isinstance(told, dict) else {}
+    return {name: list(group["global_ranks"]) for name, group in known.items() if group.get("global_ranks")}
+
+
+def _exchanges(content: dict[str, Any]) -> pl.DataFrame:
+    rows = []
+    for step, kinds in content.items():
+        match = _STEP.fullmatch(step)
+        for kind in kinds.values() if isinstance(kinds, dict) else ():
+            for name, entry in kind.items():
+                times = entry.get("Communication Time Info", {})
+                if name.startswith("Total") or "Start Timestamp(us)" not in times:
+                    continue
+                start = round(float(times["Start Timestamp(us)"]) * 1000)
+                end = start + round(float(times.get("Elapse Time(ms)", 0)) * 1_000_000)
+                links = entry.get("Communication Bandwidth Info", {}).values()
+                size = max((link.get("Transit Size(MB)", 0) for link in links), default=0)
+                operation = communication.operation(name.partition("@")[0]).lower()
+                number = int(match[1]) if match else None
+                rows.append((group_of(name), operation, round(size * 1e6), start, end, number))
+    return pl.DataFrame(rows, exchanged.EXCHANGES, orient="row").sort("start_ns", "end_ns")
+
+
+def _rows(path: str) -> list[dict[str, float]]:
+    """Return the steps as numbers, without those of no number."""
+    found = []
+    try:
+        with open(path, newline="", encoding="utf-8") as stream:
+            for row in csv.DictReader(stream):
+                cells = {name: _number(text) for name, text in row.items() if name}
+                if (cells.get("Step") is not None) and cells.get("Stage") is not None:
+                    found.append({name: value for name, value in cells.items() if value is not None})
+    except (OSError, ValueError, csv.Error):
+        return []
+    return found
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None
+
+
+def _steps(rows: list[dict[str, float]], exchanges: pl.DataFrame) -> pl.DataFrame:
+    """Return `rank_account.STEPS`: own time is all of a step but the exchanges that nothing hides."""
+    begins = dict(exchanges.group_by("step").agg(pl.col("start_ns").min()).iter_rows())
+    found = []
+    for row in rows:
+        number, length = int(row["Step"]), round(row["Stage"] * 1000)
+        start = begins.get(number, 0)
+        own = length - round(row.get(_HIDDEN, 0) * 1000)
+        exchange = round(row.get("Communication", 0) * 1000)
+        found.append((number, start, start + length, own if exchange else None, exchange))
+    return pl.DataFrame(found, rank_account.STEPS, orient="row")
+
+
+def _parts(rows: list[dict[str, float]]) -> pl.DataFrame:
+    found = [
+        (int(row["Step"]), part, round(row[column] * 1000))
+        for row in rows
+        for column, part in _PARTS.items()
+        if row.get(column)
+    ]
+    return pl.DataFrame(found, rank_account.PARTS, orient="row")

@@ -1,0 +1,104 @@
+"""Results of ranks as msprof-analyze 26.2 finds them: one directory a rank."""
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from ms_profiler.store import layout
+
+#: levels of directories that are searched
+DEPTH: Final = 10
+_RANK: Final = re.compile(r"profiler_info_(\d+)\.json")
+_DATABASE: Final = re.compile(r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db")
+#: parts of a directory's name from its end: the time, and two words
+_TIME: Final = -3
+
+
+@dataclass
+class Found:
+    """Results by rank.
+
+    Attributes:
+        ranks: directory by rank, in the order in which the file system lists them: sums are added up in that order.
+        remarks: results that are left out, each in one sentence.
+    """
+
+    ranks: dict[int, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+def find(directory: str) -> Found:
+    """Return the newest result of each rank below a directory, or of the directory itself.
+
+    Args:
+        directory: of a job.
+    """
+    suffixes = (layout.TORCH_SUFFIX, layout.SUFFIX)
+    base = os.path.abspath(directory)
+    places: dict[str, list[str]] = {suffix: [] for suffix in suffixes}
+    listed = [base]
+    for below, names, _ in os.walk(base):
+        if below.count(os.sep) - base.count(os.sep) >= DEPTH:
+            names.clear()
+        listed += [os.path.join(below, name) for name in names]
+        names[:] = [name for name in names if not name.endswith(suffixes)]
+    for path in listed:
+        for suffix in suffixes:
+            if path.endswith(suffix):
+                places[suffix].append(path)
+    found = Found()
+    for suffix in suffixes:
+        if places[suffix] and not found.ranks:
+            _take(places[suffix], found)
+    return found
+
+
+def _take(paths: list[str], found: Found) -> None:
+    by_rank: dict[int, list[str]] = {}
+    for path in paths:
+        try:
+            rank = next((int(match[1]) for name in os.listdir(path) if (match := _RANK.fullmatch(name))), None)
+            texts = os.listdir(layout.output_dir(path))
+        except OSError as error:
+            found.remarks.append(f"{path}: {error.strerror}.")
+            continue
+        if rank is None:
+            found.remarks.append(f"{path} has no profiler_info_RANK.json, which tells the rank.")
+        elif any(_DATABASE.fullmatch(name) for name in texts) and layout.STEP_TRACE_TIME not in texts:
+            found.remarks.append(f"{path} holds a database in place of tables.")
+        else:
+            by_rank.setdefault(rank, []).append(path)
+    for rank, same in by_rank.items():
+        found.ranks[rank] = max(same, key=_time)
+        if len(same) > 1:
+            others = ", ".join(os.path.basename(path) for path in same if path != found.ranks[rank])
+            found.remarks.append(f"Rank {rank} has several results; the newest counts, and not {others}.")
+
+
+def _time(path: str) -> int:
+    parts = os.path.basename(path).split("_")
+    return int(parts[_TIME]) if len(parts) >= -_TIME and parts[_TIME].isdecimal() else 0
+
+
+def content(path: str, remarks: list[str]) -> dict[str, Any]:
+    """Return the object in a JSON file; empty where there is none, and with a remark where it cannot be read.
+
+    Args:
+        path: of the file.
+        remarks: receives why it cannot be read.
+    """
+    try:
+        with open(path, "rb") as stream:
+            known = orjson.loads(stream.read())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        remarks.append(f"{path} cannot be read ({error}).")
+        return {}
+    if not isinstance(known, dict):
+        remarks.append(f"{path} holds no object.")
+        return {}
+    return known

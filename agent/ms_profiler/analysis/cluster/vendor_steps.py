@@ -1,0 +1,148 @@
+"""The steps of all ranks as rows of cluster_step_trace_time.csv, in the form of msprof-analyze 26.2."""
+
+import csv
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+#: columns of a rank's own file that the joined one leaves out
+_LEFT_OUT: Final = ("Step", "Device_id")
+_HEAD: Final = ["Step", "Type", "Index"]
+_PARALLEL: Final = ["DP Index", "PP Index", "TP Index"]
+_UNKNOWN: Final = ["NA"] * len(_PARALLEL)
+_RANK, _STAGE = "rank", "stage"
+
+
+@dataclass
+class StepRows:
+    """The steps of all ranks.
+
+    Attributes:
+        header: names of the columns of the first rank that has steps.
+        rows: a list of cells each.
+        ranks: that have a file of steps.
+    """
+
+    header: list[str] = field(default_factory=list)
+    rows: list[list[Any]] = field(default_factory=list)
+    ranks: set[int] = field(default_factory=set)
+
+    def add(self, rank: int, path: str) -> None:
+        """Add the steps of a rank.
+
+        Args:
+            rank: its number.
+            path: of its step_trace_time.csv.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it is no text.
+        """
+        with open(path, newline="", encoding="utf-8") as stream:
+            reader = csv.DictReader(stream)
+            names = [name for name in reader.fieldnames or () if name not in _LEFT_OUT]
+            rows = [[row.get("Step", ""), _RANK, rank, *(_number(row[name]) for name in names)] for row in reader]
+        self.ranks.add(rank)
+        self.rows += rows
+        if rows and not self.header:
+            self.header = [*_HEAD, *names]
+
+    def add_stages(self, stages: list[list[int]]) -> None:
+        """Add the largest time of the ranks of each pipeline stage, by step.
+
+        Args:
+            stages: ranks of each.
+        """
+        places = {rank: tuple(stage) for stage in reversed(stages) for rank in stage}
+        groups: dict[tuple[str, tuple[int, ...]], list[list[Any]]] = {}
+        for row in self.rows if stages else ():
+            groups.setdefault((row[0], places.get(row[2], ())), []).append(row[len(_HEAD) :])
+        for (step, stage), rows in groups.items():
+            self.rows.append([step, _STAGE, stage, *map(max, zip(*rows, strict=False))])
+
+    def add_layout(self, arguments: Any) -> None:
+        """Add how the job is cut over the ranks, where that is known and fits.
+
+        Args:
+            arguments: of Megatron, by name, as the metadata of a rank has them.
+        """
+        found = layout(arguments)
+        if not found or len(found) < len(self.ranks):
+            return
+        self.header += _PARALLEL
+        for row in self.rows:
+            row += found.get(row[2], _UNKNOWN) if row[1] == _RANK else _UNKNOWN
+
+
+def layout(arguments: Any) -> dict[int, list[int]]:
+    """Return which part of data, pipeline and tensors each rank has; empty where that is not known.
+
+    rank = pipeline * (ranks / pipelines) + data * tensors + tensor, as Megatron numbers them.
+
+    Args:
+        arguments: of Megatron, by name.
+    """
+    if not isinstance(arguments, dict):
+        return {}
+    names = (
+        "world_size",
+        "tensor_model_parallel_size",
+        "pipeline_model_parallel_size",
+        "data_parallel_size",
+        "context_parallel_size",
+        "expert_model_parallel_size",
+    )
+    sizes = [arguments.get(name, 1) for name in names]
+    if not all(isinstance(size, int) for size in sizes):
+        return {}
+    world, tensors, pipelines, data, contexts, experts = sizes[0], *(size or 1 for size in sizes[1:])
+    if contexts > 1 or data % experts or world != tensors * pipelines * data:
+        return {}
+    part = world // pipelines
+    return {
+        rank: [rank % part // tensors, rank // part, rank % tensors]
+        for rank in range(world)
+    }  # fmt: skip
+
+
+def stages(groups: list[dict[str, Any]]) -> list[list[int]]:
+    """Return the ranks of each pipeline stage; empty where no group of messages is one of a pipeline.
+
+    Ranks that exchange with others of their stage are one; a group with two ranks of one pipeline is across stages.
+
+    Args:
+        groups: `comm_group_parallel_info` of communication_group.json.
+    """
+    links = [
+        set(group["rank_set"])
+        for group in groups
+        if group["type"] == "p2p" and str(group["pg_name"]).lower().startswith("pp")
+    ]
+    links.sort(key=min)
+    pipelines: list[set[int]] = []
+    while links:
+        joined, rest = set(links[0]), []
+        for link in links[1:]:
+            if link & joined:
+                joined |= link
+            elif link != links[0]:
+                rest.append(link)
+        links = rest
+        pipelines.append(joined)
+    if not pipelines:
+        return []
+    found: dict[int, set[int]] = {}
+    for group in groups:
+        ranks = set(group["rank_set"])
+        if group["type"] != "collective" or any(len(ranks & pipeline) > 1 for pipeline in pipelines):
+            continue
+        for first in [first for first, stage in found.items() if stage & ranks]:
+            ranks |= found.pop(first)
+        found[min(ranks)] = ranks
+    return [list(found[first]) for first in sorted(found)]
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        return 0

@@ -1,0 +1,163 @@
+"""All ranks of one job: which results belong together, and what they say."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.cluster import clock_offsets, late_causes, lateness
+from ms_profiler.analysis.cluster.late_causes import Cause
+from ms_profiler.analysis.cluster.lateness import Late, Lateness
+from ms_profiler.analysis.cluster.rank_account import RankAccount
+
+#: ns by which the clocks of machines may be wrong against each other
+CLOCKS_NS: Final = 60_000_000_000
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One exchange for which a rank is late.
+
+    Attributes:
+        rank: that is late.
+        step: number.
+        operation: what is exchanged.
+        number: of the exchange among those of its operation and group, from 0.
+        late_ns: after the rank in the middle of the others.
+        waiting: ranks that wait.
+    """
+
+    rank: int
+    step: int
+    operation: str
+    number: int
+    late_ns: int
+    waiting: int
+
+
+@dataclass
+class WholeJob:
+    """The ranks of a job.
+
+    Attributes:
+        accounts: by rank.
+        remarks: what is missing or left out, a sentence each.
+    """
+
+    accounts: dict[int, RankAccount]
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def world_size(self) -> int:
+        """Return how many ranks the job has."""
+        return max([len(self.accounts), *(known.world_size for known in self.accounts.values())])
+
+    @property
+    def missing(self) -> list[int]:
+        """Return the ranks without a result."""
+        return sorted(set(range(self.world_size)) - set(self.accounts))
+
+    @property
+    def exchanging(self) -> list[int]:
+        """Return the ranks that exchanged anything."""
+        return [rank for rank, known in self.accounts.items() if not known.exchanges.is_empty()]
+
+    @cached_property
+    def lateness(self) -> Lateness:
+        """Return who is late, without ranks that are late for one step because of other programs."""
+        own = _concat(known.steps.select("step", "own_ns") for known in self.accounts.values())
+        lengths = [_total(known) for known in self.accounts.values()]
+        total = int(pl.Series(lengths, dtype=pl.Int64).median() or 0)  # type: ignore[arg-type]
+        ranks = [known.rank for known in self.accounts.values() for _ in range(known.steps.height)]
+        return lateness.lateness(own.with_columns(pl.Series("rank", ranks, dtype=pl.Int64)), total)
+
+    @cached_property
+    def causes(self) -> dict[int, Cause]:
+        """Return why the late ranks are late."""
+        found = self.lateness.late
+        if not found:
+            return {}
+        tables = [known.parts.with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
+        return late_causes.causes(pl.concat(tables), found)
+
+    @property
+    def late(self) -> list[tuple[Late, Cause]]:
+        """Return the ranks that are late, and why, the latest first."""
+        return [(found, self.causes[found.rank]) for found in self.lateness.late if found.rank in self.causes]
+
+    @property
+    def waits(self) -> dict[int, int]:
+        """Return for how many ns each rank waited for the last one of its step."""
+        return dict(self.lateness.waits.iter_rows())
+
+    @cached_property
+    def clocks(self) -> dict[int, clock_offsets.Offset]:
+        """Return the clocks of the ranks."""
+        tables = [_meetings(known) for known in self.accounts.values()]
+        return clock_offsets.offsets(
+            pl.concat(tables),
+            {rank: f"{known.host} {known.boot}" if known.boot else "" for rank, known in self.accounts.items()},
+            {rank: known.uncertainty_ns for rank, known in self.accounts.items()},
+        )
+
+    def chain(self, late: Late) -> Chain | None:
+        """Return the first exchange of the step for which a rank is latest; None where it has none there."""
+        own = self.accounts[late.rank].exchanges.with_row_index("row")
+        inside = own.filter(pl.col("step") == late.worst)
+        if inside.is_empty():
+            return None
+        first = inside.row(0, named=True)
+        same = own.head(first["row"]).filter(
+            pl.col("operation") == first["operation"], pl.col("group") == first["group"]
+        )
+        return Chain(late.rank, late.worst, first["operation"], same.height, late.worst_ns, late.ahead)
+
+
+def collect(accounts: Iterable[RankAccount], remarks: list[str]) -> WholeJob:
+    """Return the job to which accounts belong: of several that follow each other, the last one.
+
+    Args:
+        accounts: of results.
+        remarks: what could not be read.
+    """
+    known = sorted(accounts, key=lambda each: each.started_ns)
+    chosen: dict[int, RankAccount] = {}
+    told = list(remarks)
+    newest = known[-1] if known else None
+    for each in reversed(known):
+        if newest is not None and each.ended_ns + CLOCKS_NS < newest.started_ns:
+            told.append(f"{each.directory} is of a run that ended before this one began; it is left out.")
+        elif each.rank in chosen:
+            told.append(f"{each.directory} is an older result of rank {each.rank}; it is left out.")
+        else:
+            chosen[each.rank] = each
+    return WholeJob(dict(sorted(chosen.items())), told)
+
+
+def _total(known: RankAccount) -> int:
+    counted = known.steps.drop_nulls("own_ns")
+    return int((counted["end_ns"] - counted["start_ns"]).sum())
+
+
+def _concat(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(list(tables))
+
+
+def _meetings(known: RankAccount) -> pl.DataFrame:
+    """Return the last joint exchange of each group and operation in each step, with a key that all its ranks share."""
+    joint = known.exchanges.filter(pl.col("operation").is_in(clock_offsets.JOINT))
+    names = joint["group"].replace({name: ",".join(map(str, ranks)) for name, ranks in known.groups.items()})
+    return (
+        joint.with_columns(names)
+        .drop_nulls("step")
+        .group_by("group", "operation", "step")
+        .agg(pl.len().alias("count"), pl.col("start_ns").last(), pl.col("end_ns").last())
+        .select(
+            pl.lit(known.rank, pl.Int64).alias("rank"),
+            pl.format("{}|{}|{}|{}", "group", "operation", "step", "count").alias("key"),
+            "start_ns",
+            "end_ns",
+        )
+    )

@@ -1,0 +1,72 @@
+"""The finding over all ranks of a job for a person at a terminal, from what `cluster.job_summary` says."""
+
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from ms_profiler.analysis.report import widths
+from ms_profiler.analysis.report.durations import milliseconds
+
+#: ranks that are listed: the late ones, then those that wait longest
+_RANKS: Final = 16
+_ROLES: Final = {"late": "late", "waits": "waits for others", "even": "-", "alone": "exchanges nothing"}
+
+
+def show(summary: dict[str, Any], out: Console, ranks: bool = True) -> None:
+    """Print the finding, why the late ranks are late, and the ranks.
+
+    Args:
+        summary: of `job_summary.summary`.
+        out: where to print.
+        ranks: list them.
+    """
+    with out.capture() as captured:
+        widths.lines(Text(summary["verdict"], style="bold"), out)
+        for late in summary["late"]:
+            widths.lines(Text(_reason(late)), out)
+        if ranks:
+            out.print(_table(summary, out.width))
+        for remark in _remarks(summary):
+            widths.lines(Text(remark, style="dim"), out)
+    out.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def _reason(late: dict[str, Any]) -> str:
+    parts = [f"{part} {milliseconds(value)}" for part, value in late["parts_ms"].items() if value > 0]
+    told = f"Rank {late['rank']}: {late['why']}"
+    told += f" (beyond the other ranks: {', '.join(parts[:3])})" if parts else ""
+    chain = late["delays"]
+    if chain is None:
+        return f"{told}."
+    place = f"{chain['operation']} {chain['number']}, in step {chain['step']}"
+    others = f"{chain['waiting_ranks']} rank{'s' * (chain['waiting_ranks'] != 1)} wait"
+    return f"{told}. At most it delays {place}: {others} {milliseconds(chain['late_ms'])} there."
+
+
+def _table(summary: dict[str, Any], width: int) -> Any:
+    order = {"late": 0, "waits": 1, "even": 2, "alone": 3}
+    rows = sorted(summary["ranks"], key=lambda row: (order[row["role"]], -(row["wait_ms"] or 0), row["rank"]))
+    made = widths.table("rank", "role", "waits for others", "clock", "what its own summary says")
+    made.columns[1].justify = made.columns[-1].justify = "left"
+    made.columns[-1].no_wrap = False
+    for row in rows[:_RANKS]:
+        clock = row["clock"]
+        known = (
+            "-" if clock["uncertainty_ms"] is None else f"{clock['offset_ms']:+.3f} ± {clock['uncertainty_ms']:.3f} ms"
+        )
+        wait = milliseconds(row["wait_ms"])
+        made.add_row(str(row["rank"]), _ROLES[row["role"]], wait, known, row["verdict"])
+    return widths.fitted(made, width)
+
+
+def _remarks(summary: dict[str, Any]) -> list[str]:
+    told = list(summary["remarks"])
+    missing = summary["missing_ranks"]
+    if missing:
+        listed = ", ".join(map(str, missing[:_RANKS])) + " and more" * (len(missing) > _RANKS)
+        told.append(f"No result of {len(missing)} of {summary['world_size']} ranks: {listed}.")
+    rest = len(summary["ranks"]) - _RANKS
+    if rest > 0:
+        told.append(f"{rest} more ranks: `--json` has all.")
+    return told

@@ -1,0 +1,52 @@
+"""`ms-profiler cluster DIR`: say which rank of a job is late, why, and who waits for it."""
+
+import argparse
+import json
+import os
+
+from ms_profiler.errors import DependencyError, StoreError
+
+NAME = "cluster"
+HELP = "say which rank of a job is late, why, and who waits for it; write cluster_analysis_output"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("directories", nargs="+", metavar="DIR", help="the directory of the results of all ranks")
+    parser.add_argument("--json", action="store_true", help="print what is known as JSON in place of the page")
+    parser.add_argument(
+        "--output", metavar="DIR", help="receives cluster_analysis_output; by default the (first) directory"
+    )
+    parser.add_argument("--no-files", action="store_true", help="write no files")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the finding over all ranks, and write the files of msprof-analyze.
+
+    Raises:
+        StoreError: there is no result that can be read.
+        DependencyError: Polars or Rich is not installed.
+    """
+    try:
+        from ms_profiler.analysis.cluster import gathering, job_summary, vendor_files
+        from ms_profiler.analysis.driver import engine
+        from ms_profiler.analysis.report import all_ranks, terminal
+    except ModuleNotFoundError as error:
+        raise DependencyError(f"An analysis of all ranks needs Polars, orjson and Rich ({error}).") from error
+    job = gathering.gather(engine.find(args.directories))
+    content = job_summary.summary(job)
+    if not args.no_files:
+        target = args.output or args.directories[0]
+        try:
+            left_out = vendor_files.write(args.directories[0], target)
+        except OSError as error:
+            raise StoreError(
+                f"{os.path.join(target, vendor_files.FOLDER)} cannot be written ({error.strerror}).",
+                "Name another directory with --output.",
+            ) from error
+        content["remarks"] += [text for text in left_out if text not in content["remarks"]]
+    if args.json:
+        print(json.dumps(content, indent=1))
+    else:
+        all_ranks.show(content, terminal.page())
+    return 0

@@ -1,0 +1,89 @@
+"""All ranks of a job that is made of two real results on Ascend, with the answer known.
+
+usage: cluster.py files RESULTS [RANKS [STEPS [ROUNDS]]]   time beside `msprof-analyze cluster -m all`, in turn
+       cluster.py scale RESULTS [SEEDS [RANKS...]]         time, memory and names for numbers of ranks
+
+RESULTS holds `rank0_ascend_pt` and `rank1_ascend_pt`. For `scale`, a tenth of the ranks computes for half as long
+again, and one of a hundred has no result; time is that of the command with its files, without making the ranks.
+"""
+
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from made_ranks import make
+
+TOOLS = Path(sys.prefix) / "tools" / "bin"
+OURS = Path(sys.executable).parent / "ms-profiler"
+STEPS = 10
+
+
+def took(command: list[Any]) -> tuple[float, str]:
+    """Run a command; return its seconds and what it printed."""
+    begun = time.perf_counter()
+    done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
+    return time.perf_counter() - begun, done.stdout
+
+
+def files(results: Path, ranks: int = 64, steps: int = 40, rounds: int = 5) -> None:
+    """Compare times."""
+    with tempfile.TemporaryDirectory() as folder:
+        job, ours, theirs = (Path(folder) / name for name in ("job", "ours", "theirs"))
+        make(results, job, ranks, steps)
+        commands = {
+            "ms-profiler": [OURS, "cluster", job, "--output", ours],
+            "msprof-analyze": [TOOLS / "msprof-analyze", "cluster", "-d", job, "-m", "all", "-o", theirs],
+        }
+        times: dict[str, list[float]] = {name: [] for name in commands}
+        for number in range(rounds):
+            for name in sorted(commands, reverse=bool(number % 2)):
+                times[name].append(took(commands[name])[0])
+        ratios = [mine / other for mine, other in zip(*times.values(), strict=True)]
+        told = ", ".join(f"{name} {statistics.median(each):.2f} s" for name, each in times.items())
+        print(f"{ranks} ranks of {steps} steps: {told}, ratio {statistics.median(ratios):.3f}")
+
+
+def scale(results: Path, seeds: int = 3, sizes: tuple[int, ...] = (8, 128, 1024)) -> None:
+    """Measure jobs of several sizes."""
+    times: dict[int, list[float]] = {size: [] for size in sizes}
+    for seed in range(seeds):
+        for size in sizes:
+            chosen = random.Random(seed * 10_000 + size)
+            slow = set(chosen.sample(range(size), max(size // 10, 1)))
+            missing = set(chosen.sample(sorted(set(range(size)) - slow), size // 100))
+            with tempfile.TemporaryDirectory() as folder:
+                make(results, Path(folder) / "job", size, STEPS, slow=slow, missing=missing)
+                seconds, out = took([OURS, "cluster", Path(folder) / "job", "--json"])
+            found = json.loads(out)
+            named = {late["rank"] for late in found["late"]}
+            times[size].append(seconds)
+            memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+            wrong = len(named - slow)
+            print(
+                f"seed {seed}, {size} ranks, {len(missing)} missing: {seconds:.2f} s, at most {memory:.0f} MB so far, "
+                f"recall {len(named & slow) / len(slow):.3f}, {wrong} false names, "
+                f"{sum(late['cause'] == 'computing' for late in found['late'])} of {len(named)} with the right cause",
+                flush=True,
+            )
+    for size, each in times.items():
+        print(f"{size} ranks: {statistics.median(each):.2f} s")
+    if {128, 1024} <= set(sizes):
+        print(f"time(1024) / time(128): {statistics.median(times[1024]) / statistics.median(times[128]):.2f}")
+
+
+if __name__ == "__main__":
+    kind, place, *numbers = sys.argv[1:]
+    values = [int(word) for word in numbers]
+    if kind == "files":
+        files(Path(place), *values)
+    else:
+        scale(Path(place), *values[:1], **({"sizes": tuple(values[1:])} if values[1:] else {}))

@@ -1,0 +1,97 @@
+"""Data-parallel training of which one rank is late. usage: msrun ... late_ranks_mindspore.py KIND RANK [MODE [STEPS]]
+
+KIND is input, computing, sleep, stop (SIGSTOP for a second in one step) or none; MODE is pynative or graph.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+import mindspore as ms
+import mindspore.dataset as ds
+import numpy as np
+from mindspore import nn
+from mindspore.communication import get_rank, init
+
+FEATURES, SIZE = 64, 16
+#: seconds a step by which the rank is late
+LATE = 0.06
+
+
+def stopped(seconds):
+    """Have this process stopped by a signal, and continued a while later."""
+    own = os.getpid()
+    subprocess.Popen(["sh", "-c", f"kill -STOP {own}; sleep {seconds}; kill -CONT {own}"])
+    time.sleep(0.02)  # the signal comes meanwhile
+
+
+def main(kind, number, mode, steps):
+    """Train."""
+    ms.set_seed(7)
+    ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
+    ms.set_device("CPU")
+    ds.config.set_prefetch_size(1)  # compiling the first step must not be time enough to have all batches ready
+    init()
+    ms.set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
+    rank = get_rank()
+    late = rank == number
+
+    def batches():
+        for step in range(steps):
+            if late and kind == "input":
+                time.sleep(LATE)
+            yield np.full((SIZE, FEATURES), step / steps, np.float32), np.zeros(SIZE, np.int32)
+
+    data = ds.GeneratorDataset(batches, ["x", "y"], shuffle=False)
+    net = nn.SequentialCell(nn.Dense(FEATURES, 128), nn.ReLU(), nn.Dense(128, 10))
+    # as many operators on all ranks, of which the late one has larger ones
+    large = ms.Tensor(np.full((1100, 1100) if late and kind == "computing" else (2, 2), 1e-3, np.float32))
+    loss_fn = nn.CrossEntropyLoss()
+    optimizer = nn.Momentum(net.trainable_params(), 0.01, 0.9)
+
+    def forward(x, y):
+        weight = large
+        for _ in range(2):
+            weight = ms.ops.matmul(weight, large)
+        return loss_fn(net(x), y) + 0.0 * weight[0, 0]
+
+    if mode == "graph":
+
+        class Loss(nn.Cell):
+            def __init__(self):
+                super().__init__()
+                self.net, self.loss, self.large = net, loss_fn, large
+
+            def construct(self, x, y):
+                weight = self.large
+                for _ in range(2):
+                    weight = ms.ops.matmul(weight, self.large)
+                return self.loss(self.net(x), y) + 0.0 * weight[0, 0]
+
+        step = nn.TrainOneStepCell(Loss(), optimizer)
+        step.set_train()
+    else:
+        reducer = nn.DistributedGradReducer(optimizer.parameters)
+        gradient = ms.value_and_grad(forward, None, optimizer.parameters)
+
+        def step(x, y):
+            loss, gradients = gradient(x, y)
+            optimizer(reducer(gradients))
+            return loss
+
+    for place, (x, y) in enumerate(data.create_tuple_iterator()):
+        if late and kind == "sleep":
+            time.sleep(LATE)
+        elif late and kind == "stop" and place == steps // 2:
+            stopped(1)
+        step(x, y).asnumpy()
+
+
+if __name__ == "__main__":
+    main(
+        sys.argv[1],
+        int(sys.argv[2]),
+        sys.argv[3] if len(sys.argv) > 3 else "pynative",
+        int(sys.argv[4]) if len(sys.argv) > 4 else 24,
+    )

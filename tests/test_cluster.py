@@ -1,0 +1,132 @@
+"""`ms-profiler cluster` names the late rank of a job, and why it is late; the others are told as waiting."""
+
+import json
+import shutil
+
+import pytest
+from conftest import PROGRAMS
+from launches import TOOLS, free_port, launched, msrun
+from ms_profiler.analysis.driver import engine
+from ms_profiler.cli import main
+from ms_profiler.store.format import Category
+from store_builder import MS, StoreBuilder
+
+#: what is planted -> what is told
+CAUSES = {
+    "input": "data",
+    "computing": "computing",
+    "sleep": "blocked",
+    "stop": "stopped",
+    "none": None,
+}
+RANKS = 3
+STEPS = 16
+
+
+def made(parent, late=1, data_ms=1):
+    """Write three ranks with an exchange a step, for which one waits longer for its data than the others."""
+    paths = []
+    for rank in range(RANKS):
+        name = f"host_{rank + 1}_2026010100000012{rank}_ascend_ms"
+        store = StoreBuilder(parent, name, rank=rank, world_size=RANKS, pid=rank + 1)
+        process = store.process(rank + 1)
+        thread = process.thread()
+        thread.instant("group world ranks 0-2", Category.COMMUNICATION, 40 * MS, RANKS)
+        for number in range(STEPS):
+            start = (50 + 20 * number) * MS
+            waits = data_ms if rank == late else 1
+            ready = start + (waits + 4) * MS + (rank + number) % 2 * MS // 10
+            thread.span("next", Category.DATA, start, start + waits * MS)
+            thread.span("forward", Category.FORWARD, start + waits * MS, ready)
+            thread.span("AllReduce@world", Category.COMMUNICATION, ready, start + 19 * MS, arg=4_000_000)
+            thread.step(number, start, start + 20 * MS)
+        process.anchor((51 + 20 * STEPS) * MS)
+        paths.append(store.write())
+    engine.analyse(paths)
+    return paths
+
+
+def told(capsys, *words):
+    """Run the command and return what it says as JSON."""
+    assert main(["cluster", *map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_late_rank_is_named_and_the_others_wait(tmp_path, capsys):
+    paths = made(tmp_path / "data", late=1, data_ms=11)
+    found = told(capsys, tmp_path / "data")
+    (late,) = found["late"]
+    assert (late["rank"], late["cause"], late["step"]) == (1, "data", None)
+    assert late["excess_ms"] == pytest.approx(10 * (STEPS - 1), rel=0.02)
+    assert [row["role"] for row in found["ranks"]] == ["waits", "late", "waits"]
+    assert found["verdict"].startswith("Rank 1 is late: it waits for its input, ")
+    assert "Ranks 0 and 2 wait for it" in found["verdict"]
+    assert found["lost_ms"] == pytest.approx(10 * (STEPS - 1), rel=0.02)
+    assert {row["rank"] for row in found["critical"]} == {1}
+    assert {path.name for path in (tmp_path / "data" / "cluster_analysis_output").iterdir()} == {
+        "cluster_step_trace_time.csv",
+        "cluster_communication.json",
+        "cluster_communication_matrix.json",
+        "communication_group.json",
+    }
+    # the page says it first, and so does the summary of all
+    for words in (["cluster", str(tmp_path / "data")], ["summary", str(tmp_path / "data")]):
+        assert main(words) == 0
+        assert capsys.readouterr().out.startswith("Rank 1 is late: it waits for its input")
+    # of the recordings alone the same is said
+    for path in paths:
+        (path / "rank.json").unlink()
+    again = told(capsys, tmp_path / "data", "--no-files")
+    assert again == found
+
+
+def test_balanced_ranks_are_not_named(tmp_path, capsys):
+    made(tmp_path / "data")
+    found = told(capsys, tmp_path / "data", "--no-files")
+    assert found["late"] == [] and found["verdict"].startswith("No rank is late")
+    assert {row["role"] for row in found["ranks"]} == {"even"}
+    assert not (tmp_path / "data" / "cluster_analysis_output").exists()
+
+
+def test_damaged_and_missing_ranks_are_reported(tmp_path, capsys):
+    paths = made(tmp_path / "data", late=0, data_ms=11)
+    (paths[2] / "rank.json").write_text("{")
+    for segment in (paths[2] / "FRAMEWORK").glob("process_*/*.seg"):
+        segment.write_bytes(b"\0" * 100)
+    (paths[2] / "ASCEND_PROFILER_OUTPUT" / "communication.json").write_text('{"step1": ')
+    found = told(capsys, tmp_path / "data")
+    assert [late["rank"] for late in found["late"]] == [0]
+    assert 2 in found["missing_ranks"]
+    assert any(paths[2].name in remark for remark in found["remarks"])
+    shutil.rmtree(paths[1])
+    found = told(capsys, tmp_path / "data", "--no-files")
+    assert found["missing_ranks"] == [1, 2] and "one rank alone" in found["verdict"]
+
+
+def check(directory, kind, late, capsys):
+    found = told(capsys, directory, "--no-files")
+    if CAUSES[kind] is None:
+        assert found["late"] == []
+        return
+    assert [(each["rank"], each["cause"]) for each in found["late"]] == [(late, CAUSES[kind])], found["verdict"]
+    assert [row["role"] for row in found["ranks"]] == [
+        "late" if rank == late else "waits" for rank in range(len(found["ranks"]))
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CAUSES)
+def test_planted_late_rank_of_pytorch(kind, tmp_path, capsys):
+    options = {"start": True, "output_path": str(tmp_path / "data")}
+    command = [TOOLS / "torchrun", f"--nproc_per_node={RANKS}", f"--master_port={free_port()}"]
+    launched([[*command, PROGRAMS / "late_ranks_torch.py", kind, "1"]], tmp_path, options)
+    check(tmp_path / "data", kind, 1, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["graph", "pynative"])
+@pytest.mark.parametrize("kind", CAUSES)
+def test_planted_late_rank_of_mindspore(kind, mode, tmp_path, capsys):
+    options = {"start": True, "output_path": str(tmp_path / "data")}
+    msrun(tmp_path, PROGRAMS / "late_ranks_mindspore.py", kind, 2, mode, options=options, workers=RANKS)
+    check(tmp_path / "data", kind, 2, capsys)

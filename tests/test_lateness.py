@@ -1,0 +1,132 @@
+"""Who is late among ranks whose own times are made up, and why."""
+
+import polars as pl
+import pytest
+from ms_profiler.analysis.cluster import clock_offsets, late_causes, lateness, rank_account
+from ms_profiler.analysis.cluster.late_causes import STOPPED
+from ms_profiler.analysis.cluster.rank_account import PARTS, STILL
+from ms_profiler.analysis.metrics import bounds
+
+MS = 1_000_000
+
+
+def own(times):
+    """Return own times, `times[rank][step]` in milliseconds."""
+    rows = [(rank, step, round(time * MS)) for rank, steps in enumerate(times) for step, time in enumerate(steps)]
+    return pl.DataFrame(rows, lateness.OWN, orient="row")
+
+
+def judged(times, step_ms):
+    return lateness.lateness(own(times), len(times[0]) * step_ms * MS)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 64])
+def test_late_rank_is_named_with_what_it_costs(ranks):
+    times = [[10 + (rank + step) % 3 * 0.1 for step in range(20)] for rank in range(ranks)]
+    times[1] = [time + 5 for time in times[1]]
+    found = judged(times, 16)
+    (late,) = found.late
+    assert (late.rank, late.step, late.steps) == (1, None, 20)
+    assert late.excess_ns == pytest.approx(20 * 5 * MS, abs=20 * 0.21 * MS)
+    others = [max(steps[step] for rank, steps in enumerate(times) if rank != 1) for step in range(20)]
+    assert found.lost_ns == pytest.approx((sum(times[1]) - sum(others)) * MS, abs=99)
+    waits = dict(found.waits.iter_rows())
+    assert waits.pop(1) == 0 and all(wait > 20 * 4.7 * MS for wait in waits.values())
+    assert found.critical["rank"].to_list() == [1] * 20
+
+
+def test_a_tenth_of_the_ranks_may_be_late():
+    times = [[10 + (7 * rank + step) % 5 * 0.1 for step in range(12)] for rank in range(100)]
+    slow = list(range(3, 100, 10))
+    for rank in slow:
+        times[rank] = [time * 1.3 for time in times[rank]]
+    assert sorted(late.rank for late in judged(times, 14).late) == slow
+
+
+def test_balanced_ranks_are_not_named():
+    times = [[10 + (7 * rank + 3 * step) % 11 * 0.3 for step in range(30)] for rank in range(4)]
+    found = judged(times, 14)
+    assert found.late == [] and found.lost_ns == 0 and found.imbalance_ns > 0
+
+
+def test_rank_that_is_late_once_is_named_with_the_step():
+    times = [[10.0] * 20 for _ in range(3)]
+    times[2][7] += 1000
+    found = judged(times, 60)
+    (late,) = found.late
+    assert (late.rank, late.step, late.worst, late.excess_ns, late.ahead) == (2, 7, 7, 1000 * MS, 2)
+    assert found.lost_ns == 1000 * MS
+
+
+def test_steps_that_a_rank_lacks_count_for_the_others():
+    times = own([[10.0] * 20, [15.0] * 20, [10.0] * 20])
+    found = lateness.lateness(times.filter((pl.col("rank") != 2) | (pl.col("step") < 9)), 20 * 16 * MS)
+    assert [late.rank for late in found.late] == [1]
+
+
+def parts(by_rank, steps=10):
+    rows = [
+        (rank, step, part, round(time * MS))
+        for rank, known in enumerate(by_rank)
+        for step in range(steps)
+        for part, time in known.items()
+    ]
+    return pl.DataFrame(rows, {"rank": pl.Int64, **PARTS}, orient="row")
+
+
+@pytest.mark.parametrize("cause", [bounds.DATA, bounds.COMPUTING, bounds.BLOCKED, bounds.HOST, bounds.RUNNABLE])
+def test_cause_is_what_the_late_rank_does_beyond_the_others(cause):
+    usual = {bounds.COMPUTING: 8, bounds.DATA: 1, bounds.COMMUNICATION: 20}
+    mine = {**usual, cause: usual.get(cause, 0) + 20, bounds.COMMUNICATION: 1}
+    late = lateness.Late(1, 200 * MS, 0.6, 10, 3, 20 * MS, 2)
+    found = late_causes.causes(parts([usual, mine, usual]), [late])[1]
+    assert (found.kind, found.excess_ns) == (cause, 200 * MS)
+
+
+def test_what_stood_still_in_one_step_was_stopped():
+    usual = {bounds.COMPUTING: 8, bounds.BLOCKED: 1}
+    late = lateness.Late(0, 900 * MS, 0.6, 1, 3, 900 * MS, 2, step=3)
+    still = parts([usual, usual, usual])
+    more = pl.DataFrame([(0, 3, STILL, 900 * MS)], still.schema, orient="row")
+    assert late_causes.causes(pl.concat([still, more]), [late])[0].kind == STOPPED
+    # other programs took the processor: the rank is not late
+    taken = pl.DataFrame([(0, 3, bounds.RUNNABLE, 900 * MS)], still.schema, orient="row")
+    assert late_causes.causes(pl.concat([still, taken]), [late]) == {}
+
+
+def test_own_time_is_what_passes_between_exchanges():
+    table = pl.DataFrame({"number": [0, 1, 2], "start_ns": [0, 100, 200], "end_ns": [100, 200, 300]})
+    rows = [
+        ("", "allreduce", 0, 50, 90, 0),
+        # begins while the one before runs: one with it
+        ("", "allreduce", 0, 150, 170, 1),
+        ("", "allreduce", 0, 160, 180, 1),
+        ("", "allreduce", 0, 190, 195, 1),
+        ("", "allreduce", 0, 270, 280, 2),
+    ]
+    from ms_profiler.analysis.cluster.exchanged import EXCHANGES
+
+    found = rank_account.steps_of(table, pl.DataFrame(rows, EXCHANGES, orient="row"))
+    assert found["own_ns"].to_list() == [None, (160 - 90) + (190 - 180), 270 - 195]
+    assert found["exchange_ns"].to_list() == [40, 30 + 5, 10]
+
+
+def test_clocks_that_are_seconds_off_are_aligned_within_what_is_certain():
+    shift = {0: 0, 1: 3_700_000_000, 2: -12_000_000_000}
+    rows = []
+    for number in range(40):
+        arrivals = {rank: number * 100 * MS + (rank * 7 + number * 13) % 9 * MS for rank in shift}
+        done = max(arrivals.values()) + MS // 5
+        for rank, came in arrivals.items():
+            left = done + (rank + number) % 4 * MS // 20
+            rows.append((rank, str(number), came + shift[rank], left + shift[rank]))
+    meetings = pl.DataFrame(
+        rows, {"rank": pl.Int64, "key": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row"
+    )
+    found = clock_offsets.offsets(meetings, {0: "a", 1: "b", 2: "c"}, {0: 100, 1: 100, 2: 100})
+    for rank in (1, 2):
+        assert found[rank].by == "exchanges"
+        assert abs(found[rank].offset_ns - shift[rank]) <= found[rank].uncertainty_ns <= 10 * MS
+        assert abs(found[rank].offset_ns - shift[rank]) < MS // 5
+    same = clock_offsets.offsets(meetings, {0: "a", 1: "a", 2: ""}, {0: 100, 1: 100, 2: None})
+    assert (same[1].by, same[1].offset_ns) == ("machine", 0) and same[2].by == "exchanges"
