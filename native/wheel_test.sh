@@ -9,7 +9,9 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/ms_profiler_wheel.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 cat >"$work/record.py" <<'EOF'
+import os
 import sys
+import warnings
 
 from ms_profiler.job.recorder import create
 from ms_profiler.job.recorder.python import PythonRecorder
@@ -22,6 +24,13 @@ recorder.open(folder)
 name = recorder.intern("x")
 for number in range(100_000):
     recorder.end(recorder.begin(name, 1, number))
+with warnings.catch_warnings(record=True) as seen:  # from 3.12 on a fork beside another thread warns
+    warnings.simplefilter("always")
+    child = os.fork()
+    if not child:
+        os._exit(0)
+os.waitpid(child, 0)
+assert not seen, seen[0].message
 recorder.close()
 assert [span.arg for span in read_store(folder).spans("x")] == list(range(100_000))
 print("CPython %d.%d.%d:" % sys.version_info[:3], "100000 spans,", round(recorder.span_cost()), "ns each;",
@@ -41,5 +50,8 @@ for minor in 10 11 12 13 14 15; do
   CC=false "$work/$minor/bin/python" -m pip install -q --disable-pip-version-check --only-binary :all: "$wheel"
   mkdir "$work/$minor/store"
   (cd "$work" && PYTHONPATH=$root/tests "$work/$minor/bin/python" -W error "$work/record.py" "$work/$minor/store")
+  "$work/$minor/bin/python" -m pip install -q --disable-pip-version-check --only-binary :all: pytest
+  (cd "$work" && PYTHONPATH=$root/tests "$work/$minor/bin/python" -m pytest -q --noconftest -p no:cacheprovider \
+    -c /dev/null "$root/tests/test_wrapper.py" | tail -1)
 done
 [ "$found" -gt 0 ] || { echo "no CPython from 3.10 on found" >&2; exit 2; }
