@@ -10,7 +10,7 @@ NATIVE := $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti sanitize bench docs picture clean
+.PHONY: help demo test test-slow test-browser vendor lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti sanitize bench docs picture clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 24
@@ -25,6 +25,23 @@ test: lint ## Run the linters and every test that fits into a few minutes.
 
 test-slow: $(VENV)/.tests $(VENV)/.trainers ## Run the tests that take minutes each.
 	$(PY) -m pytest -m slow $(PYTEST_ARGS)
+
+# A test says when it skips for lack of Chromium or of data (MS_PROFILER_TEST_DATA, MS_PROFILER_TEST_GPU_TRACES).
+test-browser: $(VENV)/.tests ## Look at every view of the page in Chromium, with real jobs, and take the pictures of docs/.
+	MS_PROFILER_PICTURES=docs $(PY) -m pytest -n 0 -v -m 'slow or not slow' tests/test_page_browser.py $(PYTEST_ARGS)
+
+# UPLOT=1.6.33 for another version; FROM=FILE for an archive that is here already.
+UPLOT  := 1.6.32
+FROM   := https://github.com/leeoniya/uPlot/archive/refs/tags/$(UPLOT).tar.gz
+VENDOR := agent/ms_profiler/analysis/page/static/vendor
+vendor: ## Fetch the library of the page anew, with its licence, and write the checksums; needs no node.
+	rm -rf build/vendor && mkdir -p build/vendor
+	if [ -f '$(FROM)' ]; then cp '$(FROM)' build/vendor/uPlot.tar.gz; else curl -fsSL '$(FROM)' -o build/vendor/uPlot.tar.gz; fi
+	tar -xzf build/vendor/uPlot.tar.gz -C build/vendor --strip-components 1
+	cp build/vendor/dist/uPlot.iife.min.js build/vendor/dist/uPlot.min.css $(VENDOR)/
+	cp build/vendor/LICENSE $(VENDOR)/uPlot.LICENSE
+	cd $(VENDOR) && sha256sum uPlot.* > SHA256SUMS
+	git --no-pager diff --stat $(VENDOR)
 
 lint: $(VENV)/.tests ## Check style, types and C formatting.
 	$(VENV)/bin/ruff check .
@@ -72,6 +89,7 @@ bench: $(VENV)/.frameworks ## Print what profiling costs, as ratios.
 	$(PY) benchmarks/fallbacks.py
 	$(PY) benchmarks/device.py
 	$(PY) benchmarks/device_analysis.py
+	$(PY) benchmarks/report.py
 
 docs: $(VENV)/.installed ## Build the pages of docs/ into build/site.
 	$(PIP) install -e '.[docs]'

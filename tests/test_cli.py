@@ -175,7 +175,7 @@ def test_a_result_of_another_tool(tmp_path, form):
     # of the step of 100 the device computes for 30 and only exchanges for 10
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"60 % of the device's time is idle. {path}\n"
-    shown = run("summary", path).stdout
+    shown = run("summary", path, "--all").stdout
     assert "only communication" in shown and "step_trace_time.csv" in shown
     assert not summary_command._outdated(str(path))
     done = run("analyse", path, "--step-list", "7")

@@ -75,7 +75,7 @@ def test_top_is_the_number_of_rows(results, shown):
         _, out, _ = shown(results / NAMES[0], *words)
         return out.partition("\nModules")[2].partition("\n\n")[0].splitlines()[2:]
 
-    assert [row.split()[0] for row in modules()] == ["Dense", "Net", "Momentum", "(in"]
+    assert [row.split()[0] for row in modules("--all")] == ["Dense", "Net", "Momentum", "(in"]
     assert len(modules("--top", "1")) == 2
 
 

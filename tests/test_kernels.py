@@ -274,7 +274,7 @@ def test_kernels_of_the_first_and_last_steps_are_kept(tmp_path, small):
 def test_coverage_is_shown(tmp_path, small, capsys):
     from ms_profiler.cli import main
 
-    assert main(["summary", str(compiled(tmp_path, steps=100, windows=10).write())]) == 0
+    assert main(["summary", "--all", str(compiled(tmp_path, steps=100, windows=10).write())]) == 0
     assert "kernel_details.csv have the kernels of" in capsys.readouterr().out
 
 

@@ -36,7 +36,7 @@ def test_parameters_and_operations_of_two_networks_of_one_class(job, tmp_path):
     table = query.ask([str(run.result)], "select module, parameters, parameter_bytes, forward_flops from modules").table
     assert dict(table.select("module", "parameters").rows())["Net#2"] == truth["parameters"]["Net#2"][0]
     page = subprocess.run(
-        [sys.executable, "-m", "ms_profiler", "summary", str(run.result)],
+        [sys.executable, "-m", "ms_profiler", "summary", "--all", str(run.result)],
         capture_output=True,
         text=True,
         check=True,

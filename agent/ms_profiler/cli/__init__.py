@@ -23,6 +23,7 @@ COMMANDS = {
     "gate": "ms_profiler.cli.gate",
     "history": "ms_profiler.cli.history",
     "report": "ms_profiler.cli.report",
+    "view": "ms_profiler.cli.view",
     "sql": "ms_profiler.cli.sql",
     "tables": "ms_profiler.cli.tables",
     "doctor": "ms_profiler.cli.doctor",

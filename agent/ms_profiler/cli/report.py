@@ -1,4 +1,4 @@
-"""`ms-profiler report DIR [DIR2]`: write a run, or two compared, as a page to look at."""
+"""`ms-profiler report DIR [DIR2]`: write a run, its ranks, or two runs compared, as a page to look at."""
 
 import argparse
 import os
@@ -7,15 +7,15 @@ from ms_profiler.errors import DependencyError, UsageError
 from ms_profiler.store import layout
 
 NAME = "report"
-HELP = "write report.html: a run, or two compared, as a page that needs no network"
+HELP = "write report.html: a run, its ranks, or two runs compared, as a page that needs no network"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("directory", metavar="DIR", help="a result directory, or a trace")
+    parser.add_argument("directory", metavar="DIR", help="a result directory, a parent of ranks, or a trace")
     parser.add_argument("other", nargs="?", metavar="DIR2", help="another one, to compare: DIR is before, DIR2 after")
     parser.add_argument(
-        "--output", metavar="FILE", help=f"where the page goes; by default {layout.REPORT} in the last directory"
+        "--output", metavar="FILE", help=f"where the page goes; by default {layout.REPORT} in the last result"
     )
 
 
@@ -29,15 +29,16 @@ def run(args: argparse.Namespace) -> int:
     """
     try:
         from ms_profiler.analysis.driver import engine
-        from ms_profiler.analysis.page import file as page
+        from ms_profiler.analysis.page import file as page, launch
     except ModuleNotFoundError as error:
         raise DependencyError(f"A report needs Polars ({error}).") from error
     paths = []
     for directory in filter(None, (args.directory, args.other)):
         found = engine.find([directory])
-        if len(found) > 1:
+        if len(found) > 1 and (args.other or len(launch.jobs(found)) > 1):
             names = ", ".join(os.path.basename(path) for path in found[:4])
-            raise UsageError(f"{directory} holds {len(found)} results: {names}.", "Name one of them.")
+            remedy = "Name one of them, or use `ms-profiler view`, which lists them."
+            raise UsageError(f"{directory} holds {len(found)} results: {names}.", remedy)
         paths += found
-    print(page.write(paths, args.output))
+    print(page.write(paths, args.output, compared=args.other is not None))
     return 0

@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--last", action="store_true", help="show only the job that started last, with all of its ranks"
     )
+    parser.add_argument("--all", action="store_true", help="show everything, and not one screen")
     parser.add_argument(
         "--json",
         action="store_true",
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--top",
         type=_count,
         metavar="N",
-        help="rows of the tables of operators, modules and dataset operations (8 by default, and 14 modules); "
+        help="with everything, rows of the tables of operators, modules and dataset operations (8, and 14 modules); "
         "summary.json lists at most 20 operators and 200 modules, `ms-profiler sql` has all",
     )
     workload.add_arguments(parser)
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         DependencyError: Rich is not installed.
     """
     try:
-        from ms_profiler.analysis.report import index, terminal
+        from ms_profiler.analysis.report import index, screen, terminal
     except ModuleNotFoundError as error:
         raise DependencyError(f"Showing a summary needs Rich ({error}).") from error
     known = workload.workload(args)
@@ -89,7 +90,10 @@ def run(args: argparse.Namespace) -> int:
         for number, result in enumerate(results, 1):
             if len(results) > 1:
                 index.separate(number, len(results), result.directory, page)
-            terminal.show(result.content, result.directory, page, args.top)
+            if args.all or args.top:
+                terminal.show(result.content, result.directory, page, args.top)
+            else:
+                screen.show(result.content, result.directory, page)
     print(*errors, sep="\n", end="\n" if errors else "", file=sys.stderr)
     return StoreError.exit_code if errors else 0
 

@@ -182,7 +182,8 @@ def calls(measures: Measures) -> pl.DataFrame:
     """Return the calls of the driver."""
     device = measures.recording.device
     calls = pl.DataFrame(schema=tables.DRIVER_CALLS) if device is None else device.calls
-    number = pl.col("thread").cast(pl.UInt64)
+    # of a trace of PyTorch's profiler a number may be below 0, and is then no thread's of the operating system
+    number = pl.col("thread").cast(pl.UInt64, strict=False)
     return calls.with_columns(*_times(), pl.when(number > 0).then(number).alias("thread"))
 
 

@@ -5,11 +5,13 @@ deflated; nothing of a run becomes markup: scripts set text alone.
 """
 
 import html
+import io
 import json
 from importlib import resources
 from typing import Any, BinaryIO, Final
 
 from ms_profiler.analysis.page import packing
+from ms_profiler.analysis.report.palette import COLOURS
 
 #: in the order in which they are read
 _SCRIPTS: Final = (
@@ -20,27 +22,66 @@ _SCRIPTS: Final = (
     "charts.js",
     "tables.js",
     "modules.js",
+    "flames.js",
+    "strips.js",
     "timeline.js",
+    "perfetto.js",
+    "overview.js",
+    "ranks.js",
+    "usage.js",
+    "compare.js",
     "page.js",
 )
+_INDEX_SCRIPTS: Final = ("words.js", "elements.js", "data.js", "index.js")
 _STYLES: Final = ("vendor/uPlot.min.css", "page.css")
 _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
+#: of a page that is served: it fetches the timeline from where it came from itself, and from nowhere else
+_SERVED: Final = f"{_POLICY}; connect-src 'self'"
 
 
-def write(runs: list[dict[str, Any]], stream: BinaryIO, differences: dict[str, Any] | None = None) -> None:
+def write(
+    runs: list[dict[str, Any]],
+    stream: BinaryIO,
+    differences: dict[str, Any] | None = None,
+    ranks: dict[str, Any] | None = None,
+) -> None:
     """Write the page.
 
     Args:
-        runs: of `content.content`, one, or two to compare.
+        runs: of `content.content`, one, two to compare, or the ranks of a job.
         stream: where it goes.
         differences: of two runs, as `ms-profiler compare --format json` prints them.
+        ranks: of `side_by_side.content`.
     """
-    title = html.escape(" / ".join(run["summary"]["directory"] for run in runs))
+    title = " / ".join(run["summary"]["directory"] for run in runs[:2])
+    _write({"runs": runs, "differences": differences, "ranks": ranks}, title, _SCRIPTS, stream)
+
+
+def index(rows: list[dict[str, Any]]) -> bytes:
+    """Return the page that lists several results.
+
+    Args:
+        rows: one for each page.
+    """
+    stream = io.BytesIO()
+    _write({"index": rows}, "results", _INDEX_SCRIPTS, stream)
+    return stream.getvalue()
+
+
+def served(page: bytes) -> bytes:
+    """Return a page that may fetch the timeline from the server that it comes from.
+
+    Args:
+        page: of `write`.
+    """
+    return page.replace(_POLICY.encode(), _SERVED.encode(), 1)
+
+
+def _write(held: dict[str, Any], title: str, scripts: tuple[str, ...], stream: BinaryIO) -> None:
     # a surrogate that stands alone, as a name that is no UTF-8 has, cannot be written
-    held = {"runs": runs, "differences": differences}
     data = json.dumps(held, separators=(",", ":"), allow_nan=False, default=str).encode("utf-8", "replace")
     head = f"""<!doctype html>
 <html lang="en">
@@ -49,7 +90,7 @@ def write(runs: list[dict[str, Any]], stream: BinaryIO, differences: dict[str, A
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
-<title>ms-profiler: {title}</title>
+<title>ms-profiler: {html.escape(title)}</title>
 <style>
 """
     stream.write(head.encode("utf-8", "replace"))
@@ -60,7 +101,8 @@ def write(runs: list[dict[str, Any]], stream: BinaryIO, differences: dict[str, A
     stream.write(b'<script id="run" type="text/plain">')
     stream.write(packing.deflated(data, 6).encode())
     stream.write(b"</script>\n<script>\n")
-    for name in _SCRIPTS:
+    stream.write(f"const COLOURS = {json.dumps(COLOURS)};\n".encode())
+    for name in scripts:
         stream.write(_static(name))
     stream.write(b"</script>\n</body>\n</html>\n")
 

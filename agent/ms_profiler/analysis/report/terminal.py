@@ -67,9 +67,9 @@ def page() -> Console:
 def _print(summary: dict[str, Any], directory: str, out: Console, top: int | None) -> None:
     for head in (
         Text(summary["verdict"], style="bold"),
-        _run_line(summary),
+        run_line(summary),
         _steps_line(summary),
-        *_shift_line(summary.get("shift")),
+        *shift_line(summary.get("shift")),
     ):
         widths.lines(head, out)
     foreign = summary.get("derived") is not None
@@ -114,7 +114,8 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
                 widths.lines(Text(line), out, " " * _INDENT)
 
 
-def _run_line(summary: dict[str, Any]) -> Text:
+def run_line(summary: dict[str, Any]) -> Text:
+    """Return framework, rank, host and length of a run."""
     framework = " ".join(summary["framework"].get(key, "") for key in ("name", "version", "mode", "device"))
     rank = f"rank {summary['rank']} of {summary['world_size']}" if summary["world_size"] > 1 else ""
     parts = [" ".join(framework.split()), rank, summary["host"], f"{summary['run']['duration_s']:.2f} s"]
@@ -150,7 +151,8 @@ def _steps_line(summary: dict[str, Any]) -> Text:
     return Text(f"{text}; slowest: {worst}")
 
 
-def _shift_line(shift: dict[str, Any] | None) -> list[Text]:
+def shift_line(shift: dict[str, Any] | None) -> list[Text]:
+    """Return from which step on steps take longer or shorter; nothing where they do not."""
     if shift is None:
         return []
     changes = [f"{item['module']} {_ms(item['before_ms'])} -> {_ms(item['after_ms'])}" for item in shift["modules"]]

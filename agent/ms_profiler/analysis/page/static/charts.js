@@ -1,6 +1,6 @@
 // Curves by uPlot, stacked bars by canvas.
 const ink = () => getComputedStyle(document.body).getPropertyValue("--ink").trim();
-const faint = () => getComputedStyle(document.body).getPropertyValue("--faint").trim();
+const faint = () => getComputedStyle(document.body).getPropertyValue("--line").trim();
 
 function axes(values, steps) {
   const look = { stroke: ink(), grid: { stroke: faint(), width: 1 }, ticks: { stroke: faint() }, font: "12px system-ui" };
@@ -16,36 +16,45 @@ function stepChart(steps, chosen) {
     place.replaceChildren();
     plot = new uPlot({
       width: Math.max(place.clientWidth, 320), height: 200, legend: { show: true }, cursor: { points: { size: 7 } },
-      scales: { x: { time: false }, y: { range: (_, low, high) => [0, high * 1.05 || 1] } },
+      scales: { x: { time: false, range: (_, low, high) => (low === high ? [low - 0.5, high + 0.5] : [low, high]) }, y: { range: (_, low, high) => [0, high * 1.05 || 1] } },
       axes: axes((ms) => milliseconds(ms), [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 1e7]),
-      series: [{ label: word("step") }, { label: word("Step time"), stroke: colour("computing"), width: 1.5, points: { show: x.length < 200, size: 5 }, value: (_, ms) => milliseconds(ms) }],
-    }, [x, y], place);
+      series: [{ label: word("step") }, { label: word("Step time"), stroke: colour("computing"), width: 1.5, points: { show: x.length < 200, size: 5 }, value: (_, ms) => milliseconds(ms) },
+        { label: word("slow"), stroke: colour("sync"), fill: colour("sync"), paths: () => null, points: { show: true, size: 8, fill: colour("sync") }, value: (_, ms) => milliseconds(ms) }],
+    }, [x, y, outliers(y)], place);
     plot.over.addEventListener("click", () => { if (plot.cursor.idx !== null && plot.cursor.idx !== undefined) chosen(steps[plot.cursor.idx]); });
   };
   return { place, draw };
 }
 
-function curveChart(curves, text, height = 180) {
+// Steps that take longer than the third quartile by three interquartile ranges, which few steady ones do
+function outliers(times) {
+  const sorted = [...times].sort((a, b) => a - b), at = (part) => sorted[Math.floor((sorted.length - 1) * part)];
+  const limit = at(0.75) + 3 * (at(0.75) - at(0.25));
+  return times.map((time) => (times.length > 7 && time > limit ? time : null));
+}
+
+// Curves over one axis: { name, x, value }
+const LINES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a63b8", "#6b7280"];
+function lineChart(curves, text, title, shownAt = (x) => String(x), height = 180) {
   const place = el("div", { class: "chart" });
   const draw = () => {
     place.replaceChildren();
-    const known = [...new Set(curves.flatMap((curve) => curve.time))].sort((a, b) => a - b);
-    const at = new Map(known.map((time, row) => [time, row]));
+    const all = [...new Set(curves.flatMap((curve) => curve.x))].sort((a, b) => a - b), at = new Map(all.map((x, row) => [x, row]));
     const columns = curves.map((curve) => {
-      const values = new Array(known.length).fill(undefined);
-      curve.time.forEach((time, row) => { values[at.get(time)] = curve.value[row]; });
+      const values = new Array(all.length).fill(undefined);
+      curve.x.forEach((x, row) => { values[at.get(x)] = curve.value[row]; });
       return values;
     });
     new uPlot({
-      width: Math.max(place.clientWidth, 320), height, scales: { x: { time: false } },
-      axes: axes(text),
-      series: [{ label: word("time"), value: (_, s) => (s === null ? "" : `${s.toFixed(3)} s`) },
-        ...curves.map((curve, row) => ({ label: curve.name, stroke: SPARE[row % SPARE.length], width: 1.5, spanGaps: true, value: (_, value) => (value === null || value === undefined ? "" : text(value)) }))],
-    }, [known.map((time) => time / 1e9), ...columns], place);
+      width: Math.max(place.clientWidth, 320), height, scales: { x: { time: false } }, axes: axes(text),
+      series: [{ label: title, value: (_, x) => (x === null ? "" : shownAt(x)) },
+        ...curves.map((curve, row) => ({ label: curve.name, stroke: LINES[row % LINES.length], dash: row < LINES.length ? [] : [6, 3], width: 1.5, spanGaps: true, points: { show: all.length < 100 }, value: (_, value) => (value === null || value === undefined ? "" : text(value)) }))],
+    }, [all, ...columns], place);
   };
   return { place, draw };
 }
 
+const EDGE = 84;  // px of the axis at the left
 // A stacked bar for each step: of many steps, as many as there are pixels, each the mean of its neighbours
 function stackChart(content, chosen) {
   const names = Object.keys(content.columns).filter((name) => name !== "step");
@@ -55,9 +64,9 @@ function stackChart(content, chosen) {
   const place = el("div", { class: "chart" }, canvas, el("div", { class: "legend" }, names.map((name) => chip(name))), note);
   let each = 1;
   const draw = () => {
-    const width = Math.max(place.clientWidth, 320), height = 160, ratio = window.devicePixelRatio || 1;
-    canvas.width = width * ratio; canvas.height = height * ratio;
-    canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
+    const width = Math.max(place.clientWidth, 320) - EDGE, height = 160, ratio = window.devicePixelRatio || 1;
+    canvas.width = (width + EDGE) * ratio; canvas.height = height * ratio;
+    canvas.style.width = `${width + EDGE}px`; canvas.style.height = `${height}px`;
     const paint = canvas.getContext("2d");
     paint.scale(ratio, ratio);
     each = Math.max(1, Math.ceil(numbers.length / width));
@@ -71,24 +80,39 @@ function stackChart(content, chosen) {
       }));
     }
     const most = Math.max(1, ...sums.map((parts) => parts.reduce((sum, part) => sum + part, 0)));
-    const wide = width / bars;
+    const wide = Math.min(width / bars, 80);
+    paint.font = "12px system-ui"; paint.textAlign = "right"; paint.textBaseline = "middle";
+    for (const part of [0.5, 1]) {
+      const y = height - part * (height - 8);
+      paint.fillStyle = faint(); paint.fillRect(EDGE, y, width, 1);
+      paint.fillStyle = ink(); paint.fillText(duration(most * part), EDGE - 8, Math.max(y, 8));
+    }
     sums.forEach((parts, index) => {
       let y = height;
       parts.forEach((part, kind) => {
-        const tall = (part / most) * (height - 4);
+        const tall = (part / most) * (height - 8);
         paint.fillStyle = colour(names[kind]);
-        paint.fillRect(index * wide, y - tall, Math.max(wide - (wide > 4 ? 1 : 0), 0.7), tall);
+        paint.fillRect(EDGE + index * wide, y - tall, Math.max(wide - (wide > 4 ? 1 : 0), 0.7), tall);
         y -= tall;
       });
     });
   };
-  const row = (event) => Math.min(numbers.length - 1, Math.floor((event.offsetX / canvas.clientWidth) * Math.ceil(numbers.length / each)) * each);
+  const row = (event) => Math.min(numbers.length - 1, Math.floor((Math.max(event.offsetX - EDGE, 0) / (canvas.clientWidth - EDGE)) * Math.max(Math.ceil(numbers.length / each), (canvas.clientWidth - EDGE) / 80)) * each);
   canvas.addEventListener("mousemove", (event) => {
-    const at = row(event);
-    if (at < 0) return;
-    const parts = names.map((name) => [name, content.columns[name][at]]).filter(([, time]) => time > 0);
-    note.textContent = `${word("step")} ${numbers[at]}: ${parts.map(([name, time]) => `${name} ${duration(time)}`).join(", ")}`;
+    if (row(event) >= 0) tell(row(event));
   });
+  const tell = (at) => {
+    const parts = names.map((name) => [name, content.columns[name][at]]).filter(([, time]) => time > 0);
+    note.textContent = `${word("step")} ${numbers[at]}: ${parts.map(([name, time]) => `${word(name)} ${duration(time)}`).join(", ")}`;
+  };
   canvas.addEventListener("click", (event) => { const at = row(event); if (at >= 0) chosen(numbers[at]); });
+  let cursor = 0;
+  canvas.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && numbers.length) return chosen(numbers[cursor]);
+    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return null;
+    event.preventDefault();
+    cursor = Math.min(Math.max(cursor + (event.key === "ArrowRight" ? each : -each), 0), numbers.length - 1);
+    return tell(cursor);
+  });
   return { place, draw };
 }

@@ -36,7 +36,7 @@ async function column(packed) {
 // Events by row of lanes, each row by start; events of a row do not overlap
 async function timeline(content) {
   const events = { count: content.count };
-  for (const name of ["row", "start", "dur", "name", "category", "module"]) events[name] = await column(content.packed[name]);
+  for (const name of ["row", "start", "dur", "name", "category", "module", "launch"]) events[name] = await column(content.packed[name]);
   content.packed = null;
   const rows = content.lanes.map((lane) => ({ ...lane, from: 0, until: 0 }));
   let last = -1, time = 0;

@@ -31,15 +31,7 @@ function bytes(size) {
   return `${unit ? size.toFixed(1) : size} ${units[unit]}`;
 }
 
-// One meaning, one colour, everywhere: https://jfly.uni-koeln.de/color/ (safe for the colour-blind), and greys
-const COLOURS = {
-  computing: "#0072b2", forward: "#0072b2", module: "#0072b2", kernel: "#0072b2", op: "#56b4e9",
-  backward: "#009e73", recompute: "#66c2a5", optimizer: "#8a63b8",
-  communication: "#cc79a7", data: "#e69f00", "data wait": "#e69f00", input: "#e69f00", sync: "#d55e00", launch: "#56b4e9",
-  copy: "#17a2b8", compile: "#b8a400", checkpoint: "#8b5e3c", "garbage collection": "#a83232",
-  blocked: "#6b7280", runnable: "#374151", host: "#9ca3af", "kernel gap": "#d1d5db", unknown: "#c4b5a0",
-  other: "#c7ccd4", "not recorded": "#e5e7eb", steps: "#0072b2", import: "#b07aa1", "set-up": "#e69f00",
-};
+// One meaning, one colour, everywhere: COLOURS is of the page, from the palette of the terminal
 const SPARE = ["#4e79a7", "#76b7b2", "#59a14f", "#edc948", "#9c755f", "#bab0ac", "#86bcb6", "#f1ce63", "#d4a6c8", "#79706e"];
 function colour(name) {
   if (Object.hasOwn(COLOURS, name)) return COLOURS[name];
@@ -49,7 +41,7 @@ function colour(name) {
 }
 
 function chip(name, value) {
-  return el("span", { class: "chip" }, el("i", { style: { background: colour(name) } }), name, value ? el("b", {}, value) : null);
+  return el("span", { class: "chip" }, el("i", { style: { background: colour(name) } }), word(name), value ? el("b", {}, value) : null);
 }
 
 // A bar whose parts add up to one: [name, share, text]
@@ -63,4 +55,14 @@ function bar(parts) {
 
 function section(id, title, ...children) {
   return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, word(title)), ...children);
+}
+
+// A picture with its title and what it says in a sentence
+function figure(title, note, ...children) {
+  return el("div", { class: "card" }, el("h3", {}, word(title)), note ? el("p", { class: "note" }, word(note)) : null, ...children);
+}
+
+function selector(label, values, chosen) {
+  return el("select", { "aria-label": word(label), onchange: (event) => chosen(event.target.value) },
+    values.map(([value, text]) => el("option", { value }, text)));
 }

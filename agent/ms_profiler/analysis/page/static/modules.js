@@ -28,24 +28,11 @@ function moduleTree(tree) {
 }
 
 function icicle(tree) {
-  const rows = tree.rows, place = el("div", { class: "icicle" }), whole = tree.whole_ms || 1, height = 22;
-  const deepest = rows.reduce((most, row) => Math.max(most, row.depth), 0);
-  place.style.height = `${(deepest + 1) * height}px`;
-  const lefts = [];
-  let left = 0;
-  for (const row of rows) {
-    const at = row.depth === 0 ? left : lefts[row.depth] ?? lefts[row.depth - 1] ?? 0;
-    const width = row.total_ms / whole;
-    lefts.length = row.depth + 1;
-    lefts[row.depth] = at + width;
-    lefts[row.depth + 1] = at;
-    if (row.depth === 0) left = at + width;
-    if (width < 0.001) continue;
+  const lasts = [], nodes = tree.rows.map((row, at) => {
+    lasts[row.depth] = at;
     const most = KINDS.reduce((best, kind) => (row[`${kind}_ms`] > row[`${best}_ms`] ? kind : best), "forward");
-    place.append(el("div", {
-      title: `${row.module}\n${percent(row.share)}, ${milliseconds(row.total_ms)}`,
-      style: { left: `${at * 100}%`, width: `${width * 100}%`, top: `${row.depth * height}px`, background: colour(most) },
-    }, row.depth ? row.module.split(".").slice(-1)[0] : row.module));
-  }
-  return place;
+    return { label: row.depth ? row.module.split(".").slice(-1)[0] : row.module, parent: row.depth ? lasts[row.depth - 1] ?? -1 : -1, total: row.total_ms, colour: colour(most),
+      text: `${row.module}: ${percent(row.share)}, ${milliseconds(row.total_ms)} (${KINDS.map((kind) => `${word(kind)} ${milliseconds(row[`${kind}_ms`])}`).join(", ")})` };
+  });
+  return blocks(nodes);
 }

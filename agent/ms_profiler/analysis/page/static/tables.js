@@ -32,19 +32,19 @@ function grid(rows, columns, options = {}) {
       if (column.bar) cell.classList.add("filled");
       return cell;
     }))));
-    count.textContent = `${Math.min(most, found.length)} ${word("of")} ${found.length} ${word("rows")}`;
+    const beyond = (options.count || 0) > rows.length ? ` (${rows.length} ${word("of")} ${options.count})` : "";
+    count.textContent = `${Math.min(most, found.length)} ${word("of")} ${found.length} ${word("rows")}${beyond}`;
     more.hidden = found.length <= most;
   };
   const more = el("button", { type: "button", onclick: () => { most += 500; fill(); } }, "+ 500");
   const chooser = (key) => {
     const values = [...new Set(rows.map((row) => row[key]).filter((value) => value !== null && value !== undefined))].sort();
     if (values.length < 2) return null;
-    return el("select", { "aria-label": word(key), onchange: (event) => { filters[key] = event.target.value; fill(); } },
-      el("option", { value: "" }, `${word(key)}: ${word("all")}`), values.slice(0, 500).map((value) => el("option", { value }, value)));
+    return selector(key, [["", `${word(key)}: ${word("all")}`], ...values.slice(0, 500).map((value) => [value, word(String(value))])], (value) => { filters[key] = value; fill(); });
   };
-  const search = el("input", { type: "search", placeholder: word("Search"), "aria-label": word("Search"), oninput: (event) => { text = event.target.value.toLowerCase(); fill(); } });
+  const search = rows.length < 4 ? null : el("input", { type: "search", placeholder: word("Search"), "aria-label": word("Search"), oninput: (event) => { text = event.target.value.toLowerCase(); fill(); } });
   fill();
   return el("div", { class: "grid" },
-    el("div", { class: "tools" }, search, (options.filters || []).map(chooser), count),
+    el("div", { class: "tools" }, search, (options.filters || []).map(chooser), rows.length < 4 ? null : count),
     el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), body)), more);
 }

@@ -1,8 +1,10 @@
 // The timeline: threads and streams, one row for each depth; drawn are at most SHAPES rectangles.
-const SHAPES = 20000, ROW = 16, GAP = 8, HEAD = 22, LABEL = 190;
+const SHAPES = 20000, FLOWS = 500, ROW = 16, GAP = 8, HEAD = 24, LABEL = 190;
+const LANES = { 1: "op", 2: "stream", 3: "calls" };
 class Timeline {
-  constructor(line, steps) {
+  constructor(line, steps, curves) {
     Object.assign(this, line);
+    this.strips = new Strips(curves);
     this.steps = steps;
     this.canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": word("Timeline") });
     this.detail = el("div", { class: "detail", "aria-live": "polite" }, " ");
@@ -10,7 +12,7 @@ class Timeline {
     const find = el("input", { type: "search", placeholder: word("Search"), "aria-label": word("Search"), oninput: (event) => this.find(event.target.value) });
     this.place = el("div", { class: "timeline" },
       el("div", { class: "tools" }, find, el("button", { type: "button", onclick: () => this.fit() }, word("Fit")),
-        el("span", { class: "note" }, "W S A D, + − ← →, wheel, drag")),
+        el("span", { class: "note" }, ["W", "S", "A", "D", "F", "+", "−", "←", "→", "N", "P"].map((key) => [el("kbd", {}, key), " "]))),
       this.notes.map((note) => el("p", { class: "note" }, note)), el("div", { class: "scroll tall" }, this.canvas), this.detail);
     this.low = Infinity; this.high = 0;
     for (const row of this.rows) {
@@ -25,7 +27,12 @@ class Timeline {
       row.first = lane !== last; last = lane;
       this.y.push(y); y += ROW;
     }
-    this.height = y + GAP;
+    this.bottom = y + GAP;
+    this.height = this.bottom + this.strips.height + GAP;
+    this.selected = null;
+    const kinds = new Map(), light = (hex) => { const part = (at) => parseInt(hex.slice(at, at + 2), 16); return 0.299 * part(1) + 0.587 * part(3) + 0.114 * part(5) > 140; };
+    this.shades = this.categories.map((name) => kinds.get(name) || kinds.set(name, colour(name || "")).get(name));
+    this.bright = this.shades.map(light);
     this.listen();
     this.fit(false);
   }
@@ -59,8 +66,9 @@ class Timeline {
     const paint = canvas.getContext("2d");
     paint.setTransform(ratio, 0, 0, ratio, 0, 0);
     paint.clearRect(0, 0, width, this.height);
-    const room = width - LABEL, scale = room / (this.until - this.from), { start, dur, name, category } = this.events;
-    const least = Math.max(1, (this.rows.length * room) / SHAPES) / scale;  // ns of the narrowest shape
+    const room = width - LABEL, scale = room / (this.until - this.from), { start, dur, name, category, launch } = this.events;
+    // ns of the narrowest shape: each row has room for as many as its part of SHAPES, less what arrows and curves take
+    const least = Math.max(1, (this.rows.length * room) / (SHAPES - FLOWS - this.strips.curves.length * room)) / scale, flows = [];
     paint.font = "11px system-ui"; paint.textBaseline = "middle";
     this.grid(paint, width, scale);
     this.shapes = 0;
@@ -69,7 +77,6 @@ class Timeline {
       let at = this.after(row, this.from);
       while (at < row.until && start[at] < this.until) {
         const begin = start[at]; let end = begin + dur[at];
-        const kind = this.categories[category[at]];
         let next = at + 1, single = true;
         if (end - begin < least) {
           // what is narrower than a pixel shares one with those after it
@@ -80,11 +87,13 @@ class Timeline {
         }
         const x = Math.max(LABEL, LABEL + (begin - this.from) * scale), right = Math.min(width, LABEL + (end - this.from) * scale);
         paint.globalAlpha = this.found && !(single && this.found[name[at]]) ? 0.18 : 1;
-        paint.fillStyle = colour(kind);
+        paint.fillStyle = this.shades[category[at]];
         paint.fillRect(x, y, Math.max(right - x - (right - x > 3 ? 0.5 : 0), 0.6), ROW - 2);
         this.shapes++;
+        if (single && launch[at] && (right - x > 2 || this.selected !== null) && flows.length < FLOWS) flows.push(at);
+        if (single && at === this.selected) { paint.strokeStyle = ink(); paint.lineWidth = 2; paint.strokeRect(x, y, Math.max(right - x, 2), ROW - 2); paint.lineWidth = 1; }
         if (single && right - x > 30) {
-          paint.fillStyle = "#fff";
+          paint.fillStyle = this.bright[category[at]] ? "#1f2933" : "#fff";
           const text = this.names[name[at]] || "", fits = Math.floor((right - x - 6) / 6);
           paint.fillText(text.length > fits ? text.slice(0, Math.max(fits - 1, 0)) : text, x + 3, y + ROW / 2 - 1);
         }
@@ -93,11 +102,42 @@ class Timeline {
       paint.globalAlpha = 1;
       if (row.first) {
         paint.fillStyle = ink();
-        const title = row.kind === 2 ? `stream ${row.thread ?? ""}` : row.name || `thread ${row.thread ?? ""}`;
-        paint.fillText(`${title}${row.kind === 1 ? ": op" : ""}`.slice(0, 30), 4, y + ROW / 2 - 1);
+        const title = row.kind === 2 ? `${word("stream")} ${row.thread ?? ""}` : `${row.name || `thread ${row.thread ?? ""}`}${LANES[row.kind] ? `: ${word(LANES[row.kind])}` : ""}`;
+        paint.fillText(title.slice(0, 30), 4, y + ROW / 2 - 1);
       }
     });
-    canvas.dataset.shapes = this.shapes;
+    this.arrows(paint, flows, width, scale);
+    this.shapes += this.strips.draw(paint, this.bottom, width, this.from, this.until, LABEL);
+    canvas.dataset.shapes = this.shapes; canvas.dataset.flows = flows.length; canvas.dataset.curves = this.strips.curves.length;
+  }
+
+  // from the call that launched it to what a stream ran: of an event that is selected in full, of others faint
+  arrows(paint, flows, width, scale) {
+    const { start, row, launch } = this.events, x = (time) => LABEL + (time - this.from) * scale;
+    for (const at of flows) {
+      const by = launch[at] - 1, chosen = this.selected !== null && (at === this.selected || by === this.selected);
+      if (this.selected !== null && !chosen) continue;
+      const left = x(start[by]), right = x(start[at]), above = this.y[row[by]] + ROW - 2, below = this.y[row[at]] + (this.y[row[at]] < above ? ROW - 2 : 0);
+      if (right < LABEL || left > width) continue;
+      paint.strokeStyle = ink(); paint.globalAlpha = chosen ? 0.9 : 0.25;
+      paint.save(); paint.beginPath(); paint.rect(LABEL, 0, width - LABEL, this.bottom); paint.clip();
+      paint.beginPath(); paint.moveTo(left, above); paint.bezierCurveTo(left, (above + below) / 2, right, (above + below) / 2, right, below); paint.stroke();
+      paint.restore();
+      this.shapes++;
+    }
+    paint.globalAlpha = 1;
+  }
+
+  select(at) { this.selected = at; this.tell(at); this.later(); }
+
+  // the next, or last, event of the row of the selected one
+  beside(by) {
+    const at = this.selected === null ? this.rows.findIndex((row) => row.until > row.from) : this.selected + by;
+    if (this.selected === null) return at < 0 ? null : this.select(this.after(this.rows[at], this.from));
+    if (at < 0 || at >= this.events.count || this.events.row[at] !== this.events.row[this.selected]) return null;
+    const time = this.events.start[at], length = this.until - this.from;
+    if (time < this.from || time > this.until) { this.from = time - length / 2; this.until = time + length / 2; }
+    return this.select(at);
   }
 
   grid(paint, width, scale) {
@@ -120,9 +160,9 @@ class Timeline {
 
   tell(at) {
     if (at === null) return;
-    const { start, dur, name, category, module } = this.events;
-    const owner = this.modules[module[at]];
-    this.detail.textContent = `${this.names[name[at]]}: ${duration(dur[at])}, ${this.categories[category[at]]}, ${(start[at] / 1e9).toFixed(6)} s${owner ? `, ${owner}` : ""}`;
+    const { start, dur, name, category, module, launch } = this.events;
+    const owner = this.modules[module[at]], by = launch[at] ? launch[at] - 1 : null;
+    this.detail.textContent = `${this.names[name[at]]}: ${duration(dur[at])}, ${this.categories[category[at]]}, ${(start[at] / 1e9).toFixed(6)} s${owner ? `, ${owner}` : ""}${by === null ? "" : ` ← ${this.names[name[by]]}, ${duration(start[at] - start[by])}`}`;
   }
 
   zoom(by, around = (this.from + this.until) / 2) {
@@ -142,17 +182,21 @@ class Timeline {
       const around = this.from + ((event.offsetX - LABEL) / (this.canvas.clientWidth - LABEL)) * (this.until - this.from);
       this.zoom(event.deltaY > 0 ? 1.25 : 0.8, around);
     }, { passive: false });
-    this.canvas.addEventListener("mousedown", (event) => { held = event.offsetX; });
+    let moved = false;
+    this.canvas.addEventListener("mousedown", (event) => { held = event.offsetX; moved = false; });
+    this.canvas.addEventListener("click", (event) => { if (!moved) this.select(this.at(event)); });
     window.addEventListener("mouseup", () => { held = null; });
     this.canvas.addEventListener("mousemove", (event) => {
-      if (held !== null) { this.move((held - event.offsetX) / (this.canvas.clientWidth - LABEL)); held = event.offsetX; } else this.tell(this.at(event));
+      if (held !== null) { this.move((held - event.offsetX) / (this.canvas.clientWidth - LABEL)); held = event.offsetX; moved = true; } else this.tell(this.at(event) ?? this.selected);
     });
     this.canvas.addEventListener("dblclick", (event) => {
       const at = this.at(event);
       if (at !== null) this.show(this.events.start[at], this.events.start[at] + this.events.dur[at]);
     });
     const keys = { w: () => this.zoom(0.8), "+": () => this.zoom(0.8), s: () => this.zoom(1.25), "-": () => this.zoom(1.25),
-      a: () => this.move(-0.2), ArrowLeft: () => this.move(-0.2), d: () => this.move(0.2), ArrowRight: () => this.move(0.2), f: () => this.fit() };
+      a: () => this.move(-0.2), ArrowLeft: () => this.move(-0.2), d: () => this.move(0.2), ArrowRight: () => this.move(0.2), f: () => this.fit(),
+      n: () => this.beside(1), p: () => this.beside(-1), Escape: () => this.select(null),
+      Enter: () => { if (this.selected !== null) this.show(this.events.start[this.selected], this.events.start[this.selected] + this.events.dur[this.selected]); } };
     this.canvas.addEventListener("keydown", (event) => { if (Object.hasOwn(keys, event.key)) { keys[event.key](); event.preventDefault(); } });
   }
 }

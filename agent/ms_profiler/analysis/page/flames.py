@@ -1,0 +1,70 @@
+"""The flame graph: how often each function stood in the stacks that were sampled, in each phase of a step."""
+
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.measures import Measures
+
+#: functions of a flame graph: of more the rarest are left out
+MOST: Final = 20_000
+#: phase of a sample outside of all steps
+OUTSIDE: Final = "outside of steps"
+
+
+def content(measures: Measures) -> dict[str, Any] | None:
+    """Return the functions, callers before what they call; None where no stack was sampled.
+
+    Args:
+        measures: of the run.
+
+    Returns:
+        labels: of the functions; caller: of each, -1 of threads; samples: of each phase, those that saw the function
+        as the innermost one; period_ns: time that a sample stands for; left_out: functions.
+    """
+    stacks = measures.stacks
+    if not stacks.known:
+        return None
+    moments = stacks.moments
+    pieces = measures.pieces.sort("start_ns")
+    phase = pieces["phase"].gather(intervals.locate(moments["time_ns"], pieces)).fill_null(OUTSIDE)
+    own = moments.select("process", "place", phase=phase).group_by("process", "place", "phase").len()
+    first, labels, callers = {}, list[str](), list[int]()
+    for process, tree in stacks.trees.items():
+        first[process] = len(labels)
+        several = f" of process {process}" if len(stacks.trees) > 1 else ""
+        labels += [
+            f"{function.label}{several if caller < 0 else ''}"
+            for function, caller in zip(tree.functions, tree.callers, strict=True)
+        ]
+        callers += [caller if caller < 0 else caller + first[process] for caller in tree.callers]
+    order = own.group_by("phase").agg(pl.col("len").sum()).sort("len", "phase", descending=[True, False])["phase"]
+    samples = {name: [0] * len(labels) for name in order}
+    for process, place, name, count in own.iter_rows():
+        samples[name][first[process] + place] += count
+    kept = _kept(callers, [sum(column[node] for column in samples.values()) for node in range(len(labels))])
+    place = {node: number for number, node in enumerate(kept)}
+    # what is left out counts for the function that called it
+    for column in samples.values():
+        for node in range(len(labels) - 1, -1, -1):
+            if node not in place and callers[node] >= 0:
+                column[callers[node]] += column[node]
+    return {
+        "labels": [labels[node] for node in kept],
+        "caller": [place.get(callers[node], -1) for node in kept],
+        "samples": {name: [column[node] for node in kept] for name, column in samples.items()},
+        "period_ns": stacks.period_ns,
+        "left_out": len(labels) - len(kept),
+    }
+
+
+def _kept(callers: list[int], own: list[int]) -> list[int]:
+    """Return the functions that are shown, by number: those that were seen most often, with all that call them."""
+    totals = list(own)
+    for node in range(len(callers) - 1, -1, -1):
+        if callers[node] >= 0:
+            totals[callers[node]] += totals[node]
+    # a function is seen as often as what it calls, and its number is lower: none loses its caller
+    order = sorted(range(len(callers)), key=lambda node: (-totals[node], node))
+    return sorted(order[:MOST])

@@ -1,0 +1,45 @@
+"""Which results are ranks of one job."""
+
+import os
+import re
+from typing import Any, Final
+
+from ms_profiler.analysis.driver import inputs
+from ms_profiler.analysis.driver.ledger import read_summary
+from ms_profiler.store import layout, run_info
+
+_RANK: Final = re.compile(r"^profiler_info_(\d+)\.json$")
+
+
+def jobs(paths: list[str]) -> list[list[str]]:
+    """Return results by job, the ranks of a job in order.
+
+    Ranks of one job have the same job in the record of the run; results of other profilers stand in one directory and
+    have each another rank.
+
+    Args:
+        paths: of `engine.find`.
+    """
+    found: dict[Any, list[tuple[int, str]]] = {}
+    for number, path in enumerate(paths):
+        job, rank = _job(path)
+        known = found.get(job, [])
+        alone = job is None or rank in [other for other, _ in known]
+        found.setdefault(("single", number) if alone else job, []).append((rank, path))
+    return [[path for _, path in sorted(ranks)] for ranks in found.values()]
+
+
+def _job(path: str) -> tuple[Any, int]:
+    """Return what the ranks of a job share, None where that is not known, and the rank."""
+    kind = inputs.kind(path)
+    if kind == inputs.Kind.STORE:
+        try:
+            told = run_info.read_run(layout.run_info_path(path))
+        except (OSError, ValueError):
+            return None, 0
+        return (("job", told.job) if told.job and told.world_size > 1 else None), told.rank
+    if kind == inputs.Kind.ASCEND:
+        ranks = [int(found[1]) for name in os.listdir(path) if (found := _RANK.match(name))]
+        return (("folder", os.path.dirname(os.path.abspath(path))), ranks[0]) if ranks else (None, 0)
+    told_of = read_summary(inputs.result(path)) or {}
+    return None, int(told_of.get("rank") or 0)

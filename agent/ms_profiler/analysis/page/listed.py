@@ -1,0 +1,18 @@
+"""Tables of the catalogue, by name."""
+
+import polars as pl
+
+from ms_profiler.analysis import catalogue
+from ms_profiler.analysis.metrics.measures import Measures
+
+
+def table(name: str, measures: Measures) -> pl.DataFrame:
+    """Return the rows of a table.
+
+    Args:
+        name: of one of `catalogue.TABLES`.
+        measures: of the run.
+    """
+    found = catalogue.named(name)
+    assert found is not None
+    return found.of(measures)

@@ -1,0 +1,31 @@
+// The timeline in Perfetto, by https://perfetto.dev/docs/visualization/deep-linking-to-perfetto-ui: the one request to the
+// outside, and only when the button is pressed. From a disk the page cannot read the timeline, and names the file.
+const PERFETTO = "https://ui.perfetto.dev";
+function perfettoButton(run) {
+  if (!run.trace) return null;
+  const served = location.protocol.startsWith("http");
+  const dialog = el("dialog", { "aria-label": word("Open in Perfetto") });
+  const say = (...content) => {
+    dialog.replaceChildren(...content, el("p", {}, el("button", { type: "button", onclick: () => dialog.close() }, word("Close"))));
+    if (!dialog.open) dialog.showModal();
+  };
+  const named = () => say(el("p", {}, word("Open this file at https://ui.perfetto.dev:")), el("p", {}, el("code", {}, `${run.summary.directory}${run.trace === run.summary.directory ? "" : `/${run.trace}`}`)),
+    el("p", {}, "ms-profiler view ", el("code", {}, run.summary.directory)), el("p", { class: "note" }, word("The timeline goes to Perfetto's page in this browser and to no server.")));
+  const open = async () => {
+    // before anything is waited for: a browser opens a window for a click alone
+    const opened = window.open(PERFETTO);
+    const answer = await fetch("timeline");
+    if (!opened || !answer.ok) return named();
+    const buffer = await answer.arrayBuffer();
+    const asking = setInterval(() => opened.postMessage("PING", PERFETTO), 100);
+    const heard = (event) => {
+      if (event.origin !== PERFETTO || event.source !== opened || event.data !== "PONG") return;
+      clearInterval(asking); window.removeEventListener("message", heard);
+      opened.postMessage({ perfetto: { buffer, title: run.summary.directory, fileName: run.trace.split("/").pop() } }, PERFETTO, [buffer]);
+    };
+    window.addEventListener("message", heard);
+    setTimeout(() => clearInterval(asking), 120000);
+    return null;
+  };
+  return [el("button", { type: "button", class: "main", onclick: () => (served ? open() : named()) }, word("Open in Perfetto")), dialog];
+}

@@ -1,0 +1,148 @@
+"""The summary on one screen of 80 columns and 24 lines, from `summary.json` alone; `terminal.py` shows all of it."""
+
+import textwrap
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from ms_profiler.analysis.report import remarks, terminal, widths
+from ms_profiler.analysis.report.bounded import PARTS
+from ms_profiler.analysis.report.durations import milliseconds as _ms
+from ms_profiler.analysis.report.palette import COLOURS
+
+#: lines of a screen, without the one of the next prompt
+LINES: Final = 23
+#: rows of the table of operators
+_ROWS: Final = 5
+_BAR: Final = 60
+_SHADES: Final = "█▓▒░"
+#: shares below it are not told
+_LEAST: Final = 0.005
+#: ends of processes that need no word
+_ENDED: Final = ("exit", "unknown")
+#: lines of a block that have to go where there are too many, and how many of them stay
+_SHORTER: Final = (("advice", 2), ("bounds", 2), ("head", 4), ("advice", 1))
+
+
+def show(summary: dict[str, Any], directory: str, out: Console) -> None:
+    """Print verdict, steps, bounds, five operators, the first advice, and where to look next.
+
+    Args:
+        summary: content of summary.json.
+        directory: the result directory, as the user named it.
+        out: where to print.
+    """
+    with out.capture() as captured:
+        _print(summary, directory, out)
+    # rich itself ends the program where the reader has left
+    out.file.write(captured.get())
+
+
+def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
+    width = out.width
+    blocks = {
+        "head": _head(summary, width),
+        "bounds": _bounds(summary, width),
+        "operators": _operators(summary, width),
+        "advice": _advice(summary, width),
+        "next": _next(summary, directory, width),
+    }
+    there = {name: lines for name, lines in blocks.items() if lines}
+    blanks = len(there) - 1
+    for name, most in _SHORTER:
+        if sum(map(len, there.values())) > LINES and name in there:
+            there[name] = _cut(there[name], most, width)
+    room = LINES - sum(map(len, there.values()))
+    for number, lines in enumerate(there.values()):
+        # the last blocks stand together where there is no room between all
+        if 0 < number <= min(room, blanks):
+            out.print()
+        for line in lines:
+            out.print(line, soft_wrap=True)
+
+
+def _cut(lines: list[Text], most: int, width: int) -> list[Text]:
+    if len(lines) <= most:
+        return lines
+    last = lines[most - 1].copy()
+    last.truncate(width - 2)
+    return [*lines[: most - 1], Text.assemble(last, " …")]
+
+
+def _wrapped(text: str, width: int, style: str = "", indent: str = "") -> list[Text]:
+    lines = textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return [Text(line, style=style) for line in lines]
+
+
+def _head(summary: dict[str, Any], width: int) -> list[Text]:
+    ended = [process["state"] for process in summary["run"]["processes"] if process["state"] not in _ENDED]
+    run = terminal.run_line(summary).plain + "".join(f"; {state}" for state in dict.fromkeys(ended))
+    lines = [*_wrapped(summary["verdict"], width, "bold"), *_wrapped(run, width, "dim")]
+    lines += _wrapped(_steps(summary), width)
+    for line in terminal.shift_line(summary.get("shift")):
+        lines += _wrapped(line.plain, width)
+    return lines
+
+
+def _steps(summary: dict[str, Any]) -> str:
+    steps = summary["steps"]
+    if not steps["count"] or steps["source"] == "whole_run":
+        return "No step was recorded." if not steps["count"] else f"{steps['why']}."
+    sampled = f", {steps['recorded']} sampled" if summary.get("sampling") else ""
+    slowest = ", ".join(f"{item['number']} ({_ms(item['ms'])})" for item in steps["slowest"][:2])
+    steady = steps["steady"]
+    return (
+        f"{steps['count']} steps{sampled}: median {_ms(steady['median_ms'])}, p95 {_ms(steady['p95_ms'])}, "
+        f"first {_ms(steps['first_ms'])}; slowest: {slowest}"
+    )
+
+
+def _bounds(summary: dict[str, Any], width: int) -> list[Text]:
+    """Return what bounds a step, or its phases where that is not known, as a bar and in words."""
+    found = summary.get("bounds")
+    title = "What bounds a step"
+    shares = (found or {}).get("shares") or {}
+    if not shares:
+        title = "Phases of a step"
+        shares = {name: phase["steady_share"] for name, phase in summary["phases"].items()}
+    told = sorted(((share, name) for name, share in shares.items() if share and share >= _LEAST), reverse=True)
+    if not told:
+        return []
+    bar, cells = Text(f"{title}  ", style="bold"), min(_BAR, width - len(title) - 2)
+    for number, (share, name) in enumerate(told):
+        # parts differ without a colour, too
+        bar.append(_SHADES[number % len(_SHADES)] * round(share * cells), style=COLOURS.get(name, "cyan"))
+    words = ", ".join(f"{PARTS.get(name) or name} {share * 100:.1f} %" for share, name in told)
+    return [bar, *_wrapped(f"  {words}", width, indent="  ")]
+
+
+def _operators(summary: dict[str, Any], width: int) -> list[Text]:
+    rows = summary["top_operators"][:_ROWS]
+    if not rows:
+        return []
+    table = widths.table("Operators", "self", "total", "calls", "average")
+    for row in rows:
+        figures = (_ms(row["self_ms"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"]))
+        table.add_row(Text(f"  {row['name']}"), *figures)
+    plain = Console(width=width, highlight=False, color_system=None)
+    with plain.capture() as captured:
+        plain.print(widths.fitted(table, width))
+    head, *others = captured.get().splitlines()
+    return [Text(head.rstrip(), style="bold"), *(Text(line.rstrip()) for line in others[: _ROWS + 1])]
+
+
+def _advice(summary: dict[str, Any], width: int) -> list[Text]:
+    if not summary["advice"]:
+        return []
+    first = summary["advice"][0]
+    more = f" ({len(summary['advice']) - 1} more with --all)" if len(summary["advice"]) > 1 else ""
+    lines = _wrapped(f"Advice: {first['what']}: {first['evidence']}{more}", width, "bold", "  ")
+    return [*lines, *_wrapped(f"  {first['action']}", width, indent="  ")]
+
+
+def _next(summary: dict[str, Any], directory: str, width: int) -> list[Text]:
+    lacking = len(summary["not_collected"]) + len(remarks.gaps(summary))
+    told = f" ({lacking} {'thing is' if lacking == 1 else 'things are'} missing)" if lacking else ""
+    lines = _wrapped(f"Next: ms-profiler summary --all DIR{told}, ms-profiler view DIR; DIR is", width, indent="  ")
+    return [*lines, Text(f"  {directory}")]

@@ -1,0 +1,110 @@
+"""The page of a run of a million events: how long it takes to make, how large it is, how fast it is to look at.
+
+The recording is that of `analysis.py`. Making it is compared with the analysis alone, both as a user starts them. What a
+browser does is measured in Chromium by Playwright: tasks of the page that block it for more than 50 ms, as the browser
+itself reports them (https://www.w3.org/TR/longtasks-1/), and, for each of some keys that zoom and move, the time from
+the key to the picture.
+
+usage: report.py [MILLIONS]
+"""
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import analysis
+
+ROUNDS = 3
+#: ms; bytes; shapes; a ratio
+LONGEST_TASK, LONGEST_KEY, LARGEST, SHAPES, DEAREST = 500, 200, 30_000_000, 20_000, 1.2
+KEYS = ["w"] * 8 + ["d"] * 6 + ["a"] * 6 + ["s"] * 4 + ["f", "w", "w", "d", "d", "f"]
+WATCH = """
+window.tasks = [];
+new PerformanceObserver(list => list.getEntries().forEach(each => window.tasks.push(each.duration)))
+    .observe({ entryTypes: ["longtask"] });
+"""
+PRESSED = """key => new Promise(done => {
+    const canvas = document.querySelector("#timeline canvas"), began = performance.now();
+    canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    requestAnimationFrame(() => setTimeout(() => done([performance.now() - began, Number(canvas.dataset.shapes)])));
+})"""
+
+
+def command(*words: str) -> float:
+    """Return the seconds that one of our commands takes."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "ms_profiler", *words], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def looked_at(page: Path) -> dict[str, Any]:
+    """Return what a browser takes to show a page and to move in its timeline."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        tab = browser.new_page(viewport={"width": 1280, "height": 800})
+        tab.add_init_script(WATCH)
+        began = time.perf_counter()
+        tab.goto(page.as_uri(), timeout=120_000)
+        tab.wait_for_selector('[data-ready="true"]', timeout=120_000)
+        ready = time.perf_counter() - began
+        tab.wait_for_timeout(500)
+        opening = tab.evaluate("window.tasks.splice(0)")
+        pressed = [tab.evaluate(PRESSED, key) for key in KEYS]
+        first = int(tab.evaluate("Number(document.querySelector('#timeline canvas').dataset.shapes)"))
+        tab.wait_for_timeout(500)
+        moving = tab.evaluate("window.tasks")
+        browser.close()
+    took = [each for each, _ in pressed]
+    return {
+        "ready": ready,
+        "opening": max(opening, default=0),
+        "moving": max(moving, default=0),
+        "median": statistics.median(took),
+        "slowest": max(took),
+        "shapes": max(first, *(shapes for _, shapes in pressed)),
+    }
+
+
+def verdict(kept: bool) -> str:
+    return "" if kept else "  <- more than promised"
+
+
+def main() -> None:
+    events = int(float(sys.argv[1]) * 1e6) if len(sys.argv) > 1 else 1_000_000
+    with tempfile.TemporaryDirectory() as parent:
+        folder = os.path.join(parent, "host_1_20260101000000123_ascend_ms")
+        os.makedirs(folder)
+        count = int(analysis.apart("generate", folder, str(events)))
+        alone, together = [], []
+        for _ in range(ROUNDS):
+            for form, times in (([], alone), (["--export", "html"], together)):
+                for name in ("ASCEND_PROFILER_OUTPUT", "report.html"):
+                    path = os.path.join(folder, name)
+                    shutil.rmtree(path) if os.path.isdir(path) else Path(path).unlink(missing_ok=True)
+                times.append(command("analyse", *form, folder))
+        ratio = statistics.median(a / b for a, b in zip(together, alone, strict=True))
+        page = Path(folder, "report.html")
+        size = page.stat().st_size
+        print(f"{count:,} events: the analysis alone {statistics.median(alone):.2f} s")
+        print(f"with the page x{ratio:.2f}, {statistics.median(together):.2f} s{verdict(ratio <= DEAREST)}")
+        print(f"page {size / 1e6:.1f} MB{verdict(size <= LARGEST)}")
+        seen = looked_at(page)
+        print(f"opened and drawn after {seen['ready']:.2f} s")
+        print(f"longest task while it opens {seen['opening']:.0f} ms{verdict(seen['opening'] <= LONGEST_TASK)}")
+        print(f"longest task while it moves {seen['moving']:.0f} ms{verdict(seen['moving'] <= LONGEST_TASK)}")
+        kept = verdict(seen["slowest"] <= LONGEST_KEY)
+        print(f"pan and zoom: median {seen['median']:.0f} ms, slowest {seen['slowest']:.0f} ms of {len(KEYS)} keys{kept}")
+        print(f"shapes drawn at once {seen['shapes']:,}{verdict(seen['shapes'] <= SHAPES)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The summary on one screen: 80 columns and 24 lines, whatever there is to tell."""
+
+import copy
+import io
+import json
+
+import pytest
+from ms_profiler import cli
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.report import screen
+from ms_profiler.store import layout
+from rich.cells import cell_len
+from rich.console import Console
+from store_builder import training
+
+
+def shown(summary, width=80):
+    stream = io.StringIO()
+    screen.show(summary, "/data/result", Console(file=stream, width=width, highlight=False))
+    return stream.getvalue().splitlines()
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory):
+    path = training(tmp_path_factory.mktemp("screen"), world_size=8, rank=2).write()
+    engine.analyse([path])
+    return json.loads((path / layout.SUMMARY).read_text())
+
+
+def test_it_has_the_finding_steps_bounds_operators_advice_and_where_to_look_next(summary):
+    lines = shown(summary)
+    text = "\n".join(lines)
+    assert lines[0] == "30 % of the step waits for data."
+    order = [
+        "rank 2 of 8",
+        "20 steps: median 10.000 ms",
+        "What bounds a step",
+        "Operators",
+        "MatMul",
+        "Advice: ",
+        "Next: ",
+    ]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    assert lines[-1] == "  /data/result" and "summary --all DIR" in lines[-2]
+
+
+def longest(summary):
+    """Return a summary that has more of everything than a screen has room for."""
+    long = copy.deepcopy(summary)
+    long["verdict"] = " ".join(["The longest finding that anybody has seen names modules and kernels;"] * 5)
+    row = {"self_ms": 123456.789, "total_ms": 1234567.891, "count": 123456789, "average_ms": 12.345}
+    long["top_operators"] = [{**row, "name": f"void at::native::{'x' * 200}<{n}>"} for n in range(20)]
+    long["advice"] = [{**long["advice"][0], "evidence": "word " * 60, "action": "do " * 90}] * 3
+    long["bounds"]["shares"] = {f"a part with a name of words {n}": 0.1 for n in range(10)}
+    long["not_collected"] = [{"what": "kernels", "why": "no device"}]
+    long["run"]["processes"][0]["state"] = "killed or vanished"
+    long["shift"] = {"step": 7, "before_ms": 1.0, "after_ms": 2.0, "modules": []}
+    return long
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_it_fits_whatever_there_is_to_tell(summary, width):
+    for told in (summary, longest(summary)):
+        lines = shown(told, width)
+        assert len(lines) <= screen.LINES < 24
+        assert max(map(cell_len, lines)) <= width
+
+
+def test_what_is_missing_and_how_a_process_ended_is_not_lost(summary):
+    long = {**longest(summary), "verdict": "Short."}
+    text = "\n".join(shown(long))
+    assert "1 thing is missing" in text and "killed or vanished" in text
+
+
+def test_a_run_without_steps_or_operators_has_a_screen(summary):
+    none = copy.deepcopy(summary)
+    none["steps"]["count"], none["top_operators"], none["advice"], none["bounds"] = 0, [], [], None
+    none["phases"] = {}
+    assert "No step was recorded." in shown(none)
+
+
+def test_all_shows_the_rest(tmp_path, capsys):
+    path = training(tmp_path).write()
+    assert cli.main(["summary", str(path)]) == 0
+    one = capsys.readouterr().out
+    assert cli.main(["summary", str(path), "--all"]) == 0
+    rest = capsys.readouterr().out
+    assert len(one.splitlines()) <= screen.LINES < len(rest.splitlines())
+    assert "Phases of a step" in rest and "Cost of profiling" in rest
