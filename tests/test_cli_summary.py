@@ -13,7 +13,8 @@ NAMES = [f"host_{rank}_2026010100000{rank}123_ascend_ms" for rank in range(3)]
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """Two ranks of a job, and a job that started an hour later."""
-    parent = tmp_path_factory.mktemp("data")
+    parent = tmp_path_factory.mktemp("above") / "data"
+    parent.mkdir()
     for rank, name in enumerate(NAMES[:2]):
         training(parent, name=name, rank=rank, world_size=2, job="first", started_wall=1000.0 + rank).write()
     training(parent, steps=10, name=NAMES[2], job="second", started_wall=4600.0).write()
