@@ -75,11 +75,25 @@ def in_files(guest, program, folder, options=None):
 
 
 @STATES
-def test_an_analysis_that_does_not_end_is_stopped(guest, analysis, tmp_path, state):
-    code, lines = in_files(guest, state + analysis("exec sleep 100"), tmp_path, {"exit_timeout": 0.3})
+def test_an_analysis_that_takes_longer_goes_on_alone(guest, analysis, tmp_path, state):
+    """It finds nobody at the other end of the pipe that it tells its finding."""
+    go, done = tmp_path / "go", tmp_path / "done"
+    script = f"trap '' PIPE\nwhile [ ! -e {go} ]; do sleep 0.1; done\necho 'ms-profiler: x' 2>{done} || true"
+    code, lines = in_files(guest, state + analysis(script), tmp_path, {"exit_timeout": 0.3})
     assert code == 0
-    assert "exit_timeout" in lines[-1] and "ms-profiler analyse" in lines[-1]
+    assert "exit_timeout is 0.3 s" in lines[-1] and "ms-profiler summary" in lines[-1]
+    assert analysis.lives()
+    go.touch()
     eventually(lambda: not analysis.lives())
+    assert "Broken pipe" in done.read_text() or "I/O error" in done.read_text()
+
+
+@STATES
+def test_records_of_more_than_can_be_analysed_in_time_are_not_waited_for(guest, analysis, tmp_path, state):
+    code, lines = in_files(guest, state + analysis("sleep 100"), tmp_path, {"exit_timeout": 0.0001})
+    assert code == 0
+    assert "the analysis would take longer than exit_timeout (0.0001 s), so it runs in the background" in lines[-1]
+    assert analysis.lives()
 
 
 @STATES
@@ -193,7 +207,7 @@ def test_a_signal_ends_the_wait_and_not_the_job(guest, analysis, name):
     assert analysis.pid() and process.poll() is None
     process.send_signal(getattr(signal, name))
     assert finish(process)[0] == 3
-    eventually(lambda: not analysis.lives())
+    assert analysis.lives()
 
 
 #: sends a signal while we close: where the bare run ends in 20 ms, ours is at that for a second

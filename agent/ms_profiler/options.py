@@ -186,7 +186,9 @@ class Options:
         "At the end of the job: sync analyses and waits, async analyses in the background, off leaves it to you.",
     )
     exit_timeout: float = _option(
-        60.0, Number(0, 86400, "seconds"), "Longest wait for the analysis at the end of the job."
+        60.0,
+        Number(0, 86400, "seconds"),
+        "Longest wait for the analysis at the end of the job; it then goes on in the background.",
     )
     takeover: bool = _option(
         True, Bool(), "Prevent MindSpore's own profiler from starting as well; false leaves it alone."

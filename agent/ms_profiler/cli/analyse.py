@@ -1,6 +1,8 @@
 """`ms-profiler analyse DIR...`: turn recordings into tables, a trace and a summary."""
 
 import argparse
+import contextlib
+import os
 import sys
 import time
 
@@ -83,7 +85,9 @@ def run(args: argparse.Namespace) -> int:
         if not args.announce:
             print(f"{result.verdict} {result.directory}")
         elif index == 0:
-            print(f"{PREFIX}{result.verdict} More: ms-profiler summary {result.directory}")
+            line = f"{PREFIX}{result.verdict} More: ms-profiler summary {result.directory}\n"
+            with contextlib.suppress(BrokenPipeError):  # the job waits no longer
+                os.write(sys.stdout.fileno(), line.encode("utf-8", "replace"))
     return StoreError.exit_code if any(result.error for result in results) else 0
 
 

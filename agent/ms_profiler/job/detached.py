@@ -1,8 +1,7 @@
-"""Wait for, or kill, a program that was started outside of the process tree."""
+"""Wait for a program that was started outside of the process tree."""
 
 import os
 import select
-import signal
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -25,7 +24,7 @@ class Detached(NamedTuple):
     reader: int
 
     def wait(self, timeout: float, leaves: Callable[[], object] = bool) -> str | None:
-        """Wait for the program and return its output; None when it took too long and was killed.
+        """Wait for the program and return its output; None when it takes longer: it goes on by itself.
 
         Args:
             timeout: seconds.
@@ -43,15 +42,5 @@ class Detached(NamedTuple):
                     ended = not part
                     text = (text + part)[:_LINE]
         finally:  # a signal's handler may raise
-            if not ended:
-                self.kill()
             os.close(self.reader)
         return text.decode("utf-8", "replace") if ended else None
-
-    def kill(self) -> None:
-        """Kill the program, which has not ended."""
-        for kill in os.killpg, os.kill:  # started by a shell it may be no leader
-            try:
-                kill(self.pid, signal.SIGKILL)
-            except OSError:
-                pass

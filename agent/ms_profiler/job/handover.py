@@ -8,7 +8,8 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Final
 
 from ms_profiler import log
 from ms_profiler.job import analyser, apart
@@ -21,6 +22,8 @@ from ms_profiler.store import alive, layout, run_info
 EXTRA = "pip install 'ms-profiler[analysis]'"
 #: Part of `exit_timeout` that CANN's msprof may take of an analysis that is waited for.
 MSPROF_SHARE = 0.6
+#: Bytes of records that the analysis reads in a second: 32 of an event, in about 1 us (`benchmarks/RESULTS.md`).
+SPEED: Final = 30_000_000
 #: A package that only the analysis needs.
 NEEDED = "polars"
 
@@ -55,6 +58,9 @@ def finish(recording: Recording, recorder: Recorder) -> None:
     elif mode == "async":
         _leave(recording, results)
         recording.say(f"recorded to {result} ; analysed in the background, then: {look}")
+    elif takes(results) > recording.options.exit_timeout:
+        _leave(recording, results)
+        recording.say(f"recorded to {result} ; {_longer(recording)}, so it runs in the background, then: {look}")
     else:
         if recording.speaks and log.has_reader():
             # who reads it is let go when the job is done, and sees no more than this
@@ -63,7 +69,7 @@ def finish(recording: Recording, recorder: Recorder) -> None:
             _start(recording, results),
             recording.options.exit_timeout,
             recording.speaks and log.is_open(),
-            f"{PREFIX}{_late(recording, later)}\n",
+            f"{PREFIX}{_late(recording, look)}\n",
             f"{PREFIX}{_failed(result, later)}\n",
         )
 
@@ -83,18 +89,41 @@ def during(recording: Recording) -> None:
     elif mode == "async":
         _leave(recording, [result])
         recording.say(f"recorded to {result} ; analysed in the background, then: {look}")
+    elif takes([result]) > recording.options.exit_timeout:
+        _leave(recording, [result])
+        recording.say(f"recorded to {result} ; {_longer(recording)}, so it runs in the background, then: {look}")
     else:
         line = _start(recording, [result]).wait(recording.options.exit_timeout)
         if line is None:
-            recording.say(_late(recording, later))
+            recording.say(_late(recording, look))
         elif not line:
             recording.say(_failed(result, later))
         elif recording.speaks:
             log.write(line)
 
 
-def _late(recording: Recording, later: str) -> str:
-    return f"the analysis was given up before its end (exit_timeout is {recording.options.exit_timeout:g} s): {later}"
+def takes(results: list[str]) -> float:
+    """Return the seconds that the analysis of some results takes, by the bytes that were recorded.
+
+    Args:
+        results: their directories.
+    """
+    size = 0
+    for result in results:
+        for folder, _, names in os.walk(os.path.join(result, layout.FRAMEWORK)):
+            for name in names:
+                with suppress(OSError):  # another process of the job may have removed it
+                    size += os.lstat(os.path.join(folder, name)).st_size
+    return size / SPEED
+
+
+def _longer(recording: Recording) -> str:
+    return f"the analysis would take longer than exit_timeout ({recording.options.exit_timeout:g} s)"
+
+
+def _late(recording: Recording, look: str) -> str:
+    limit = f"exit_timeout is {recording.options.exit_timeout:g} s"
+    return f"the analysis has not ended ({limit}) and goes on in the background, then: {look}"
 
 
 def _failed(result: str, later: str) -> str:
@@ -104,7 +133,7 @@ def _failed(result: str, later: str) -> str:
 def _start(recording: Recording, results: list[str]) -> Detached:
     """Start the analysis of `results`, this recording's own first, for which the job waits.
 
-    A killed analysis leaves no result, so msprof gets a part of the time only, and the rest is for our own files.
+    msprof gets a part of the time only: the rest is for our own files.
     """
     share = recording.options.exit_timeout * MSPROF_SHARE / len(results)
     with _log(recording.result) as messages:

@@ -192,9 +192,9 @@ class Recorder(Protocol):
 
         Args:
             program: the program, whose one line of output says that it succeeded.
-            timeout: seconds after which it is killed; a signal kills it too.
+            timeout: seconds after which it goes on by itself, as it does after a signal.
             shows: write that line to stderr, unless stderr is a pipe or socket, whose reader waits for the job's end.
-            late: written instead when the program was killed.
+            late: written instead when the program has not ended by then.
             failed: written instead when the program wrote no line.
         """
 
