@@ -38,7 +38,7 @@ def _look() -> "os.stat_result | None":
         return None
 
 
-keep_to(_look() if sys.__stderr__ is not None else None)  # of a script that calls us; the variable's is older
+keep_to(_look() if sys.__stderr__ is not None else None)  # of a script that calls us; bootstrap looks earlier
 
 
 def line(message: str) -> None:

@@ -17,7 +17,7 @@ class profile(Profiling):  # noqa: N801 - the documents' name
     """Profile what runs between `start` and `stop`, on any platform.
 
     Every parameter but these is explained in the table of options under the same name. With the variable
-    MS_PROFILER_OPTIONS set, the variable's result continues beside this one.
+    MS_PROFILER_OPTIONS set, the main recording continues beside this one.
 
     Args:
         start_profile: start at once.

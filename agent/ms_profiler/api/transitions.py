@@ -37,11 +37,11 @@ DEEDS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], Deeds]] = {
 #: the same pairs -> a warning; some occur only with a schedule function of the caller
 WARNINGS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], str]] = {
     (WARM_UP, NONE): "the schedule warms up and then records nothing",
-    (RECORD, NONE): "the schedule stops recording without RECORD_AND_SAVE: the cycle is not handed to on_trace_ready",
+    (RECORD, NONE): "the schedule stops recording without RECORD_AND_SAVE: on_trace_ready is not called for the cycle",
     (
         RECORD,
         WARM_UP,
-    ): "the schedule stops recording without RECORD_AND_SAVE: the cycle is not handed to on_trace_ready",
+    ): "the schedule stops recording without RECORD_AND_SAVE: on_trace_ready is not called for the cycle",
     (WARM_UP, None): "stopped while warming up: there is nothing to keep",
     (RECORD, None): "stopped before the end of a cycle: the result is not complete",
     (SAVE, None): "stopped during the last step of a cycle: that step may not be complete",

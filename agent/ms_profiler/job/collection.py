@@ -20,7 +20,7 @@ def current() -> Session | None:
 
 
 def framework_imported(name: str, module: Any, start_ns: int, end_ns: int) -> None:
-    """Open the variable's recording if this process is to be profiled, and hook the framework.
+    """Open the main recording if this process is to be profiled, and hook the framework.
 
     Args:
         name: the framework's top-level module.

@@ -218,7 +218,7 @@ def reservations(measures: Measures) -> pl.DataFrame:
 
 
 def _own(measures: Measures, table: pl.DataFrame) -> pl.DataFrame:
-    """Return what the process of the steps asked of a device, with that process."""
+    """Return the calls of a device by the process of the steps, with that process."""
     return table.with_columns(pl.lit(measures.steps.process, pl.UInt32).alias("process"))
 
 

@@ -22,7 +22,7 @@ from ms_profiler.store.format import Category
 OFTEN: Final = 0.02
 #: an operator of autograd around each node: what it does itself is to call hooks of the script
 AROUND_NODE: Final = "autograd::engine::evaluate_function"
-#: what is asked of the operators of a section, and where their modules come from
+#: columns of operators and of the spans around them, which give their modules
 _COLUMNS: Final = ("process", "thread", "name", "category", "start_ns", "end_ns", "arg")
 _IS_OPERATOR: Final = pl.col("category") == Category.OP
 

@@ -1,4 +1,4 @@
-"""Every metric of one run, computed once and handed to every writer."""
+"""Every metric of one run, computed once for all writers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -75,7 +75,7 @@ class Measures:
         host_operators: operators that computed where they were called, of `host_operators.calls`, if there are such.
         run_ns: from the first to the last record.
         target: the directory that receives what is derived; that of the recording by default.
-        asked: what is asked of this analysis.
+        asked: the request that this analysis answers.
         written: digests of the files that were derived from another tool's result, by path in `target`.
         kept: paths there where a file of somebody else stands in place of a derived one.
         section_count: sections that were written.

@@ -1,6 +1,6 @@
 """Cut a shared store to the part that belongs to one run.
 
-A script may start the profiler while the variable's recording is on: both then have the same segments, and each is cut
+A script may start the profiler while the main recording is on: both then have the same segments, and each is cut
 to its own time. Times here are CLOCK_MONOTONIC_RAW nanoseconds, as in the segments.
 """
 

@@ -142,7 +142,7 @@ def watch(session: Collector, settings: Options, base: str) -> Dynamic | None:
 
     Args:
         session: the session that records.
-        settings: the variable's options, for all that the file does not set.
+        settings: the options of MS_PROFILER_OPTIONS, for all that the file does not set.
         base: directory that relative paths start from.
     """
     path = os.path.abspath(os.path.join(base, os.path.expanduser(settings.dynamic or "")))

@@ -1,6 +1,6 @@
 """Put msPTI's library into a job from its start on: some kinds it tells only there, by the look of LD_PRELOAD.
 
-A job cannot do that for itself; `ms-profiler run` does, where it is asked for what only that gives. Whoever preloads
+A job cannot do that for itself; `ms-profiler run` does, where an option needs it. A process that preloads
 the library without what it needs ends at once, and every process that the job starts preloads it too; so it is tried
 first.
 """

@@ -1,4 +1,4 @@
-"""Try a tracing interface of this machine, in a process of its own: a library may crash whoever calls it.
+"""Try a tracing interface of this machine, in a process of its own: a library may crash its caller.
 
 usage: python -m ms_profiler.job.devices.probe NAME; it prints what it found as JSON.
 """

@@ -91,7 +91,7 @@ def worst_step(found: Diagnosis, facts: Facts, part: str) -> int | None:
 def worth(found: Diagnosis, part: str) -> bool:
     """Return whether a part takes enough of the time in which the stepping thread had a processor, or wanted none.
 
-    While whoever makes data waits for a processor, it is not the data that is slow. Other ranks wait for processors as
+    While the worker that makes data waits for a processor, the data is not slow. Other ranks wait for processors as
     this one does, in what is no exchange. On a busy machine single steps wait for long whatever the job does.
     """
     share = found.shares[part]
