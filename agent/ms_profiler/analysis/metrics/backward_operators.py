@@ -113,9 +113,7 @@ def _named(tape: Tape, paths: Paths) -> tuple[list[str | None], list[int | None]
     That of a compiled function is None: Dynamo calls modules without telling.
     """
     ran = tape.nodes[::-1]
-    texts = pl.Series([node.name for node in ran], dtype=pl.String)
-    rows = pl.Series(range(len(ran)), dtype=pl.UInt32)
-    keys = gradient_nodes.keys(rows, texts)["key"].to_list() if ran else []
+    keys = [gradient_nodes.key(node.name).key for node in ran]
     modules = [OUTSIDE if node.module is None else paths.number(node.module) for node in ran]
     compiled = [node.name.startswith(_COMPILED) for node in ran]
     return keys, [None if made else module for made, module in zip(compiled, modules, strict=True)]
