@@ -90,6 +90,8 @@ typedef struct {
 /* where the Python code of threads was: see below */
 #define MSP_KIND_FRAME 13   /* time    node, caller    place in the source            function          */
 #define MSP_KIND_SAMPLED 14 /* first   last            node, how often                lateness, us      */
+/* a call of a Python function, or of one in C by Python: see below */
+#define MSP_KIND_CALL 15 /* begin   end             place in the source, thread    function          */
 
 /* The argument of a span of MSP_CATEGORY_OP: lower bits, 2 (n + 1) for an operator that autograd gave the number n,
  * 2 (n + 1) + 1 for what computes the gradient of that operator, 0 where no number is known. The bits above: the id of
@@ -122,6 +124,12 @@ typedef struct {
 #define MSP_FRAME_LINE_BITS 22
 #define MSP_FRAME_LINE_MOST ((1u << MSP_FRAME_LINE_BITS) - 1)
 
+/* An MSP_KIND_CALL slot is written when a call ends, so that calls stand in the order of their ends. `arg` has the
+ * number of the thread, 0 for the one that wrote the slot, and the line that the function begins in, both of
+ * MSP_FRAME_LINE_BITS, and above the id of its file's path; 0 of a function in C. One that runs for some time has a
+ * slot without an end before that: where none with an end has the same begin and function, it ran when the process
+ * ended. A generator has one for each time that it went on. */
+
 /* flags */
 #define MSP_FLAG_RAISED 1       /* the call ended with an exception */
 #define MSP_FLAG_ABANDONED 2    /* closed because an outer span ended first, or its thread did */
@@ -129,6 +137,8 @@ typedef struct {
 #define MSP_FLAG_NO_GRADIENTS 8 /* a call of a network outside of everything that makes gradients */
 #define MSP_FLAG_COARSE 16      /* a step without fine-grained records and kernels, to keep to a budget of time */
 #define MSP_FLAG_STRETCH 32     /* of a step: see below */
+#define MSP_FLAG_RESUMED 64     /* of a call: it began before this slot does */
+#define MSP_FLAG_YIELDED 128    /* of a call: it may go on */
 
 /* Where fine-grained records of all steps cost too much, the run is cut into stretches of consecutive steps, and of
  * each stretch one burst of steps is sampled, at a place that was drawn at random: the others are MSP_FLAG_COARSE. All
@@ -138,10 +148,11 @@ typedef struct {
 #define MSP_CATEGORY_FINE 0x40
 
 /* categories of what the extension records by itself: work that another thread ends, regions that the user marked, and
- * operators; and modules, which it finds around them */
+ * operators; modules, which it finds around them; and calls of Python */
 #define MSP_CATEGORY_COMMUNICATION 10
 #define MSP_CATEGORY_MARKER 13
 #define MSP_CATEGORY_MODULE 0x40
 #define MSP_CATEGORY_OP 0x41
+#define MSP_CATEGORY_CALL 0x42
 
 #endif

@@ -14,6 +14,7 @@
 #include "recorder.h"
 #include "sampler.h"
 #include "strings.h"
+#include "tracer.h"
 #include "wrapper.h"
 #include "writer.h"
 
@@ -181,6 +182,7 @@ static PyObject *py_pause(PyObject *self, PyObject *paused) {
   int truth = PyObject_IsTrue(paused);
   if (truth < 0) return NULL;
   msp_pause(truth);
+  msp_tracer_settle();
   Py_RETURN_NONE;
 }
 
@@ -189,6 +191,7 @@ static PyObject *py_fine(PyObject *self, PyObject *on) {
   int truth = PyObject_IsTrue(on);
   if (truth < 0) return NULL;
   msp_fine(truth);
+  msp_tracer_settle();
   Py_RETURN_NONE;
 }
 
@@ -244,8 +247,8 @@ PyMODINIT_FUNC PyInit__native(void) {
   int error = msp_recorder_init();
   if (error != 0) return PyErr_Format(PyExc_ImportError, "the recorder cannot be set up: %s", strerror(error));
   PyObject *module = msp_cffi_init();
-  if (module != NULL &&
-      (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0 || msp_sampler_add(module) < 0)) {
+  if (module != NULL && (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0 ||
+                         msp_sampler_add(module) < 0 || msp_tracer_add(module) < 0)) {
     Py_DECREF(module);
     return NULL;
   }

@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "codes.h"
 #include "gate.h"
 #include "pending.h"
 #include "recorder.h"
 #include "stacks.h"
-#include "strings.h"
 #include "thread.h"
 
 /* Not of the limited API, and the same in all versions since 3.9; the second one since 3.11. */
@@ -21,20 +21,13 @@ extern PyFrameObject *PyFrame_GetBack(PyFrameObject *frame) __attribute__((weak)
 extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak));
 
 #define STACK_BYTES (256 << 10)
-#define DEPTH_MOST 192       /* frames of a stack, from the innermost: a look takes 60 ns for each */
-#define FUNCTIONS_MOST 32768 /* code objects that are kept alive, so that no other one gets the address of one */
+#define DEPTH_MOST 192 /* frames of a stack, from the innermost: a look takes 60 ns for each */
 #define LATE_MOST 0xFFFFFFFFu
 #define JITTER 0.5 /* part of the period by which looks vary, so that they go along with nothing in the job */
 #define PATIENCE_NS 10000000000u
 /* Where a thread had to let go of the GIL for us, which takes it 0.1 ms and more, we come less often. */
 #define WAITED_NS 1000000u
 #define LEFT_OUT 3
-
-typedef struct {
-  PyObject *code; /* NULL: no entry */
-  uint32_t number;
-  msp_function told;
-} known_code;
 
 static struct {
   pthread_mutex_t lock;
@@ -55,70 +48,8 @@ static struct {
 static struct {
   PyObject *look;    /* sys._current_frames */
   PyObject *threads; /* threading._active */
-  known_code *codes;
-  uint32_t mask, count;
-  PyObject *native_id, *name, *filename, *qualname, *first_line;
+  PyObject *native_id, *name;
 } python;
-
-static uint32_t intern(PyObject *text) {
-  if (text == NULL || !PyUnicode_Check(text)) return 0;
-  PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
-  if (bytes == NULL) return 0;
-  uint32_t id = msp_intern(PyBytes_AsString(bytes), (size_t)PyBytes_Size(bytes), MSP_OF_THE_JOB, 0);
-  Py_DECREF(bytes);
-  return id;
-}
-
-static uint32_t intern_attribute(PyObject *of, PyObject *name) {
-  PyObject *value = PyObject_GenericGetAttr(of, name);
-  uint32_t id = intern(value);
-  Py_XDECREF(value);
-  PyErr_Clear();
-  return id;
-}
-
-static uint32_t number_attribute(PyObject *of, PyObject *name) {
-  PyObject *value = PyObject_GenericGetAttr(of, name);
-  unsigned long number = value != NULL && PyLong_Check(value) ? PyLong_AsUnsignedLongMask(value) : 0;
-  Py_XDECREF(value);
-  PyErr_Clear();
-  return (uint32_t)number;
-}
-
-static known_code *code_at(known_code *codes, uint32_t mask, const PyObject *code) {
-  uint32_t at = (uint32_t)((uintptr_t)code >> 4 ^ (uintptr_t)code >> 20) & mask;
-  while (codes[at].code != NULL && codes[at].code != code) at = (at + 1) & mask;
-  return &codes[at];
-}
-
-static bool room_for_code(void) {
-  uint32_t cells = python.codes == NULL ? 0 : python.mask + 1;
-  if (3 * (python.count + 1) < 2 * cells) return true;
-  uint32_t mask = (cells == 0 ? 1024 : 2 * cells) - 1;
-  known_code *grown = calloc(mask + 1, sizeof *grown);
-  if (grown == NULL) return false;
-  for (uint32_t i = 0; i < cells; ++i) {
-    if (python.codes[i].code != NULL) *code_at(grown, mask, python.codes[i].code) = python.codes[i];
-  }
-  free(python.codes);
-  python.codes = grown;
-  python.mask = mask;
-  return true;
-}
-
-static const known_code *function_of(PyObject *code) {
-  if (python.codes != NULL) {
-    const known_code *known = code_at(python.codes, python.mask, code);
-    if (known->code != NULL) return known;
-  }
-  if (python.count >= FUNCTIONS_MOST || !room_for_code()) return NULL;
-  msp_function told = {intern_attribute(code, python.qualname), intern_attribute(code, python.filename),
-                       number_attribute(code, python.first_line)};
-  known_code *made = code_at(python.codes, python.mask, code);
-  Py_INCREF(code);
-  *made = (known_code){code, ++python.count, told};
-  return made;
-}
 
 static uint32_t place_of(PyFrameObject *frame) {
   return (uint32_t)(PyFrame_GetLasti != NULL ? PyFrame_GetLasti(frame) : PyFrame_GetLineNumber(frame));
@@ -138,7 +69,7 @@ static uint32_t node_of(uint32_t thread, PyFrameObject *frame) {
   while (depth > 0) {
     frame = frames[--depth];
     PyObject *code = node == 0 ? NULL : (PyObject *)PyFrame_GetCode(frame);
-    const known_code *function = code == NULL ? NULL : function_of(code);
+    const msp_code *function = code == NULL ? NULL : msp_code_of(code);
     uint32_t caller = node;
     node = 0;
     if (function != NULL) {
@@ -163,8 +94,8 @@ static uint32_t thread_of(PyObject *ident, uint64_t number) {
     return msp_stacks_thread(number, 0, 0);
   }
   Py_INCREF(thread);
-  uint32_t node =
-      msp_stacks_thread(number, number_attribute(thread, python.native_id), intern_attribute(thread, python.name));
+  uint32_t node = msp_stacks_thread(number, msp_number_attribute(thread, python.native_id),
+                                    msp_intern_attribute(thread, python.name));
   Py_DECREF(thread);
   return node;
 }
@@ -286,10 +217,7 @@ static bool stop_thread(void) {
 }
 
 static void forget(void) {
-  for (uint32_t i = 0; python.codes != NULL && i <= python.mask; ++i) Py_XDECREF(python.codes[i].code);
-  free(python.codes);
-  python.codes = NULL;
-  python.mask = python.count = 0;
+  msp_codes_forget();
   Py_CLEAR(python.look);
   Py_CLEAR(python.threads);
   msp_stacks_clear();
@@ -362,12 +290,6 @@ static PyMethodDef functions[] = {
 int msp_sampler_add(PyObject *module) {
   python.native_id = PyUnicode_InternFromString("_native_id");
   python.name = PyUnicode_InternFromString("_name");
-  python.filename = PyUnicode_InternFromString("co_filename");
-  python.first_line = PyUnicode_InternFromString("co_firstlineno");
-  python.qualname = PyUnicode_InternFromString(PyFrame_GetLasti != NULL ? "co_qualname" : "co_name"); /* since 3.11 */
-  if (python.native_id == NULL || python.name == NULL || python.filename == NULL || python.first_line == NULL ||
-      python.qualname == NULL) {
-    return -1;
-  }
+  if (python.native_id == NULL || python.name == NULL) return -1;
   return PyModule_AddFunctions(module, functions);
 }

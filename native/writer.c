@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "control.h"
 #include "helper.h"
 #include "recorder.h"
@@ -45,6 +46,7 @@ static void clear(msp_writer *writer) {
   writer->wanted = 0;
   writer->previous = writer->following = NULL;
   writer->looks = (msp_looks){0};
+  msp_calls_forget(writer->calls);
   __atomic_store_n(&writer->records, 0, __ATOMIC_RELAXED);
 }
 
@@ -79,6 +81,7 @@ static void leave_closed(msp_writer *writer) {
 /* The thread ends while the session, held here, goes on. */
 static void leave_open(msp_writer *writer) {
   uint64_t now = msp_tsc_now(&writer->tsc);
+  if (writer->calls != NULL) msp_calls_cut(writer->calls, now);
   while (writer->depth > 0) msp_writer_end_last(writer, now, MSP_FLAG_ABANDONED);
   if (!empty(writer)) {
     if (writer->limit - writer->next >= LEFT_OVER_LEAST) {
@@ -94,6 +97,7 @@ static void leave_open(msp_writer *writer) {
 static void thread_ends(void *value) {
   msp_writer *writer = value;
   msp_recorder_check_fork();
+  msp_calls_unlist(writer->calls);
   if (msp_gate_hold(writer->session)) {
     leave_open(writer);
     msp_gate_let_go();
@@ -101,6 +105,7 @@ static void thread_ends(void *value) {
     leave_closed(writer);
   }
   msp_writer_current = NULL;
+  msp_calls_free(writer->calls);
   free(writer->label);
   free(writer);
 }
@@ -111,6 +116,7 @@ void msp_writer_after_fork(void) {
   pthread_mutex_init(&writers.lock, NULL);
   msp_writer_reset(0);
   msp_writer_scratch(false);
+  msp_calls_after_fork(msp_writer_current == NULL ? NULL : msp_writer_current->calls);
   if (msp_writer_current == NULL) return;
   clear(msp_writer_current);
   msp_writer_current->tsc = (msp_tsc){0}; /* the child may be in another time namespace */

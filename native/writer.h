@@ -62,6 +62,7 @@ typedef struct msp_writer {
   char *label;     /* name of the thread as set; NULL: ask the system */
   size_t label_length;
   struct msp_writer *previous, *following; /* among the session's writers */
+  struct msp_calls *calls;                 /* of functions; NULL: none was traced */
   msp_recent recent;
   msp_open_span open[MSP_DEPTH_MOST];
 } msp_writer;

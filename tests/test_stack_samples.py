@@ -95,7 +95,7 @@ def test_shares_are_those_of_the_job(job):
 def test_a_job_that_ends_has_the_samples_too(job):
     run = job(
         "import torch, sys\ndef turns():\n    for _ in range(3_000_000): pass\nturns(); print(sys.stderr.name)",
-        options={"with_stack": True, "stack_rate": 500},
+        options={"with_stack": "sample", "stack_rate": 500},
     )
     assert (run.code, run.out) == (0, "<stderr>\n"), run.err
     assert run.summary["stacks"]["rate"] == 500
@@ -219,6 +219,7 @@ class Made:
 
     def __init__(self, rows):
         self.frames, self.samples, self.names = frames(), rows, NAMES
+        self.calls, self.threads = pl.DataFrame(schema=tables.CALLS), pl.DataFrame(schema=tables.THREADS)
         self.info = type("Info", (), {"options": {"stack_rate": 1000}})()
 
 

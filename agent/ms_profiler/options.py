@@ -107,9 +107,7 @@ class Options:
         "Forms of the result. text: files, always written. db: a database, which msprof-analyze reads in place of the "
         "files. kineto: the timeline in the form of PyTorch's Kineto, for Holistic Trace Analysis, in `KINETO`.",
     )
-    data_simplification: bool = _option(
-        True, Bool(), "Remove intermediate files after the analysis; the raw store stays in any case."
-    )
+    data_simplification: bool = _option(True, Bool(), "Remove intermediate files after the analysis; the store stays.")
     profile_memory: bool = _option(
         False,
         Bool(),
@@ -122,8 +120,8 @@ class Options:
     with_stack: bool | str = _option(
         False,
         BoolOr("sample"),
-        'Python stacks of all threads, `stack_rate` times a second. "sample": in any case. true: also those of '
-        "operators, on an NPU that MindSpore's own profiler records.",
+        'Python stacks. true: every call of a function. "sample": where all threads are `stack_rate` times a second, '
+        "which every job can bear; true does so too beside a debugger or another profiler.",
         "host_stack",
     )
     data_process: bool = _option(
@@ -175,6 +173,11 @@ class Options:
     cuda_graphs: str = _option(
         "nodes", Choice("nodes", "launches"), "Of a CUDA graph, record each kernel, or each launch at less cost."
     )
+    stack_c_calls: bool = _option(False, Bool(), "Of traced calls, also those that Python makes of functions in C.")
+    stack_include: tuple[str, ...] = _option((), Texts(), "Trace calls in these files: absolute paths, or parts.")
+    stack_exclude: tuple[str, ...] = _option((), Texts(), "Trace no calls in these files: absolute paths, or parts.")
+    stack_min_us: float = _option(0.0, Number(0, 1e9, "microseconds"), "Leave out traced calls that are shorter.")
+    stack_depth: int = _option(0, Count(0, "calls"), "Trace so many calls in each other; 0: all.")
     stack_rate: float = _option(100.0, Number(1, 1000, "samples a second"), "Rate of the samples of `with_stack`.")
     schedule: dict[str, int] | None = _option(  # noqa: RUF009 - it returns a field
         None, StepPlan(), "Steps to record, with the meaning of `mindspore.profiler.schedule`. Default: every step."

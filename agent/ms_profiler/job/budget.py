@@ -34,8 +34,8 @@ class Budget:
         self._bursts: Bursts | None = None
         #: cost of one hook, ns: {"idle_ns": while nothing is recorded, "span_ns": with a span}
         self.cost: dict[str, float] = {}
-        #: what a framework's own recorder takes of a step, ns, as far as that is known
-        self.expected_ns = 0.0
+        #: what recorders beside our records take of a step, ns, as far as that is known
+        self.expected: dict[str, float] = {}
         #: number of steps from which on `look` is to be called
         self.due = 0
 
@@ -112,7 +112,7 @@ class Budget:
         self._pace.looked(now)
         self.due = count + self._pace.steps
         passed, steps = now - then, count - before
-        taken = computed * HOOK + self.expected_ns * steps + spent
+        taken = computed * HOOK + sum(self.expected.values()) * steps + spent
         if not then or taken <= self._share * passed:
             return
         debt, each = taken - self._share * passed, taken / steps / HOOK
@@ -126,7 +126,7 @@ class Budget:
         if count >= bursts.due:
             records = host.recorder.stats().records
             each = (records - self._records) * self.cost["span_ns"] / max(count - self._count, 1)
-            each += self.expected_ns / HOOK
+            each += sum(self.expected.values()) / HOOK
             self._records, self._count = records, count
             bursts.passed(count, now, each)
         elif steps.last_ns > steps.long_ns:

@@ -115,11 +115,12 @@ class Host(Protocol):
     def at_end(self, call: Callable[[], None]) -> None:
         """Register a function to call before recording ends, or continues in another result."""
 
-    def expect(self, ns: float) -> None:
-        """Note what a framework's own recorder takes of a step, as long as that has not been measured.
+    def expect(self, what: str, ns: float) -> None:
+        """Note what a recorder beside our records takes of a step, as long as that has not been measured.
 
         Args:
-            ns: the time, beside that of our records.
+            what: the recorder.
+            ns: the time.
         """
 
     def save(self) -> None:

@@ -264,9 +264,9 @@ class Session:
         self.steps.due = due
         return took_time
 
-    def expect(self, ns: float) -> None:
-        """Note what a framework's own recorder takes of a step; the budget measures it once steps are sampled."""
-        self._budget.expected_ns = ns
+    def expect(self, what: str, ns: float) -> None:
+        """Note what a recorder beside our records takes of a step; the budget measures it once steps are sampled."""
+        self._budget.expected[what] = ns
 
     def save(self) -> None:
         """Write the records of the open recordings and of this process."""

@@ -49,6 +49,7 @@ class Kind(IntEnum):
     PROCESSOR = 12
     FRAME = 13
     SAMPLED = 14
+    CALL = 15
 
 
 class Flag(IntFlag):
@@ -60,6 +61,8 @@ class Flag(IntFlag):
     NO_GRADIENTS = 8  # a call of a network outside of everything that makes gradients
     COARSE = 16  # a step without fine-grained records and kernels, to keep to a budget of time
     STRETCH = 32  # the same in all steps of a stretch, of which one burst was sampled; the other in the next stretch
+    RESUMED = 64  # of a call: it began before
+    YIELDED = 128  # of a call: it may go on
 
 
 class Category(IntEnum):
@@ -91,6 +94,7 @@ class Category(IntEnum):
     ROLLOUT = 16  # the same
     MODULE = 0x40
     OP = 0x41
+    CALL = 0x42
 
 
 def category_name(number: int) -> str:

@@ -81,10 +81,12 @@ FILES: Final = (
     ),
     CsvFile(
         layout.OPERATOR_DETAILS,
-        "A call of an operator, by time; with `record_shapes`, or where operators launched work on a device.",
+        "A call of an operator, by time; with `record_shapes`, where calls of Python were traced, or where operators "
+        "launched work on a device.",
         {
             "Name": "name of the operator",
             "Input Shapes": "sizes separated by commas, inputs by semicolons; an input without a size is empty",
+            "Call Stack": "Python functions around it, the innermost first: `file(line it begins in): name`",
             "Module": "innermost module around the operator",
             "Host Self Duration(us)": "time on the host without operators inside",
             "Host Total Duration(us)": "time on the host",
@@ -94,17 +96,18 @@ FILES: Final = (
     ),
     CsvFile(
         layout.STACKS_FOLDED,
-        "A Python stack that was sampled (`with_stack`), for flame graphs; one space before the last column.",
+        "A Python stack that was sampled or traced (`with_stack`), for flame graphs; one space before the last column.",
         {
             "stack": "functions from the thread to the innermost one with semicolons: `name (file:line it begins in)`",
-            "count": "number of samples",
+            "count": "number of samples; of traced calls the microseconds that the innermost function took by itself",
         },
     ),
     CsvFile(
         layout.STACKS_SPEEDSCOPE,
         "The same in order of time, for https://www.speedscope.app; JSON.",
         {
-            "profiles": "a thread each, with `samples`, which are stacks, and `weights`, the ns that each stands for",
+            "profiles": "a thread each, with `samples`, which are stacks, and `weights`, the ns that each stands for; "
+            "of traced calls `events`, begins and ends",
             "shared": "the functions: name, file, and the line that it begins in",
         },
     ),

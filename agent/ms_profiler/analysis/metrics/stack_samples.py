@@ -8,6 +8,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.metrics.stack_tree import Tree
+from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.analysis.model import tables
 
 #: samples a second, where the run's record does not tell
@@ -52,6 +53,11 @@ class Stacks:
             process: Tree(frames.filter(pl.col("process") == process), self.recording.names)
             for process in frames["process"].unique().sort()
         }
+
+    @cached_property
+    def calls(self) -> Calls:
+        """Return the calls that were traced, in place of samples."""
+        return Calls(self.recording, self.between)
 
     @property
     def known(self) -> bool:
@@ -107,7 +113,9 @@ class Stacks:
             lane = table["lane"].replace_strict(threads, range(first, len(labels)), return_dtype=pl.UInt32)
             parts.append(table.select(lane.alias("lane"), names.gather(table["place"]), "start_ns", "end_ns"))
         none = pl.DataFrame(schema={"lane": pl.UInt32, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
-        return pl.concat([none, *parts]), labels
+        traced, more = self.calls.lanes
+        parts.append(traced.with_columns(pl.col("lane") + len(labels)).select(none.columns))
+        return pl.concat([none, *parts]), labels + more
 
     def consists_of(self, moments: pl.DataFrame, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
         """Return what parts of steps consist of, the largest part first.

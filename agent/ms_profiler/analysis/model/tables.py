@@ -139,6 +139,23 @@ SAMPLES = pl.Schema(
     }
 )
 
+#: calls of Python functions that were traced, and of functions in C by these; of a generator one for each time that it
+#: went on
+CALLS = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "thread": pl.UInt32,
+        "name": pl.UInt32,  # row of `names`
+        "file": pl.UInt32,  # likewise its path; empty of a function in C
+        "first_line": pl.UInt32,
+        "flags": pl.UInt8,  # store.format.Flag
+        "unfinished": pl.Boolean,  # was running when its process ended
+        "resumed": pl.Boolean,  # it began before
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+    }
+)
+
 #: every step mark, by start; `metrics.steps` chooses the ones in use
 STEPS = pl.Schema(
     {
@@ -239,6 +256,8 @@ class Recording:
         looks: `LOOKS`.
         frames: `FRAMES`.
         samples: `SAMPLES`.
+        calls: `CALLS`.
+        calls_left_out: of them, because there were too many.
         fine: how many fine-grained spans (modules, operators) were read.
         again: reads the spans that begin from one time to another (nanoseconds since the epoch), or the fine-grained
             ones alone, once more, in parts, as `UNNESTED`; None where `spans` holds everything. Where it is given,
@@ -267,6 +286,8 @@ class Recording:
     looks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LOOKS))
     frames: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=FRAMES))
     samples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SAMPLES))
+    calls: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=CALLS))
+    calls_left_out: int = 0
     fine: int = 0
     again: Callable[[tuple[int, int], bool], Iterator[pl.DataFrame]] | None = None
     starts: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))

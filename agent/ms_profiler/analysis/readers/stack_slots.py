@@ -8,6 +8,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns.slots import SLOTS
 from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.analysis.readers.call_slots import Calls
 from ms_profiler.store.format import FRAME_LINE_BITS, Kind
 
 _LOW: Final = 2**32
@@ -20,15 +21,17 @@ class Stacks:
 
     Attributes:
         parts: rows of `columns.slots.SLOTS`, of these kinds.
+        calls: those that were traced.
     """
 
     parts: list[pl.DataFrame] = field(default_factory=list)
+    calls: Calls = field(default_factory=Calls)
 
-    def take(self, slots: pl.DataFrame) -> pl.DataFrame:
-        """Note the slots of these kinds, and return them."""
+    def take(self, slots: pl.DataFrame) -> int:
+        """Note the slots of these kinds, and of traced calls; return how many there are."""
         found = slots.filter(pl.col("kind").is_between(Kind.FRAME, Kind.SAMPLED))
         self.parts.append(found)
-        return found
+        return found.height + self.calls.take(slots).height
 
     @property
     def threads(self) -> set[int]:

@@ -99,6 +99,8 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         looks=pl.concat([part.looks for part in parts]).sort("process", "thread", "time_ns"),
         frames=pl.concat([part.frames for part in parts]).sort("process", "node"),
         samples=pl.concat([part.samples for part in parts]).sort("process", "start_ns", maintain_order=True),
+        calls=pl.concat([part.calls for part in parts]),
+        calls_left_out=sum(part.calls_left_out for part in parts),
         fine=sum(part.fine for part in parts),
     )
     if coarse:
@@ -146,6 +148,8 @@ class _Process:
     looks: pl.DataFrame = field(default_factory=pl.DataFrame)
     frames: pl.DataFrame = field(default_factory=pl.DataFrame)
     samples: pl.DataFrame = field(default_factory=pl.DataFrame)
+    calls: pl.DataFrame = field(default_factory=pl.DataFrame)
+    calls_left_out: int = 0
     operands: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=operands.FOUND))
     fine: int = 0
     starts: list[pl.Series] = field(default_factory=list)
@@ -173,12 +177,12 @@ class _Process:
             told = part.table.filter(pl.col("kind") == Kind.OPERANDS)
             looked = part.table.filter(pl.col("kind") == Kind.PROCESSOR)
             seen_in = stacks.take(part.table)
-            events = self.window.cut(self._usable(part.table, sum(map(len, (heads, device, told, looked, seen_in)))))
+            events = self.window.cut(self._usable(part.table, sum(map(len, (heads, device, told, looked))) + seen_in))
             held = part.fine.with_columns(pl.Series("path", [segment.path for segment in batch]))
             held = held.filter(pl.col("count") > 0)
             fine = int(held["count"].sum())
             self.counts.slots += fine + events.height + device.height + heads.filter(pl.col("start_ns") > 0).height
-            self.counts.slots += told.height + looked.height + seen_in.height
+            self.counts.slots += told.height + looked.height + seen_in
             self.counts.missing_strings += int(held["lost"].sum())
             self.fine += fine
             self.starts.append(part.starts)
@@ -198,6 +202,7 @@ class _Process:
             by_kind["operands"].append(told)
             by_kind["looks"].append(looked)
             progress.at(Stage.READING, self.counts.slots)
+        seen.append(stacks.calls.last_ns)
         times = [self.window.clamp(int(moment)) for moment in seen if moment]
         self._last = max(times, default=0)
         first_ns, last_ns = self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last)
@@ -208,6 +213,9 @@ class _Process:
         self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(ours)))
         self.frames = stacks.frames(self.store.pid, self._names)
         self.samples = stacks.samples(self.store.pid, self.clock, self.window.cut)
+        bounds = self.window.start_ns, self.window.end_ns
+        self.calls = stacks.calls.table(self.store.pid, self.clock, self._names, bounds, self._last)
+        self.calls_left_out = stacks.calls.left_out
         self._fill_operands(_stack(by_kind["operands"]))
         self.spans = self._own(decoded(spans, self._wanted(_ALWAYS, fine=False)))
         self._count_lost(self.spans["name"])

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ms_profiler.analysis.report import modules, remarks, stacks, widths
+from ms_profiler.analysis.report import functions, modules, remarks, stacks, widths
 from ms_profiler.analysis.report.bounded import PARTS
 from ms_profiler.analysis.report.durations import milliseconds as _ms
 
@@ -79,6 +79,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
         (_phases_title(summary), _phases(summary)),
         (f"What bounds a step{', and its critical path' * bool(summary.get('critical_path'))}", _bounds(summary)),
         *_stacks(summary.get("stacks")),
+        *_functions(summary.get("functions"), top or _ROWS),
         (_operators_title(summary), _names(summary["top_operators"], top or _ROWS)),
         _modules(summary, top or modules.ROWS),
         ("Data", _dataset(summary["dataset"], top or _ROWS)),
@@ -263,6 +264,10 @@ def _bounds(summary: dict[str, Any]) -> Table | None:
 
 def _stacks(found: dict[str, Any] | None) -> list[tuple[str, Table | None]]:
     return [(stacks.title(found), stacks.table(found))] if found else []
+
+
+def _functions(found: dict[str, Any] | None, top: int) -> list[tuple[str, Table | None]]:
+    return [(functions.title(found), functions.table(found, top))] if found else []
 
 
 def _utilization(found: dict[str, Any] | None) -> list[str]:

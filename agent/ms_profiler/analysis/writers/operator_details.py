@@ -4,9 +4,9 @@ Columns are those of MindSpore's public profiler documents. Dimensions are separ
 input without dimensions leaves its place empty.
 
 Where operators compute as they are called it holds, as that of Ascend's PyTorch adapter does, what each took by itself
-and in all; of the columns there those that are known, and the module around it; shapes, which PyTorch tells of some
-steps, where any is known. Where our own tracing recorded what
-they launched on a device, how long that ran stands behind, whether or not shapes were asked for.
+and in all; where calls of Python were traced, the stack that it was called from; of the columns there those that are
+known, and the module around it; shapes, which PyTorch tells of some steps, where any is known. Where our own tracing
+recorded what they launched on a device, how long that ran stands behind, whether or not shapes were asked for.
 """
 
 import os
@@ -29,7 +29,7 @@ def path(measures: Measures) -> str:
 
 def applies(measures: Measures) -> bool:
     """Return whether shapes were requested, and operators, or shapes of kernels, are known."""
-    if _launches(measures):
+    if _launches(measures) or measures.stacks.calls.known:
         return not measures.operators.is_empty()
     if not measures.recording.info.options.get(_OPTION):
         return False
@@ -65,6 +65,19 @@ def _on_device(measures: Measures) -> pl.DataFrame:
     return host_operators.calls(pl.concat([measures.spans, times], how="horizontal"))
 
 
+def _stacks(measures: Measures, rows: pl.DataFrame) -> list[pl.Series]:
+    """Return the Python stack that each operator was called from, where calls were traced."""
+    calls = measures.stacks.calls
+    if not calls.known:
+        return []
+    found = pl.Series("Call Stack", [""] * rows.height, dtype=pl.String)
+    numbered = rows.with_row_index("at")
+    for (process, thread), own in numbered.group_by("process", "thread", maintain_order=True):
+        texts = calls.stacks_at(int(str(process)), int(str(thread)), own["start_ns"])
+        found = found.scatter(own["at"], texts)
+    return [found]
+
+
 def _write_operators(measures: Measures, operators: pl.DataFrame, stream: BinaryIO) -> None:
     names = measures.recording.names
     rows = operators.sort("start_ns", "process", "thread", maintain_order=True)
@@ -72,6 +85,7 @@ def _write_operators(measures: Measures, operators: pl.DataFrame, stream: Binary
     rows.select(
         names.gather(rows["name"]).alias("Name"),
         *([shapes] if measures.shaped else []),
+        *_stacks(measures, rows),
         names.gather(rows["module"]).fill_null(numbers.NOTHING).alias("Module"),
         numbers.microseconds(pl.col("self_ns")).alias("Host Self Duration(us)"),
         numbers.microseconds(pl.col("duration_ns")).alias("Host Total Duration(us)"),

@@ -1,16 +1,20 @@
-"""python_stacks.folded: each Python stack that was sampled with how often, for flame graphs.
+"""python_stacks.folded: each Python stack that was sampled with how often, or traced with its microseconds.
 
 A line is the functions from the thread to the innermost one, with semicolons between them, a space, and a count: the
 form of Brendan Gregg's FlameGraph, which inferno, speedscope and flamegraph.com read too.
 """
 
 import os
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import polars as pl
 
 from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.store import layout
+
+#: part of the time of a thread from which on what is called has a line
+_SMALL: Final = 1e-4
 
 
 def path(measures: Measures) -> str:
@@ -19,13 +23,16 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether stacks were sampled."""
-    return measures.stacks.known
+    """Return whether stacks were sampled, or calls traced."""
+    return measures.stacks.known or measures.stacks.calls.known
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the stacks, by process and in the order of their first samples."""
     stacks = measures.stacks
+    if not stacks.known:
+        _write_calls(stacks.calls, stream)
+        return
     sums = stacks.samples.group_by("process", "place", maintain_order=True).agg(pl.col("count").sum())
     several = len(stacks.trees) > 1
     for process, place, count in sums.sort("process", maintain_order=True).iter_rows():
@@ -33,3 +40,31 @@ def write(measures: Measures, stream: BinaryIO) -> None:
         labels = [tree.functions[number].label.replace(";", ",") for number in tree.path(place)]
         names = ";".join([f"process {process}"] * several + labels)
         stream.write(f"{names} {count}\n".replace("\r", "").encode())
+
+
+def _write_calls(calls: Calls, stream: BinaryIO) -> None:
+    """Write the stacks of traced calls with the microseconds that the innermost function took by itself.
+
+    What is called for less than a part `_SMALL` of the time of its thread adds to its caller.
+    """
+    of, paths = calls.paths
+    labels = [function.label.replace(";", ",").replace("\r", "") for function in calls.functions]
+    table = calls.table.select("process", "thread", "self_ns", path=pl.Series(of, dtype=pl.Int64))
+    for (process, thread), own in table.group_by("process", "thread", maintain_order=True):
+        sums = own.group_by("path").agg(pl.col("self_ns").sum()).sort("path", descending=True)
+        each = dict(sums.iter_rows())
+        least = max(sum(each.values()) * _SMALL, 500)
+        taken = dict(each)
+        # callers have smaller numbers
+        for path in each:
+            caller = paths[path][0]
+            if caller >= 0:
+                taken[caller] = taken.get(caller, 0) + taken[path]
+                if taken[path] < least:
+                    each[caller] = each.get(caller, 0) + each[path]
+                    each[path] = 0
+        first = calls.threads[int(str(process)), int(str(thread))]
+        for path, spent in reversed(each.items()):
+            if microseconds := (spent + 500) // 1000:
+                names = ";".join([first, *(labels[number] for number in calls.path(path))])
+                stream.write(f"{names} {microseconds}\n".encode())

@@ -1,7 +1,7 @@
-"""python_stacks.speedscope.json: the Python stacks that were sampled, in order of time, a profile for each thread.
+"""python_stacks.speedscope.json: the Python stacks that were sampled or traced, by time, a profile for each thread.
 
 The form of https://www.speedscope.app, described by file-format-schema.json there. A weight is the time that a sample
-stands for, in nanoseconds.
+stands for, in nanoseconds; a traced call has its begin and its end.
 """
 
 import json
@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 
 from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.metrics.traced_calls import DRAWN, Calls
 from ms_profiler.store import layout
 
 _SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
@@ -22,13 +23,16 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether stacks were sampled."""
-    return measures.stacks.known
+    """Return whether stacks were sampled, or calls traced."""
+    return measures.stacks.known or measures.stacks.calls.known
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the profiles one after the other: all stacks together may be too large to hold as text."""
     stacks = measures.stacks
+    if not stacks.known:
+        _write_calls(stacks.calls, stream)
+        return
     frames: list[dict[str, Any]] = []
     numbers: dict[Any, int] = {}
     stream.write(f'{{"$schema":"{_SCHEMA}","exporter":"ms-profiler","profiles":['.encode())
@@ -64,3 +68,34 @@ def write(measures: Measures, stream: BinaryIO) -> None:
                 stream.write(f"{',' if number else ''}{known[place]}".encode())
             stream.write(f'],"weights":{json.dumps(weights, separators=(",", ":"))}}}'.encode())
     stream.write(f'],"shared":{json.dumps({"frames": frames}, separators=(",", ":"))}}}\n'.encode())
+
+
+def _write_calls(calls: Calls, stream: BinaryIO) -> None:
+    """Write the begins and ends of traced calls, the longest ones where there are too many."""
+    stream.write(f'{{"$schema":"{_SCHEMA}","exporter":"ms-profiler","profiles":['.encode())
+    for number, ((process, thread), label) in enumerate(calls.threads.items()):
+        own = calls.of_thread(process, thread)
+        if own.height > DRAWN:
+            own = own.sort("duration_ns", descending=True).head(DRAWN).sort("row")
+        base = int(own["start_ns"][0])
+        until = int(str(own["end_ns"].max())) - base
+        head = {"type": "evented", "name": label, "unit": "nanoseconds", "startValue": 0, "endValue": until}
+        text = json.dumps(head, separators=(",", ":"))[:-1]
+        stream.write(f'{"," if number else ""}{text},"events":['.encode())
+        stack: list[tuple[int, int]] = []  # end, function
+        first = True
+        for start, end, function in own.select("start_ns", "end_ns", "function").iter_rows():
+            while stack and stack[-1][0] <= start:
+                stream.write(_event("C", *stack.pop(), base, first=False))
+            stream.write(_event("O", start, function, base, first=first))
+            first = False
+            stack.append((end, function))
+        while stack:
+            stream.write(_event("C", *stack.pop(), base, first=False))
+        stream.write(b"]}")
+    frames = [{"name": item.name, "file": item.file, "line": item.line} for item in calls.functions]
+    stream.write(f'],"shared":{json.dumps({"frames": frames}, separators=(",", ":"))}}}\n'.encode())
+
+
+def _event(kind: str, time: int, function: int, base: int, *, first: bool) -> bytes:
+    return f'{"" if first else ","}{{"type":"{kind}","frame":{function},"at":{time - base}}}'.encode()

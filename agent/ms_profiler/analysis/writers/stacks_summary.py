@@ -1,4 +1,4 @@
-"""What the summary says of the Python stacks that were sampled."""
+"""What the summary says of the Python stacks that were sampled, and of the calls that were traced."""
 
 from typing import Any, Final
 
@@ -29,4 +29,22 @@ def summary(measures: Measures) -> dict[str, Any] | None:
         "late": stacks.late,
         "bounds": stacks.consists_of(own, pieces.sort("start_ns"), "part"),
         "phases": stacks.consists_of(own, measures.pieces, "phase"),
+    }
+
+
+def functions(measures: Measures) -> dict[str, Any] | None:
+    """Return what Python functions took, and which ran in the parts of a step; None where no call was traced."""
+    calls = measures.stacks.calls
+    if not calls.known:
+        return None
+    used = measures.steps
+    own = calls.of_thread(used.process, used.thread)
+    pieces = measures.diagnosis.pieces.with_columns(pl.col("part").replace(dict.fromkeys(_ASIDE, bounds.HOST)))
+    return {
+        "calls": int((~calls.table["resumed"]).sum()),
+        "left_out": measures.recording.calls_left_out,
+        "threads": len(calls.threads),
+        "rows": calls.sums(),
+        "bounds": calls.consists_of(own, pieces.sort("start_ns"), "part"),
+        "phases": calls.consists_of(own, measures.pieces, "phase"),
     }

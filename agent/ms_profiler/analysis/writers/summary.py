@@ -88,6 +88,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "shapes": shapes_summary.summary(measures),
         "memory": _memory(measures),
         "stacks": stacks_summary.summary(measures),
+        "functions": stacks_summary.functions(measures),
         "modules": operators.top(sampling_summary.spans(measures, measures.modules, Category.MODULE)),
         "module_tree": modules_summary.summary(measures),
         "dataset": _dataset(measures),

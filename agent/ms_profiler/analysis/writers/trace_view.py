@@ -92,7 +92,7 @@ class _Rows:
             yield self._overlap()
             yield self._whole_run()
             yield self._owners()
-            yield _plain(self.drawing.stacks, "name", STACKS, "lane")
+            yield _plain(self.drawing.stacks, "name", STACKS, "lane", "python_function")
         for spans in self.drawing.spans.iter_slices(CHUNK):
             yield self._spans(spans)
         yield self._ties()
@@ -330,7 +330,7 @@ class _Rows:
         )
 
 
-def _plain(table: pl.DataFrame, name: str, process: int, lane: str) -> Lines:
+def _plain(table: pl.DataFrame, name: str, process: int, lane: str, category: str = "") -> Lines:
     """Return spans of which a name and a lane are all that there is to say.
 
     Args:
@@ -338,6 +338,7 @@ def _plain(table: pl.DataFrame, name: str, process: int, lane: str) -> Lines:
         name: its column of names.
         process: in which they are drawn.
         lane: its column of lanes.
+        category: of all.
     """
     return lines(
         table.height,
@@ -349,7 +350,7 @@ def _plain(table: pl.DataFrame, name: str, process: int, lane: str) -> Lines:
         Microseconds(table["start_ns"]),
         '","dur":"',
         Microseconds(table["end_ns"] - table["start_ns"]),
-        '","cat":"","args":{}}',
+        f'","cat":"{category}","args":{{}}}}',
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from ms_profiler.job.detached import Detached
 from ms_profiler.job.recorder.tracing import Tracing
+from ms_profiler.options import Options
 from ms_profiler.store.device_format import Source
 
 
@@ -223,6 +224,22 @@ class Recorder(Protocol):
 
     def sample_no_stacks(self) -> None:
         """Stop sampling."""
+
+    def trace_calls(self, asked: Options, /) -> str:
+        """Begin to trace calls of Python functions; return why that is not possible, empty where it begins.
+
+        Args:
+            asked: which ones.
+        """
+
+    def trace_no_calls(self) -> None:
+        """Stop tracing calls."""
+
+    def traces_beside(self) -> str:
+        """Return which debugger or profiler has come beside the tracing of calls; empty where none has."""
+
+    def calls_taken(self) -> float:
+        """Return what tracing calls has taken so far, ns, by the number of calls."""
 
     def stats(self) -> RecorderStats:
         """Return the counts so far; after `close`, those of the store that was closed last."""

@@ -10,7 +10,9 @@ from ms_profiler import _native
 from ms_profiler.job.detached import Detached
 from ms_profiler.job.recorder.contract import RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
+from ms_profiler.job.recorder.interpreter import Interpreter
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
+from ms_profiler.options import Options
 from ms_profiler.store.account import NO_LIMIT
 from ms_profiler.store.device_format import Source
 
@@ -42,6 +44,12 @@ def _rest_at_forks() -> None:
     """Pause the helper thread at forks: Python 3.12 and later warn of `os.fork` beside other threads."""
     if sys.version_info >= (3, 12):
         os.register_at_fork(before=_native.lib.msp_helper_rest)
+
+
+@functools.cache
+def _interpreter() -> Interpreter:
+    """Return what the interpreter tells of calls, which a process has once."""
+    return Interpreter(_native)
 
 
 class NativeTracing:
@@ -201,6 +209,22 @@ class NativeRecorder:
     def sample_no_stacks(self) -> None:
         """See `Recorder.sample_no_stacks`."""
         _native.sample_no_stacks()
+
+    def trace_calls(self, asked: Options, /) -> str:
+        """See `Recorder.trace_calls`."""
+        return _interpreter().begin(asked)
+
+    def trace_no_calls(self) -> None:
+        """See `Recorder.trace_no_calls`."""
+        _interpreter().end()
+
+    def traces_beside(self) -> str:
+        """See `Recorder.traces_beside`."""
+        return _interpreter().beside()
+
+    def calls_taken(self) -> float:
+        """See `Recorder.calls_taken`."""
+        return _interpreter().spent()
 
     def stats(self) -> RecorderStats:
         """See `Recorder.stats`."""

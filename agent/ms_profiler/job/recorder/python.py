@@ -20,6 +20,7 @@ from ms_profiler.job.recorder.cost import pair_cost
 from ms_profiler.job.recorder.python_store import MemoryStore, PythonStore, Strings, Worth, utf8
 from ms_profiler.job.recorder.python_writer import PythonWriter
 from ms_profiler.job.recorder.segment_file import now_ns
+from ms_profiler.options import Options
 from ms_profiler.store.device_format import Source
 from ms_profiler.store.format import CATEGORY_FINE, Kind
 
@@ -267,6 +268,21 @@ class PythonRecorder:
 
     def sample_no_stacks(self) -> None:
         """See `Recorder.sample_no_stacks`."""
+
+    def trace_calls(self, asked: Options, /) -> str:
+        """See `Recorder.trace_calls`: in Python each call would take some microseconds more."""
+        return "only the extension traces calls, and it does not load here"
+
+    def trace_no_calls(self) -> None:
+        """See `Recorder.trace_no_calls`."""
+
+    def traces_beside(self) -> str:
+        """See `Recorder.traces_beside`."""
+        return ""
+
+    def calls_taken(self) -> float:
+        """See `Recorder.calls_taken`."""
+        return 0.0
 
     def stats(self) -> RecorderStats:
         """See `Recorder.stats`."""

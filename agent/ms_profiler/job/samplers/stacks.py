@@ -1,17 +1,21 @@
-"""Sample the Python stacks of all threads at a rate, as the option `with_stack` asks."""
+"""Python stacks, as the option `with_stack` asks: true traces all calls, "sample" looks at a rate."""
 
 import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from ms_profiler.job.pace import Pace
+
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OPTION: Final = "with_stack"
+#: least time between two looks at what traced calls take, ns
+PAUSE: Final = 100_000_000
 
 
 class Stacks:
-    """Sample while any recording asks for it.
+    """Trace or sample while any recording asks for it.
 
     Args:
         host: that records.
@@ -19,37 +23,78 @@ class Stacks:
 
     def __init__(self, host: "Host") -> None:
         self._host = host
-        self._on = False
+        self._samples = False
+        self._traces = False
+        self._taken, self._count = 0.0, 0  # ns, and steps at the last look
+        self._pace = Pace(PAUSE)
         if sys.version_info >= (3, 12):  # which warns of a fork beside other threads
             os.register_at_fork(before=self._rest, after_in_parent=self._go_on)
 
     def start(self) -> None:
-        """Begin to sample."""
-        rates = [item.options.stack_rate for item in self._host.recordings if item.options.with_stack]
-        if not rates or self._host.forked:
+        """Begin to trace or to sample."""
+        asked = [item.options for item in self._host.recordings if item.options.with_stack]
+        if not asked or self._host.forked:
             return
-        if why := self._host.recorder.sample_stacks(max(rates)):
+        traced = [options for options in asked if options.with_stack is True]
+        if traced and not self._traces:
+            why = self._host.recorder.trace_calls(traced[0])
+            self._traces = not why
+            if why:
+                self._host.not_collected(f"{OPTION}: calls of functions", f"{why}; stacks are sampled instead")
+        if not self._traces:
+            self._sample(max(options.stack_rate for options in asked))
+
+    def _sample(self, rate: float) -> None:
+        if why := self._host.recorder.sample_stacks(rate):
             self._host.not_collected(OPTION, why)
             return
-        self._on = True
+        self._samples = True
 
     def stop(self) -> None:
-        """Stop sampling."""
-        if self._on and not self._host.forked:
-            self._on = False
+        """Stop."""
+        if self._traces:
+            self._traces = False
+            self._host.recorder.trace_no_calls()
+        if self._samples and not self._host.forked:
+            self._samples = False
             self._host.recorder.sample_no_stacks()
 
+    def stepped(self, count: int) -> tuple[int, bool]:
+        """Tell what traced calls take of a step; sample instead where another tool has come."""
+        if not self._traces:
+            return count + 1024, False
+        recorder = self._host.recorder
+        if tool := recorder.traces_beside():
+            self.stop()
+            why = f"{tool} has come beside it; stacks are sampled from there on"
+            self._host.not_collected(f"{OPTION}: calls of functions", why)
+            self.start_samples()
+            return count + 1, True
+        if self._host.steps.marks.sampled and count > self._count:
+            taken = recorder.calls_taken()
+            self._host.expect(OPTION, (taken - self._taken) / (count - self._count))
+            self._taken = taken
+        self._count = count
+        self._pace.looked(recorder.now())
+        return count + 1, False
+
+    def start_samples(self) -> None:
+        """Sample, in place of tracing."""
+        rates = [item.options.stack_rate for item in self._host.recordings if item.options.with_stack]
+        if rates:
+            self._sample(max(rates))
+
     def _rest(self) -> None:
-        if self._on:
+        if self._samples:
             self._host.recorder.sample_no_stacks()
 
     def _go_on(self) -> None:
-        if self._on:
-            self.start()
+        if self._samples:
+            self.start_samples()
 
 
 def watch(host: "Host") -> None:
-    """Sample stacks while the session records.
+    """Trace or sample stacks while the session records.
 
     Args:
         host: the session.
@@ -57,3 +102,4 @@ def watch(host: "Host") -> None:
     stacks = Stacks(host)
     host.at_start(stacks.start)
     host.at_end(stacks.stop)
+    host.at_step(stacks.stepped)

@@ -189,7 +189,7 @@ class KernelStream:
         steps = self.host.steps.count - self._began
         if kernels and steps > 0:
             self._steps = max(self._flush * steps // kernels, 1)
-            self.host.expect(KERNEL_NS * kernels / steps)
+            self.host.expect("kernels", KERNEL_NS * kernels / steps)
         return kernels
 
     def _affordable(self) -> bool:

@@ -1,0 +1,159 @@
+"""Trace calls of Python functions natively, as `"with_stack": true` asks.
+
+From CPython 3.12 on the interpreter tells of calls by `sys.monitoring`, before by a profile function; both call the
+extension (`native/tracer.c`), and no code in Python runs for a call. Where a debugger, a measurement of coverage or
+another profiler is at work, its results would have our calls in them, and ours its own: then stacks are sampled.
+"""
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from ms_profiler.options import Options
+
+#: identifiers of `sys.monitoring` that belong to no kind of tool: a script's profiler finds its own one free
+_FREE: Final = (4, 3)
+#: calls that are timed to learn what tracing takes, and how often
+_CALLS: Final = 200
+_TIMES: Final = 5
+#: what tracing a call takes at least, ns, and with the record of it, of what it takes without
+_LEAST_NS: Final = 50.0
+_WRITTEN: Final = 1.3
+#: what is ours, and is not traced
+_OWN: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+
+
+def _paths(texts: "tuple[str, ...]") -> tuple[bytes, ...]:
+    return tuple(os.fsencode(os.path.expanduser(text)) for text in texts)
+
+
+def other_tool() -> str:
+    """Return what else is told of calls or lines in this process; empty where nothing is."""
+    for what, found in (("a profiler", sys.getprofile()), ("a debugger or coverage", sys.gettrace())):
+        if found is not None and getattr(found, "__module__", "") != "ms_profiler._native":
+            return f"{what} ({getattr(found, '__module__', None) or type(found).__module__})"
+    monitoring: Any = getattr(sys, "monitoring", None)
+    if monitoring is not None:
+        for number in range(3):  # debugger, coverage, profiler
+            name = monitoring.get_tool(number)
+            if name is not None:
+                return f"{name}"
+    return ""
+
+
+class Interpreter:
+    """What the interpreter tells of calls.
+
+    Args:
+        native: the extension.
+    """
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+        self._monitoring: Any = getattr(sys, "monitoring", None)
+        self._number = -1
+        self._events = 0
+        self._left_out: tuple[Any, ...] | None = None
+        self._call_ns = 0.0
+
+    def begin(self, asked: "Options") -> str:
+        """Begin to trace; return why that is not possible, empty where it begins."""
+        if tool := other_tool():
+            return f"{tool} is told of calls already"
+        switch, disable = None, None
+        if self._monitoring is not None:
+            if not self._take_number(asked.stack_c_calls):
+                return "sys.monitoring has no identifier left"
+            switch, disable = self._switch, self._monitoring.DISABLE
+        left_out = (_paths(asked.stack_include), (os.fsencode(_OWN), *_paths(asked.stack_exclude)))
+        if self._monitoring is not None and self._left_out not in (None, left_out):
+            self._monitoring.restart_events()
+        self._left_out = left_out
+        bare = self._timed()
+        limits = (asked.stack_min_us, asked.stack_depth, asked.stack_c_calls)
+        if not self._native.trace_calls(*limits, *left_out, switch, disable):
+            self._give_number()
+            return "this interpreter lacks what tracing needs"
+        if self._monitoring is None:
+            threading.setprofile(self._native.profile_hook)
+        self._call_ns = max(self._timed() - bare, _LEAST_NS) * _WRITTEN
+        return ""
+
+    def end(self) -> None:
+        """Stop tracing."""
+        self._native.trace_no_calls()
+        if self._monitoring is not None:
+            self._give_number()
+            return
+        if getattr(threading, "_profile_hook", None) is self._native.profile_hook:
+            threading.setprofile(None)
+        if sys.getprofile() is self._native.profile_hook:
+            sys.setprofile(None)
+
+    def spent(self) -> float:
+        """Return what tracing has taken so far, ns, as computed from the number of calls."""
+        return float(self._native.calls_seen() * self._call_ns)
+
+    def beside(self) -> str:
+        """Return which other tool has come since; have threads told of that the interpreter does not cover itself."""
+        if tool := other_tool():
+            return tool
+        if self._monitoring is None:
+            self._native.trace_new_threads(sys.getprofile() is None)
+        return ""
+
+    def _timed(self) -> float:
+        """Return what a call takes that does nothing, ns: the least of some measurements, in 0.2 ms."""
+        content: dict[str, Any] = {}
+        exec(compile("def nothing(): pass", "<ms-profiler>", "exec"), content)  # no file of ours, which is left out
+        nothing, now, times = content["nothing"], self._native.now, list[float]()
+        self._native.scratch(True)  # so that these calls are in no result
+        try:
+            for _ in range(_TIMES):
+                start = now()
+                for _ in range(_CALLS):
+                    nothing()
+                times.append((now() - start) / _CALLS)
+        finally:
+            self._native.scratch(False)
+        return min(times)
+
+    def _take_number(self, c_calls: bool) -> bool:
+        monitoring, native = self._monitoring, self._native
+        if self._number < 0:
+            for number in _FREE:
+                if monitoring.get_tool(number) is None:
+                    monitoring.use_tool_id(number, "ms-profiler")
+                    self._number = number
+                    break
+            else:
+                return False
+        of = monitoring.events
+        calls = {
+            of.PY_START: native.call_began,
+            of.PY_RESUME: native.call_resumed,
+            of.PY_THROW: native.call_thrown,
+            of.PY_RETURN: native.call_returned,
+            of.PY_YIELD: native.call_yielded,
+            of.PY_UNWIND: native.call_unwound,
+        }
+        if c_calls:
+            calls[of.CALL] = native.c_call_began
+        self._events = sum(calls)
+        if c_calls:  # these two come with it
+            calls |= {of.C_RETURN: native.c_call_returned, of.C_RAISE: native.c_call_raised}
+        for event, call in calls.items():
+            monitoring.register_callback(self._number, event, call)
+        return True
+
+    def _give_number(self) -> None:
+        if self._number >= 0:
+            self._monitoring.set_events(self._number, 0)
+            self._monitoring.free_tool_id(self._number)
+            self._number = -1
+
+    def _switch(self, on: bool) -> None:
+        if self._number >= 0:
+            self._monitoring.set_events(self._number, self._events if on else 0)

@@ -1,0 +1,48 @@
+/* Functions of Python, and those in C that it calls: each is named once in a process. Used with the GIL only. */
+#ifndef MSP_CODES_H
+#define MSP_CODES_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "calls.h"
+#include "stacks.h"
+
+typedef struct {
+  const void *key;   /* a code object, which is kept alive, or the definition of a function in C */
+  const char *named; /* of a function in C: its name there, by which another one at that address is told apart */
+  uint32_t number;
+  msp_function told;
+  msp_callee callee;
+  bool left_out;    /* by its file, see msp_codes_choose */
+  PyObject *pauses; /* of a generator or coroutine before 3.12: its instructions */
+} msp_code;
+
+/* Once per process. Returns 0, or -1 with an exception. */
+int msp_codes_init(void);
+
+/* Return what is known of a code object; NULL where there is no room for one more. Neither runs any code of Python. */
+const msp_code *msp_code_of(PyObject *code);
+
+/* As msp_code_of, of what Python calls; NULL also where that is no function in C. */
+const msp_code *msp_code_of_c(PyObject *callable);
+
+/* Tell whether calls are those of a function in C. */
+bool msp_code_is_c(PyObject *callable);
+
+/* Leave out functions by their files, from the next msp_codes_forget on.
+ *
+ * only: paths or parts of paths: functions of other files are left out; none: no function is, but for the next.
+ * without: paths or parts of them whose functions are left out.
+ * Both are tuples of bytes. A path is absolute, and stands for all below it. Returns 0, or -1 with an exception. */
+int msp_codes_choose(PyObject *only, PyObject *without);
+
+/* Forget all of them. While nobody samples and no call is open. */
+void msp_codes_forget(void);
+
+uint32_t msp_intern_attribute(PyObject *of, PyObject *name);
+uint32_t msp_number_attribute(PyObject *of, PyObject *name);
+
+#endif

@@ -1,0 +1,20 @@
+#include "strands.h"
+
+#include <string.h>
+
+#define CAPSULE "greenlet._C_API"
+#define CURRENT 4 /* which of its functions returns the running one */
+
+PyObject *(*msp_strand_running)(void);
+
+void msp_strands_find(void) {
+  if (msp_strand_running != NULL) return;
+  PyObject *modules = PyImport_GetModuleDict();
+  if (modules == NULL || PyDict_GetItemString(modules, "greenlet") == NULL) return;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  void **functions = PyCapsule_Import(CAPSULE, 1); /* NULL while it is being imported */
+  PyErr_Clear();
+  PyErr_Restore(type, value, trace);
+  if (functions != NULL) memcpy(&msp_strand_running, &functions[CURRENT], sizeof msp_strand_running);
+}

@@ -1,0 +1,304 @@
+#include "tracer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "calls.h"
+#include "codes.h"
+#include "gate.h"
+#include "monitor.h"
+#include "strands.h"
+
+/* Not of the limited API. These are the same in all versions since 3.9. */
+typedef int (*profile_function)(PyObject *self, PyFrameObject *frame, int what, PyObject *arg);
+extern int _PyEval_SetProfile(PyThreadState *thread, profile_function function, PyObject *self) __attribute__((weak));
+extern PyThreadState *PyInterpreterState_ThreadHead(PyInterpreterState *interpreter) __attribute__((weak));
+extern PyThreadState *PyThreadState_Next(PyThreadState *thread) __attribute__((weak));
+extern PyFrameObject *PyFrame_GetBack(PyFrameObject *frame) __attribute__((weak));
+extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak)); /* since 3.11 */
+/* what a profile function is told of */
+enum { CALL = 0, RETURN = 3, C_CALL = 4, C_EXCEPTION = 5, C_RETURN = 6 };
+
+static struct {
+  bool on;      /* asked for */
+  bool c_calls; /* functions in C too */
+  bool asked;   /* to settle, by a call that was refused */
+  uint64_t least_ns;
+  uint32_t depth_most;
+  PyObject *switched;   /* is called with whether the interpreter is to tell of calls; NULL: by profile functions */
+  PyObject *hook;       /* stands for the profile function in Python */
+  uint64_t last_thread; /* states of threads up to this number have the profile function */
+  PyInterpreterState *interpreter;
+} tracer;
+
+static PyObject *code_of(PyFrameObject *frame) { return (PyObject *)PyFrame_GetCode(frame); }
+
+static const msp_callee *callee_of(const msp_code *code) {
+  return code == NULL || code->left_out ? NULL : &code->callee;
+}
+
+/* Note what runs on this thread already: its frames from the outermost to the innermost, or to the one before that. */
+static void take_up(msp_calls *calls, PyFrameObject *frame, const PyObject *entered, uint64_t since) {
+  const msp_callee *few[64], **found = few;
+  size_t count = 0, room = 64;
+  bool innermost = true;
+  Py_XINCREF((PyObject *)frame);
+  while (frame != NULL) {
+    PyObject *code = code_of(frame);
+    const msp_callee *callee = innermost && code == entered ? NULL : callee_of(msp_code_of(code));
+    Py_DECREF(code);
+    innermost = false;
+    if (callee != NULL && count == room) {
+      const msp_callee **more = malloc(2 * room * sizeof *more);
+      if (more == NULL) break;
+      memcpy(more, found, room * sizeof *more);
+      if (found != few) free(found);
+      found = more;
+      room *= 2;
+    }
+    if (callee != NULL) found[count++] = callee;
+    PyFrameObject *caller = PyFrame_GetBack(frame);
+    Py_DECREF((PyObject *)frame);
+    frame = caller;
+  }
+  Py_XDECREF((PyObject *)frame);
+  while (count > 0) msp_calls_push(calls, found[--count], since, MSP_FLAG_RESUMED);
+  if (found != few) free(found);
+}
+
+/* A span of tracing began, or another stack goes on. */
+void msp_tracer_turn(msp_calls *calls, PyFrameObject *frame, const PyObject *entered, const void *strand) {
+  bool began = calls->span != msp_calls_tracing.span;
+  uint64_t now = msp_tsc_now(&calls->writer->tsc);
+  if (!began) msp_calls_cut(calls, now);
+  msp_calls_forget(calls);
+  calls->span = msp_calls_tracing.span;
+  calls->strand = strand;
+  take_up(calls, frame != NULL ? frame : PyEval_GetFrame(), entered, began ? msp_calls_tracing.since_ns : now);
+}
+
+static int settle_later(void *unused) {
+  (void)unused;
+  tracer.asked = false;
+  msp_tracer_settle();
+  return 0;
+}
+
+msp_calls *msp_tracer_refused(void) {
+  bool stays = msp_gate_load(&msp_gate_page->refuse) != 0 && msp_gate_load(&msp_gate_page->alive) != 0;
+  if (stays && msp_calls_tracing.span != 0 && !tracer.asked) {
+    tracer.asked = Py_AddPendingCall(settle_later, NULL) == 0;
+  }
+  return NULL;
+}
+
+const msp_code *msp_tracer_code(PyObject *code) {
+  const msp_code *known = msp_code_of(code);
+  if (known == NULL) {
+    msp_writer *writer = msp_writer_get();
+    if (writer != NULL) msp_writer_drop(writer);
+  }
+  return known;
+}
+
+/* -- profile functions */
+
+/* The instruction of a frame, by its offset; before the first one -1. */
+static long place_in(PyFrameObject *frame) {
+  if (PyFrame_GetLasti != NULL) return PyFrame_GetLasti(frame);
+  PyObject *place = PyObject_GetAttrString((PyObject *)frame, "f_lasti");
+  long at = place == NULL ? -1 : PyLong_AsLong(place);
+  Py_XDECREF(place);
+  PyErr_Clear();
+  return at;
+}
+
+/* Instructions by which a generator or coroutine begins, goes on and pauses; a profile function is not told otherwise.
+ * 3.10 lets YIELD_FROM, at which a frame pauses, be the next one. */
+enum { YIELD_FROM = 72, YIELD_VALUE = 86, RESUME = 151 };
+
+static uint8_t pause_of(PyFrameObject *frame, const msp_code *code, bool begins) {
+  if (code->pauses == NULL) return 0;
+  const unsigned char *does = (const unsigned char *)PyBytes_AsString(code->pauses);
+  long at = place_in(frame), last = (long)PyBytes_Size(code->pauses) - 2;
+  if (at < 0 || at > last) return 0;
+  if (begins) return PyFrame_GetLasti == NULL || does[at] != RESUME || does[at + 1] != 0 ? MSP_FLAG_RESUMED : 0;
+  bool from = PyFrame_GetLasti == NULL && at < last && does[at + 2] == YIELD_FROM;
+  return does[at] == YIELD_VALUE || from ? MSP_FLAG_YIELDED : 0;
+}
+
+static void profile_call(PyFrameObject *frame) {
+  PyObject *object = code_of(frame);
+  const msp_code *code = msp_tracer_code(object);
+  if (code != NULL && !code->left_out) {
+    msp_tracer_enter(frame, object, code->pauses == NULL ? 0 : pause_of(frame, code, true), code);
+  }
+  Py_DECREF(object);
+}
+
+static void profile_return(PyFrameObject *frame, bool raised) {
+  msp_calls *calls = msp_tracer_calls(frame, NULL);
+  if (calls == NULL) return;
+  PyObject *object = code_of(frame);
+  const msp_code *code = msp_code_of(object);
+  if (code != NULL && !code->left_out) {
+    uint8_t flags = raised ? MSP_FLAG_RAISED : code->pauses == NULL ? 0 : pause_of(frame, code, false);
+    msp_calls_leave(calls, &code->callee, flags);
+  }
+  Py_DECREF(object);
+}
+
+static void profile_c(PyFrameObject *frame, int what, PyObject *callable) {
+  const msp_code *called = msp_code_of_c(callable);
+  if (called == NULL || called->left_out) return;
+  PyObject *object = code_of(frame);
+  const msp_code *caller = msp_code_of(object);
+  Py_DECREF(object);
+  if (caller != NULL && caller->left_out) return;
+  if (what == C_CALL) {
+    msp_tracer_enter(frame, NULL, 0, called);
+  } else {
+    msp_tracer_leave(frame, called, what == C_EXCEPTION ? MSP_FLAG_RAISED : 0);
+  }
+}
+
+static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
+  (void)self;
+  if (!tracer.on) {
+    _PyEval_SetProfile(PyThreadState_Get(), NULL, NULL);
+    return 0;
+  }
+  if (what == CALL) {
+    profile_call(frame);
+  } else if (what == RETURN) {
+    profile_return(frame, arg == NULL);
+  } else if (tracer.c_calls && what >= C_CALL && what <= C_RETURN && arg != NULL) {
+    profile_c(frame, what, arg);
+  }
+  return 0;
+}
+
+/* What a script gets that asks for the profile function, and sets again later; and what new threads call first. */
+static PyObject *py_hook(PyObject *self, PyObject *args) {
+  (void)self;
+  (void)args;
+  if (_PyEval_SetProfile(PyThreadState_Get(), tracer.on ? profile : NULL, tracer.on ? tracer.hook : NULL) != 0) {
+    PyErr_Clear();
+  }
+  Py_RETURN_NONE;
+}
+
+/* Have all threads that came since the last time, or all, tell of their calls. */
+static void profile_threads(bool all) {
+  PyThreadState *own = PyThreadState_Get();
+  uint64_t last = all ? 0 : tracer.last_thread;
+  for (PyThreadState *thread = PyInterpreterState_ThreadHead(tracer.interpreter); thread != NULL;
+       thread = PyThreadState_Next(thread)) {
+    uint64_t number = PyThreadState_GetID(thread);
+    if (number > tracer.last_thread) tracer.last_thread = number;
+    if (number <= last && thread != own) continue;
+    if (_PyEval_SetProfile(thread, profile, tracer.hook) != 0) PyErr_Clear();
+  }
+}
+
+/* -- on and off */
+
+static bool admitted(void) {
+  const msp_gate *gate = msp_gate_page;
+  return tracer.on && msp_gate_load(&gate->session) != 0 && msp_gate_load(&gate->refuse) == 0;
+}
+
+static void tell_interpreter(bool on) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  if (tracer.switched != NULL) {
+    PyObject *done = PyObject_CallFunctionObjArgs(tracer.switched, on ? Py_True : Py_False, NULL);
+    Py_XDECREF(done);
+    PyErr_Clear();
+  } else if (on) {
+    profile_threads(true);
+  }
+  PyErr_Restore(type, value, trace);
+}
+
+void msp_tracer_settle(void) {
+  bool on = admitted();
+  if (on == (msp_calls_tracing.span != 0) || tracer.interpreter != PyInterpreterState_Get()) return;
+  if (on) {
+    tell_interpreter(true);
+    msp_calls_begin(tracer.least_ns, tracer.depth_most);
+  } else {
+    msp_calls_end();
+    tell_interpreter(false);
+  }
+}
+
+static PyObject *py_trace(PyObject *self, PyObject *args) {
+  (void)self;
+  PyObject *only, *without, *switched, *disable;
+  double least_us;
+  unsigned long depth;
+  int c_calls;
+  if (!PyArg_ParseTuple(args, "dkpOOOO", &least_us, &depth, &c_calls, &only, &without, &switched, &disable))
+    return NULL;
+  bool profiles = switched == Py_None;
+  if (profiles && (_PyEval_SetProfile == NULL || PyInterpreterState_ThreadHead == NULL || PyThreadState_Next == NULL)) {
+    Py_RETURN_FALSE;
+  }
+  if (PyFrame_GetBack == NULL || tracer.on) Py_RETURN_FALSE;
+  if (msp_codes_choose(only, without) < 0) return NULL;
+  msp_codes_forget();
+  Py_XDECREF(tracer.switched);
+  Py_XDECREF(msp_monitor_disable);
+  Py_INCREF(switched);
+  Py_INCREF(disable);
+  tracer.switched = profiles ? NULL : switched;
+  msp_monitor_disable = profiles ? NULL : disable;
+  tracer.least_ns = (uint64_t)(least_us * 1000);
+  tracer.depth_most = depth == 0 || depth > UINT32_MAX ? UINT32_MAX : (uint32_t)depth;
+  tracer.c_calls = c_calls;
+  tracer.interpreter = PyInterpreterState_Get();
+  tracer.on = true;
+  msp_strands_find();
+  msp_tracer_settle();
+  Py_RETURN_TRUE;
+}
+
+static PyObject *py_trace_no_calls(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+  tracer.on = false; /* profile functions take themselves away */
+  msp_tracer_settle();
+  Py_RETURN_NONE;
+}
+
+static PyObject *py_calls_seen(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+  msp_strands_find(); /* imported since */
+  return PyLong_FromUnsignedLongLong(msp_calls_tracing.seen);
+}
+
+static PyObject *py_trace_new_threads(PyObject *self, PyObject *all) {
+  (void)self;
+  int every = PyObject_IsTrue(all);
+  if (every < 0) return NULL;
+  if (msp_calls_tracing.span != 0 && tracer.switched == NULL) profile_threads(every);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"trace_calls", py_trace, METH_VARARGS,
+     "Begin to trace: trace_calls(least_us, depth, c_calls, only, without, switch or None, DISABLE) -> whether it "
+     "does."},
+    {"trace_no_calls", py_trace_no_calls, METH_NOARGS, "Stop tracing."},
+    {"trace_new_threads", py_trace_new_threads, METH_O, "Trace threads that have come since; all if true."},
+    {"calls_seen", py_calls_seen, METH_NOARGS, "Return how many calls were traced so far, those left out included."},
+    {"profile_hook", py_hook, METH_VARARGS, "A profile function that puts the native one in its place."},
+    {NULL, NULL, 0, NULL}};
+
+int msp_tracer_add(PyObject *module) {
+  if (msp_codes_init() < 0 || PyModule_AddFunctions(module, functions) < 0 || msp_monitor_add(module) < 0) return -1;
+  tracer.hook = PyObject_GetAttrString(module, "profile_hook");
+  return tracer.hook == NULL ? -1 : 0;
+}

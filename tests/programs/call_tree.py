@@ -1,0 +1,282 @@
+"""Make known calls of Python functions, while the extension at a path given traces them, and print what the store has.
+
+    python call_tree.py EXTENSION STORE CASE
+
+It needs no package but the one that the extension was made with, so that any CPython can run it. A line of the output
+is a call: its thread, depth, function and flags; calls are by their threads and begins. The first line has what was
+dropped.
+"""
+
+import asyncio
+import functools
+import glob
+import importlib.util
+import os
+import struct
+import sys
+import threading
+import types
+
+SLOT = struct.Struct("=QQQIBBBB")
+LINE = 2**22 - 1
+MARKS = {1: "raised", 2: "cut", 64: "resumed", 128: "yielded"}
+
+
+def load(path):
+    """Return the extension."""
+    package = types.ModuleType("ms_profiler")
+    package.__path__ = []
+    sys.modules["ms_profiler"] = package
+    spec = importlib.util.spec_from_file_location("ms_profiler._native", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["ms_profiler._native"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def leaf():
+    return 1
+
+
+def inner():
+    return leaf(), leaf()
+
+
+def outer():
+    inner()
+    leaf()
+
+
+def nested():
+    outer()
+    outer()
+
+
+def generator():
+    try:
+        yield leaf()
+        yield 2
+    finally:
+        leaf()
+
+
+def generators():
+    list(generator())
+    stopped = generator()
+    next(stopped)
+    stopped.close()
+    delegates()
+
+
+def delegating():
+    yield from generator()
+
+
+def delegates():
+    for _ in delegating():
+        pass
+
+
+async def waits(times):
+    for _ in range(times):
+        await asyncio.sleep(0)
+    return leaf()
+
+
+async def together():
+    await asyncio.gather(waits(1), waits(2))
+
+
+def coroutines():
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(together())
+    loop.close()
+
+
+def fails():
+    leaf()
+    raise ValueError
+
+
+def catches():
+    try:
+        passes_on()
+    except ValueError:
+        leaf()
+
+
+def passes_on():
+    fails()
+
+
+def exceptions():
+    catches()
+    thrown = generator()
+    next(thrown)
+    try:
+        thrown.throw(ValueError)
+    except ValueError:
+        pass
+
+
+def key(value):
+    leaf()
+    return -value
+
+
+class Called:
+    def __init__(self):
+        leaf()
+
+    def __call__(self, value):
+        return key(value)
+
+    def __lt__(self, other):
+        leaf()
+        return False
+
+
+def callbacks():
+    sorted([3, 1, 2], key=key)
+    list(map(Called(), [1]))
+    functools.reduce(add, [1, 2, 3])
+    max([Called(), Called()])
+
+
+def add(left, right):
+    return left + right
+
+
+def deep():
+    sys.setrecursionlimit(20000)
+    falls(3000)
+
+
+def falls(levels):
+    if levels:
+        falls(levels - 1)
+
+
+def in_threads():
+    for name in "one", "two":
+        thread = threading.Thread(target=outer, name=name)
+        thread.start()
+        thread.join()
+
+
+def greenlets():
+    import greenlet
+
+    def hops(other):
+        leaf()
+        (main if other is None else other).switch()
+        leaf()
+
+    main = greenlet.getcurrent()
+    second = greenlet.greenlet(lambda: hops(None))
+    first = greenlet.greenlet(lambda: hops(second))
+    first.switch()
+    first.switch()
+    second.switch()
+
+
+def exits():
+    try:
+        sys.exit(3)
+    except SystemExit:
+        leaf()
+
+
+CASES = {
+    "nested": nested,
+    "generators": generators,
+    "coroutines": coroutines,
+    "exceptions": exceptions,
+    "callbacks": callbacks,
+    "deep": deep,
+    "threads": in_threads,
+    "greenlets": greenlets,
+    "exits": exits,
+}
+
+
+def read(folder):
+    """Return names by id, and calls: thread, start, end, name, flags."""
+    names, calls = {0: ""}, []
+    for path in sorted(glob.glob(os.path.join(folder, "*.seg"))):
+        with open(path, "rb") as file:
+            content = file.read()
+        at, thread = 128, 0
+        while at + SLOT.size <= len(content):
+            start, end, arg, name, kind, _, flags, extra = SLOT.unpack_from(content, at)
+            at += SLOT.size
+            if kind == 0:
+                break
+            if kind == 6:
+                names[name] = content[at : at + arg].decode()
+                at += SLOT.size * extra
+            elif kind == 8:
+                thread = arg
+            elif kind == 15 and end:  # what began and has no end yet comes again when it has
+                calls.append((arg & LINE or thread, start, end, name, flags, arg >> 44))
+    return names, calls
+
+
+def tree(calls):
+    """Yield depth and call in the order of begins; calls are written in that of their ends."""
+    stack = []
+    calls.reverse()
+    for thread, start, end, *rest in sorted(calls, key=lambda call: (call[0], call[1], -call[2])):
+        while stack and (stack[-1][0] != thread or stack[-1][1] <= start):
+            stack.pop()
+        assert not stack or end <= stack[-1][1], (stack[-1], start, end)
+        yield len(stack), (thread, *rest)
+        stack.append((thread, end))
+
+
+def main():
+    native = load(sys.argv[1])
+    folder, case, c_calls = sys.argv[2], sys.argv[3], len(sys.argv) > 4
+    if case == "greenlets":
+        import greenlet  # noqa: F401 - as a job that uses them has done
+    assert native.lib.msp_open(os.fsencode(folder), 64, b"", 2**64 - 1, 0) == 0
+    monitoring, switch, disable = getattr(sys, "monitoring", None), None, None
+    if monitoring:
+        monitoring.use_tool_id(4, "test")
+        of = monitoring.events
+        callbacks = {
+            of.PY_START: native.call_began,
+            of.PY_RESUME: native.call_resumed,
+            of.PY_THROW: native.call_thrown,
+            of.PY_RETURN: native.call_returned,
+            of.PY_YIELD: native.call_yielded,
+            of.PY_UNWIND: native.call_unwound,
+            of.CALL: native.c_call_began,
+            of.C_RETURN: native.c_call_returned,
+            of.C_RAISE: native.c_call_raised,
+        }
+        for event, callback in callbacks.items():
+            monitoring.register_callback(4, event, callback)
+        python = of.PY_START | of.PY_RESUME | of.PY_THROW | of.PY_RETURN | of.PY_YIELD | of.PY_UNWIND
+
+        def switch(on):
+            monitoring.set_events(4, (python | of.CALL * c_calls) * on)
+
+        disable = monitoring.DISABLE
+    assert native.trace_calls(0.0, 0, c_calls, (), (), switch, disable)
+    if not monitoring:
+        threading.setprofile(native.profile_hook)
+    CASES[case]()
+    native.trace_no_calls()
+    native.lib.msp_close()
+    names, calls = read(folder)
+    print(native.stats()[1])
+    own = [call for call in calls if names[call[-1]].endswith("call_tree.py") or not call[-1]]
+    for depth, (thread, name, flags, _) in tree(own):
+        if names[name] not in ("<module>", "main"):
+            marks = [mark for bit, mark in MARKS.items() if flags & bit]
+            print(thread, depth, names[name].rpartition(".")[2], *marks)
+
+
+if __name__ == "__main__":
+    main()

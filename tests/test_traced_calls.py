@@ -1,0 +1,132 @@
+"""Traced calls of a job: exact in each file, also when it is killed; and none of the job's business changes."""
+
+import csv
+import json
+import sys
+
+import pytest
+from conftest import PROGRAMS
+from ms_profiler.analysis.driver import engine
+from ms_profiler.job.recorder.native import NativeRecorder
+from ms_profiler.options import Options
+
+PROGRAM = PROGRAMS / "traced_calls.py"
+OPTIONS = {"with_stack": True, "overhead_budget": 0, "analyse": "off", "stack_include": ["traced_calls.py"]}
+#: of the program: in the thread, in each of five steps
+LEAVES = 200 + 5 * 2 * 200
+
+
+@pytest.fixture(scope="module")
+def killed(launch):
+    """Return the run of a job that kills itself, analysed."""
+    run = launch(PROGRAM, "kill", options=OPTIONS)
+    assert run.code == -9 and run.out.split()[0] == "done", run.err
+    engine.analyse([run.result])
+    return run
+
+
+def rows(run):
+    """Return the functions of the summary by name."""
+    return {row["function"]: row for row in run.summary["functions"]["rows"]}
+
+
+def line(name):
+    """Return the line of the program that a function begins in."""
+    return 1 + next(at for at, text in enumerate(PROGRAM.read_text().splitlines()) if text.startswith(f"def {name}("))
+
+
+def test_each_call_counts_and_what_ran_at_the_kill_too(killed):
+    found = rows(killed)
+    calls = {name: found[name]["calls"] for name in ("leaf", "inner", "step", "in_thread", "trains", "main")}
+    assert calls == {"leaf": LEAVES, "inner": 1000, "step": 5, "in_thread": 1, "trains": 1, "main": 1}
+    assert killed.summary["functions"]["threads"] == 2 and killed.summary["functions"]["left_out"] == 0
+    assert found["main"]["total_us"] >= found["trains"]["total_us"] >= found["step"]["total_us"]
+    assert all(row["file"] == str(PROGRAM) for row in found.values())
+
+
+def test_the_phases_name_functions(killed):
+    (other,) = [part for part in killed.summary["functions"]["phases"] if part["name"] == "other"]
+    assert {row["function"] for row in other["rows"]} >= {"leaf", "inner", "step", "trains"}
+    assert sum(row["share"] for row in other["rows"]) == pytest.approx(1, abs=1e-3)
+
+
+def test_the_timeline_and_the_files_for_flames_have_nested_calls(killed):
+    output = killed.result / "ASCEND_PROFILER_OUTPUT"
+    events = json.loads((output / "trace_view.json").read_text())
+    drawn = [event for event in events if event.get("cat") == "python_function"]
+    assert sum(event["name"].startswith("leaf (") for event in drawn) == LEAVES
+    folded = [line.rpartition(" ") for line in (output / "python_stacks.folded").read_text().splitlines()]
+    names = "main", "trains", "step", "inner"
+    path = ";".join(f"{name} (traced_calls.py:{line(name)})" for name in names)
+    assert any(path in stack for stack, _, _ in folded)
+    (main, beside) = sorted(
+        json.loads((output / "python_stacks.speedscope.json").read_text())["profiles"], key=lambda p: -len(p["events"])
+    )
+    for profile in main, beside:
+        depth, at = 0, 0
+        for event in profile["events"]:
+            assert event["at"] >= at
+            depth, at = depth + (1 if event["type"] == "O" else -1), event["at"]
+            assert depth >= 0
+        assert depth == 0
+    assert len(beside["events"]) == 2 * 201
+
+
+def test_operators_have_the_stack_that_they_were_called_from(killed):
+    with open(killed.result / "ASCEND_PROFILER_OUTPUT" / "operator_details.csv", newline="") as file:
+        found = [row["Call Stack"] for row in csv.DictReader(file) if row["Name"] == "aten::addmm"]
+    assert len(found) == 5
+    expected = f"{PROGRAM}({line('trains')}): trains;\r\n{PROGRAM}({line('main')}): main;"
+    assert all(stack.startswith(expected) for stack in found), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("end", "code"), [("leaves", 5), ("raises", 1), ("exit", 3), ("forked", 3)])
+def test_a_job_ends_as_without(job, end, code):
+    run = job(PROGRAM, end, options=OPTIONS)
+    assert run.code == code and run.out.split()[0] == "done", run.err
+    engine.analyse([run.result])
+    assert rows(run)["leaf"]["calls"] == LEAVES
+
+
+@pytest.mark.slow
+def test_a_profiler_of_the_script_has_the_hook_and_stacks_are_sampled(job):
+    run = job(PROGRAM, "profiled", options=OPTIONS | {"analyse": "sync"})
+    assert run.code == 3, run.err
+    if sys.version_info >= (3, 12):
+        return  # both are told
+    # its profile function was gone before the next step: tracing goes on
+    assert rows(run)["trains"]["calls"] == 1
+
+
+@pytest.mark.parametrize("setter", ["settrace", "setprofile"])
+def test_beside_another_tool_stacks_are_sampled(tmp_path, setter):
+    recorder = NativeRecorder()
+    recorder.open(str(tmp_path))
+    before = sys.gettrace(), sys.getprofile()
+    getattr(sys, setter)(lambda *_: None)
+    try:
+        why = recorder.trace_calls(Options(with_stack=True))
+    finally:
+        sys.settrace(before[0])
+        sys.setprofile(before[1])
+    recorder.close()
+    assert "is told of calls already" in why
+
+
+def test_a_hook_that_comes_later_is_told(tmp_path):
+    recorder = NativeRecorder()
+    recorder.open(str(tmp_path))
+    before = sys.getprofile()
+    try:
+        assert recorder.trace_calls(Options(with_stack=True)) == ""
+        assert recorder.traces_beside() == ""
+        ours = sys.getprofile()
+        sys.setprofile(lambda *_: None)
+        assert "profiler" in recorder.traces_beside()
+        sys.setprofile(ours)
+        assert recorder.traces_beside() == ""
+    finally:
+        recorder.trace_no_calls()
+        sys.setprofile(before)
+        recorder.close()
