@@ -283,7 +283,10 @@ static PyObject *py_trace_new_threads(PyObject *self, PyObject *all) {
   (void)self;
   int every = PyObject_IsTrue(all);
   if (every < 0) return NULL;
-  if (msp_calls_tracing.span != 0 && tracer.switched == NULL) profile_threads(every);
+  if (msp_calls_tracing.span == 0 || tracer.switched != NULL) Py_RETURN_NONE;
+  if (every) msp_calls_end(); /* calls that began and ended meanwhile are not known */
+  profile_threads(every);
+  if (every) msp_calls_begin(tracer.least_ns, tracer.depth_most);
   Py_RETURN_NONE;
 }
 

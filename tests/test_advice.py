@@ -33,7 +33,7 @@ def reads(per_step, module="Net.head", name="Tensor.asnumpy"):
     return pl.DataFrame(rows, schema=READS, orient="row")
 
 
-def told(compiled=(), types=(), statistics=None, threads=2, **known):
+def told(compiled=(), types=(), statistics=None, threads=2, functions="", **known):
     """Return the advice on a run of ten steps, numbered from 100, of which this is known."""
     pieces = pl.DataFrame(
         schema={"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
@@ -72,6 +72,7 @@ def told(compiled=(), types=(), statistics=None, threads=2, **known):
         types=pl.DataFrame(types, schema=TYPES, orient="row"),
         threads=threads,
         processors=4,
+        functions=functions,
     )
     return ranked(Diagnosis(**found | known), facts)
 
@@ -247,3 +248,9 @@ def test_uneven_steps_are_told_where_they_wait_for_something(part, causes):
     # on a machine that is busy with others steps are uneven whatever the job does
     busy = told(parts=table, statistics=statistics, crowd=Crowd(0.2, 0.2, 0.2))
     assert [item.cause for item in busy if item.cause != "checkpointing"] == []
+
+
+def test_functions_that_the_host_runs_are_named():
+    found = told(parts=parts(host=0.7), launched=Launched("kernels", 20, 9), functions="slow at train.py:7 (91 %)")
+    (item,) = [item for item in found if item.cause == "host-bound"]
+    assert "mostly slow at train.py:7 (91 %);" in item.evidence and item.action.startswith("Move this code")

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import sys
 import threading
 
@@ -260,3 +261,21 @@ def test_what_a_part_consists_of():
 def test_frames_of_a_damaged_store_are_left_out():
     tree = Tree(frames().filter(pl.col("node") != 2), NAMES)
     assert list(tree.places) == [1]
+
+
+@pytest.mark.slow
+def test_the_advice_names_the_function_of_a_job_of_mindspore(job):
+    pytest.importorskip("mindspore")
+    run = job(PROGRAMS / "planted_mindspore.py", "python", options={"with_stack": "sample"})
+    assert run.code == 0, run.err
+    source = (PROGRAMS / "planted_mindspore.py").read_text().splitlines()
+    begin = 1 + source.index("def busy(seconds):")
+    (host,) = [item for item in run.summary["advice"] if item["cause"] == "host-bound"]
+    assert re.search(rf"mostly busy at \S+planted_mindspore.py:({begin + 3}|{begin + 4}) \(\d+ %\)", host["evidence"])
+    parts = {part["name"]: functions_of(part) for part in run.summary["stacks"]["bounds"]}
+    assert "busy" in parts["host"]
+
+
+def functions_of(part):
+    """Return the functions of a part."""
+    return {row["function"] for row in part["rows"]}

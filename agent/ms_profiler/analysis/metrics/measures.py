@@ -31,6 +31,7 @@ from ms_profiler.analysis.metrics import (
     parameters,
     phases,
     pipelines,
+    stack_parts,
     steps,
     stretches,
     totals,
@@ -196,13 +197,10 @@ class Measures:
     @cached_property
     def advice(self) -> list[Advice]:
         """Return what to try, the cause of the time first."""
-        threads = self.recording.threads.filter(
-            pl.col("process") == self.steps.process, pl.col("thread") == self.steps.thread
-        )
-        name = threads["thread_name"][0] if threads.height else ""
+        threads = self.recording.threads.filter(process=self.steps.process, thread=self.steps.thread)
         facts = Facts(
             numbers=self.steps.table["number"].to_list(),
-            lane=name or f"thread {self.steps.thread}",
+            lane=(threads["thread_name"][0] if threads.height else "") or f"thread {self.steps.thread}",
             framework=self.recording.info.framework.get("name", ""),
             statistics=steps.statistics(self.steady),
             compiled=self.compiled,
@@ -212,6 +210,7 @@ class Measures:
             pipelines=self.pipelines,
             threads=_number(self.recording.info.framework.get("threads", "")),
             processors=_number(self.recording.info.framework.get("processors", "")),
+            functions=stack_parts.host(self.stacks, self.steps, self.diagnosis.pieces),
         )
         return [] if (device := self.recording.device) and device.unread else ranked(self.diagnosis, facts)
 

@@ -42,6 +42,7 @@ class Facts:
         pipelines: dataset pipelines, the most important one first.
         threads: that an operator is computed by; 0 where it is not known.
         processors: that the job may use; 0 where it is not known.
+        functions: of Python that the host's own part mostly consists of; empty where they are not known.
     """
 
     numbers: list[int]
@@ -55,6 +56,7 @@ class Facts:
     pipelines: Sequence[Pipeline] = field(default_factory=list)
     threads: int = 0
     processors: int = 0
+    functions: str = ""
 
 
 @dataclass(frozen=True)

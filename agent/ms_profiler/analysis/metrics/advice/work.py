@@ -10,6 +10,8 @@ from ms_profiler.analysis.metrics.advice.base import WORTH, Advice, Facts, lengt
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.reads import READ
 
+#: what to do about the host where nobody knows which code it runs
+LOOK: Final = "Look in the trace at what the script does between operators, and move it out of the loop or to a thread."
 #: part of the steps from which an optimizer takes too long, and of that the launches that make it many operators
 OPTIMIZING: Final = 0.4
 UNFUSED: Final = 0.5
@@ -100,8 +102,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             bounds.HOST,
             host,
             f"host-bound: in {percent(host)} of the steady steps nothing computes while the host runs other code than "
-            f"{launched.what}{_module(found)}; computing takes {percent(computing)}",
-            "Look in the trace at what the script does between operators, and move it out of the loop or to a thread.",
+            f"{launched.what}{_module(found)}{_functions(facts)}; computing takes {percent(computing)}",
+            "Move this code out of the loop or to a thread, or make it faster." if facts.functions else LOOK,
             worst_step(found, facts, bounds.HOST if shares[bounds.HOST] else bounds.UNKNOWN),
             facts.lane,
         )
@@ -150,6 +152,10 @@ def casts(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 def _module(found: Diagnosis) -> str:
     module = found.modules.get(bounds.HOST, "")
     return f", most of it in the own code of {module}" if module else ""
+
+
+def _functions(facts: Facts) -> str:
+    return f", mostly {facts.functions}" if facts.functions else ""
 
 
 def _what(found: Diagnosis) -> str:

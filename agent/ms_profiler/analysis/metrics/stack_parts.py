@@ -1,0 +1,59 @@
+"""Which functions of Python the parts of a step consist of, by samples or by traced calls."""
+
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import bounds
+from ms_profiler.analysis.metrics.stack_samples import Stacks
+from ms_profiler.analysis.metrics.steps import Steps
+
+#: of a gap in which the host runs other code it is known how long the thread was off its processor, and not when: the
+#: functions of such a gap are told together
+_ASIDE: Final = (bounds.BLOCKED, bounds.RUNNABLE, bounds.UNKNOWN)
+#: functions that advice names, and the share of a part from which it does
+_NAMED: Final = 2
+_SHARE: Final = 0.1
+
+
+def parts(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
+    """Return the functions of each part on the stepping thread, the largest part first.
+
+    Args:
+        stacks: of the run.
+        used: its steps.
+        pieces: intervals apart from each other, with `of`.
+        of: column that names the part; parts of a gap of the host are told together.
+    """
+    pieces = pieces.with_columns(pl.col(of).replace(dict.fromkeys(_ASIDE, bounds.HOST))).sort("start_ns")
+    if not stacks.known:
+        calls = stacks.calls
+        return calls.consists_of(calls.of_thread(used.process, used.thread), pieces, of)
+    threads = stacks.recording.threads.filter(pl.col("process") == used.process, pl.col("thread") == used.thread)
+    native = int(threads["native_tid"][0]) if threads.height else 0
+    return stacks.consists_of(stacks.of_thread(used.process, native), pieces, of)
+
+
+def host(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> str:
+    """Return the functions and lines that the host's own part of the steps mostly consists of; empty where unknown.
+
+    Args:
+        stacks: of the run.
+        used: its steps.
+        pieces: of `Diagnosis`.
+    """
+    if not stacks.known and not stacks.calls.known:
+        return ""
+    found = [part for part in parts(stacks, used, pieces, "part") if part["name"] == bounds.HOST]
+    rows = [row for part in found for row in part["rows"] if row["share"] >= _SHARE][:_NAMED]
+    return " and ".join(_told(row) for row in rows)
+
+
+def _told(row: dict[str, Any]) -> str:
+    caller = row["called_from"]
+    around = "" if caller is None else f", called from {_place(caller)}"
+    return f"{_place(row)}{around} ({row['share'] * 100:.0f} %)"
+
+
+def _place(row: dict[str, Any]) -> str:
+    return f"{row['function']} at {row['file']}:{row['line']}" if row["file"] else str(row["function"])
