@@ -163,11 +163,7 @@ class Options:
         inert=REPLACED.format("activities"),
     )
     timeline_limit: int = _option(
-        500,
-        Count(1, "megabytes"),
-        "Largest timeline file.",
-        "timeline_limit_size",
-        inert=REPLACED.format("max_disk"),
+        500, Count(1, "megabytes"), "Largest timeline file.", "timeline_limit_size", inert=REPLACED.format("max_disk")
     )
 
     cuda_graphs: str = _option(
