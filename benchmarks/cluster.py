@@ -3,8 +3,9 @@
 usage: cluster.py files RESULTS [RANKS [STEPS [ROUNDS]]]   time beside `msprof-analyze cluster -m all`, in turn
        cluster.py scale RESULTS [SEEDS [RANKS...]]         time, memory and names for numbers of ranks
 
-RESULTS holds `rank0_ascend_pt` and `rank1_ascend_pt`. For `scale`, a tenth of the ranks computes for half as long
-again, and one of a hundred has no result; time is that of the command with its files, without making the ranks.
+RESULTS holds `rank0_ascend_pt` and `rank1_ascend_pt`. For `scale`, a tenth of the ranks computes for three times as
+long, one link takes four times as long, and one of a hundred has no result. Time is that of the command with its files,
+without making the ranks.
 """
 
 import json
@@ -60,8 +61,12 @@ def scale(results: Path, seeds: int = 3, sizes: tuple[int, ...] = (8, 128, 1024)
             chosen = random.Random(seed * 10_000 + size)
             slow = set(chosen.sample(range(size), max(size // 10, 1)))
             missing = set(chosen.sample(sorted(set(range(size)) - slow), size // 100))
+            link = (
+                chosen.choice(sorted(set(range(8, size)) - missing) or [5]),
+                chosen.choice(sorted(set(range(8)) - missing)),
+            )
             with tempfile.TemporaryDirectory() as folder:
-                make(results, Path(folder) / "job", size, STEPS, slow=slow, missing=missing)
+                make(results, Path(folder) / "job", size, STEPS, slow=slow, factor=3, missing=missing, link=link)
                 seconds, out = took([OURS, "cluster", Path(folder) / "job", "--json"])
             found = json.loads(out)
             named = {late["rank"] for late in found["late"]}
@@ -71,6 +76,7 @@ def scale(results: Path, seeds: int = 3, sizes: tuple[int, ...] = (8, 128, 1024)
             print(
                 f"seed {seed}, {size} ranks, {len(missing)} missing: {seconds:.2f} s, at most {memory:.0f} MB so far, "
                 f"recall {len(named & slow) / len(slow):.3f}, {wrong} false names, "
+                f"links {[(each['source'], each['target']) for each in found['slow_links']] == [link]}, "
                 f"{sum(late['cause'] == 'computing' for late in found['late'])} of {len(named)} with the right cause",
                 flush=True,
             )

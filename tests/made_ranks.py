@@ -7,7 +7,7 @@ import json
 FOLDER = "ASCEND_PROFILER_OUTPUT"
 
 
-def make(source, target, ranks, steps, *, slow=(), factor=1.5, missing=(), pipelines=1, tensors=1):
+def make(source, target, ranks, steps, *, slow=(), factor=1.5, missing=(), link=(), pipelines=1, tensors=1):
     """Write the results of a job.
 
     Args:
@@ -18,6 +18,7 @@ def make(source, target, ranks, steps, *, slow=(), factor=1.5, missing=(), pipel
         slow: ranks that compute for longer.
         factor: by how much.
         missing: ranks without a result.
+        link: source and target of a link that takes four times as long.
         pipelines: stages that exchange messages.
         tensors: parts of tensors.
     """
@@ -38,7 +39,7 @@ def make(source, target, ranks, steps, *, slow=(), factor=1.5, missing=(), pipel
         for step in range(steps):
             vary = 1 + ((rank * 7919 + step * 104729) % 1009) / 1009 * 0.02
             exchanges = _varied(kinds, vary, rank, ranks, pipelines)
-            own[f"step{50 + step}"] = exchanges, _placed(links, rank, vary)
+            own[f"step{50 + step}"] = exchanges, _placed(links, rank, vary, link)
             times.append([50 + step, *_times(header, row, vary, factor if rank in slow else 1.0)])
         for place, name in enumerate(("communication", "communication_matrix")):
             content = {step: parts[place] for step, parts in own.items()}
@@ -77,14 +78,15 @@ def _varied(kinds, vary, rank, ranks, pipelines):
     return found
 
 
-def _placed(kinds, rank, vary):
+def _placed(kinds, rank, vary, slow):
     """Return links with the rank's own place in its group."""
     found = copy.deepcopy(kinds)
     for name, links in found["collective"].items():
         moved = {}
         for link, values in links.items():
             source, target = (str(rank) if int(end) == rank % 2 else end for end in link.split("-"))
-            moved[f"{source}-{target}"] = {**values, "Transit Time(ms)": values["Transit Time(ms)"] * vary}
+            longer = 4 if (int(source), int(target)) == tuple(slow) else 1
+            moved[f"{source}-{target}"] = {**values, "Transit Time(ms)": values["Transit Time(ms)"] * vary * longer}
         found["collective"][name] = moved
     return found
 

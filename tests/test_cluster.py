@@ -1,7 +1,10 @@
 """`ms-profiler cluster` names the late rank of a job, and why it is late; the others are told as waiting."""
 
+import gzip
 import json
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 from conftest import PROGRAMS
@@ -11,6 +14,7 @@ from ms_profiler.cli import main
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder
 
+TRACES = os.environ.get("MS_PROFILER_TEST_GPU_TRACES")
 #: what is planted -> what is told
 CAUSES = {
     "input": "data",
@@ -23,8 +27,11 @@ RANKS = 3
 STEPS = 16
 
 
-def made(parent, late=1, data_ms=1):
-    """Write three ranks with an exchange a step, for which one waits longer for its data than the others."""
+def made(parent, late=1, data_ms=1, failed=None):
+    """Write three ranks with an exchange a step, for which one waits longer for its data than the others.
+
+    A failed rank has half of the steps.
+    """
     paths = []
     for rank in range(RANKS):
         name = f"host_{rank + 1}_2026010100000012{rank}_ascend_ms"
@@ -32,7 +39,7 @@ def made(parent, late=1, data_ms=1):
         process = store.process(rank + 1)
         thread = process.thread()
         thread.instant("group world ranks 0-2", Category.COMMUNICATION, 40 * MS, RANKS)
-        for number in range(STEPS):
+        for number in range(STEPS // (2 if rank == failed else 1)):
             start = (50 + 20 * number) * MS
             waits = data_ms if rank == late else 1
             ready = start + (waits + 4) * MS + (rank + number) % 2 * MS // 10
@@ -41,6 +48,8 @@ def made(parent, late=1, data_ms=1):
             thread.span("AllReduce@world", Category.COMMUNICATION, ready, start + 19 * MS, arg=4_000_000)
             thread.step(number, start, start + 20 * MS)
         process.anchor((51 + 20 * STEPS) * MS)
+        if rank == failed:
+            process.info.state, process.info.end = "ended", "exception: ValueError"
         paths.append(store.write())
     engine.analyse(paths)
     return paths
@@ -88,6 +97,29 @@ def test_balanced_ranks_are_not_named(tmp_path, capsys):
     assert not (tmp_path / "data" / "cluster_analysis_output").exists()
 
 
+def test_rank_that_failed_is_told_with_its_last_step(tmp_path, capsys):
+    made(tmp_path / "data", failed=2)
+    (remark,) = told(capsys, tmp_path / "data", "--no-files")["remarks"]
+    assert (
+        remark == f"Rank 2 ended with exception: ValueError in step {STEPS // 2 - 1}; others came to step {STEPS - 1}."
+    )
+
+
+def test_clocks_of_machines_may_be_seconds_apart(tmp_path, capsys):
+    for rank, path in enumerate(made(tmp_path / "data", data_ms=11)):
+        content = json.loads((path / "rank.json").read_text()) | {"host": f"host{rank}", "boot": str(rank)}
+        for table in ("steps", "exchanges"):
+            for column in ("start_ns", "end_ns"):
+                content[table][column] = [time + rank * 5000 * MS for time in content[table][column]]
+        (path / "rank.json").write_text(json.dumps(content))
+    found = told(capsys, tmp_path / "data", "--no-files")
+    assert [late["rank"] for late in found["late"]] == [1]
+    for rank, row in enumerate(found["ranks"]):
+        clock = row["clock"]
+        assert clock["by"] == ("exchanges" if rank else "machine")
+        assert abs(clock["offset_ms"] - rank * 5000) <= clock["uncertainty_ms"] + 1e-3 < 20
+
+
 def test_damaged_and_missing_ranks_are_reported(tmp_path, capsys):
     paths = made(tmp_path / "data", late=0, data_ms=11)
     (paths[2] / "rank.json").write_text("{")
@@ -127,6 +159,32 @@ def test_planted_late_rank_of_pytorch(kind, tmp_path, capsys):
 @pytest.mark.parametrize("mode", ["graph", "pynative"])
 @pytest.mark.parametrize("kind", CAUSES)
 def test_planted_late_rank_of_mindspore(kind, mode, tmp_path, capsys):
+    """Two ranks: three with their threads that compute take more than two processors, and one of them gets less."""
     options = {"start": True, "output_path": str(tmp_path / "data")}
-    msrun(tmp_path, PROGRAMS / "late_ranks_mindspore.py", kind, 2, mode, options=options, workers=RANKS)
-    check(tmp_path / "data", kind, 2, capsys)
+    msrun(tmp_path, PROGRAMS / "late_ranks_mindspore.py", kind, 1, mode, options=options, workers=2)
+    check(tmp_path / "data", kind, 1, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TRACES, reason="MS_PROFILER_TEST_GPU_TRACES names no real traces")
+def test_last_rank_among_traces_of_pytorch(tmp_path, capsys):
+    """A real rank, and one made of it that comes to each exchange later, with a clock that is four seconds ahead.
+
+    Exchanges take 4 % of a step: the others wait, and that is too little for a late rank.
+    """
+    with gzip.open(Path(TRACES) / "nccl_data.json.gz", "rt") as stream:
+        trace = json.load(stream)
+    (tmp_path / "rank0.pt.trace.json").write_text(json.dumps(trace))
+    trace["distributedInfo"]["rank"] = 1
+    for event in trace["traceEvents"]:
+        if "ts" in event and event["ph"] != "M":
+            event["ts"] = float(event["ts"]) + 4e6
+            if event.get("cat") == "kernel" and event["name"].startswith("nccl"):
+                event["ts"] += 0.8 * event["dur"]
+                event["dur"] *= 0.2
+    (tmp_path / "rank1.pt.trace.json").write_text(json.dumps(trace))
+    found = told(capsys, tmp_path, "--no-files")
+    assert found["critical"] and {row["rank"] for row in found["critical"]} == {1}
+    assert found["ranks"][0]["wait_ms"] > found["ranks"][1]["wait_ms"] == 0
+    clock = found["ranks"][1]["clock"]
+    assert clock["by"] == "exchanges" and abs(clock["offset_ms"] - 4000) <= clock["uncertainty_ms"] < 500

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from made_ranks import make
 from ms_profiler.analysis.cluster import vendor_files, vendor_steps
+from ms_profiler.cli import main
 
 COMMAND = Path(sys.prefix) / "tools" / "bin" / "msprof-analyze"
 JSON = (vendor_files.COMMUNICATION, vendor_files.MATRIX, vendor_files.GROUPS)
@@ -32,7 +33,7 @@ def compared(directory, tmp_path):
     """Write the files by both programs, and return both contents."""
     command = [COMMAND, "cluster", "-d", directory, "-m", "all", "-o", tmp_path / "theirs"]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    assert vendor_files.write(str(directory), str(tmp_path / "ours")) == []
+    assert vendor_files.write(str(directory), str(tmp_path / "ours")) == ([], [])
     return contents(tmp_path / "ours"), contents(tmp_path / "theirs")
 
 
@@ -56,6 +57,17 @@ def test_cells_of_a_job_with_pipeline_stages_and_a_layout(tmp_path):
     header, *rows = ours[vendor_files.STEPS]
     assert header[-3:] == ["DP Index", "PP Index", "TP Index"]
     assert {row[1] for row in rows} == {"rank", "stage"}
+
+
+@needs_data
+def test_late_ranks_and_a_slow_link_are_named_where_some_ranks_are_missing(tmp_path, capsys):
+    slow, missing = [4, 17], [9]
+    make(Path(data) / "level1", tmp_path / "job", 20, 6, slow=slow, factor=3, missing=missing, link=(5, 3))
+    assert main(["cluster", str(tmp_path / "job"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert sorted((late["rank"], late["cause"]) for late in found["late"]) == [(rank, "computing") for rank in slow]
+    assert [(link["source"], link["target"]) for link in found["slow_links"]] == [(5, 3)]
+    assert found["missing_ranks"] == missing
 
 
 def test_layout_is_that_of_megatron():

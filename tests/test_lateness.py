@@ -2,7 +2,7 @@
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.cluster import clock_offsets, late_causes, lateness, rank_account
+from ms_profiler.analysis.cluster import clock_offsets, late_causes, lateness, rank_account, slow_links
 from ms_profiler.analysis.cluster.late_causes import STOPPED
 from ms_profiler.analysis.cluster.rank_account import PARTS, STILL
 from ms_profiler.analysis.metrics import bounds
@@ -30,6 +30,7 @@ def test_late_rank_is_named_with_what_it_costs(ranks):
     assert late.excess_ns == pytest.approx(20 * 5 * MS, abs=20 * 0.21 * MS)
     others = [max(steps[step] for rank, steps in enumerate(times) if rank != 1) for step in range(20)]
     assert found.lost_ns == pytest.approx((sum(times[1]) - sum(others)) * MS, abs=99)
+    assert late.saved_ns == pytest.approx(found.lost_ns, abs=99)
     waits = dict(found.waits.iter_rows())
     assert waits.pop(1) == 0 and all(wait > 20 * 4.7 * MS for wait in waits.values())
     assert found.critical["rank"].to_list() == [1] * 20
@@ -47,6 +48,11 @@ def test_balanced_ranks_are_not_named():
     times = [[10 + (7 * rank + 3 * step) % 11 * 0.3 for step in range(30)] for rank in range(4)]
     found = judged(times, 14)
     assert found.late == [] and found.lost_ns == 0 and found.imbalance_ns > 0
+
+
+def test_ranks_that_differ_by_degrees_are_not_named():
+    times = [[10 + rank * 0.1 + step % 3 * 0.01 for step in range(20)] for rank in range(32)]
+    assert judged(times, 16).late == []
 
 
 def test_rank_that_is_late_once_is_named_with_the_step():
@@ -130,3 +136,12 @@ def test_clocks_that_are_seconds_off_are_aligned_within_what_is_certain():
         assert abs(found[rank].offset_ns - shift[rank]) < MS // 5
     same = clock_offsets.offsets(meetings, {0: "a", 1: "a", 2: ""}, {0: 100, 1: 100, 2: None})
     assert (same[1].by, same[1].offset_ns) == ("machine", 0) and same[2].by == "exchanges"
+
+
+def test_slow_link_is_named():
+    sums = {(f"{source}-{target}", "HCCS"): (100.0, 6.0 + source / 10) for source in range(4) for target in range(4)}
+    sums["2-1", "HCCS"] = 100.0, 24.0
+    sums["1-1", "LOCAL"] = 100.0, 600.0
+    (found,) = slow_links.slow(sums)
+    assert (found.source, found.target, found.transport, found.speed) == (2, 1, "HCCS", round(100 / 24, 4))
+    assert slow_links.slow({("0-1", "HCCS"): (1.0, 1.0), ("1-0", "HCCS"): (1.0, 9.0)}) == []

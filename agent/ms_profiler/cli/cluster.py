@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+from dataclasses import asdict
 
 from ms_profiler.errors import DependencyError, StoreError
 
@@ -33,17 +34,17 @@ def run(args: argparse.Namespace) -> int:
         from ms_profiler.analysis.report import all_ranks, terminal
     except ModuleNotFoundError as error:
         raise DependencyError(f"An analysis of all ranks needs Polars, orjson and Rich ({error}).") from error
-    job = gathering.gather(engine.find(args.directories))
-    content = job_summary.summary(job)
+    content = job_summary.summary(gathering.gather(engine.find(args.directories)))
     if not args.no_files:
         target = args.output or args.directories[0]
         try:
-            left_out = vendor_files.write(args.directories[0], target)
+            left_out, links = vendor_files.write(args.directories[0], target)
         except OSError as error:
             raise StoreError(
                 f"{os.path.join(target, vendor_files.FOLDER)} cannot be written ({error.strerror}).",
                 "Name another directory with --output.",
             ) from error
+        content["slow_links"] = [asdict(link) for link in links]
         content["remarks"] += [text for text in left_out if text not in content["remarks"]]
     if args.json:
         print(json.dumps(content, indent=1))

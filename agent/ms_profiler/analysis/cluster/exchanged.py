@@ -24,6 +24,8 @@ EXCHANGES: Final = pl.Schema(
 )
 #: how gloo names what it does for a framework, in threads of its own
 _GLOO: Final = "gloo:"
+#: how a kernel of NCCL is named that exchanges
+_NCCL: Final = r"^nccl(?:Dev)?Kernel_([A-Za-z]+)"
 _COLUMNS: Final = ["group", "operation", "bytes", *intervals.BOUNDS]
 
 
@@ -40,7 +42,8 @@ def exchanges(measures: "Measures") -> pl.DataFrame:
         kernels = measures.calls.filter(pl.col("bytes") > 0).select("group", "operation", "bytes", *intervals.BOUNDS)
         called = _called(measures)
         found = _joined(called, _beside(measures)) if kernels.is_empty() or called.height > kernels.height else kernels
-    plain = pl.col("operation").str.to_lowercase().str.replace_all("_", "")
+    kernel = pl.coalesce(pl.col("operation").str.extract(_NCCL), "operation")
+    plain = kernel.str.to_lowercase().str.replace_all("_", "")
     found = found.with_columns(plain.alias("operation"), pl.col("group").fill_null("")).sort(*intervals.BOUNDS)
     table = measures.steps.table
     place = intervals.locate(found["start_ns"], table)

@@ -32,13 +32,14 @@ def summary(job: WholeJob) -> dict[str, Any]:
         "steps_ms": _ms(found.total_ns),
         "late": [_late(job, late, cause) for late, cause in job.late],
         "lost_ms": _ms(found.lost_ns) if job.late else 0.0,
+        "slow_links": [],
         "imbalance_ms": _ms(found.imbalance_ns),
         "ranks": [_rank(job, rank) for rank in job.accounts],
         "critical": [
             {"step": row["step"], "rank": row["rank"], "median_wait_ms": _ms(row["wait_ns"])}
             for row in found.critical.head(STEPS).iter_rows(named=True)
         ],
-        "remarks": job.remarks,
+        "remarks": [*job.ended, *job.remarks],
     }
 
 
@@ -94,6 +95,7 @@ def _late(job: WholeJob, late: Late, cause: Cause) -> dict[str, Any]:
         "why": cause.sentence,
         "excess_ms": _ms(late.excess_ns),
         "share": round(late.share, 6),
+        "saved_at_median_ms": _ms(late.saved_ns),
         "step": late.step,
         "last_in_steps": late.steps,
         "parts_ms": {part: _ms(excess) for part, excess in cause.parts.items() if excess},

@@ -11,12 +11,18 @@ from typing import Final
 import polars as pl
 
 #: a rank is late whose own time exceeds that of the others by this part of the time of the steps
-SHARE: Final = 0.05
+SHARE: Final = 0.03
 #: and in the steps by this many times what they differ by from step to step
 TIMES: Final = 4.0
-#: or that is late for one step, by ns and by times a step
+#: and in this part of the steps by as much of a step
+OFTEN: Final = 0.7
+#: and, among so many ranks, by this many times what the rank in the middle differs from the median
+MANY: Final = 8
+SPREAD: Final = 5.0
+#: or that is late for one step, by ns, by times a step, and by times what it differs by in the step in the middle
 ONCE_NS: Final = 200_000_000
-ONCE: Final = 3.0
+ONCE: Final = 2.0
+BEYOND: Final = 5.0
 #: steps from which on it is known what they differ by
 STEPS: Final = 5
 
@@ -36,6 +42,7 @@ class Late:
         worst: the step for which it is latest.
         worst_ns: by how much, there.
         ahead: ranks that wait for it there.
+        saved_ns: what the steps would be shorter by if this rank alone took the median time of the others.
         step: the only step for which it is late; None where it is for many.
     """
 
@@ -46,6 +53,7 @@ class Late:
     worst: int
     worst_ns: int
     ahead: int
+    saved_ns: int = 0
     step: int | None = None
 
 
@@ -124,32 +132,51 @@ def _differences(known: pl.DataFrame) -> pl.DataFrame:
         place = places.select(first + middle + (pl.col("place") <= middle).cast(pl.Int64)).to_series()
         middles.append(values.gather(place))
     median = ((middles[0] + middles[1]) / 2).cast(pl.Int64)
-    return places.with_columns(excess_ns=values - median, last=pl.col("place") + 1 == pl.col("count"))
+    last = pl.col("place") + 1 == pl.col("count")
+    before = pl.max_horizontal(values.shift(1).fill_null(0), median)
+    saved = pl.when(last).then((values - before).clip(lower_bound=0)).otherwise(0)
+    return places.with_columns(excess_ns=values - median, last=last, saved_ns=saved)
 
 
 def _late(table: pl.DataFrame, total_ns: int, count: int) -> list[Late]:
+    step = total_ns / max(count, 1)
     found = table.group_by("rank").agg(
+        (pl.col("excess_ns") >= SHARE * step).mean().alias("part"),
+        pl.col("excess_ns").abs().median().alias("usual"),
         pl.col("excess_ns").sum().alias("sum"),
         pl.col("excess_ns").max().alias("most"),
         pl.col("step").get(pl.col("excess_ns").arg_max()).alias("worst"),
         pl.col("place").get(pl.col("excess_ns").arg_max()).alias("ahead"),
         pl.col("excess_ns").median().alias("median"),
         pl.col("last").sum(),
+        pl.col("saved_ns").sum(),
         (pl.col("excess_ns").std() / pl.len().sqrt()).alias("error"),
         pl.len().alias("count"),
     )
-    step = total_ns / max(count, 1)
     often = (
         (pl.col("median") * pl.col("count") >= SHARE * total_ns)
         & (pl.col("sum") >= TIMES * pl.col("error") * pl.col("count"))
         & (pl.col("count") >= min(count, STEPS))
+        & (pl.col("part") >= OFTEN)
+        & (pl.col("median") >= _spread(found["median"]))
     )
-    once = (pl.col("most") >= ONCE_NS) & (pl.col("most") >= ONCE * step)
+    once = pl.col("most") >= pl.max_horizontal(pl.lit(ONCE_NS), pl.lit(ONCE * step), BEYOND * pl.col("usual"))
     rows = found.with_columns(often=often.fill_null(False), once=once).filter(pl.col("often") | pl.col("once"))
     late = []
     for row in rows.sort("sum", "rank", descending=[True, False]).iter_rows(named=True):
         single = None if row["often"] else row["worst"]
         excess = row["sum"] if row["often"] else row["most"]
         worst = row["worst"], int(row["most"]), int(row["ahead"])
-        late.append(Late(row["rank"], int(excess), excess / total_ns, row["last"], *worst, single))
+        saved = int(row["saved_ns"])
+        late.append(Late(row["rank"], int(excess), excess / total_ns, row["last"], *worst, saved, single))
     return late
+
+
+def _spread(differences: pl.Series) -> float:
+    """Return from which difference on a rank stands out from many, by the median of what they differ by."""
+    if len(differences) < MANY:
+        return 0.0
+    middle = differences.median()
+    apart = (differences - middle).abs().median()
+    assert isinstance(middle, float) and isinstance(apart, float)
+    return middle + SPREAD * apart

@@ -44,11 +44,13 @@ class Exchanges:
         groups: ranks by name of their group, for "collective" and "p2p".
         entries: of communication.json.
         links: of communication_matrix.json.
+        sums: megabytes and milliseconds of links, by "SOURCE-TARGET" and kind; filled by `matrix`.
     """
 
     groups: dict[str, dict[str, set[int]]] = field(default_factory=lambda: {COLLECTIVE: {}, P2P: {}})
     entries: list[Entry] = field(default_factory=list)
     links: list[Entry] = field(default_factory=list)
+    sums: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 
     def add(self, rank: int, communication: dict[str, Any], matrix: dict[str, Any]) -> None:
         """Add those of a rank.
@@ -66,33 +68,50 @@ class Exchanges:
                     if content is communication or kind in self.groups:
                         entries.append((rank, step, kind, name, orjson.dumps(known)))
 
-    def communication(self) -> bytes:
-        """Return the content of cluster_communication.json; empty where there is none."""
+    def communication(self) -> Iterator[bytes]:
+        """Yield the content of cluster_communication.json in parts; nothing where there is none."""
         return self._content(self.entries, _add_totals)
 
-    def matrix(self) -> bytes:
-        """Return the content of cluster_communication_matrix.json; empty where there is none."""
-        return self._content(self.links, _join_links)
+    def matrix(self) -> Iterator[bytes]:
+        """Yield the content of cluster_communication_matrix.json in parts; nothing where there is none."""
+        return self._content(self.links, self._join)
 
-    def _content(self, entries: list[Entry], complete: Callable[[Exchanged], None]) -> bytes:
-        """Return entries by group and step, of which each step is completed; one step at a time is no bytes."""
+    def _join(self, exchanged: Exchanged) -> None:
+        _join_links(exchanged)
+        for name, links in exchanged.items():
+            for ends, link in links.items() if name.startswith(TOTAL) else ():
+                key = ends, link[_TRANSPORT] or ""
+                before = self.sums.get(key, (0.0, 0.0))
+                self.sums[key] = before[0] + link[_TRANSIT_MB], before[1] + link[_TRANSIT_MS]
+
+    def _content(self, entries: list[Entry], complete: Callable[[Exchanged], None]) -> Iterator[bytes]:
+        """Yield entries by group and step, of which each step is completed; one step at a time is no bytes."""
         ranks = {
-            (kind, name): tuple(members) for kind, groups in self.groups.items() for name, members in groups.items()
+            (kind, name): str(tuple(members))
+            for kind, groups in self.groups.items()
+            for name, members in groups.items()
         }
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, dict[str, dict[str, dict[int, bytes]]]] = {}
         for rank, step, kind, name, known in entries:
-            group = ranks.get((P2P if kind == P2P else COLLECTIVE, group_of(name)), ())
-            found.setdefault(str(group), {}).setdefault(step, {}).setdefault(name, {}).setdefault(rank, known)
+            group = ranks.get((P2P if kind == P2P else COLLECTIVE, group_of(name)), "()")
+            found.setdefault(group, {}).setdefault(step, {}).setdefault(name, {}).setdefault(rank, known)
         entries.clear()
-        for steps in found.values():
-            for step, packed in steps.items():
-                exchanged = {
+        opening = b"{"
+        for group, steps in found.items():
+            yield opening + orjson.dumps(group) + b":"
+            opening = b"{"
+            for step in list(steps):
+                exchanged: Exchanged = {
                     name: {rank: orjson.loads(known) for rank, known in members.items()}
-                    for name, members in packed.items()
+                    for name, members in steps.pop(step).items()
                 }
                 complete(exchanged)
-                steps[step] = orjson.Fragment(orjson.dumps(exchanged, option=orjson.OPT_NON_STR_KEYS))
-        return orjson.dumps(found) if found else b""
+                yield opening + orjson.dumps(step) + b":" + orjson.dumps(exchanged, option=orjson.OPT_NON_STR_KEYS)
+                opening = b","
+            yield b"}"
+            opening = b","
+        if found:
+            yield b"}"
 
 
 def group_of(name: str) -> str:

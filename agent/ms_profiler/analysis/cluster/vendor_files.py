@@ -4,11 +4,13 @@ import csv
 import gc
 import io
 import os
+from collections.abc import Iterable
 from typing import Any, Final
 
 import orjson
 
-from ms_profiler.analysis.cluster import vendor_ranks, vendor_steps
+from ms_profiler.analysis.cluster import slow_links, vendor_ranks, vendor_steps
+from ms_profiler.analysis.cluster.slow_links import SlowLink
 from ms_profiler.analysis.cluster.vendor_communication import COLLECTIVE, P2P, Exchanges
 from ms_profiler.analysis.metrics import group_numbers
 from ms_profiler.store import layout
@@ -20,8 +22,8 @@ MATRIX: Final = "cluster_communication_matrix.json"
 GROUPS: Final = "communication_group.json"
 
 
-def write(directory: str, output: str) -> list[str]:
-    """Write the files of a job; return what was left out, a sentence each.
+def write(directory: str, output: str) -> tuple[list[str], list[SlowLink]]:
+    """Write the files of a job; return what was left out, a sentence each, and slow links between its ranks.
 
     Args:
         directory: of the results of its ranks.
@@ -37,7 +39,7 @@ def write(directory: str, output: str) -> list[str]:
             gc.enable()
 
 
-def _write(found: vendor_ranks.Found, output: str) -> list[str]:
+def _write(found: vendor_ranks.Found, output: str) -> tuple[list[str], list[SlowLink]]:
     exchanges, steps = Exchanges(), vendor_steps.StepRows()
     known: dict[str, Any] = {}
     arguments: Any = None
@@ -57,17 +59,17 @@ def _write(found: vendor_ranks.Found, output: str) -> list[str]:
         for group, told in (metadata.get("parallel_group_info") or {}).items():
             known.setdefault(group, told)
     if not found.ranks:
-        return found.remarks
+        return found.remarks, []
     groups = _groups(exchanges, known)
     steps.add_stages(vendor_steps.stages(groups["comm_group_parallel_info"]))
     steps.add_layout(arguments)
     target = os.path.join(output, FOLDER)
     os.makedirs(target, mode=layout.DIRECTORY_MODE, exist_ok=True)
-    _replace(os.path.join(target, GROUPS), orjson.dumps(groups))
+    _replace(os.path.join(target, GROUPS), [orjson.dumps(groups)])
     _replace(os.path.join(target, COMMUNICATION), exchanges.communication())
     _replace(os.path.join(target, MATRIX), exchanges.matrix())
-    _replace(os.path.join(target, STEPS), _text(steps) if steps.rows else b"")
-    return found.remarks
+    _replace(os.path.join(target, STEPS), [_text(steps)] if steps.rows else [])
+    return found.remarks, slow_links.slow(exchanges.sums)
 
 
 def _groups(exchanges: Exchanges, known: dict[str, Any]) -> dict[str, Any]:
@@ -96,13 +98,14 @@ def _text(steps: vendor_steps.StepRows) -> bytes:
     return stream.getvalue().encode()
 
 
-def _replace(path: str, content: bytes) -> None:
+def _replace(path: str, parts: Iterable[bytes]) -> None:
     """Put a file in place of the one before, or remove that where there is nothing to say."""
-    if not content:
-        if os.path.exists(path):
-            os.unlink(path)
-        return
     temporary = f"{path}.{os.getpid()}.tmp"
     with open(temporary, "wb") as stream:
-        stream.write(content)
-    os.replace(temporary, path)
+        size = sum(stream.write(part) for part in parts)
+    if size:
+        os.replace(temporary, path)
+        return
+    for left in (temporary, path):
+        if os.path.exists(left):
+            os.unlink(left)

@@ -14,6 +14,8 @@ from ms_profiler.analysis.cluster.rank_account import RankAccount
 
 #: ns by which the clocks of machines may be wrong against each other
 CLOCKS_NS: Final = 60_000_000_000
+#: ends of a process that need no remark; nothing is known of those that another machine ran, and of other tools
+_USUAL: Final = ("", "exit", "stopped", "running", "unknown", "ended by its parent")
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,25 @@ class WholeJob:
     @property
     def world_size(self) -> int:
         """Return how many ranks the job has."""
-        return max([len(self.accounts), *(known.world_size for known in self.accounts.values())])
+        return max([max(self.accounts) + 1, *(known.world_size for known in self.accounts.values())])
 
     @property
     def missing(self) -> list[int]:
         """Return the ranks without a result."""
         return sorted(set(range(self.world_size)) - set(self.accounts))
+
+    @property
+    def ended(self) -> list[str]:
+        """Return which ranks ended in another way than all of them, or with fewer steps because of that."""
+        last = {rank: int(known.steps["step"].max() or 0) for rank, known in self.accounts.items()}  # type: ignore[arg-type]
+        most = max(last.values(), default=0)
+        told = []
+        for rank, known in self.accounts.items():
+            if known.end in _USUAL:
+                continue
+            early = f" in step {last[rank]}; others came to step {most}" * (last[rank] < most)
+            told.append(f"Rank {rank} ended with {known.end}{early}.")
+        return told
 
     @property
     def exchanging(self) -> list[int]:
@@ -82,12 +97,12 @@ class WholeJob:
         tables = [known.parts.with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
         return late_causes.causes(pl.concat(tables), found)
 
-    @property
+    @cached_property
     def late(self) -> list[tuple[Late, Cause]]:
         """Return the ranks that are late, and why, the latest first."""
         return [(found, self.causes[found.rank]) for found in self.lateness.late if found.rank in self.causes]
 
-    @property
+    @cached_property
     def waits(self) -> dict[int, int]:
         """Return for how many ns each rank waited for the last one of its step."""
         return dict(self.lateness.waits.iter_rows())

@@ -10,6 +10,8 @@ from ms_profiler.analysis.report.durations import milliseconds
 
 #: ranks that are listed: the late ones, then those that wait longest
 _RANKS: Final = 16
+#: late ranks whose cause is told, and slow links
+_LATE: Final = 5
 _ROLES: Final = {"late": "late", "waits": "waits for others", "even": "-", "alone": "exchanges nothing"}
 
 
@@ -23,8 +25,14 @@ def show(summary: dict[str, Any], out: Console, ranks: bool = True) -> None:
     """
     with out.capture() as captured:
         widths.lines(Text(summary["verdict"], style="bold"), out)
-        for late in summary["late"]:
+        for late in summary["late"][:_LATE]:
             widths.lines(Text(_reason(late)), out)
+        if len(summary["late"]) > _LATE:
+            widths.lines(Text(f"{len(summary['late']) - _LATE} more late ranks: `--json` has all."), out)
+        for link in summary["slow_links"][:_LATE]:
+            ends = f"from rank {link['source']} to rank {link['target']}"
+            speeds = f"{link['speed']:.2f} GB/s; the median one has {link['usual']:.2f} GB/s"
+            widths.lines(Text(f"The {link['transport']} link {ends} is slow: {speeds}."), out)
         if ranks:
             out.print(_table(summary, out.width))
         for remark in _remarks(summary):
@@ -36,6 +44,8 @@ def _reason(late: dict[str, Any]) -> str:
     parts = [f"{part} {milliseconds(value)}" for part, value in late["parts_ms"].items() if value > 0]
     told = f"Rank {late['rank']}: {late['why']}"
     told += f" (beyond the other ranks: {', '.join(parts[:3])})" if parts else ""
+    saved = late["saved_at_median_ms"]
+    told += f". If it alone were like the others, the steps would take {milliseconds(saved)} less" * (saved > 0)
     chain = late["delays"]
     if chain is None:
         return f"{told}."

@@ -1,0 +1,52 @@
+"""Links between ranks that are slower than others of their kind."""
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+#: links of a kind from which on one of them can be slow
+LEAST: Final = 5
+#: part of the usual bandwidth
+SLOW: Final = 0.7
+#: within a rank: no link
+_LOCAL: Final = "LOCAL"
+
+
+@dataclass(frozen=True)
+class SlowLink:
+    """A link that is slower than others.
+
+    Attributes:
+        source: rank.
+        target: rank.
+        transport: kind of link.
+        speed: GB/s.
+        usual: of the median link of the kind.
+    """
+
+    source: int
+    target: int
+    transport: str
+    speed: float
+    usual: float
+
+
+def slow(sums: Mapping[tuple[str, str], tuple[float, float]]) -> list[SlowLink]:
+    """Return the links with less than 70 % of the bandwidth of the median link of their kind, the slowest first.
+
+    Args:
+        sums: megabytes and milliseconds, by "SOURCE-TARGET" and kind.
+    """
+    speeds: dict[str, dict[str, float]] = {}
+    for (ends, transport), (megabytes, milliseconds) in sums.items():
+        if transport != _LOCAL and megabytes > 0 and milliseconds > 0:
+            speeds.setdefault(transport, {})[ends] = megabytes / milliseconds
+    found = []
+    for transport, links in speeds.items():
+        usual = statistics.median(links.values())
+        for ends, speed in links.items():
+            if len(links) >= LEAST and speed < SLOW * usual:
+                source, _, target = ends.partition("-")
+                found.append(SlowLink(int(source), int(target), transport, round(speed, 4), round(usual, 4)))
+    return sorted(found, key=lambda link: (link.speed / link.usual, link.source, link.target))
