@@ -6,11 +6,11 @@ import re
 import sys
 from pathlib import Path
 
-from ms_profiler.analysis.report import terminal
+from ms_profiler.analysis.report import screen
 from rich.console import Console
 from rich.text import Text
 
-WIDTH = 118
+WIDTH = 80
 TITLE = "ms-profiler summary ./data"
 
 
@@ -24,7 +24,11 @@ def main(directory: str, image: str) -> None:
     summary = json.loads((Path(directory) / "summary.json").read_text())
     printed = io.StringIO()
     shown = f"./data/{Path(directory).name}"
-    terminal.show(summary, shown, Console(file=printed, force_terminal=True, width=WIDTH, highlight=False))
+    screen.show(
+        summary,
+        shown,
+        Console(file=printed, force_terminal=True, width=WIDTH, color_system="truecolor", highlight=False),
+    )
     recorded = Console(file=io.StringIO(), record=True, width=WIDTH)
     recorded.print(Text.from_ansi(printed.getvalue()))
     drawn = recorded.export_svg(title=TITLE)

@@ -314,7 +314,7 @@ def test_two_real_ranks_side_by_side(tmp_path, opened):
     states = page.locator("#ranks tbody tr").evaluate_all(
         "rows => rows.map(row => [row.dataset.rank, row.dataset.state])"
     )
-    assert states == [["0", "waiting"], ["1", "slow"]]
+    assert states == [["0", "waits"], ["1", "late"]]
     assert_all_views(page)
     assert "of the communication is beside computing" in text(page, "communication")
     picture(page, "report-ranks", "ranks")

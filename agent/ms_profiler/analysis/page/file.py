@@ -1,9 +1,11 @@
 """Write report.html of one run, of two, or of the ranks of a job."""
 
+import contextlib
 import os
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ms_profiler.analysis.cluster import gathering, job_summary
 from ms_profiler.analysis.comparison.comparing import compare
 from ms_profiler.analysis.comparison.condensing import condense
 from ms_profiler.analysis.driver import engine, inputs
@@ -69,4 +71,7 @@ def _of_ranks(paths: Sequence[str]) -> _Content:
         rows.append(side_by_side.row(measures))
         if number < RANKS_MOST:
             runs.append(content.content(measures, most))
-    return runs, None, side_by_side.content(rows)
+    told = None
+    with contextlib.suppress(StoreError):  # of ranks that are no job together each is shown
+        told = job_summary.summary(gathering.gather(list(paths)))
+    return runs, None, side_by_side.content(rows, told)

@@ -1,8 +1,4 @@
-"""Ranks side by side: whose own work takes longest, and who waits for it.
-
-A step of a rank is its own work and communication that nothing hides. Ranks that exchange data end together, so that
-the communication of a rank is that of the fastest exchange, and the wait for the slower ranks.
-"""
+"""Ranks side by side: own work and communication of their steps; who is late and who waits, as the cluster tells."""
 
 from typing import Any, Final
 
@@ -11,9 +7,6 @@ import polars as pl
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.page.step_parts import COMMUNICATION, parts
 
-#: of a step: a rank waits from here on, and one that waits less than the second is the one waited for
-WAITS: Final = 0.05
-_NO_WAIT: Final = 0.01
 #: steps whose times are shown rank by rank
 STEPS_MOST: Final = 2_000
 
@@ -51,24 +44,23 @@ def row(measures: Measures) -> dict[str, Any]:
     }
 
 
-def content(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return ranks with who is slow and who waits, by rank.
+def content(rows: list[dict[str, Any]], told: dict[str, Any] | None) -> dict[str, Any]:
+    """Return ranks with who is late and who waits, by rank.
 
     Args:
         rows: of `row`.
+        told: of `job_summary.summary`; None where nothing is known of the ranks together.
     """
-    known = [each for each in rows if each["step_ns"]]
-    least = min((each["communication_ns"] for each in known), default=0)
+    roles = {each["rank"]: each for each in told["ranks"]} if told else {}
     for each in rows:
-        each["wait_ns"] = each["communication_ns"] - least if each["step_ns"] else None
-    waiting = [each for each in known if each["wait_ns"] >= WAITS * each["step_ns"]]
-    for each in rows:
-        each["state"] = None
-        if each in waiting:
-            each["state"] = "waiting"
-        elif waiting and each in known and each["wait_ns"] < _NO_WAIT * each["step_ns"]:
-            each["state"] = "slow"
-    return {"rows": sorted(rows, key=lambda each: int(each["rank"])), "waits_from": WAITS}
+        known = roles.get(each["rank"], {"role": None, "wait_ms": None})
+        wait = known["wait_ms"]
+        each["state"], each["wait_ns"] = known["role"], None if wait is None else round(wait * 1e6)
+    return {
+        "rows": sorted(rows, key=lambda each: int(each["rank"])),
+        "verdict": told["verdict"] if told else None,
+        "late": told["late"] if told else [],
+    }
 
 
 def _median(values: pl.Series) -> int:
