@@ -82,6 +82,7 @@ def served(page: bytes) -> bytes:
 
 def _write(held: dict[str, Any], title: str, scripts: tuple[str, ...], stream: BinaryIO) -> None:
     # a surrogate that stands alone, as a name that is no UTF-8 has, cannot be written
+    held, columns = _apart(held)
     data = json.dumps(held, separators=(",", ":"), allow_nan=False, default=str).encode("utf-8", "replace")
     head = f"""<!doctype html>
 <html lang="en">
@@ -100,11 +101,24 @@ def _write(held: dict[str, Any], title: str, scripts: tuple[str, ...], stream: B
     stream.write(b"<noscript>This page draws its figures with a script of its own.</noscript>\n")
     stream.write(b'<script id="run" type="text/plain">')
     stream.write(packing.deflated(data, 6).encode())
+    for name, column in columns.items():
+        stream.write(f'</script>\n<script id="{name}" type="text/plain">{column}'.encode())
     stream.write(b"</script>\n<script>\n")
     stream.write(f"const COLOURS = {json.dumps(COLOURS)};\n".encode())
     for name in scripts:
         stream.write(_static(name))
     stream.write(b"</script>\n</body>\n</html>\n")
+
+
+def _apart(held: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what a page holds without the columns of timelines, which are deflated already, and these by name."""
+    columns, runs = {}, []
+    for number, run in enumerate(held.get("runs", [])):
+        packed = run["timeline"]["packed"]
+        columns.update({f"column-{number}-{name}": column["data"] for name, column in packed.items()})
+        without = {name: {**column, "data": f"column-{number}-{name}"} for name, column in packed.items()}
+        runs.append({**run, "timeline": {**run["timeline"], "packed": without}})
+    return ({**held, "runs": runs} if runs else held), columns
 
 
 def _static(name: str) -> bytes:

@@ -55,6 +55,7 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
     start = events["start"] - origin
     same = (events["row"] == events["row"].shift(1)).fill_null(False)
     texts = {name: events[name].unique(maintain_order=True) for name in ("name", "category", "module")}
+    begin = pl.select(pl.when(same).then(start - start.shift(1)).otherwise(start)).to_series()
     return {
         "count": events.height,
         "lanes": _named(measures, lanes),
@@ -62,13 +63,15 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
         "categories": texts["category"].to_list(),
         "modules": texts["module"].to_list(),
         "notes": notes,
-        "packed": {
-            "start": packing.column(pl.select(pl.when(same).then(start - start.shift(1)).otherwise(start)).to_series()),
-            "dur": packing.column(events["dur"].clip(lower_bound=0)),
-            "row": packing.column(events["row"]),
-            "launch": packing.column(_launched(events)),
-            **{name: packing.column(_number(events[name], known)) for name, known in texts.items()},
-        },
+        "packed": packing.columns(
+            {
+                "start": begin,
+                "dur": events["dur"].clip(lower_bound=0),
+                "row": events["row"],
+                "launch": _launched(events),
+                **{name: _number(events[name], known) for name, known in texts.items()},
+            }
+        ),
     }
 
 
@@ -81,9 +84,13 @@ def spans(measures: Measures) -> pl.DataFrame:
     table = listed.table("spans", measures)
     if measures.recording.again is not None:
         return table.with_columns(pl.lit(None, pl.String).alias("module"))
-    found = host_operators.calls(measures.spans.with_row_index("id")).select("id", "module")
-    named = found.with_columns(measures.recording.names.gather(found["module"]).alias("module"))
-    return table.join(named, on="id", how="left", maintain_order="left")
+    own = measures.host_operators
+    found = own if own.height else host_operators.calls(measures.spans)
+    # of all operators, in the order of spans
+    modules = measures.recording.names.gather(found["module"])
+    is_operator = table["category"] == "op"
+    row = pl.select(pl.when(is_operator).then(is_operator.cast(pl.UInt32).cum_sum() - 1)).to_series()
+    return table.with_columns(modules.gather(row).alias("module"))
 
 
 def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
@@ -176,6 +183,8 @@ def _launched(events: pl.DataFrame) -> pl.Series:
 
     A launch is known by the moment when the call began; of several calls that began then it is the innermost.
     """
+    if events["launch"].null_count() == events.height:
+        return pl.repeat(0, events.height, dtype=pl.UInt32, eager=True)
     numbered = events.with_row_index("number", offset=1)
     callers = numbered.filter(pl.col("kind") != STREAM).sort("dur", descending=True)
     begun = callers.select(pl.col("start").alias("launch"), pl.col("number").alias("by"))

@@ -1,21 +1,22 @@
 """Columns of whole numbers as text in a page: byte planes, deflated, in base 64.
 
 Layout of a packed column, before deflate (RFC 1951, without a header): the lowest bytes of all values, then the second
-bytes, the third, the fourth. Values that need more than 32 bits stand in `wide`, by row. The browser unpacks a column
-with its own `DecompressionStream("deflate-raw")`.
+bytes, and so on, as many planes as the largest value needs, at most four. Values that need more than 32 bits stand in
+`wide`, by row. The browser unpacks a column with its own `DecompressionStream("deflate-raw")`.
 """
 
 import sys
 import zlib
 from array import array
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import polars as pl
 
-#: bytes of a packed value
-_BYTES: Final = 4
-_LARGEST: Final = (1 << 8 * _BYTES) - 1
+#: planes of a packed value, and the types of arrays that hold as many bytes
+_TYPES: Final = {1: "B", 2: "H", 3: "I", 4: "I"}
+_LARGEST: Final = (1 << 8 * max(_TYPES)) - 1
 #: 1 million durations: level 6 takes 0.35 s and 2.3 MB, level 1 0.12 s and 2.6 MB
 _LEVEL: Final = 1
 
@@ -31,25 +32,35 @@ def deflated(content: bytes, level: int = _LEVEL) -> str:
     return b64encode(packer.compress(content) + packer.flush()).decode()
 
 
-def column(values: pl.Series) -> dict[str, Any]:
-    """Return a column of whole numbers from 0 on as the page unpacks it.
+def columns(values: dict[str, pl.Series]) -> dict[str, dict[str, Any]]:
+    """Return columns of whole numbers from 0 on as the page unpacks them.
 
     Args:
-        values: without nulls.
+        values: by name, without nulls.
 
     Returns:
-        count: of the values; data: of the lowest 32 bits of each; wide: [row, value >> 32] of those that need more.
+        count: of the values; planes: of them, 0 where all values are 0; data: of the lowest 32 bits of each; wide:
+        [row, value >> 32] of those that need more.
     """
+    # zlib lets go of the interpreter's lock
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(values, pool.map(_column, values.values()), strict=True))
+
+
+def _column(values: pl.Series) -> dict[str, Any]:
     numbers = values.cast(pl.Int64)
-    low = array("I", (numbers & _LARGEST).to_list())
+    largest = int(numbers.max() or 0)  # type: ignore[arg-type]
+    planes = min((largest.bit_length() + 7) // 8, max(_TYPES))
+    packed = {"count": len(numbers), "planes": planes, "data": "", "wide": list[list[int]]()}
+    if not planes:
+        return packed
+    wide = largest > _LARGEST
+    low = array(_TYPES[planes], (numbers & _LARGEST if wide else numbers).to_list())
     if sys.byteorder == "big":
         low.byteswap()
     raw = low.tobytes()
-    large = pl.DataFrame({"row": pl.arange(0, len(numbers), eager=True), "value": numbers}).filter(
-        pl.col("value") > _LARGEST
-    )
-    return {
-        "count": len(numbers),
-        "data": deflated(b"".join(raw[plane::_BYTES] for plane in range(_BYTES))),
-        "wide": [[row, value >> 8 * _BYTES] for row, value in large.iter_rows()],
-    }
+    packed["data"] = deflated(b"".join(raw[plane :: low.itemsize] for plane in range(planes)))
+    if wide:
+        large = pl.DataFrame({"value": numbers}).with_row_index("row").filter(pl.col("value") > _LARGEST)
+        packed["wide"] = [[row, value >> 8 * max(_TYPES)] for row, value in large.iter_rows()]
+    return packed

@@ -22,12 +22,15 @@ async function held() {
 
 // The column of a packed timeline as 64-bit floating point numbers, exact up to 2^53
 async function column(packed) {
-  const planes = new Uint8Array(await (await inflated(packed.data)).arrayBuffer());
-  const count = packed.count;
-  const values = new Float64Array(count);
-  for (let row = 0; row < count; row++) {
-    values[row] = planes[row] + planes[count + row] * 256 + planes[2 * count + row] * 65536 + planes[3 * count + row] * 16777216;
+  const count = packed.count, values = new Float64Array(count), element = document.getElementById(packed.data);
+  if (packed.planes) {
+    const planes = new Uint8Array(await (await inflated(element.textContent)).arrayBuffer());
+    let factor = 1;
+    for (let plane = 0; plane < packed.planes; plane++, factor *= 256) {
+      for (let row = 0, at = plane * count; row < count; row++, at++) values[row] += planes[at] * factor;
+    }
   }
+  element.remove();
   for (const [row, high] of packed.wide) values[row] += high * 4294967296;
   await pause();
   return values;

@@ -1,7 +1,7 @@
 // Curves under the timeline, on its axis of time: metrics of the host and of devices.
-const STRIP = 40;
+const STRIP = 40, STRIPS = 24, STRIP_SHAPES = 4000;
 class Strips {
-  constructor(curves) { this.curves = curves.filter((curve) => curve.time.length); }
+  constructor(curves) { this.curves = curves.filter((curve) => curve.time.length).slice(0, STRIPS); }
 
   get height() { return this.curves.length * (STRIP + 8); }
 
@@ -14,6 +14,8 @@ class Strips {
 
   draw(paint, top, width, from, until, label) {
     const scale = (width - label) / (until - from);
+    // px of the narrowest part of a curve
+    const narrow = Math.max(1, (this.curves.length * (width - label)) / STRIP_SHAPES);
     let shapes = 0;
     this.curves.forEach((curve, index) => {
       const y = top + index * (STRIP + 8) + STRIP, least = Math.min(0, ...[curve.low ??= curve.value.reduce((a, b) => Math.min(a, b), Infinity)]);
@@ -26,7 +28,7 @@ class Strips {
         const x = Math.max(label, label + (curve.time[at] - from) * scale), next = at + 1 < curve.time.length ? Math.min(width, label + (curve.time[at + 1] - from) * scale) : x + 1;
         // of values that share a pixel the highest is drawn
         highest = Math.max(highest, tall(curve.value[at]));
-        if (next - last < 1) continue;
+        if (next - last < narrow) continue;
         paint.lineTo(x, y - highest); paint.lineTo(Math.min(next, width), y - highest);
         last = next; highest = 0; shapes++;
       }

@@ -68,7 +68,7 @@ class Timeline {
     paint.clearRect(0, 0, width, this.height);
     const room = width - LABEL, scale = room / (this.until - this.from), { start, dur, name, category, launch } = this.events;
     // ns of the narrowest shape: each row has room for as many as its part of SHAPES, less what arrows and curves take
-    const least = Math.max(1, (this.rows.length * room) / (SHAPES - FLOWS - this.strips.curves.length * room)) / scale, flows = [];
+    const least = Math.max(1, (this.rows.length * room) / (SHAPES - FLOWS - STRIP_SHAPES - 2 * this.rows.length)) / scale, flows = [];
     paint.font = "11px system-ui"; paint.textBaseline = "middle";
     this.grid(paint, width, scale);
     this.shapes = 0;
