@@ -9,6 +9,7 @@ usage: analysis.py [MILLIONS ...]
 """
 
 import os
+import random
 import shutil
 import statistics
 import struct
@@ -27,8 +28,8 @@ KINETO_STEPS = 400
 ROUNDS = 3
 
 
-def generate(folder: str, events: int) -> int:
-    """Record about `events` events and return how many there are."""
+def generate(folder: str, events: int, spread: int = 0) -> int:
+    """Record about `events` events, each moved and shortened by up to `spread` ns; return how many there are."""
     from ms_profiler.job.recorder.native import NativeRecorder
     from ms_profiler.store import layout, run_info
     from ms_profiler.store.format import Category, Kind, StepSource
@@ -39,6 +40,7 @@ def generate(folder: str, events: int) -> int:
     recorder = NativeRecorder()
     wall, start = time.time(), recorder.now()
     recorder.open(process)
+    randrange = random.Random(1).randrange
     names = [recorder.intern(f"aten::operator_{number % 90}") for number in range(OPERATORS)]
     modules = [recorder.intern(f"Linear layers.{number}") for number in range(MODULES)]
     data, forward, backward, update, sync, source, counter = map(
@@ -72,7 +74,8 @@ def generate(folder: str, events: int) -> int:
 
     def write(table: list[tuple[int, int, int, int, int, int]], moment: int) -> None:
         for kind, category, name, begin, end, arg in table:
-            record(kind, category, 0, name, moment + begin, moment + end, arg)
+            early, late = (randrange(spread), randrange(spread)) if spread and end > begin else (0, 0)
+            record(kind, category, 0, name, moment + begin + early, moment + end - late, arg)
 
     steps = max(events // (len(first) + len(second) + 1), 1)
     with ThreadPoolExecutor(1) as autograd:
@@ -135,7 +138,7 @@ def apart(*arguments: str) -> float:
 
 def main() -> None:
     if sys.argv[1:2] == ["generate"]:
-        print(generate(sys.argv[2], int(sys.argv[3])))
+        print(generate(sys.argv[2], *map(int, sys.argv[3:])))
         return
     if sys.argv[1:2] == ["kineto"]:
         print(kineto())

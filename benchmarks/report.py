@@ -20,6 +20,8 @@ from typing import Any
 import analysis
 
 ROUNDS = 3
+#: ns by which events differ from step to step: without, a million take a fiftieth of what they do
+SPREAD = 400
 #: ms; bytes; shapes; a ratio
 LONGEST_TASK, LONGEST_KEY, LARGEST, SHAPES, DEAREST = 500, 200, 30_000_000, 20_000, 1.2
 KEYS = ["w"] * 8 + ["d"] * 6 + ["a"] * 6 + ["s"] * 4 + ["f", "w", "w", "d", "d", "f"]
@@ -82,7 +84,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as parent:
         folder = os.path.join(parent, "host_1_20260101000000123_ascend_ms")
         os.makedirs(folder)
-        count = int(analysis.apart("generate", folder, str(events)))
+        count = int(analysis.apart("generate", folder, str(events), str(SPREAD)))
         alone, together = [], []
         for _ in range(ROUNDS):
             for form, times in (([], alone), (["--export", "html"], together)):
