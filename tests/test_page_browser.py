@@ -276,8 +276,11 @@ def test_a_real_mindspore_run(tmp_path, opened):
     assert_figures(page, told(path))
     assert_all_views(page)
     assert int(page.get_attribute("#stacks .blocks", "data-shapes")) > 20
+    drawn = int(page.get_attribute("#stacks .blocks", "data-shapes"))
     page.click("#stacks .blocks button >> nth=6")
+    assert int(page.get_attribute("#stacks .blocks", "data-shapes")) < drawn
     page.keyboard.press("Escape")
+    assert int(page.get_attribute("#stacks .blocks", "data-shapes")) == drawn
     assert int(page.get_attribute("#timeline canvas", "data-curves")) > 0
     picture(page, "report")
     picture(page, "report-stacks", "stacks")

@@ -10,6 +10,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import host_operators, intervals
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.page import listed, packing
+from ms_profiler.store.format import Category, category_name
 
 #: events of a timeline: a page of one million takes 12 MB
 MOST: Final = 1_000_000
@@ -19,6 +20,8 @@ OPERATORS: Final = 1
 STREAM: Final = 2
 CALLS: Final = 3
 _LANE: Final = ["process", "kind", "thread", "depth"]
+#: columns that are numbers of texts
+_TEXTS: Final = ("name", "category", "module")
 _EVENT: Final = pl.Schema(
     {
         "kind": pl.UInt8,
@@ -27,13 +30,14 @@ _EVENT: Final = pl.Schema(
         "depth": pl.UInt16,
         "start": pl.Int64,
         "dur": pl.Int64,
-        "name": pl.String,
-        "category": pl.String,
-        "module": pl.String,
-        "step": pl.Int64,
+        "name": pl.UInt32,
+        "category": pl.UInt32,
+        "module": pl.UInt32,
         "launch": pl.Int64,
     }
 )
+
+_TASK: Final = pl.Schema({**_EVENT, **dict.fromkeys(_TEXTS, pl.String())})
 
 
 def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) -> dict[str, Any]:
@@ -45,7 +49,9 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
         origin: ns since the epoch that times are counted from.
         most: events.
     """
-    events, notes = pl.concat([_spans(spans), _tasks(measures), _calls(measures)]), []
+    tasks = pl.concat([_tasks(measures), _calls(measures)])
+    texts = _texts(measures, tasks)
+    events, notes = pl.concat([spans.select(*_EVENT), _numbered(tasks, texts)]), []
     if events.height > most:
         events, note = _chosen(events, measures, most)
         notes.append(note)
@@ -54,14 +60,14 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
     events = events.sort("row", "start", "dur", descending=[False, False, True])
     start = events["start"] - origin
     same = (events["row"] == events["row"].shift(1)).fill_null(False)
-    texts = {name: events[name].unique(maintain_order=True) for name in ("name", "category", "module")}
     begin = pl.select(pl.when(same).then(start - start.shift(1)).otherwise(start)).to_series()
+    used = {name: events[name].unique().sort(nulls_last=True) for name in _TEXTS}
     return {
         "count": events.height,
         "lanes": _named(measures, lanes),
-        "names": texts["name"].to_list(),
-        "categories": texts["category"].to_list(),
-        "modules": texts["module"].to_list(),
+        "names": texts.gather(used["name"]).to_list(),
+        "categories": texts.gather(used["category"]).to_list(),
+        "modules": texts.gather(used["module"]).to_list(),
         "notes": notes,
         "packed": packing.columns(
             {
@@ -69,28 +75,39 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
                 "dur": events["dur"].clip(lower_bound=0),
                 "row": events["row"],
                 "launch": _launched(events),
-                **{name: _number(events[name], known) for name, known in texts.items()},
+                **{name: _place(events[name], known) for name, known in used.items()},
             }
         ),
     }
 
 
 def spans(measures: Measures) -> pl.DataFrame:
-    """Return the table `spans` with `module`: the module around an operator, null outside of all and where unknown.
+    """Return the spans as events; texts are numbers of `measures.recording.names`, and of categories behind these.
 
     Args:
         measures: of the run.
     """
-    table = listed.table("spans", measures)
-    if measures.recording.again is not None:
-        return table.with_columns(pl.lit(None, pl.String).alias("module"))
-    own = measures.host_operators
-    found = own if own.height else host_operators.calls(measures.spans)
-    # of all operators, in the order of spans
-    modules = measures.recording.names.gather(found["module"])
-    is_operator = table["category"] == "op"
-    row = pl.select(pl.when(is_operator).then(is_operator.cast(pl.UInt32).cum_sum() - 1)).to_series()
-    return table.with_columns(modules.gather(row).alias("module"))
+    table, first = measures.spans, len(measures.recording.names)
+    is_operator = table["category"] == int(Category.OP)
+    modules = pl.repeat(None, table.height, dtype=pl.UInt32, eager=True)
+    if measures.recording.again is None:
+        own = measures.host_operators
+        found = own if own.height else host_operators.calls(table)
+        # of all operators, in the order of spans
+        row = pl.select(pl.when(is_operator).then(is_operator.cast(pl.UInt32).cum_sum() - 1)).to_series()
+        modules = found["module"].gather(row).cast(pl.UInt32)
+    events = table.select(
+        is_operator.cast(pl.UInt8).alias("kind"),
+        *("process", "thread", "depth"),
+        pl.col("start_ns").alias("start"),
+        pl.col("duration_ns").alias("dur"),
+        "name",
+        pl.col("category").cast(pl.UInt32) + first,
+        modules.alias("module"),
+        pl.lit(None, pl.Int64).alias("launch"),
+        pl.col("self_ns").alias("self"),
+    )
+    return events.cast(dict(_EVENT))
 
 
 def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
@@ -104,12 +121,14 @@ def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
         sums = listed.table("span_sums", measures).filter(pl.col("category") == "op").drop("category")
         empty = [pl.lit(None, pl.String).alias(name) for name in ("module", "phase")]
         return sums.with_columns(empty).sort("self", "name", descending=[True, False])
-    own = spans.filter(pl.col("category") == "op")
+    own = spans.filter(pl.col("kind") == OPERATORS)
     pieces = measures.pieces.sort("start_ns")
-    phase = pieces["phase"].gather(intervals.locate(own["start"], pieces))
+    phases = pieces["phase"].unique().sort()
+    number = pieces["phase"].replace_strict(phases, range(len(phases)), return_dtype=pl.UInt32)
+    phase = number.gather(intervals.locate(own["start"], pieces))
     by = ["name", "module", "phase"]
     sums = (
-        own.with_columns(phase=phase)
+        own.with_columns(phase.alias("phase"))
         .group_by(by)
         .agg(
             pl.len().alias("count"),
@@ -119,15 +138,35 @@ def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
             pl.col("dur").max().alias("max"),
         )
     )
-    return sums.sort("self", *by, descending=[True, False, False, False])
+    names = measures.recording.names
+    told = sums.with_columns(
+        names.gather(sums["name"]).alias("name"),
+        names.gather(sums["module"]).alias("module"),
+        phases.gather(sums["phase"]).alias("phase"),
+    )
+    return told.sort("self", *by, descending=[True, False, False, False])
 
 
-def _spans(spans: pl.DataFrame) -> pl.DataFrame:
-    return spans.select(
-        (pl.col("category") == "op").cast(pl.UInt8).alias("kind"),
-        *("process", "thread", "depth", "start", "dur", "name", "category", "module", "step"),
-        pl.lit(None, pl.Int64).alias("launch"),
-    ).cast(_EVENT)
+def _texts(measures: Measures, tasks: pl.DataFrame) -> pl.Series:
+    """Return the texts of events: names of the recording, categories, and what tasks are called."""
+    others = pl.concat([tasks[name] for name in _TEXTS]).drop_nulls().unique(maintain_order=True)
+    known = [measures.recording.names.cast(pl.String), pl.Series([category_name(number) for number in range(256)])]
+    return pl.concat([part.rename("text") for part in (*known, others)])
+
+
+def _numbered(tasks: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
+    """Return events with numbers of texts in place of these."""
+    known = pl.DataFrame({"text": texts}).with_row_index("number").unique("text", keep="first", maintain_order=True)
+    found = [
+        tasks.select(text=name).join(known, on="text", how="left", maintain_order="left")["number"].alias(name)
+        for name in _TEXTS
+    ]
+    return tasks.with_columns(found).select(*_EVENT).cast(dict(_EVENT))
+
+
+def _place(values: pl.Series, known: pl.Series) -> pl.Series:
+    numbered = pl.DataFrame({"value": known}).with_row_index("number")
+    return pl.DataFrame({"value": values}).join(numbered, on="value", nulls_equal=True, maintain_order="left")["number"]
 
 
 def _tasks(measures: Measures) -> pl.DataFrame:
@@ -141,8 +180,8 @@ def _tasks(measures: Measures) -> pl.DataFrame:
         pl.lit(0).alias("depth"),
         *("start", "dur", "name"),
         pl.coalesce("part", pl.lit("kernel")).alias("category"),
-        *("module", "step", "launch"),
-    ).cast(_EVENT)
+        *("module", "launch"),
+    ).cast(dict(_TASK))
     copies = listed.table("copies", measures)
     process = shown["process"][0] if shown.height else measures.steps.process
     moved = copies.select(
@@ -153,8 +192,8 @@ def _tasks(measures: Measures) -> pl.DataFrame:
         *("start", "dur", "name"),
         pl.lit("copy").alias("category"),
         pl.lit(None, pl.String).alias("module"),
-        *("step", "launch"),
-    ).cast(_EVENT)
+        "launch",
+    ).cast(dict(_TASK))
     # a profiler that tells of a copy among its kernels tells of it twice
     twice = ["thread", "start", "dur"]
     return pl.concat([shown, moved.join(shown.select(twice), on=twice, how="anti", nulls_equal=True)])
@@ -163,8 +202,6 @@ def _tasks(measures: Measures) -> pl.DataFrame:
 def _calls(measures: Measures) -> pl.DataFrame:
     """Return the calls of a device's driver, a row for each of its levels."""
     calls = listed.table("calls", measures)
-    table = measures.steps.table
-    step = table["number"].gather(intervals.locate(calls["start"], table)) if calls.height else calls["start"]
     return calls.select(
         pl.lit(CALLS).alias("kind"),
         pl.lit(measures.steps.process).alias("process"),
@@ -173,9 +210,8 @@ def _calls(measures: Measures) -> pl.DataFrame:
         *("start", "dur", "name"),
         pl.lit("launch").alias("category"),
         pl.lit(None, pl.String).alias("module"),
-        step.alias("step"),
         pl.lit(None, pl.Int64).alias("launch"),
-    ).cast(_EVENT)
+    ).cast(dict(_TASK))
 
 
 def _launched(events: pl.DataFrame) -> pl.Series:
@@ -194,24 +230,40 @@ def _launched(events: pl.DataFrame) -> pl.Series:
     return wanted["by"].fill_null(0)
 
 
-def _number(values: pl.Series, known: pl.Series) -> pl.Series:
-    numbered = pl.DataFrame({"value": known}).with_row_index("number")
-    return pl.DataFrame({"value": values}).join(numbered, on="value", nulls_equal=True, maintain_order="left")["number"]
-
-
 def _chosen(events: pl.DataFrame, measures: Measures, most: int) -> tuple[pl.DataFrame, str]:
     """Return the events of as many steps as there is room for, and a note."""
+    table = measures.steps.table
+    at = intervals.locate(events["start"], table)
+    events = events.with_columns(table["number"].gather(at).alias("step"))
     sizes = events.group_by("step").len().drop_nulls("step")
-    order = measures.steps.table.sort("duration_ns", descending=True).select(pl.col("number").alias("step"))
+    order = table.sort("duration_ns", descending=True).select(pl.col("number").alias("step"))
     first = order.filter(pl.col("step") == order["step"].min())
     ranked = pl.concat([first, order]).unique("step", maintain_order=True).join(sizes, on="step", maintain_order="left")
     kept = ranked.filter(pl.col("len").fill_null(0).cum_sum() <= most)["step"]
-    chosen = events.filter(pl.col("step").is_in(kept.implode())).head(most)
+    chosen = events.filter(pl.col("step").is_in(kept.implode())).drop("step").head(most)
     steps = ", ".join(str(step) for step in sorted(kept.to_list())[:20])
     return chosen, f"{chosen.height:,} of {events.height:,} events: those of the first and the slowest steps ({steps})."
 
 
 def _named(measures: Measures, lanes: pl.DataFrame) -> list[dict[str, Any]]:
-    threads = listed.table("threads", measures).unique(["process", "thread"])
-    named = lanes.join(threads, on=["process", "thread"], how="left", maintain_order="left")
-    return named.select("process", "thread", "depth", "kind", "name").to_dicts()
+    """Return lanes with the names of threads, and their numbers in the operating system."""
+    recording = measures.recording.threads.select(
+        "process",
+        pl.col("thread").cast(pl.UInt64),
+        pl.col("native_tid").cast(pl.UInt64).alias("native"),
+        pl.col("thread_name").alias("name"),
+    )
+    by = ["process", "thread"]
+    own = lanes.join(recording.unique(by), on=by, how="left", maintain_order="left")
+    of_system = recording.unique(["process", "native"]).select(
+        "process", pl.col("native").alias("thread"), called="name"
+    )
+    named = own.join(of_system, on=by, how="left", maintain_order="left")
+    is_span = pl.col("kind") <= OPERATORS
+    return named.select(
+        "process",
+        pl.when(is_span & (pl.col("native") > 0)).then("native").otherwise("thread").alias("thread"),
+        "depth",
+        "kind",
+        pl.when(is_span).then("name").when(pl.col("kind") == CALLS).then("called").alias("name"),
+    ).to_dicts()

@@ -15,7 +15,7 @@ function blocks(nodes, options = {}) {
       made.push(el("button", {
         type: "button", class: `${found && !found[at] ? "dim" : ""} ${node.light ? "light" : ""}`.trim(), title: node.text, "aria-label": node.text,
         style: { left: `${left * 100}%`, width: `calc(${width * 100}% - 1px)`, top: `${depth * ROWS}px`, background: node.colour },
-        onclick: () => { zoomed = at; draw(); }, onmouseenter: () => options.tell && options.tell(node.text),
+        "data-at": at, onclick: () => { zoomed = at; draw(); const own = place.querySelector(`[data-at="${at}"]`); if (own) own.focus(); }, onmouseenter: () => options.tell && options.tell(node.text),
       }, width > 0.015 ? node.label : ""));
       let x = left;
       for (const child of children[at]) {

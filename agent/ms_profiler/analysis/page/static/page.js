@@ -29,7 +29,7 @@
     document.body.classList.toggle("dark", dark);
     const links = parts.map((part) => el("a", { href: `#${part.id}` }, part.querySelector("h2").textContent));
     app.replaceChildren(
-      el("header", {}, el("strong", {}, "ms-profiler"), run_of || el("span", { class: "where" }, run.summary.directory),
+      el("header", {}, el("strong", {}, "ms-profiler"), run_of || el("span", { class: "where", title: run.summary.directory }, run.summary.directory),
         el("nav", { "aria-label": "sections" }, links),
         el("button", { type: "button", id: "language", onclick: () => { language = language === "zh" ? "en" : "zh"; build(); } }, language === "zh" ? "English" : "中文"),
         el("button", { type: "button", id: "dark", onclick: () => { dark = !dark; build(); } }, word(dark ? "Light" : "Dark")),
