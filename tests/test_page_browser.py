@@ -282,10 +282,8 @@ def test_a_real_mindspore_run(tmp_path, opened):
     page.keyboard.press("Escape")
     assert int(page.get_attribute("#stacks .blocks", "data-shapes")) == drawn
     assert int(page.get_attribute("#timeline canvas", "data-curves")) > 0
-    picture(page, "report")
+    picture(page, "report", "overview")
     picture(page, "report-stacks", "stacks")
-    dark = opened(report(tmp_path, path), color_scheme="dark")
-    picture(dark, "report-dark", "steps")
 
 
 @pytest.mark.slow

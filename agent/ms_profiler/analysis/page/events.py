@@ -107,7 +107,7 @@ def spans(measures: Measures) -> pl.DataFrame:
         pl.lit(None, pl.Int64).alias("launch"),
         pl.col("self_ns").alias("self"),
     )
-    return events.cast(dict(_EVENT))
+    return events.cast(_EVENT)
 
 
 def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
@@ -161,7 +161,7 @@ def _numbered(tasks: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
         tasks.select(text=name).join(known, on="text", how="left", maintain_order="left")["number"].alias(name)
         for name in _TEXTS
     ]
-    return tasks.with_columns(found).select(*_EVENT).cast(dict(_EVENT))
+    return tasks.with_columns(found).select(*_EVENT).cast(_EVENT)
 
 
 def _place(values: pl.Series, known: pl.Series) -> pl.Series:
@@ -181,7 +181,7 @@ def _tasks(measures: Measures) -> pl.DataFrame:
         *("start", "dur", "name"),
         pl.coalesce("part", pl.lit("kernel")).alias("category"),
         *("module", "launch"),
-    ).cast(dict(_TASK))
+    ).cast(_TASK)
     copies = listed.table("copies", measures)
     process = shown["process"][0] if shown.height else measures.steps.process
     moved = copies.select(
@@ -193,7 +193,7 @@ def _tasks(measures: Measures) -> pl.DataFrame:
         pl.lit("copy").alias("category"),
         pl.lit(None, pl.String).alias("module"),
         "launch",
-    ).cast(dict(_TASK))
+    ).cast(_TASK)
     # a profiler that tells of a copy among its kernels tells of it twice
     twice = ["thread", "start", "dur"]
     return pl.concat([shown, moved.join(shown.select(twice), on=twice, how="anti", nulls_equal=True)])
@@ -211,7 +211,7 @@ def _calls(measures: Measures) -> pl.DataFrame:
         pl.lit("launch").alias("category"),
         pl.lit(None, pl.String).alias("module"),
         pl.lit(None, pl.Int64).alias("launch"),
-    ).cast(dict(_TASK))
+    ).cast(_TASK)
 
 
 def _launched(events: pl.DataFrame) -> pl.Series:

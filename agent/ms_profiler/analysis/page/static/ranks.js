@@ -4,7 +4,7 @@ function rankViews(ranks, shown, choose, drawn) {
   const rows = ranks.rows, longest = rows.reduce((most, row) => Math.max(most, row.step_ns || 0), 1);
   const state = (row) => el("span", { class: `state ${row.state === "late" ? "slow" : ""}` }, row.state && row.state !== "even" ? word(row.state) : "");
   const table = el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {},
-    ["rank", "host", "state", "", rows.some((row) => row.device) ? "step on the device" : "median step", "own work", "communication", "waits", "finding"].map((title) => el("th", { scope: "col", class: ["rank", "host", "state", "finding"].includes(title) ? "name" : "" }, title ? word(title) : "")))),
+    ["rank", "host", "state", "", rows.some((row) => row.device) ? "step on the device" : "median step", "own work", "communication", "waits, in all", "finding"].map((title) => el("th", { scope: "col", class: ["rank", "host", "state", "finding"].includes(title) ? "name" : "" }, title ? word(title) : "")))),
   el("tbody", {}, rows.map((row) => el("tr", { "data-rank": row.rank, "data-state": row.state || "" },
     el("td", { class: "name" }, shown.includes(row.rank) ? el("button", { type: "button", onclick: () => choose(row.rank) }, String(row.rank)) : String(row.rank)),
     el("td", { class: "name" }, row.host), el("td", { class: "name" }, state(row)),
