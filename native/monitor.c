@@ -66,21 +66,35 @@ EVENT(py_returned, 1, return leaves(args[0], 0, true);)
 EVENT(py_yielded, 1, return leaves(args[0], MSP_FLAG_YIELDED, true);)
 EVENT(py_unwound, 1, return leaves(args[0], MSP_FLAG_RAISED, false);)
 
+/* The function that calls is most often the one that was called last. */
+static bool is_last(const msp_calls *calls, const void *key) {
+  return calls->depth > 0 && calls->open[calls->depth - 1].callee->key == key;
+}
+
 static PyObject *c_enters(PyObject *code, PyObject *callable) {
   if (!msp_code_is_c(callable)) return none();
-  const msp_code *caller = msp_code_of(code);
-  if (caller != NULL && caller->left_out) return disabled();
+  msp_calls *calls = msp_tracer_calls(NULL, NULL);
+  if (calls == NULL) return none();
+  if (!is_last(calls, code)) {
+    const msp_code *caller = msp_code_of(code);
+    if (caller != NULL && caller->left_out) return disabled();
+  }
   const msp_code *called = msp_code_of_c(callable);
-  if (called != NULL && !called->left_out) msp_tracer_enter(NULL, NULL, 0, called);
+  if (called != NULL && !called->left_out) msp_calls_enter(calls, &called->callee, 0);
   return none();
 }
 
 static PyObject *c_leaves(PyObject *code, PyObject *callable, uint8_t flags) {
   if (!msp_code_is_c(callable)) return none();
-  const msp_code *caller = msp_code_of(code);
-  if (caller != NULL && caller->left_out) return none();
+  msp_calls *calls = msp_tracer_calls(NULL, NULL);
+  if (calls == NULL) return none();
   const msp_code *called = msp_code_of_c(callable);
-  if (called != NULL && !called->left_out) msp_tracer_leave(NULL, called, flags);
+  if (called == NULL || called->left_out) return none();
+  if (!is_last(calls, called->key)) {
+    const msp_code *caller = msp_code_of(code);
+    if (caller != NULL && caller->left_out) return none();
+  }
+  msp_calls_leave(calls, &called->callee, flags);
   return none();
 }
 

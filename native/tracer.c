@@ -148,17 +148,27 @@ static void profile_return(PyFrameObject *frame, bool raised) {
   Py_DECREF(object);
 }
 
+/* The function that calls, which is most often the one that was called last. */
+static bool caller_left_out(const msp_calls *calls, PyFrameObject *frame) {
+  PyObject *object = code_of(frame);
+  bool last = calls->depth > 0 && calls->open[calls->depth - 1].callee->key == object;
+  const msp_code *caller = last ? NULL : msp_code_of(object);
+  Py_DECREF(object);
+  return caller != NULL && caller->left_out;
+}
+
 static void profile_c(PyFrameObject *frame, int what, PyObject *callable) {
   const msp_code *called = msp_code_of_c(callable);
   if (called == NULL || called->left_out) return;
-  PyObject *object = code_of(frame);
-  const msp_code *caller = msp_code_of(object);
-  Py_DECREF(object);
-  if (caller != NULL && caller->left_out) return;
+  msp_calls *calls = msp_tracer_calls(frame, NULL);
+  if (calls == NULL) return;
   if (what == C_CALL) {
-    msp_tracer_enter(frame, NULL, 0, called);
-  } else {
-    msp_tracer_leave(frame, called, what == C_EXCEPTION ? MSP_FLAG_RAISED : 0);
+    if (!caller_left_out(calls, frame)) msp_calls_enter(calls, &called->callee, 0);
+    return;
+  }
+  bool last = calls->depth > 0 && calls->open[calls->depth - 1].callee == &called->callee;
+  if (last || !caller_left_out(calls, frame)) {
+    msp_calls_leave(calls, &called->callee, what == C_EXCEPTION ? MSP_FLAG_RAISED : 0);
   }
 }
 
