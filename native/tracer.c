@@ -174,7 +174,7 @@ static void profile_c(PyFrameObject *frame, int what, PyObject *callable) {
 
 static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
   (void)self;
-  if (!tracer.on) {
+  if (!tracer.on || msp_calls_tracing.span == 0) { /* a step that is not sampled is to cost nothing */
     _PyEval_SetProfile(PyThreadState_Get(), NULL, NULL);
     return 0;
   }
@@ -231,12 +231,25 @@ static void tell_interpreter(bool on) {
   PyErr_Restore(type, value, trace);
 }
 
+/* Whether the profile function of this thread is that of somebody else. */
+static bool is_taken(void) {
+  PyObject *ask = PySys_GetObject("getprofile");
+  PyObject *there = ask == NULL ? NULL : PyObject_CallObject(ask, NULL);
+  bool taken = there != NULL && there != Py_None && there != tracer.hook;
+  Py_XDECREF(there);
+  PyErr_Clear();
+  return taken;
+}
+
 void msp_tracer_settle(void) {
   bool on = admitted();
   if (on == (msp_calls_tracing.span != 0) || tracer.interpreter != PyInterpreterState_Get()) return;
+  if (on && tracer.switched == NULL && is_taken()) return;
   if (on) {
-    tell_interpreter(true);
+    /* the switch is no call of the job's; a profile function takes itself away where nothing is traced */
+    if (tracer.switched != NULL) tell_interpreter(true);
     msp_calls_begin(tracer.least_ns, tracer.depth_most);
+    if (tracer.switched == NULL) tell_interpreter(true);
   } else {
     msp_calls_end();
     tell_interpreter(false);

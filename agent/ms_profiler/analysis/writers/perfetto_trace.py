@@ -91,6 +91,7 @@ class _Events:
             *(table["start_ns"] for table in (drawing.kernels, drawing.scopes, drawing.communication, drawing.copies)),
             drawing.marks["start_ns"],
             drawing.owners["start_ns"],
+            drawing.stacks["start_ns"],
             *(table["time_ns"] for table in (drawing.instants, drawing.counters, drawing.curves)),
         ]
         self.base_ns = min((int(str(least)) for times in starts if (least := times.min()) is not None), default=0)
