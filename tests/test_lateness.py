@@ -26,7 +26,7 @@ def test_late_rank_is_named_with_what_it_costs(ranks):
     times[1] = [time + 5 for time in times[1]]
     found = judged(times, 16)
     (late,) = found.late
-    assert (late.rank, late.step, late.steps) == (1, None, 20)
+    assert (late.rank, late.moments, late.steps) == (1, (), 20)
     assert late.excess_ns == pytest.approx(20 * 5 * MS, abs=20 * 0.21 * MS)
     others = [max(steps[step] for rank, steps in enumerate(times) if rank != 1) for step in range(20)]
     assert found.lost_ns == pytest.approx((sum(times[1]) - sum(others)) * MS, abs=99)
@@ -60,8 +60,20 @@ def test_rank_that_is_late_once_is_named_with_the_step():
     times[2][7] += 1000
     found = judged(times, 60)
     (late,) = found.late
-    assert (late.rank, late.step, late.worst, late.excess_ns, late.ahead) == (2, 7, 7, 1000 * MS, 2)
+    assert (late.rank, late.moments, late.worst, late.excess_ns, late.ahead) == (2, (7,), 7, 1000 * MS, 2)
     assert found.lost_ns == 1000 * MS
+
+
+def test_rank_that_is_late_in_every_fifth_step_is_so_by_all_of_them():
+    times = [[10.0 + step % 3 * 0.1 for step in range(40)] for _ in range(2)]
+    for step in range(4, 40, 5):
+        times[0][step] += 400 + step
+    times[0][7] += 30  # more than usual, and not what makes it late
+    found = judged(times, 150)
+    (late,) = found.late
+    assert late.moments == tuple(range(4, 40, 5)) and late.worst == 39
+    assert late.excess_ns == sum(400 + step for step in range(4, 40, 5)) * MS
+    assert found.lost_ns == late.excess_ns + 30 * MS
 
 
 def test_steps_that_a_rank_lacks_count_for_the_others():
@@ -91,13 +103,26 @@ def test_cause_is_what_the_late_rank_does_beyond_the_others(cause):
 
 def test_what_stood_still_in_one_step_was_stopped():
     usual = {bounds.COMPUTING: 8, bounds.BLOCKED: 1}
-    late = lateness.Late(0, 900 * MS, 0.6, 1, 3, 900 * MS, 2, step=3)
+    late = lateness.Late(0, 900 * MS, 0.6, 1, 3, 900 * MS, 2, moments=(3,))
     still = parts([usual, usual, usual])
     more = pl.DataFrame([(0, 3, STILL, 900 * MS)], still.schema, orient="row")
     assert late_causes.causes(pl.concat([still, more]), [late])[0].kind == STOPPED
     # other programs took the processor: the rank is not late
     taken = pl.DataFrame([(0, 3, bounds.RUNNABLE, 900 * MS)], still.schema, orient="row")
     assert late_causes.causes(pl.concat([still, taken]), [late]) == {}
+
+
+def test_cause_of_being_late_in_some_steps_is_that_of_all_of_them():
+    usual = {bounds.COMPUTING: 8, bounds.BLOCKED: 1}
+    late = lateness.Late(0, 1300 * MS, 0.6, 3, 3, 500 * MS, 1, moments=(3, 5, 8))
+    table = parts([usual, usual])
+    more = [(3, bounds.DATA, 500), (5, bounds.CHECKPOINT, 400), (8, bounds.CHECKPOINT, 400), (6, STILL, 9000)]
+    added = pl.DataFrame([(0, step, part, time * MS) for step, part, time in more], table.schema, orient="row")
+    cause = late_causes.causes(pl.concat([table, added]), [late])[0]
+    assert (cause.kind, cause.excess_ns) == (bounds.CHECKPOINT, 800 * MS)
+    # a process is stopped once; one that stands still again and again sleeps in its own code
+    still = added.filter(pl.col("step") != 6).with_columns(part=pl.lit(STILL))
+    assert late_causes.causes(pl.concat([table, still]), [late])[0].kind == bounds.BLOCKED
 
 
 def test_own_time_is_what_passes_between_exchanges():

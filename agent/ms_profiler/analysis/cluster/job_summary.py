@@ -12,7 +12,7 @@ LISTED: Final = 6
 LATE, WAITS, EVEN, ALONE = "late", "waits", "even", "alone"
 #: a rank waits that does so for this part of the time of the steps
 WAIT_SHARE: Final = 0.05
-#: steps whose last rank is told
+#: most steps that are listed
 STEPS: Final = 1000
 
 
@@ -81,10 +81,14 @@ def role(job: WholeJob, rank: int) -> str:
 
 
 def _one(late: Late, cause: Cause, steps: int) -> str:
-    if late.step is None:
+    if not late.moments:
         more = f"{_milliseconds(late.excess_ns / max(steps, 1))} a step more than the others"
         return f"Rank {late.rank} is late: {cause.sentence}, {more}"
-    return f"Rank {late.rank} is late once, in step {late.step}, by {_seconds(late.excess_ns)}: {cause.sentence}"
+    if len(late.moments) == 1:
+        (step,) = late.moments
+        return f"Rank {late.rank} is late once, in step {step}, by {_seconds(late.excess_ns)}: {cause.sentence}"
+    excess = f"by {_seconds(late.excess_ns)} in all, most in step {late.worst}"
+    return f"Rank {late.rank} is late in {len(late.moments)} of {steps} steps, {excess}: {cause.sentence}"
 
 
 def _late(job: WholeJob, late: Late, cause: Cause) -> dict[str, Any]:
@@ -96,7 +100,8 @@ def _late(job: WholeJob, late: Late, cause: Cause) -> dict[str, Any]:
         "excess_ms": _ms(late.excess_ns),
         "share": round(late.share, 6),
         "saved_at_median_ms": _ms(late.saved_ns),
-        "step": late.step,
+        "step": late.moments[0] if len(late.moments) == 1 else None,
+        "late_in_steps": list(late.moments[:STEPS]),
         "last_in_steps": late.steps,
         "parts_ms": {part: _ms(excess) for part, excess in cause.parts.items() if excess},
         "delays": None

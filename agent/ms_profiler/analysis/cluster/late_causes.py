@@ -15,7 +15,7 @@ UNKNOWN: Final = "unknown"
 PART: Final = 0.3
 #: parts of a single step that may be those of a process that was stopped
 _STILL: Final = (STILL, bounds.BLOCKED)
-#: nobody is late once for these: other programs took the processor
+#: nobody is late for these in some steps: other programs took the processor
 _OF_OTHERS: Final = (bounds.RUNNABLE,)
 #: cause -> what to say of the rank
 SENTENCES: Final = {
@@ -59,7 +59,7 @@ class Cause:
 
 
 def causes(parts: pl.DataFrame, late: list[Late]) -> dict[int, Cause]:
-    """Return why ranks are late, by rank; a rank is left out that is late once because of other programs.
+    """Return why ranks are late, by rank; a rank is left out that other programs make late in some steps.
 
     Args:
         parts: `rank` and `rank_account.PARTS`.
@@ -74,10 +74,12 @@ def causes(parts: pl.DataFrame, late: list[Late]) -> dict[int, Cause]:
     # a part that the rank has not got counts as none of it
     lacking = mine.select("rank", "step").unique().join(usual, on="step").select("rank", *_KEYS, -pl.col("median"))
     excess = pl.concat([mine.rename({"duration_ns": "excess"}), lacking.rename({"median": "excess"})])
-    once = {found.rank: found.step for found in late if found.step is not None}
-    single = pl.col("rank").replace_strict(once, default=None, return_dtype=pl.Int64)
+    moments = [(found.rank, step) for found in late for step in found.moments]
+    some = pl.DataFrame(moments, {"rank": pl.Int64, "step": pl.Int64}, orient="row")
+    often = [found.rank for found in late if not found.moments]
+    counted = [excess.filter(pl.col("rank").is_in(often)), excess.join(some, on=["rank", "step"], how="semi")]
     sums = (
-        excess.filter(single.is_null() | (pl.col("step") == single))
+        pl.concat(counted)
         .group_by("rank", "part")
         .agg(pl.col("excess").sum())
         .sort("rank", "excess", "part", descending=[False, True, False])
@@ -86,7 +88,7 @@ def causes(parts: pl.DataFrame, late: list[Late]) -> dict[int, Cause]:
     for rank, part, value in sums.iter_rows():
         table.setdefault(rank, {})[part] = value
     found = {each.rank: _cause(each, table.get(each.rank, {})) for each in late}
-    dropped = {each.rank for each in late if each.step is not None and found[each.rank].kind in _OF_OTHERS}
+    dropped = {each.rank for each in late if each.moments and found[each.rank].kind in _OF_OTHERS}
     return {rank: cause for rank, cause in found.items() if rank not in dropped}
 
 
@@ -106,7 +108,7 @@ def _medians(parts: pl.DataFrame) -> pl.DataFrame:
 def _cause(late: Late, parts: dict[str, int]) -> Cause:
     kind, excess = next(iter(parts.items()), (UNKNOWN, 0))
     still = sum(max(parts.get(part, 0), 0) for part in _STILL)
-    if late.step is not None and still >= PART * late.excess_ns and still >= excess / 2:
+    if len(late.moments) == 1 and still >= PART * late.excess_ns and still >= excess / 2:
         return Cause(late.rank, STOPPED, still, parts)
     if kind == STILL:
         kind, excess = bounds.BLOCKED, still

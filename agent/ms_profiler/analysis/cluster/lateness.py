@@ -6,7 +6,7 @@ of one rank is compared with that of another.
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -19,10 +19,12 @@ OFTEN: Final = 0.7
 #: and, among so many ranks, by this many times what the rank in the middle differs from the median
 MANY: Final = 8
 SPREAD: Final = 5.0
-#: or that is late for one step, by ns, by times a step, and by times what it differs by in the step in the middle
+#: or that is late for one step or some, by ns, by times a step, and by times what it differs by in the middle step
 ONCE_NS: Final = 200_000_000
 ONCE: Final = 2.0
 BEYOND: Final = 5.0
+#: and then in each step whose excess is this part of the worst one, and as many times what is usual
+AGAIN: Final = 0.3
 #: steps from which on it is known what they differ by
 STEPS: Final = 5
 
@@ -36,14 +38,14 @@ class Late:
 
     Attributes:
         rank: its number.
-        excess_ns: by how much its own time exceeds the median of the others', over all steps.
+        excess_ns: by how much its own time exceeds the median of the others', over all steps, or over `moments`.
         share: of the time of the steps.
         steps: in how many steps it is the last one.
         worst: the step for which it is latest.
         worst_ns: by how much, there.
         ahead: ranks that wait for it there.
         saved_ns: what the steps would be shorter by if this rank alone took the median time of the others.
-        step: the only step for which it is late; None where it is for many.
+        moments: the steps for which it is late; empty where it is for most of them.
     """
 
     rank: int
@@ -54,7 +56,7 @@ class Late:
     worst_ns: int
     ahead: int
     saved_ns: int = 0
-    step: int | None = None
+    moments: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -164,12 +166,18 @@ def _late(table: pl.DataFrame, total_ns: int, count: int) -> list[Late]:
     rows = found.with_columns(often=often.fill_null(False), once=once).filter(pl.col("often") | pl.col("once"))
     late = []
     for row in rows.sort("sum", "rank", descending=[True, False]).iter_rows(named=True):
-        single = None if row["often"] else row["worst"]
-        excess = row["sum"] if row["often"] else row["most"]
+        moments, excess = ((), row["sum"]) if row["often"] else _moments(table, row)
         worst = row["worst"], int(row["most"]), int(row["ahead"])
         saved = int(row["saved_ns"])
-        late.append(Late(row["rank"], int(excess), excess / total_ns, row["last"], *worst, saved, single))
+        late.append(Late(row["rank"], int(excess), excess / total_ns, row["last"], *worst, saved, moments))
     return late
+
+
+def _moments(table: pl.DataFrame, row: dict[str, Any]) -> tuple[tuple[int, ...], int]:
+    """Return the steps for which a rank is late that is not so for most of them, and by how much in all of these."""
+    least = max(AGAIN * row["most"], BEYOND * row["usual"])
+    found = table.filter(pl.col("rank") == row["rank"], pl.col("excess_ns") >= least).sort("step")
+    return tuple(found["step"].to_list()), int(found["excess_ns"].sum())
 
 
 def _spread(differences: pl.Series) -> float:
