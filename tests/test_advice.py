@@ -7,7 +7,7 @@ from ms_profiler.analysis.metrics.bounds import PARTS
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, Launched
 from ms_profiler.analysis.metrics.growth import Growth
 from ms_profiler.analysis.metrics.links import Slow
-from ms_profiler.analysis.metrics.overheads import Casts, Late, Optimizing
+from ms_profiler.analysis.metrics.overheads import Casts, Delayed, Late, Optimizing
 from ms_profiler.analysis.metrics.packets import Packets
 from ms_profiler.analysis.metrics.pauses import Pauses
 from ms_profiler.analysis.metrics.reads import READ
@@ -43,7 +43,7 @@ def told(compiled=(), types=(), statistics=None, threads=2, functions="", **know
         "parts": parts(),
         "moments": pieces,
         "crowd": Crowd(0.0, 0.0, 0.0),
-        "delayed": {},
+        "delayed": Delayed({}, 0.0),
         "reading": 0.0,
         "optimizing": Optimizing(0.1, 0.0, None),
         "casts": None,
@@ -110,8 +110,12 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
         ({"parts": parts(host=0.7), "launched": Launched("kernels", 20, 9)}, "host-bound", "70.0 %"),
         # computing takes more, but what the script does itself could be elsewhere
         ({"parts": parts(host=0.3), "launched": Launched("operators", 20, 9)}, "host-bound", "30.0 %"),
-        ({"parts": parts(data=0.41), "delayed": {"data": 0.5}}, "input-bound", "41.0 %"),
-        ({"parts": parts(communication=0.6), "delayed": {"communication": 0.5}}, "communication-bound", "60.0 %"),
+        ({"parts": parts(data=0.41), "delayed": Delayed({"data": 0.5}, 0.0)}, "input-bound", "41.0 %"),
+        (
+            {"parts": parts(communication=0.6), "delayed": Delayed({"communication": 0.5}, 0.0)},
+            "communication-bound",
+            "60.0 %",
+        ),
         ({"growth": Growth(1 << 20, 80 << 20, 200 << 20, 3, 9)}, "memory-growth", "1.0 MB more after each step"),
         (
             {"pauses": Pauses(4, 20 * MS, 9 * MS, 0.2, 4), "parts": parts(**{"garbage collection": 0.2})},
@@ -184,8 +188,8 @@ def test_a_cause_has_its_numbers_and_what_to_try(known, cause, evidence):
         {"statistics": {"count": 100, "median_ms": 10.0, "p95_ms": 90.0}},
         {"parts": parts(host=0.24), "launched": MANY},
         # workers waited for a processor half of the time, other ranks as this one
-        {"parts": parts(data=0.39), "delayed": {"data": 0.5}},
-        {"parts": parts(communication=0.39), "delayed": {"communication": 0.5}},
+        {"parts": parts(data=0.39), "delayed": Delayed({"data": 0.5}, 0.0)},
+        {"parts": parts(communication=0.39), "delayed": Delayed({"communication": 0.5}, 0.0)},
     ],
 )
 def test_no_advice_without_evidence(known):

@@ -65,12 +65,11 @@ def test_a_thread_off_its_processor_is_asleep_or_waits_for_one_and_launches_noth
     ]
 
 
-def test_what_makes_data_and_waits_for_a_processor_is_not_slow_data():
+def test_a_wait_for_data_is_one_although_the_thread_waits_for_a_processor_in_it():
     cut = phases((0, "data", 0, 10_000), (0, "checkpoint", 10_000, 20_000), (0, "other", 20_000, 20_010))
     cells = [(0, 10_000, 6000, 4000), (10_000, 20_000, 10_000, 0)]
     assert parts(cut, operators=[(20_000, 20_010)], cells=cells) == [
-        (0, "runnable", 0, 4000),
-        (0, "data", 4000, 10_000),
+        (0, "data", 0, 10_000),
         (0, "checkpoint", 10_000, 20_000),
         (0, "launch", 20_000, 20_010),
     ]

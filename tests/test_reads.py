@@ -69,8 +69,16 @@ def test_a_read_that_waited_for_the_last_kernel_leaves_the_device_without_work_u
     assert shown(found) == [(2000, 2700)]
 
 
-@pytest.mark.parametrize(("operators", "expected"), [(31, [(1000, 4000)]), (33, [])])
-def test_reads_with_few_operators_between_them_keep_a_queue_empty_however_long_they_take(operators, expected):
+def test_what_the_host_does_for_long_after_a_read_is_no_wait_for_it():
+    pieces = phases((0, "other", 0, 20_000))
+    table = spans((2, Category.SYNC, 1000, 2000), (2, Category.SYNC, 14_000, 14_100))
+    kernels = pl.DataFrame({"start_ns": [500, 12_000], "end_ns": [1900, 12_100]}) * US
+    found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), kernels, kernels["start_ns"])
+    assert shown(found) == []
+
+
+@pytest.mark.parametrize(("operators", "expected"), [(31, [(1000, 4000)]), (3, [(1000, 4000)]), (1, []), (33, [])])
+def test_reads_with_few_operators_between_them_keep_a_queue_empty_while_these_can_take_so_long(operators, expected):
     pieces = phases((0, "other", 0, 10_000))
     table = spans((2, Category.SYNC, 1000, 1001), (2, Category.SYNC, 4000, 4001))
     starts = pl.Series([(1100 + place) * US for place in range(operators)])

@@ -65,6 +65,14 @@ def test_a_job_that_fills_the_processors_itself_is_no_busy_machine():
     assert scheduling.crowd(looks(), 1, 1, DURING, 2) == scheduling.Crowd(0.0, 0.0, 0.0)
 
 
+def test_part_of_some_times_in_which_a_thread_waited_for_a_processor():
+    known = looks((1, 1, 5000, 4000), (1, 2, 1000, 9000))
+    half = pl.DataFrame({"start_ns": [0], "end_ns": [5000 * US]})
+    assert scheduling.queued(known, 1, 1, half) == pytest.approx(0.4)
+    assert scheduling.queued(known, 1, 2, half) == pytest.approx(0.9)
+    assert scheduling.queued(known, 1, 3, half) == scheduling.queued(known, 1, 1, half.head(0)) == 0.0
+
+
 def test_data_is_late_where_its_makers_wait_for_a_processor():
     def delayed(*threads):
         return scheduling.delayed(looks((1, 1, 5000, 0), *threads), 1, 1, DURING, DURING)

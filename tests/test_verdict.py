@@ -42,6 +42,12 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             "The steps are dominated by backward (75 % of the time of kernels).",
         ),
         (
+            {"computing": 0.35, "launch": 0.3, "host": 0.2, "runnable": 0.15},
+            shares(forward=0.5, backward=0.12),
+            {"queued": {"forward": 0.24, "backward": 0.56, "optimizer": 0.2}},
+            "35 % of the step is spent computing, and backward has 56 % of the time of kernels.",
+        ),
+        (
             # a compiled graph is what the kernels are of
             {"computing": 0.9, "data": 0.1},
             shares(compute=0.9, data=0.1),

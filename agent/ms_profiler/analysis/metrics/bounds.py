@@ -57,9 +57,10 @@ def parts(
     """Cut steps into pieces of one part each.
 
     The first of these that applies decides: something is computed; data is exchanged; Python collects garbage; the host
-    waits for data, compiles or writes a checkpoint, unless it waits for a processor meanwhile; it reads a value, or can
-    queue nothing because of reads; the stepping thread was asleep or blocked, or waited for a processor; an operator is
-    launched (a short operator runs, or the next one starts soon); the host runs other code; nothing is known.
+    waits for data, compiles or writes a checkpoint; it reads a value, or can queue nothing because of reads; the
+    stepping thread was asleep or blocked, or waited for a processor; an operator is launched (a short operator runs, or
+    the next one starts soon); the host runs other code; nothing is known. A thread that waits for a processor while it
+    computes, or waits for data, does so as a part of that.
 
     Args:
         cut: of `phases.pieces`, of the steps that are asked for.
@@ -104,37 +105,8 @@ def parts(
     placed = line.join_asof(cut.select("step", "start_ns").sort("start_ns"), on="start_ns")
     pieces = placed.select("step", part.alias("part"), phase.alias("phase"), "ran", "cell", *intervals.BOUNDS)
     idle = _shared_out(pieces, known, operators is not None, beside)
-    held = _queued(pieces.filter(pl.col("part") != _IDLE), known)
-    settled = pl.concat([held.select(idle.columns), idle]).sort("start_ns")
+    settled = pl.concat([pieces.filter(pl.col("part") != _IDLE).select(idle.columns), idle]).sort("start_ns")
     return intervals.merge(settled, "step", "part", "phase").select("step", "part", "phase", *intervals.BOUNDS)
-
-
-def _queued(pieces: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
-    """Return the pieces, of which those in `WAITS` are cut where the thread waited for a processor."""
-    length, cell = pl.col("end_ns") - pl.col("start_ns"), pl.col("cell_end_ns") - pl.col("cell_start_ns")
-    waits = (
-        pieces.filter(pl.col("part").is_in(WAITS))
-        .join(
-            cells.select(
-                pl.col("cell").cast(pl.Int64),
-                "queued_ns",
-                pl.col("start_ns").alias("cell_start_ns"),
-                pl.col("end_ns").alias("cell_end_ns"),
-            ),
-            on="cell",
-            how="left",
-        )
-        .with_columns(rate=(pl.col("queued_ns") / cell).clip(0.0, 1.0).fill_null(0.0))
-        .with_columns(rate=pl.when(pl.col("rate") < JITTER).then(0.0).otherwise("rate"))
-        .with_columns(ready=pl.col("start_ns") + (length * pl.col("rate")).cast(pl.Int64))
-    )
-    columns = pieces.columns
-    found = [
-        pieces.filter(~pl.col("part").is_in(WAITS)),
-        waits.with_columns(part=pl.lit(RUNNABLE), end_ns=pl.col("ready")).select(columns),
-        waits.with_columns(start_ns=pl.col("ready")).select(columns),
-    ]
-    return pl.concat(found).filter(length > 0)
 
 
 def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, beside: bool) -> pl.DataFrame:

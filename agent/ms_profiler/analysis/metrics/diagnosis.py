@@ -87,7 +87,7 @@ class Diagnosis:
     parts: pl.DataFrame
     moments: pl.DataFrame
     crowd: scheduling.Crowd
-    delayed: dict[str, float]
+    delayed: overheads.Delayed
     reading: float
     optimizing: overheads.Optimizing
     casts: overheads.Casts | None

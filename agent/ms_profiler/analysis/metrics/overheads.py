@@ -147,8 +147,24 @@ def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> fl
     return intervals.total_ns(intervals.intersect(near, launches)) / max(intervals.total_ns(launches), 1)
 
 
-def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: scheduling.Crowd) -> dict[str, float]:
-    """Return what part of waits for data, and for other ranks, waiting for a processor made of them.
+@dataclass(frozen=True)
+class Delayed:
+    """What waiting for a processor made of waits.
+
+    Attributes:
+        parts: by part of a step, the part of it.
+        lost: part of the steps in which the stepping thread waited for a processor inside of such waits.
+    """
+
+    parts: dict[str, float]
+    lost: float
+
+
+def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: scheduling.Crowd) -> Delayed:
+    """Return what part of waits for data and files, and for other ranks, waiting for a processor made of them.
+
+    The stepping thread waits for one itself, and so do the workers that make data: of two parts a and b it is
+    1 - (1 - a)(1 - b).
 
     Other ranks fare as this one does. Where a machine is busy, ranks lose their processors at different times, and each
     time the others wait, before an exchange and in it.
@@ -160,11 +176,17 @@ def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: sch
         crowd: how threads of the job got on with the processors.
     """
     place = looks, steps.process, steps.thread
-    found = {bounds.DATA: scheduling.delayed(*place, moments.filter(pl.col("part") == bounds.DATA), moments)}
+    found, lost = dict[str, float](), 0.0
+    for part in bounds.WAITS:
+        waiting = moments.filter(pl.col("part") == part)
+        found[part] = scheduling.queued(*place, waiting)
+        lost += found[part] * intervals.total_ns(waiting) / max(intervals.total_ns(moments), 1)
+        if part == bounds.DATA:
+            found[part] = 1 - (1 - found[part]) * (1 - scheduling.delayed(*place, waiting, moments))
     if crowd.busy:
         own = moments.filter(pl.col("part") != bounds.COMMUNICATION)
         found[bounds.COMMUNICATION] = 1 - 1 / (1 + 2 * scheduling.crowd(*place, own, 0).queued)
-    return found
+    return Delayed(found, lost)
 
 
 def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:

@@ -16,6 +16,8 @@ READ: Final = "aten::_local_scalar_dense"
 NEAR: Final = 1_000_000
 #: operators, inner ones included, between two reads up to which the queue runs dry before the host comes back
 FEW: Final = 32
+#: ns after a read within which the next kernel starts, where the host did nothing but launch it
+LAUNCHED: Final = 5_000_000
 #: in these phases it is not the script that reads: samplers, guards of compiled code, counters of optimizers
 _OTHERS: Final = [NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER)]
 
@@ -58,9 +60,9 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
 def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
     """Return when nothing could be queued for a read: `start_ns`, `end_ns`, apart from each other.
 
-    That is from one read to the next, where they are less than `NEAR` apart, or have fewer than `FEW`
-    operators between them; and from the end of a read in which the last kernel that had been queued ended to the start
-    of the next kernel.
+    That is from one read to the next, where they are less than `NEAR` apart, for each of fewer than `FEW` operators
+    between them as much again: in anything longer the host did something else. And it is from the end of a read in
+    which the last kernel that had been queued ended to the start of the next kernel, within `LAUNCHED`.
 
     Args:
         found: of `reads`.
@@ -69,8 +71,8 @@ def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl
     """
     pairs = found.with_columns(following=pl.col("start_ns").shift(-1)).drop_nulls("following")
     between = starts.search_sorted(pairs["following"]).cast(pl.Int64) - starts.search_sorted(pairs["start_ns"])
-    few = (between < FEW) if len(starts) else pl.repeat(False, pairs.height, dtype=pl.Boolean, eager=True)
-    near = pairs.filter(few | (pl.col("following") - pl.col("start_ns") < NEAR))
+    queued = between.clip(0) if len(starts) else pl.repeat(0, pairs.height, dtype=pl.Int64, eager=True)
+    near = pairs.filter(queued < FEW, pl.col("following") - pl.col("end_ns") < NEAR * (1 + queued))
     parts = [near.select("start_ns", pl.col("following").alias("end_ns"))]
     if not kernels.is_empty():
         later = kernels.select(pl.col("start_ns").alias("next_ns"), pl.col("start_ns"))
@@ -80,6 +82,7 @@ def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl
         parts.append(
             after.join_asof(later, on="start_ns", strategy="forward")
             .drop_nulls("next_ns")
+            .filter(pl.col("next_ns") - pl.col("start_ns") <= LAUNCHED)
             .select("start_ns", pl.col("next_ns").alias("end_ns"))
         )
     return intervals.union(pl.concat(parts))

@@ -131,6 +131,9 @@ def finding(
     if queued and phase in _QUEUED:
         phase = max(queued, key=lambda name: queued[name])
         much = f"{_percent(queued[phase])} of the time of kernels"
+        if share < WITHIN_SHARE:
+            sentence = f"{_percent(share)} of the {unit} is spent computing, and {phase} has {much}{_leading(kernels)}."
+            return Finding(phase, queued[phase], sentence)
         return Finding(phase, queued[phase], f"{subject} dominated by {phase} ({much}){_leading(kernels)}.")
     leading = _leading(kernels) if phase in COMPUTING else ""
     return Finding(phase, inside[phase], f"{subject} dominated by {phase} ({_percent(inside[phase])}){leading}.")

@@ -58,7 +58,7 @@ def machine(summary: dict[str, Any]) -> list[str]:
     return [
         f"it was busy with {others}: threads of the job waited {found['pressure'] * 100:.1f} % of the time in "
         f"which they wanted a processor, the stepping thread for {found['queued_share'] * 100:.1f} % of the steady "
-        "steps; on an idle machine steps are shorter"
+        "steps, also while it computed; on an idle machine steps are shorter"
     ]
 
 

@@ -19,6 +19,8 @@ _BAR: Final = 60
 _SHADES: Final = "█▓▒░"
 #: shares below it are not told
 _LEAST: Final = 0.005
+#: part of the steps from which waiting for a processor is told that is inside of other parts
+_CROWDED: Final = 0.2
 #: ends of processes that need no word
 _ENDED: Final = ("exit", "unknown")
 #: lines of a block that have to go where there are too many, and how many of them stay
@@ -114,6 +116,9 @@ def _bounds(summary: dict[str, Any], width: int) -> list[Text]:
         # parts differ without a colour, too
         bar.append(_SHADES[number % len(_SHADES)] * round(share * cells), style=COLOURS.get(name, "cyan"))
     words = ", ".join(f"{PARTS.get(name) or name} {share * 100:.1f} %" for share, name in told)
+    queued = (summary.get("machine") or {}).get("queued_share", 0.0)
+    if queued >= _CROWDED and queued >= 2 * shares.get("runnable", 0.0):
+        words += f"; the stepping thread waited for a processor for {queued * 100:.1f} %, also while it computed"
     return [bar, *_wrapped(f"  {words}", width, indent="  ")]
 
 

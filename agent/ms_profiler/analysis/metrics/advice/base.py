@@ -99,10 +99,10 @@ def worth(found: Diagnosis, part: str) -> bool:
     share = found.shares[part]
     if found.crowd.busy and part in SPIKES:
         share = min(share, _usual(found.parts, part))
-    share *= 1 - found.delayed.get(part, 0.0)
-    # work is shown without what it waited for a processor, computing and waits with it
+    share *= 1 - found.delayed.parts.get(part, 0.0)
+    # work is taken without what it waited for a processor, so the steps are, too
     without = found.crowd.queued if part in (bounds.CHECKPOINT, bounds.HOST) else 0.0
-    return share >= WORTH[part] * (1 - max(found.shares[bounds.RUNNABLE], without))
+    return share >= WORTH[part] * (1 - max(found.shares[bounds.RUNNABLE] + found.delayed.lost, without))
 
 
 def _usual(parts: pl.DataFrame, part: str) -> float:

@@ -70,7 +70,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     computing = shares[bounds.COMPUTING]
     numbers = f"{launched.per_step:,.0f} {launched.what} a step, half of them shorter than {length(launched.median_ns)}"
     launch, host = shares[bounds.LAUNCH], shares[bounds.HOST] + shares[bounds.UNKNOWN]
-    worth_host = WORTH[bounds.LAUNCH] * (1 - shares[bounds.RUNNABLE])
+    worth_host = WORTH[bounds.LAUNCH] * (1 - shares[bounds.RUNNABLE] - found.delayed.lost)
     least = max(FAR_LONGER * computing, worth_host)
     # where threads have to share a processor, some launches take as long as other work of the host
     many = launched.per_step >= MANY and launch >= host / 2
