@@ -127,7 +127,10 @@ def test_of_a_device_whose_events_nobody_knows_nothing_is_concluded(tmp_path):
     ("length", "sentence"),
     [
         (90, "90 % of the time of the steps is spent computing"),
-        (10, "90 % of the time of the steps passes without an operator."),
+        (
+            10,
+            "90 % of the time of the steps passes without an operator; 90 % of the step goes into launching operators.",
+        ),
     ],
 )
 def test_a_trace_of_a_processor_tells_of_no_device(tmp_path, length, sentence):

@@ -177,7 +177,8 @@ class Measures:
     def finding(self) -> verdict.Finding:
         """Return what stands out."""
         if (device := self.recording.device) is not None:
-            return verdict.of_device(device, self.recording.info, self.stream.moments, self.types)
+            parts = self.diagnosis.shares
+            return verdict.of_device(device, self.recording.info, self.stream.moments, self.types, parts)
         first = int(_least(self.recording.processes["first_ns"]))
         return verdict.finding(
             self.diagnosis.shares,

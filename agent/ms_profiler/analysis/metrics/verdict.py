@@ -161,8 +161,12 @@ def outside(moments: pl.DataFrame) -> float:
     return intervals.total_ns(own) / max(intervals.total_ns(moments), 1)
 
 
-def of_device(device: tables.Device, info: RunInfo, moments: pl.DataFrame, kernels: pl.DataFrame) -> Finding:
+def of_device(
+    device: tables.Device, info: RunInfo, moments: pl.DataFrame, kernels: pl.DataFrame, parts: Mapping[str, float]
+) -> Finding:
     """Choose the largest part of the steps on a device: computing, communication alone, copies alone, or nothing.
+
+    Where it is nothing, the sentence has the cause of most of that, if there is one.
 
     share = sum over the steps of one of these / length of the steps there.
 
@@ -171,6 +175,7 @@ def of_device(device: tables.Device, info: RunInfo, moments: pl.DataFrame, kerne
         info: the run's record.
         moments: of `launched_steps.moments`.
         kernels: of `kernels.by_type`.
+        parts: of `bounds.shares`; empty where they are not known.
     """
     processor = info.framework.get("device") == "CPU"
     if device.unread:
@@ -184,10 +189,20 @@ def of_device(device: tables.Device, info: RunInfo, moments: pl.DataFrame, kerne
     leading = ""
     if kind == "computing" and not kernels.is_empty():
         leading = _most(kernels)
+    if kind == "idle":
+        leading = _why(parts, share)
     whose = "the time of the steps" if processor else "the device's time"
     # the processor may well run other code than operators
     does = "passes without an operator" if processor and kind == "idle" else _STATES[kind][1]
     return Finding(_STATES[kind][0], share, f"{_percent(share)} of {whose} {does}{leading}.")
+
+
+def _why(parts: Mapping[str, float], idle: float) -> str:
+    """Return the part of the steps that most of the idle time is."""
+    texts = {part: text for part, text in (_WAITS | _REST).items() if part != bounds.COMMUNICATION}
+    part = max(texts, key=lambda name: parts.get(name, 0.0))
+    share = parts.get(part, 0.0)
+    return f"; {_percent(share)} of the step {texts[part]}" if share > WITHIN_SHARE * idle else ""
 
 
 def _leading(kernels: pl.DataFrame | None) -> str:
