@@ -240,3 +240,29 @@ def test_a_million_slots_stay_columns(store):
     assert recording.spans.height == 1_000_000
     assert recording.spans["arg"].sum() == 10 * sum(range(100_000))
     assert recording.spans.select((pl.col("end_ns") - pl.col("start_ns")).unique()).item() == 50
+
+
+def test_what_begins_while_the_store_is_read_is_not_of_this_reading(store, monkeypatch):
+    """A job that runs goes on writing between the first reading of its segments and the second one."""
+    process = store.process()
+    thread = process.thread()
+    thread.step(0, 0, 3 * MS)
+    thread.span("aten::mm", Category.OP, MS, 2 * MS)
+    thread.open("aten::relu", Category.OP, 2 * MS)
+    name, whole, later = process.string("aten::add"), readers_store.COLUMNS.coarse, []
+
+    def growing(*arguments):
+        found = whole(*arguments)
+        if not later:
+            later.append(thread.segment)
+            thread.segment.add(Kind.SPAN, RAW_NS + 5 * MS, RAW_NS + 6 * MS, 0, name, Category.OP)
+            thread.segment.add(Kind.OPEN, RAW_NS + 7 * MS, 0, 0, name, Category.OP)
+            store.write()
+        return found
+
+    monkeypatch.setattr(type(readers_store.COLUMNS), "coarse", staticmethod(growing))
+    recording = read(store)
+    assert later
+    spans = named(recording, recording.spans)
+    assert spans["name"].to_list() == ["aten::mm", "aten::relu"]
+    assert (spans["end_ns"] >= spans["start_ns"]).all()

@@ -178,7 +178,7 @@ def test_the_summary_says_where_a_long_timeline_is(tmp_path, small, capsys):
     from ms_profiler.cli import main
 
     path = nested(tmp_path).write()
-    assert main(["summary", str(path)]) == 0
+    assert main(["summary", "--all", str(path)]) == 0
     assert "files, each some time of the run: trace_view.json, msprof_slice_1.json" in capsys.readouterr().out
 
 

@@ -242,7 +242,8 @@ class _Process:
             held = pl.DataFrame(sorted(self.extents), _EXTENTS, orient="row")
             first, last = self.clock.epoch(held["first_ns"]), self.clock.epoch(held["last_start_ns"])
             files, most = held.filter((first < between[1]) & (last >= between[0]))["path"].to_list(), sys.maxsize
-        wanted = self._wanted(between, fine=fine)
+        # a job that runs has written more since: what began later is open here, and would end before its begin
+        wanted = self._wanted((between[0], min(between[1], self.clock.epoch_ns(self._last) + 1)), fine=fine)
         for batch in slot_table.batches(self.store, ReadCounts(), files, most):
             yield self._own(COLUMNS.spans([segment.piece for segment in batch], wanted))
 
