@@ -7,9 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
-from ms_profiler.analysis.metrics.phases import NAMES
 from ms_profiler.analysis.metrics.scopes import Part
-from ms_profiler.store.format import Category
 
 #: a step that takes longer than usual by this share is asked for what took longer in it
 SLOWER: Final = 0.1
@@ -17,8 +15,6 @@ SLOWER: Final = 0.1
 EXPLAINS: Final = 0.5
 #: steps with which the slowest one is compared, itself included
 LEAST: Final = 3
-#: phases whose time is that of modules and optimizers, where kernels run in them
-_MODEL: Final = frozenset(NAMES[kind] for kind in (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER))
 
 
 @dataclass(frozen=True)
@@ -75,9 +71,6 @@ def slowest(found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: 
             rows = before["step"].sort()
             return Slow(number, longer_ns, earlier=(numbers[rows[0]], numbers[rows[-1]]), earlier_ns=ran)
     times = phases.by_step(cut).select("step", name="phase", time="duration_ns")
-    if found.basis == "host":
-        # what modules take is in their own rows
-        times = times.filter(~pl.col("name").is_in([*_MODEL - {NAMES[Category.OPTIMIZER]}]))
     phase, excess = _most(times, table, slow["row"])
     if excess >= EXPLAINS * longer:
         return Slow(number, longer_ns, phase=phase, phase_ns=round(excess))

@@ -74,26 +74,52 @@ def table(tree: dict[str, Any], top: int = ROWS) -> Table:
     return table
 
 
-def slow(tree: dict[str, Any] | None) -> list[str]:
-    """Return which module made the slowest step slow, if a step was slow.
+def slow(tree: dict[str, Any] | None, steps: dict[str, Any]) -> list[str]:
+    """Return which module made the slowest step slow, if a step was slow, and which slower ones are left out.
 
     Args:
         tree: `module_tree` of the summary; None where no module is known.
+        steps: `steps` of the summary.
     """
     found = tree["slow_step"] if tree else None
     if not found:
         return []
-    what = f"step {found['step']} took {milliseconds(found['longer_ms'])} longer than the median step"
-    if found["module"] is not None:
-        return [f"{what}, of which {milliseconds(found['module_longer_ms'])} in {found['module']}"]
+    lines = [_slow(found)]
+    durations = {item["number"]: item["ms"] for item in steps["slowest"]}
+    least = durations.get(found["step"], 0.0)
+    slower = sorted(number for number, duration in durations.items() if duration > least)
+    if slower:
+        numbers = f"{', '.join(map(str, slower[:-1]))} and {slower[-1]}" if slower[1:] else str(slower[0])
+        are, they, their = ("s {} are", "they", "their") if slower[1:] else (" {} is", "it", "its")
+        why = f"{they} came first, compiled, or {their} modules were not recorded"
+        lines.append(f"step{are.format(numbers)} left out here: {why}")
+    return lines
+
+
+def _slow(found: dict[str, Any]) -> str:
+    """Return why a step took longer.
+
+    Args:
+        found: `slow_step` of the tree.
+    """
+    longer = milliseconds(found["longer_ms"])
+    what = f"step {found['step']} took {longer} longer than the median step"
     if found["earlier_steps"] is not None:
         first, last = found["earlier_steps"]
         steps = f"step {first}" if first == last else f"steps {first} to {last}"
-        return [f"{what}; for {milliseconds(found['earlier_ms'])} of it kernels ran that {steps} had queued"]
-    if found["phase"] is not None:
-        phase = _PHASES.get(found["phase"], found["phase"])
-        return [f"{what}, of which {milliseconds(found['phase_longer_ms'])} in {phase}"]
-    return [f"{what}; no module and no phase accounts for most of that"]
+        return f"{what}; kernels that {steps} had queued ran in it for {milliseconds(found['earlier_ms'])}"
+    if found["module"] is not None:
+        where, part_ms = found["module"], found["module_longer_ms"]
+    elif found["phase"] is not None:
+        where, part_ms = _PHASES.get(found["phase"], found["phase"]), found["phase_longer_ms"]
+    else:
+        return f"{what}; no module and no phase accounts for most of that"
+    part = milliseconds(part_ms)
+    if part == longer:
+        return f"{what}, all of it in {where}"
+    if part_ms > found["longer_ms"]:
+        return f"{what}, all of it in {where} (+{part}; the rest of the step was shorter than usual)"
+    return f"{what}, of which {part} in {where}"
 
 
 def gaps(tree: dict[str, Any] | None) -> list[str]:

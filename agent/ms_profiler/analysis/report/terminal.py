@@ -91,7 +91,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
             widths.lines(Text(title, style="bold"), out)
             out.print(Padding(widths.fitted(table, out.width - _INDENT), (0, 0, 0, _INDENT)))
     for title, lines in (
-        ("Slowest step", modules.slow(summary.get("module_tree"))),
+        ("Slowest step", modules.slow(summary.get("module_tree"), summary["steps"])),
         ("Memory of tensors", _memory(summary["memory"], summary.get("module_tree"))),
         ("Utilization", _utilization(summary.get("utilization"))),
         ("Communication", _packets(summary.get("small_packets"))),
