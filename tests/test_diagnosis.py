@@ -159,3 +159,20 @@ def test_what_a_hook_of_a_gradient_sleeps_or_runs_is_no_computing(tmp_path):
     assert shares["computing"] == pytest.approx(0.2, abs=0.01)
     assert shares["blocked"] == pytest.approx(0.3, abs=0.01)
     assert shares["host"] == pytest.approx(0.3, abs=0.05)
+
+
+def test_what_a_compiled_graph_computes_between_its_operators_is_no_launching(tmp_path):
+    """Of 10 ms a graph takes 8: a product 6, and fused kernels before and after it 2."""
+    store = StoreBuilder(tmp_path, framework={"name": "torch", "mode": "compiled", "device": "CPU"})
+    process = store.process()
+    thread = process.thread()
+    for number in range(7):
+        start = number * 10 * MS
+        thread.span("forward", Category.FORWARD, start, start + 9 * MS)
+        thread.span("## Call CompiledFxGraph fabc ##", Category.OP, start + MS, start + 9 * MS)
+        thread.span("aten::mm", Category.OP, start + 2 * MS, start + 8 * MS)
+        thread.step(number, start, start + 10 * MS)
+    process.anchor(71 * MS)
+    shares = summary(store)["bounds"]["shares"]
+    assert shares["computing"] == pytest.approx(0.8, abs=0.001)
+    assert shares["launch"] == pytest.approx(0.2, abs=0.001)  # the forward pass around the graph

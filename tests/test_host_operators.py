@@ -65,3 +65,20 @@ def test_gradients_are_of_the_last_operator_with_their_number():
 def test_none():
     assert calls(span(BLOCK, 0, 100, Category.MODULE)).is_empty()
     assert host_operators.ties(calls(span(LINEAR, 0, 1))).is_empty()
+
+
+def test_between_the_operators_of_a_compiled_graph_run_its_own_kernels():
+    """Two graphs: 4 ms with a product of 1 ms inside and 10 us of glue around a view, and one that has no operators."""
+    names = pl.Series(["CompiledFunction", f"{host_operators.GRAPH} fxyz ##", "aten::mm", "aten::view"])
+    ms = 1_000_000
+    found = calls(
+        span(0, 0, 6 * ms),
+        span(1, ms, 5 * ms),
+        span(2, 2 * ms, 3 * ms),
+        span(3, 3 * ms + 10_000, 3 * ms + 11_000),
+        span(2, 7 * ms, 8 * ms),
+        span(1, 2 * ms, 4 * ms, thread=2),
+    )
+    fused = host_operators.fused(found, names).sort("start_ns")
+    assert fused.rows() == [(ms, 2 * ms), (2 * ms, 4 * ms), (3 * ms + 11_000, 5 * ms)]
+    assert host_operators.fused(found.filter(pl.col("name") != 1), names).is_empty()

@@ -10,9 +10,8 @@ import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.driver.sections import Section
-from ms_profiler.analysis.metrics import bounds, intervals, scheduling
+from ms_profiler.analysis.metrics import bounds, intervals, phases, scheduling
 from ms_profiler.analysis.metrics.operands import TIE
-from ms_profiler.analysis.metrics.phases import COMPUTING
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import threads
@@ -22,6 +21,8 @@ from ms_profiler.store.format import Category
 OFTEN: Final = 0.02
 #: an operator of autograd around each node: what it does itself is to call hooks of the script
 AROUND_NODE: Final = "autograd::engine::evaluate_function"
+#: what Inductor calls the spans of a compiled graph: fused kernels in C++ are its own, others are operators inside
+GRAPH: Final = "## Call CompiledFxGraph"
 #: columns of operators and of the spans around them, which give their modules
 _COLUMNS: Final = ("process", "thread", "name", "category", "start_ns", "end_ns", "arg")
 _IS_OPERATOR: Final = pl.col("category") == Category.OP
@@ -121,9 +122,10 @@ def computing(
 
     That is when operators ran that do more than their own dispatch, and compiled graphs, which have none; but not what
     the stepping thread computes while it makes data, compiles or writes a checkpoint. An operator that mostly calls
-    others is what these are; what autograd does around each node is its dispatch, and the script's hooks. One that is
-    long where hardly any of its name is had its processor taken away by the system. What the stepping thread slept
-    through is nobody's computing. In a step without an operator it is the phases that compute.
+    others is what these are; what autograd does around each node is its dispatch, and the script's hooks. In a graph
+    that Inductor compiled, a longer stretch between operators is its own kernels. An operator that is long where hardly
+    any of its name is had its processor taken away by the system. What the stepping thread slept through is nobody's
+    computing. In a step without an operator it is the phases that compute.
 
     Args:
         recording: the run.
@@ -139,9 +141,30 @@ def computing(
     worked = own.filter(
         does(own, recording.names), long, long.mean().over("name") >= OFTEN, 2 * alone >= pl.col("duration_ns")
     )
-    told = intervals.union(pl.concat([worked.select(intervals.BOUNDS), graphs.select(intervals.BOUNDS)]))
+    told = intervals.union(
+        pl.concat([worked.select(intervals.BOUNDS), graphs.select(intervals.BOUNDS), fused(own, recording.names)])
+    )
     rows = known(operators, steps)["step"].implode()
-    others = cut.filter(~pl.col("step").is_in(rows), pl.col("phase").is_in(COMPUTING))
+    others = cut.filter(~pl.col("step").is_in(rows), pl.col("phase").is_in(phases.COMPUTING))
     slept = scheduling.asleep(scheduling.cells(recording.looks, steps.process, steps.thread))
     waits = pl.concat([cut.filter(pl.col("phase").is_in(bounds.WAITS)).select(intervals.BOUNDS), slept])
     return intervals.union(pl.concat([intervals.subtract(told, waits), others.select(intervals.BOUNDS)]))
+
+
+def fused(operators: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+    """Return when graphs that Inductor compiled ran kernels of their own: in long stretches between their operators.
+
+    Args:
+        operators: of `calls`, of one process.
+        names: texts by row.
+    """
+    graph = names.str.starts_with(GRAPH).fill_null(False)
+    graphs = operators.filter(graph.gather(operators["name"]))
+    found = [operators.head(0).select(intervals.BOUNDS)]
+    for (thread,), own in graphs.group_by("thread"):
+        beside = operators.filter(pl.col("thread") == thread)
+        inside = beside.filter(intervals.locate(beside["start_ns"], intervals.union(own)).is_not_null())
+        cut = phases.innermost(inside, "name")
+        length = pl.col("end_ns") - pl.col("start_ns")
+        found.append(cut.filter(graph.gather(cut["name"]), length > bounds.SHORT).select(intervals.BOUNDS))
+    return pl.concat(found)
