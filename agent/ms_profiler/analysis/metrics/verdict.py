@@ -100,11 +100,12 @@ def finding(
     whole = source == StepSource.WHOLE_RUN
     unit = "run" if whole else "step"
     if compile_ns and run_ns > 0 and compile_ns / run_ns >= COMPILE_SHARE:
-        total = f"{_seconds(before_ns)} until the last step that compiled ended" if before_ns and not whole else ""
+        first = f"the first {_seconds(before_ns)} of the run; no step compiled after that"
+        total = first if before_ns and not whole else f"the run of {_seconds(run_ns)}"
         return Finding(
             bounds.COMPILE,
             compile_ns / run_ns,
-            f"Compiling took {_seconds(compile_ns)} of {total or 'the run of ' + _seconds(run_ns)}.",
+            f"Compiling took {_seconds(compile_ns)} of {total}.",
         )
     ranked = sorted(((part, share) for part, share in parts.items() if share > 0), key=lambda item: -item[1])
     phases = dict(shares.select("phase", "steady_share").iter_rows())
