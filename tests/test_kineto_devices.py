@@ -357,3 +357,75 @@ def test_statistics_of_launches_pauses_queues_and_copies(tmp_path):
         ("aten::mm", "a\nb", 2, 1, 180 * US),
         ("aten::add", "c\nd", 2, 1, 110 * US),
     ]
+
+
+def copying(trace, beside):
+    """Three steps of 100: a copy of 40 of memory that may move, and a kernel of 50 behind it, or beside it."""
+    trace.steps(0, 100, 200, 300)
+    for begin in (0, 100, 200):
+        number = trace.call("MemcpyAsync", begin + 2, begin + (3 if beside else 45))
+        trace.ran("Memcpy HtoD (Pageable -> Device)", begin + 4, begin + 44, number, 20, kind="copy", bytes=4 << 20)
+        start = begin + (4 if beside else 46)
+        trace.kernel("gemm", start - 1, start, start + 50)
+        trace.call("DeviceSynchronize", start + 1, start + 50)
+    return trace
+
+
+def test_a_device_that_waits_for_copies_is_told_so(tmp_path):
+    measures = copying(Trace(), beside=False).measured(tmp_path)
+    (advice,) = measures.advice
+    assert (advice.cause, advice.what, advice.lane) == ("copy-bound", "copy", "stream 20")
+    assert advice.share == pytest.approx(0.4)
+    assert "1.0 copies a step of 4.0 MB, at 97.7 GB/s; 100.0 % of their time" in advice.evidence
+    assert "pageable" in advice.evidence and "pin_memory=True" in advice.action and "non_blocking" in advice.action
+
+
+def test_copies_beside_computing_are_no_advice(tmp_path):
+    found = copying(Trace(), beside=True).measured(tmp_path).advice
+    assert [item for item in found if item.cause == "copy-bound"] == []
+
+
+def test_while_another_stream_computes_there_is_no_gap_on_the_path(tmp_path):
+    """An exchange queued at 5 begins at 36, in the middle of one kernel of several that follow each other."""
+    trace = Trace()
+    trace.steps(0, 100)
+    for number, start in enumerate((10, 20, 30, 40)):
+        trace.kernel("gemm", 1 + number, start, start + 10)
+    trace.kernel("ncclDevKernel_AllReduce", 5, 36, 90, stream=20)
+    trace.call("DeviceSynchronize", 8, 91)
+    measures = trace.measured(tmp_path)
+    assert shares(measures)["computing"] == 26 and critical_path.GAP not in shares(measures)
+    assert critical_path.GAP not in bound(measures)
+
+
+def test_of_kernels_that_exchange_the_finding_does_not_speak(tmp_path):
+    trace = Trace()
+    trace.steps(0, 100)
+    trace.kernel("gemm", 1, 10, 60)
+    trace.kernel("ncclDevKernel_AllReduce", 5, 30, 90, stream=20)
+    trace.call("DeviceSynchronize", 8, 91)
+    sentence = trace.measured(tmp_path).finding.sentence
+    assert sentence == "50 % of the device's time is spent computing; 100 % of the computing kernels' time is gemm."
+
+
+@pytest.mark.parametrize(
+    ("spans", "named"),
+    [
+        ([("train.py(9): train", "python_function", 1, 99), ("sleep", "python_function", 42, 92)], "in sleep (8"),
+        ([("aten::histc", "cpu_op", 45, 95)], "in aten::histc (8"),
+        # nothing that ran is most of it
+        ([("aten::histc", "cpu_op", 45, 50), ("aten::topk", "cpu_op", 60, 70)], ""),
+    ],
+)
+def test_the_span_that_the_host_is_in_is_named(tmp_path, spans, named):
+    """Steps of 100 ms: a kernel of 40 that the host waits for, and then something else."""
+    ms, trace = 1000, Trace()
+    trace.steps(0, 100 * ms, 200 * ms, 300 * ms)
+    for begin in (0, 100, 200):
+        trace.kernel("gemm", begin * ms + 100, begin * ms + 200, (begin + 40) * ms)
+        trace.call("DeviceSynchronize", begin * ms + 300, (begin + 40) * ms)
+        for name, category, start, end in spans:
+            trace.span(name, category, (begin + start) * ms, (begin + end) * ms)
+    (advice,) = trace.measured(tmp_path).advice
+    assert advice.cause == "host-bound"
+    assert (f", mostly {named}" in advice.evidence) if named else ("mostly" not in advice.evidence)

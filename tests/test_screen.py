@@ -79,6 +79,17 @@ def test_a_run_without_steps_or_operators_has_a_screen(summary):
     assert "No step was recorded." in shown(none)
 
 
+def test_what_a_step_takes_the_device_is_told_where_the_host_goes_on(summary):
+    step = {"number": 0, "length_ms": 50.0}
+    told = {**summary, "device": {"form": "kineto", "time": {"total": {}, "steps": [step] * 3}}}
+    told["framework"] = {**summary["framework"], "device": "GPU"}
+    assert "On the device a step takes 50.000 ms" in " ".join(shown(told))
+    step["length_ms"] = 10.0
+    assert "On the device" not in " ".join(shown(told))
+    step["length_ms"], told["framework"]["device"] = 50.0, "CPU"
+    assert "On the device" not in " ".join(shown(told))
+
+
 def test_all_shows_the_rest(tmp_path, capsys):
     path = training(tmp_path).write()
     assert cli.main(["summary", str(path)]) == 0

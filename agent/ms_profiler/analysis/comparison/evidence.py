@@ -28,6 +28,7 @@ TITLES: Final = {
 #: causes of `advice` that belong to a part
 _HINTS: Final = {
     bounds.DATA: ("input-bound",),
+    critical_path.COPY: ("copy-bound",),
     bounds.COMPILE: ("recompiling",),
     bounds.CHECKPOINT: ("checkpointing",),
     bounds.GARBAGE: ("gc-pauses",),

@@ -137,4 +137,20 @@ def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, hos
         for step, begin, finish in during.select("step", *intervals.BOUNDS).iter_rows()
         for kind, start, end in walk.back(begin, finish)
     ]
-    return critical_path.told(found, host)
+    return _busy(critical_path.told(found, host), tasks)
+
+
+def _busy(path: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """Return the path with the gaps before a task as what ran on other streams meanwhile: the device was not idle."""
+    gaps = path.filter(pl.col("kind") == critical_path.GAP)
+    if gaps.is_empty() or tasks["stream"].n_unique() < 2:
+        return path
+    near = tasks.filter(pl.col("end_ns") > gaps["start_ns"].min(), pl.col("start_ns") < gaps["end_ns"].max())
+    sets = {critical_path.GAP: gaps, **{kind: near.filter(pl.col("kind") == kind) for kind in _KINDS}}
+    line = intervals.timeline(sets).filter(pl.col(critical_path.GAP) > 0)
+    kind = pl.coalesce(pl.when(pl.col(kind) > 0).then(pl.lit(kind)) for kind in _KINDS).fill_null(critical_path.GAP)
+    split = line.join_asof(gaps.select("step", "start_ns"), on="start_ns")
+    whole = pl.concat(
+        [path.filter(pl.col("kind") != critical_path.GAP), split.select("step", kind.alias("kind"), *intervals.BOUNDS)]
+    )
+    return intervals.merge(whole.sort("start_ns"), "step", "kind").select(path.columns)

@@ -7,6 +7,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import (
     bounds,
     communication,
+    copies,
     critical_path,
     dataset,
     device_bounds,
@@ -22,6 +23,7 @@ from ms_profiler.analysis.metrics import (
     packets,
     pauses,
     reads,
+    recompilations,
     scheduling,
 )
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
@@ -81,6 +83,7 @@ class Diagnosis:
         links: slow ones.
         waits: of `dataset.waits`, of the stepping thread.
         modules: of `module_waits.within`, of `moments`.
+        copied: what a device copies while nothing else runs on it, in the same steps.
     """
 
     pieces: pl.DataFrame
@@ -105,6 +108,7 @@ class Diagnosis:
     links: list[links.Slow]
     waits: pl.DataFrame
     modules: dict[str, str] = field(default_factory=dict)
+    copied: copies.Copied | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -182,6 +186,7 @@ def diagnose(
         parts=bounds.by_step(pieces),
         moments=moments,
         modules=module_waits.within(moments, spans, recording.names, steps),
+        copied=None if recording.device is None else copies.exposed(recording.device.copies, pieces),
         crowd=crowd,
         delayed=overheads.delayed(recording.looks, steps, moments, crowd),
         reading=0.0 if inner is None else overheads.reading(points, inner["start_ns"].sort(), moments),
@@ -200,7 +205,7 @@ def diagnose(
         else path,
         launched=launched,
         reads=points,
-        recompiles=_recompiles(recording, steps),
+        recompiles=recompilations.recompilations(recording, steps),
         compile_ns={
             row["step"]: row["duration_ns"]
             for row in bounds.by_step(
@@ -344,19 +349,6 @@ def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: 
         pl.col("process") == steps.process, pl.col("thread") == steps.thread, pl.col("category").is_in(waiting)
     )
     return intervals.subtract(intervals.union(own), cut.filter(pl.col("phase") == bounds.COMPILE))
-
-
-def _recompiles(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
-    """Return what was compiled again in which step, and why."""
-    marks = recording.instants.filter(
-        pl.col("process") == steps.process, pl.col("category") == int(Category.COMPILE)
-    ).sort("time_ns")
-    texts = recording.names.gather(marks["name"])
-    found = pl.DataFrame(
-        {"step": intervals.locate(marks["time_ns"], steps.table), "text": texts},
-        schema={"step": pl.UInt32, "text": pl.String},
-    )
-    return found.filter(pl.col("step").is_not_null(), pl.col("text").str.starts_with("recompile"))
 
 
 def _growth(

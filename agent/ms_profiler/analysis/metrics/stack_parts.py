@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds
+from ms_profiler.analysis.metrics import bounds, host_spans
 from ms_profiler.analysis.metrics.stack_samples import Stacks
 from ms_profiler.analysis.metrics.steps import Steps
 
@@ -43,7 +43,7 @@ def host(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> str:
         pieces: of `Diagnosis`.
     """
     if not stacks.known and not stacks.calls.known:
-        return ""
+        return host_spans.longest(stacks.recording, used, pieces) if stacks.recording.foreign else ""
     found = [part for part in parts(stacks, used, pieces, "part") if part["name"] == bounds.HOST]
     rows = [row for part in found for row in part["rows"] if row["share"] >= _SHARE][:_NAMED]
     return " and ".join(_told(row) for row in rows)

@@ -15,6 +15,8 @@ from ms_profiler.store.run_info import RunInfo
 COMPILE_SHARE = 0.5
 #: waiting that takes this part of a step is the finding, although more time is spent computing
 WAIT_SHARE = 0.2
+#: what a primitive has a part of
+_KERNELS = "kernel time"
 #: a primitive that takes this part of the kernel time is named
 KERNEL_SHARE = 0.2
 #: part of a part's time from which the phase that it lies in is named
@@ -189,7 +191,7 @@ def of_device(
     share = sums[kind] / total
     leading = ""
     if kind == "computing" and not kernels.is_empty():
-        leading = _most(kernels)
+        leading = _most(kernels, "computing kernels' time" if device.runs["exchange"].any() else _KERNELS)
     if kind == "idle":
         leading = _why(parts, share)
     whose = "the time of the steps" if processor else "the device's time"
@@ -213,10 +215,10 @@ def _leading(kernels: pl.DataFrame | None) -> str:
     return _most(kernels)
 
 
-def _most(kernels: pl.DataFrame) -> str:
+def _most(kernels: pl.DataFrame, of: str = _KERNELS) -> str:
     name = kernels["name"][0]
     shown = name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 3]}..."
-    return f"; {_percent(kernels['ratio'][0])} of the kernel time is {shown}"
+    return f"; {_percent(kernels['ratio'][0])} of the {of} is {shown}"
 
 
 def _percent(share: float) -> str:

@@ -1,5 +1,6 @@
 """The summary on one screen of 80 columns and 24 lines, from `summary.json` alone; `terminal.py` shows all of it."""
 
+import statistics
 import textwrap
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ _SHADES: Final = "█▓▒░"
 _LEAST: Final = 0.005
 #: part of the steps from which waiting for a processor is told that is inside of other parts
 _CROWDED: Final = 0.2
+#: part of a step from which on it is told that it takes the device another time than the host
+_DIFFERS: Final = 0.1
 #: ends of processes that need no word
 _ENDED: Final = ("exit", "unknown")
 #: lines of a block that have to go where there are too many, and how many of them stay
@@ -96,8 +99,19 @@ def _steps(summary: dict[str, Any]) -> str:
     steady = steps["steady"]
     return (
         f"{steps['count']} steps{sampled}: median {_ms(steady['median_ms'])}, p95 {_ms(steady['p95_ms'])}, "
-        f"first {_ms(steps['first_ms'])}; slowest: {slowest}"
+        f"first {_ms(steps['first_ms'])}; slowest: {slowest}{_on_device(summary, steady['median_ms'])}"
     )
+
+
+def _on_device(summary: dict[str, Any], host_ms: float) -> str:
+    """Return the median step on the device, where the host goes on while it computes."""
+    time = terminal.device_time(summary)
+    if time is None or not time["steps"]:
+        return ""
+    median = statistics.median(step["length_ms"] for step in time["steps"])
+    if abs(median - host_ms) < _DIFFERS * host_ms:
+        return ""
+    return f". On the device a step takes {_ms(median)}; the host goes on meanwhile"
 
 
 def _bounds(summary: dict[str, Any], width: int) -> list[Text]:

@@ -207,11 +207,22 @@ def _operators_title(summary: dict[str, Any]) -> str:
     return text
 
 
+def device_time(summary: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the time of the steps on the device: `total`, and `steps`, one each; None where none is known to run.
+
+    Args:
+        summary: content of summary.json.
+    """
+    device = summary.get("device") or {}
+    time: dict[str, Any] | None = device.get("time")
+    unknown = device.get("form") == "kineto" and summary["framework"].get("device") in ("", "CPU")
+    return None if not time or unknown else time
+
+
 def _device(summary: dict[str, Any]) -> Table | None:
     """Return the steps as the device saw them, or their sum where there are many; None where none is known to run."""
-    device = summary.get("device") or {}
-    time = device.get("time")
-    if not time or (device["form"] == "kineto" and summary["framework"].get("device") in ("", "CPU")):
+    time = device_time(summary)
+    if time is None:
         return None
     table = widths.table("step", *_STATES.values())
     rows = [(str(step["number"]), step) for step in time["steps"]]

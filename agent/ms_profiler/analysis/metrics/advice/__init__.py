@@ -12,7 +12,7 @@ from ms_profiler.analysis.metrics.advice.base import Advice as Advice, Facts as 
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 
 _CAUSES: Final = (
-    *(waits.waits, waits.blocked, waits.crowded, waits.exchanges),
+    *(waits.waits, waits.blocked, waits.copies, waits.crowded, waits.exchanges),
     *(work.reads, work.optimizer, work.casts, work.host, work.fallbacks),
     *(habits.compiling, habits.memory, habits.pauses, habits.uneven),
 )

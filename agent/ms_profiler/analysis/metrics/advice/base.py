@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds
+from ms_profiler.analysis.metrics import bounds, critical_path
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.pipelines import Pipeline
 
@@ -17,6 +17,7 @@ WORTH: Final = {
     bounds.CHECKPOINT: 0.1,
     bounds.COMMUNICATION: 0.2,
     bounds.BLOCKED: 0.2,
+    critical_path.COPY: 0.2,
     bounds.LAUNCH: 0.2,
     bounds.HOST: 0.25,
 }
@@ -96,7 +97,7 @@ def worth(found: Diagnosis, part: str) -> bool:
     While the worker that makes data waits for a processor, the data is not slow. Other ranks wait for processors as
     this one does, in what is no exchange. On a busy machine single steps wait for long whatever the job does.
     """
-    share = found.shares[part]
+    share = found.shares.get(part, 0.0)
     if found.crowd.busy and part in SPIKES:
         share = min(share, _usual(found.parts, part))
     share *= 1 - found.delayed.parts.get(part, 0.0)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ms_profiler.analysis.metrics import bounds, verdict
+from ms_profiler.analysis.metrics import bounds, critical_path, verdict
 from ms_profiler.analysis.metrics.advice.base import SOME, Advice, Facts, length, percent, size, worst_step, worth
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.phases import OTHER
@@ -83,6 +83,29 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         worst_step(found, facts, bounds.BLOCKED),
         facts.lane,
     )
+
+
+def copies(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield copies of memory that computing waits for."""
+    own = found.copied
+    if own is None or not worth(found, critical_path.COPY):
+        return
+    share = found.shares[critical_path.COPY]
+    evidence = f"copy-bound: in {percent(share)} of the steady steps a device copies memory and computes nothing; "
+    evidence += f"{own.per_step:,.1f} copies a step"
+    if own.bandwidth is not None:
+        evidence += f" of {size(own.bytes)}, at {size(own.bandwidth)}/s"
+    if own.pageable:
+        evidence += f"; {percent(own.pageable)} of their time is to or from pageable memory, where the host waits, too"
+    action = "Move less: data that stays on the device, smaller types; and copy the next batch on a stream of its own."
+    if facts.framework == "torch":
+        action = (
+            "Copy from pinned memory without waiting (pin_memory=True of the DataLoader, non_blocking=True), the next "
+            "batch on a stream of its own while this one is computed; or move less: data that stays on the device, "
+            "smaller types."
+        )
+    worst = worst_step(found, facts, critical_path.COPY)
+    yield Advice("copy-bound", critical_path.COPY, share, evidence, action, worst, f"stream {own.stream}")
 
 
 def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:

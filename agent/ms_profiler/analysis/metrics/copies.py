@@ -1,0 +1,69 @@
+"""Copies of a device's memory that nothing hides."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import critical_path
+
+#: memory that the system may move, as CUDA's and ROCm's tracing name it, and the other kind
+_PAGEABLE: Final = "Pageable"
+_PINNED: Final = "Pinned"
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The copies that a device waits for, at least in part.
+
+    Attributes:
+        per_step: how many on average.
+        bytes: on average a step.
+        bandwidth: bytes a second while they run; None where their bytes are not known.
+        pageable: part of their time to or from memory that the system may move; None where their names do not tell.
+        stream: that most of their time is on.
+    """
+
+    per_step: float
+    bytes: float
+    bandwidth: float | None
+    pageable: float | None
+    stream: int
+
+
+def exposed(copies: pl.DataFrame, pieces: pl.DataFrame) -> Copied | None:
+    """Return the copies during which nothing is computed or exchanged for a time; None where there are none.
+
+    Args:
+        copies: `tables.COPIES`.
+        pieces: of `device_bounds.parts`, of the steps that are looked at.
+    """
+    alone = pieces.filter(pl.col("part") == critical_path.COPY).select("start_ns", pl.col("end_ns").alias("until_ns"))
+    if alone.is_empty():
+        return None
+    own = (
+        copies.filter(~pl.col("sets"))
+        .sort("start_ns")
+        .join_asof(
+            alone.sort("until_ns").with_columns(alone_ns="start_ns").drop("start_ns"),
+            left_on="start_ns",
+            right_on="until_ns",
+            strategy="forward",
+            allow_exact_matches=False,
+        )
+        .filter(pl.col("alone_ns") < pl.col("end_ns"))
+        .with_columns(length=pl.col("end_ns") - pl.col("start_ns"))
+    )
+    if own.is_empty():
+        return None
+    steps, length = pieces["step"].n_unique(), max(int(own["length"].sum()), 1)
+    size, named = int(own["bytes"].sum()), pl.col("name").str.contains(f"{_PAGEABLE}|{_PINNED}")
+    moved = int(own.filter(pl.col("name").str.contains(_PAGEABLE))["length"].sum())
+    streams = own.group_by("stream").agg(pl.col("length").sum()).sort("length", "stream", descending=[True, False])
+    return Copied(
+        per_step=own.height / steps,
+        bytes=size / steps,
+        bandwidth=size / length * 1e9 if size else None,
+        pageable=moved / length if own.select(named.any()).item() else None,
+        stream=int(streams["stream"][0]),
+    )

@@ -1,0 +1,60 @@
+"""The span of another tool's trace that the host's own part of the steps mostly lies in."""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import bounds, intervals
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
+
+#: from this part on the host's own code is most of it in a span
+_MOST: Final = 0.5
+_HOST: Final = (bounds.HOST, bounds.UNKNOWN)
+
+
+def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> str:
+    """Return the name with the longest self time in the moments of the host's other code, and its part of them.
+
+    self = time of these moments inside the spans of a name - time of them inside the spans that these contain.
+
+    Args:
+        recording: spans by thread, each with the innermost one around it.
+        used: the steps in use.
+        pieces: of `Diagnosis`.
+
+    Returns:
+        Empty where no name has most of the time.
+    """
+    own = pieces.filter(pl.col("part").is_in(_HOST)).sort("start_ns")
+    total = intervals.total_ns(own)
+    if not total:
+        return ""
+    spans = recording.spans.with_row_index("row").filter(
+        pl.col("process") == used.process,
+        pl.col("thread") == used.thread,
+        pl.col("end_ns") > own["start_ns"][0],
+        pl.col("start_ns") < own["end_ns"][-1],
+    )
+    spans = spans.with_columns(inside=_until(own, spans["end_ns"]) - _until(own, spans["start_ns"]))
+    spans = spans.filter(pl.col("inside") > 0)
+    inner = spans.drop_nulls("parent").group_by("parent").agg(pl.col("inside").sum().alias("inner"))
+    found = (
+        spans.join(inner, left_on="row", right_on="parent", how="left")
+        .group_by("name")
+        .agg((pl.col("inside") - pl.col("inner").fill_null(0)).sum().alias("self"))
+        .sort("self", "name", descending=[True, False])
+    )
+    if found.is_empty() or found["self"][0] < _MOST * total:
+        return ""
+    return f"in {recording.names[int(found['name'][0])]} ({found['self'][0] / total * 100:.0f} %)"
+
+
+def _until(own: pl.DataFrame, times: pl.Series) -> pl.Series:
+    """Return how much of intervals that are apart from each other lies before each time."""
+    length = own["end_ns"] - own["start_ns"]
+    before = length.cum_sum() - length
+    place = own["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1
+    row = place.clip(lower_bound=0)
+    since = pl.select(pl.min_horizontal(times - own["start_ns"].gather(row), length.gather(row))).to_series()
+    return before.gather(row) + since.clip(lower_bound=0)
