@@ -3,11 +3,13 @@
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, environment
+from conftest import ROOT, environment, eventually
+from guests import STAND_INS
 from ms_profiler.cli import run as command
 from ms_profiler.errors import UsageError
 
@@ -152,3 +154,24 @@ def test_the_path_holds_our_directory_once_and_first(present, expected):
     environ = {} if present is None else {"PYTHONPATH": present.replace(":", os.pathsep)}
     command.set_path(environ, "/s")
     assert environ["PYTHONPATH"] == os.pathsep.join(expected)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGSEGV])
+def test_the_signal_that_ended_a_job_is_told(tmp_path, number):
+    program = f"import mindspore, os; os.kill(os.getpid(), {int(number)})"
+    words = ["--output-path", tmp_path, "--", sys.executable, "-c", program]
+    assert ms_profiler("run", *words, PYTHONPATH=STAND_INS).returncode == -number
+    (result,) = tmp_path.glob("*_ascend_ms")
+    eventually(lambda: list(result.glob("FRAMEWORK/process_*/exit_status")))
+    assert ms_profiler("analyse", result).returncode == 0
+    (process,) = json.loads((result / "summary.json").read_text())["run"]["processes"]
+    assert process["state"] == f"killed by {number.name}"
+    assert f"killed by {number.name}" in ms_profiler("summary", result).stdout
+
+
+def test_a_job_that_ends_by_itself_is_told_by_no_signal(tmp_path):
+    words = ["--output-path", tmp_path, "--", sys.executable, "-c", "import mindspore, sys; sys.exit(3)"]
+    assert ms_profiler("run", *words, PYTHONPATH=STAND_INS).returncode == 3
+    (result,) = tmp_path.glob("*_ascend_ms")
+    (process,) = json.loads((result / "summary.json").read_text())["run"]["processes"]
+    assert process["state"] == "exit code 3"

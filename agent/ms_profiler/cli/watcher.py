@@ -4,14 +4,19 @@
 not its child, has a session of its own, and holds no descriptor of the command except stderr.
 """
 
+import contextlib
+import fcntl
 import os
 import select
+import sys
 import time
 from collections.abc import Mapping, Sequence
 
 from ms_profiler import log, options
-from ms_profiler.store import layout
+from ms_profiler.store import alive, exit_status, layout
 
+#: `PIDFD_GET_INFO`, `PIDFD_INFO_EXIT` and `PIDFD_INFO_SIZE_VER0` of linux/pidfd.h
+_GET_INFO, _INFO_EXIT, _INFO_SIZE = 0xC040FF0B, 1 << 3, 64
 _NULL = (0, 1)  #: descriptors that the command's readers must not wait for
 
 
@@ -31,10 +36,10 @@ def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
     chosen = options.parse(environ.get("MS_PROFILER_OPTIONS")).options
     if chosen is None or chosen.quiet or os.getpid() == 1 or not hasattr(os, "pidfd_open"):
         return -1
-    begun = time.time()
+    begun, pid = time.time(), os.getpid()
     try:
         directory = os.getcwd()
-        process = os.pidfd_open(os.getpid())
+        process = os.pidfd_open(pid)
         reader, writer = os.pipe()
         child = os.fork()
     except OSError:
@@ -49,14 +54,20 @@ def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
         os.setsid()
         os.close(writer)
         if not os.fork() and not os.read(reader, 1):
-            _watch(process, command, environ, directory, chosen.output_path, begun)
+            _watch(process, pid, command, environ, directory, chosen.output_path, begun)
         code = 0
     finally:
         os._exit(code)
 
 
 def _watch(
-    process: int, command: Sequence[str], environ: Mapping[str, str], directory: str, output: str, begun: float
+    process: int,
+    pid: int,
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    directory: str,
+    output: str,
+    begun: float,
 ) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in _NULL:
@@ -68,8 +79,63 @@ def _watch(
             except OSError:
                 pass  # that of the listing itself
     select.select([process], [], [])
-    if not recorded(os.path.join(directory, os.path.expanduser(output)), begun):
+    place = os.path.join(directory, os.path.expanduser(output))
+    number = _signal(process, pid)
+    for result in results(place, begun) if number else []:
+        with contextlib.suppress(OSError):  # it is another process's, or was told
+            exit_status.write_signal(layout.process_dir(result, pid), number)
+    if not recorded(place, begun):
         log.line(_why(command, environ, directory))
+
+
+def _signal(process: int, pid: int) -> int:
+    """Return the signal that has ended a process, 0 where none has or the kernel does not tell.
+
+    The parent may wait for the end of our stderr before it asks how the process ended. Until then the process has its
+    place and number; afterwards Linux 6.15 and newer tell it to anyone with a descriptor of the process.
+
+    Args:
+        process: a descriptor of it, which says that it has ended.
+        pid: its process id.
+    """
+    status = alive.wait_status(pid)
+    if status is None:
+        status = _asked(process)
+    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+
+
+def _asked(process: int) -> int:
+    """Return the status of a process that its parent has asked for, 0 where the kernel does not tell.
+
+    Source: `struct pidfd_info` of Linux's uapi/linux/pidfd.h: the mask in 8 bytes, the status of `wait()` at 60.
+    """
+    told = bytearray(_INFO_SIZE)
+    told[:8] = _INFO_EXIT.to_bytes(8, sys.byteorder)
+    try:
+        fcntl.ioctl(process, _GET_INFO, told)
+    except OSError:
+        return 0
+    known = int.from_bytes(told[:8], sys.byteorder) & _INFO_EXIT
+    return int.from_bytes(told[60:64], sys.byteorder) if known else 0
+
+
+def results(output: str, begun: float) -> list[str]:
+    """Return the results that were made in a directory, or in the temporary directory that replaces it.
+
+    Args:
+        output: the option `output_path`.
+        begun: seconds since the epoch; older results do not count.
+    """
+    found = []
+    for folder in (output, os.environ.get("TMPDIR") or "/tmp"):
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            # the result was made after `begun`; one second for file systems that round times down
+            found += [
+                entry.path
+                for entry in entries
+                if entry.name.endswith(layout.SUFFIX) and entry.stat().st_ctime >= begun - 1
+            ]
+    return found
 
 
 def recorded(output: str, begun: float) -> bool:
@@ -79,15 +145,7 @@ def recorded(output: str, begun: float) -> bool:
         output: the option `output_path`.
         begun: seconds since the epoch; older results do not count.
     """
-    for folder in (output, os.environ.get("TMPDIR") or "/tmp"):
-        try:
-            with os.scandir(folder) as entries:
-                # the result was made after `begun`; one second for file systems that round times down
-                if any(entry.name.endswith(layout.SUFFIX) and entry.stat().st_ctime >= begun - 1 for entry in entries):
-                    return True
-        except OSError:
-            continue
-    return False
+    return bool(results(output, begun))
 
 
 def _why(command: Sequence[str], environ: Mapping[str, str], directory: str) -> str:

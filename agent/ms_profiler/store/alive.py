@@ -48,6 +48,22 @@ def is_alive(pid: int, started: int) -> bool:
     return found.start == started != 0 and found.state not in "ZX"
 
 
+def wait_status(pid: int) -> int | None:
+    """Return the status, as of `wait()`, of a process that has ended and that its parent has not asked for yet.
+
+    Field 52 of /proc/PID/stat, which the user of the process may read. None where the process runs or is gone.
+
+    Args:
+        pid: the process.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            values = stream.read().rpartition(b")")[2].split()
+        return int(values[49]) if values[0] == b"Z" else None
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def is_child(pid: int) -> bool:
     """Return whether a process runs and is a child of this one."""
     found = _stat(pid)

@@ -1,8 +1,9 @@
 """The exit status of a process, which it writes as its last act.
 
 The file `exit_status` in the folder of the process holds the number that its parent gets, 0 to 255, in decimal digits
-and a line feed. There is none of a process that a signal or `os._exit` has ended, that still runs, or that the recorder
-in Python has recorded.
+and a line feed. Of a process that `ms-profiler run` has started and a signal has ended, it holds the signal's number
+with a minus. There is none of another process that a signal has ended, or `os._exit`, that still runs, or that the
+recorder in Python has recorded.
 """
 
 import os
@@ -14,7 +15,7 @@ _MOST = 16
 
 
 def read(folder: str) -> int | None:
-    """Return the exit status of the process that wrote `folder`; None where none was written.
+    """Return the exit status of the process that wrote `folder`, -N of signal N; None where none was written.
 
     Args:
         folder: a `process_{pid}` directory.
@@ -24,3 +25,21 @@ def read(folder: str) -> int | None:
             return int(stream.read(_MOST))
     except (OSError, ValueError):
         return None
+
+
+def write_signal(folder: str, number: int) -> None:
+    """Write that a signal has ended the process that wrote `folder`, unless it wrote its exit status itself.
+
+    Args:
+        folder: a `process_{pid}` directory.
+        number: of the signal.
+
+    Raises:
+        OSError: there is a status, or the file cannot be written.
+    """
+    path, flags = os.path.join(folder, layout.EXIT_STATUS), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    descriptor = os.open(path, flags | os.O_CLOEXEC, layout.FILE_MODE)
+    try:
+        os.write(descriptor, b"-%d\n" % number)
+    finally:
+        os.close(descriptor)

@@ -1,6 +1,7 @@
 """Find out how a recorded process ended, or whether it still runs."""
 
 import os
+import signal
 import socket
 import time
 
@@ -9,6 +10,8 @@ from ms_profiler.store.run_info import ProcessInfo, RunInfo
 
 RUNNING = "running"
 VANISHED = "killed or vanished"
+#: begin of the state of a process whose signal is known
+KILLED = "killed by "
 #: a worker that lived until the process which started it exited
 BY_PARENT = "ended by its parent"
 UNKNOWN = "unknown"
@@ -22,7 +25,7 @@ _PAUSE = 0.01
 
 def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
     """Return how `process` ended: "exit", "exit code N", "exception: NAME", "stopped" (the profiler, not the process),
-    "killed or vanished", "running" or "unknown"; what its parent did about it, `settled` says.
+    "killed by SIGNAL", "killed or vanished", "running" or "unknown"; what its parent did about it, `settled` says.
 
     A process that never wrote its end is looked for: the same pid, started at the same clock tick of the same boot.
     It is "unknown" only when this is another host than it ran on, so that nothing can be said.
@@ -37,7 +40,26 @@ def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
         return with_code(status) if status else process.end or EXIT
     if alive.is_alive(process.pid, process.process_start) and alive.boot_id() == run.boot_id != "":
         return RUNNING
+    status = exit_status.read(folder)
+    if status is not None and status < 0:
+        return f"{KILLED}{_signal(-status)}"
     return VANISHED if run.host in ("", socket.gethostname()) else UNKNOWN
+
+
+def is_killed(state: str) -> bool:
+    """Return whether a process ended without writing its end.
+
+    Args:
+        state: of `state_of`.
+    """
+    return state == VANISHED or state.startswith(KILLED)
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def exit_codes(directory: str) -> dict[int, int]:
@@ -80,4 +102,4 @@ def settled(state: str, ended: bool) -> str:
         state: of `state_of`.
         ended: it lived when its parent exited, which ends it: `multiprocessing` sends its daemons SIGTERM.
     """
-    return BY_PARENT if ended and state in (VANISHED, RUNNING) else state
+    return BY_PARENT if ended and (state == RUNNING or is_killed(state)) else state

@@ -51,7 +51,7 @@ def attach(recording: tables.Recording, exports: Sequence[Export]) -> None:
     """
     for export in exports:
         if export.why:
-            killed = liveness.VANISHED in recording.processes["state"].to_list()
+            killed = any(map(liveness.is_killed, recording.processes["state"].to_list()))
             why = f"{export.why}{'; the job was killed before aclprof had ended' if killed else ''}"
             recording.info.not_collected.append({"what": f"what aclprof recorded in {export.name}", "why": why})
             recording.counts.damaged_files.append((export.name, why))

@@ -275,7 +275,7 @@ class _Intake:
         processes = self.recording.processes
         state = processes.row(by_predicate=pl.col("process") == window.process, named=True)["state"]
         # a process that went on counted what MindSpore wrote: of a call that runs no kernel it writes no file
-        nothing = state != liveness.VANISHED and window.drained == 0 and reader.empty(window)
+        nothing = not liveness.is_killed(state) and window.drained == 0 and reader.empty(window)
         whole = window.ended and (count > 0 or nothing or not self._computed(window))
         if whole or (count > 0 and reader.written(window)):
             if window.process == self.used.process:
