@@ -91,7 +91,7 @@ def test_one_that_cannot_be_read_hides_no_other(tmp_path, shown):
     broken = sample(tmp_path / "b").text(table=False)
     (broken / layout.OUTPUT / layout.TRACE_VIEW).write_text("{")
     code, out, err = shown(whole, broken)
-    assert code == 2 and out.startswith("60 % of the device's time is idle.")
+    assert code == 2 and out.startswith("60 % of the device's time is idle; ")
     assert err.startswith("ms-profiler: ") and err.count("\n") == 1
 
 

@@ -85,6 +85,8 @@ def _head(summary: dict[str, Any], width: int) -> list[Text]:
     run = terminal.run_line(summary).plain + "".join(f"; {state}" for state in dict.fromkeys(ended))
     lines = [*_wrapped(summary["verdict"], width, "bold"), *_wrapped(run, width, "dim")]
     lines += _wrapped(_steps(summary), width)
+    for text in terminal.utilization(summary.get("utilization")):
+        lines += _wrapped(text, width)
     for line in terminal.shift_line(summary.get("shift")):
         lines += _wrapped(line.plain, width)
     return lines

@@ -93,7 +93,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
     for title, lines in (
         ("Slowest step", modules.slow(summary.get("module_tree"), summary["steps"])),
         ("Memory of tensors", _memory(summary["memory"], summary.get("module_tree"))),
-        ("Utilization", _utilization(summary.get("utilization"))),
+        ("Utilization", utilization(summary.get("utilization"))),
         ("Communication", _packets(summary.get("small_packets"))),
         ("Advice", [line for number, item in enumerate(summary["advice"], 1) for line in _advice(number, item)]),
         ("The machine", remarks.machine(summary)),
@@ -281,7 +281,12 @@ def _functions(found: dict[str, Any] | None, top: int) -> list[tuple[str, Table 
     return [(functions.title(found), functions.table(found, top))] if found else []
 
 
-def _utilization(found: dict[str, Any] | None) -> list[str]:
+def utilization(found: dict[str, Any] | None) -> list[str]:
+    """Return what follows from the numbers that the user gave of a step.
+
+    Args:
+        found: `utilization` of summary.json.
+    """
     if not found:
         return []
     parts = []
