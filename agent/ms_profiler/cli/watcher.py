@@ -79,12 +79,12 @@ def _watch(
             except OSError:
                 pass  # that of the listing itself
     select.select([process], [], [])
-    place = os.path.join(directory, os.path.expanduser(output))
+    made = results(os.path.join(directory, os.path.expanduser(output)), begun)
     number = _signal(process, pid)
-    for result in results(place, begun) if number else []:
+    for result in made if number else []:
         with contextlib.suppress(OSError):  # it is another process's, or was told
             exit_status.write_signal(layout.process_dir(result, pid), number)
-    if not recorded(place, begun):
+    if not made:
         log.line(_why(command, environ, directory))
 
 
@@ -136,16 +136,6 @@ def results(output: str, begun: float) -> list[str]:
                 if entry.name.endswith(layout.SUFFIX) and entry.stat().st_ctime >= begun - 1
             ]
     return found
-
-
-def recorded(output: str, begun: float) -> bool:
-    """Return whether a result was made in a directory, or in the temporary directory that replaces it.
-
-    Args:
-        output: the option `output_path`.
-        begun: seconds since the epoch; older results do not count.
-    """
-    return bool(results(output, begun))
 
 
 def _why(command: Sequence[str], environ: Mapping[str, str], directory: str) -> str:

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final
 
 from ms_profiler import log
@@ -55,12 +55,9 @@ def finish(recording: Recording, recorder: Recorder) -> None:
     results = _last_of_launch(recording)
     if not results:
         recording.say(f"recorded to {result} ; analysed when the last rank ends, then: {look}")
-    elif mode == "async":
+    elif how := _unwaited(recording, results):
         _leave(recording, results)
-        recording.say(f"recorded to {result} ; analysed in the background, then: {look}")
-    elif takes(results) > recording.options.exit_timeout:
-        _leave(recording, results)
-        recording.say(f"recorded to {result} ; {_longer(recording)}, so it runs in the background, then: {look}")
+        recording.say(f"recorded to {result} ; {how}, then: {look}")
     else:
         if recording.speaks and log.has_reader():
             # who reads it is let go when the job is done, and sees no more than this
@@ -86,12 +83,9 @@ def during(recording: Recording) -> None:
     later, look = f"ms-profiler analyse {result}", f"ms-profiler summary {result}"
     if mode == "off" or not sys.executable or importlib.util.find_spec(NEEDED) is None:
         recording.say(f"recorded to {result} ; to analyse: {later}")
-    elif mode == "async":
+    elif how := _unwaited(recording, [result]):
         _leave(recording, [result])
-        recording.say(f"recorded to {result} ; analysed in the background, then: {look}")
-    elif takes([result]) > recording.options.exit_timeout:
-        _leave(recording, [result])
-        recording.say(f"recorded to {result} ; {_longer(recording)}, so it runs in the background, then: {look}")
+        recording.say(f"recorded to {result} ; {how}, then: {look}")
     else:
         line = _start(recording, [result]).wait(recording.options.exit_timeout)
         if line is None:
@@ -108,17 +102,17 @@ def takes(results: list[str]) -> float:
     Args:
         results: their directories.
     """
-    size = 0
-    for result in results:
-        for folder, _, names in os.walk(os.path.join(result, layout.FRAMEWORK)):
-            for name in names:
-                with suppress(OSError):  # another process of the job may have removed it
-                    size += os.lstat(os.path.join(folder, name)).st_size
-    return size / SPEED
+    return sum(layout.size_below(layout.framework_dir(result)) for result in results) / SPEED
 
 
-def _longer(recording: Recording) -> str:
-    return f"the analysis would take longer than exit_timeout ({recording.options.exit_timeout:g} s)"
+def _unwaited(recording: Recording, results: list[str]) -> str:
+    """Return how the analysis runs where the job does not wait for it, empty where it does."""
+    if recording.options.analyse == "async":
+        return "analysed in the background"
+    limit = recording.options.exit_timeout
+    if takes(results) > limit:
+        return f"the analysis would take longer than exit_timeout ({limit:g} s), so it runs in the background"
+    return ""
 
 
 def _late(recording: Recording, look: str) -> str:

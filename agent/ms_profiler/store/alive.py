@@ -11,17 +11,18 @@ class _Stat(NamedTuple):
     state: str
     parent: int
     start: int
+    status: int  # as of `wait()`, of a process that has ended; 0 for other users
 
 
 def _stat(pid: int) -> _Stat:
-    """Return fields 3, 4 and 22 of /proc/PID/stat (proc_pid_stat(5)); zeros when there is no such process."""
+    """Return fields 3, 4, 22 and 52 of /proc/PID/stat (proc_pid_stat(5)); zeros when there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:
             # the name, field 2, may hold spaces and brackets
             values = stream.read().rpartition(b")")[2].split()
-        return _Stat(values[0].decode(), int(values[1]), int(values[19]))
+        return _Stat(values[0].decode(), int(values[1]), int(values[19]), int(values[49]))
     except (OSError, ValueError, IndexError):
-        return _Stat("", 0, 0)
+        return _Stat("", 0, 0, 0)
 
 
 def process_start(pid: int | None = None) -> int:
@@ -51,17 +52,13 @@ def is_alive(pid: int, started: int) -> bool:
 def wait_status(pid: int) -> int | None:
     """Return the status, as of `wait()`, of a process that has ended and that its parent has not asked for yet.
 
-    Field 52 of /proc/PID/stat, which the user of the process may read. None where the process runs or is gone.
+    None where the process runs or is gone.
 
     Args:
         pid: the process.
     """
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stream:
-            values = stream.read().rpartition(b")")[2].split()
-        return int(values[49]) if values[0] == b"Z" else None
-    except (OSError, ValueError, IndexError):
-        return None
+    found = _stat(pid)
+    return found.status if found.state == "Z" else None
 
 
 def is_child(pid: int) -> bool:

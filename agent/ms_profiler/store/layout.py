@@ -171,6 +171,18 @@ def process_dirs(result: str) -> list[str]:
     return [os.path.join(framework, name) for name in names if _PROCESS.match(name)]
 
 
+def size_below(folder: str) -> int:
+    """Return the bytes of all files below a folder."""
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += os.lstat(os.path.join(place, name)).st_size
+            except OSError:
+                pass  # another process of the job has removed it
+    return size
+
+
 def segment_name(index: int) -> str:
     """Return the name of segment `index` of a process."""
     return f"{index:06d}.seg"

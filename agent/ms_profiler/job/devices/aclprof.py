@@ -18,6 +18,7 @@ from ms_profiler.job.devices.interface import Interface
 from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.recorder.tracing import Kinds
 from ms_profiler.options import Options
+from ms_profiler.store import layout
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -135,8 +136,7 @@ def _written(host: "Host") -> int:
     """Return the bytes that it has written, also into folders of before: a profiler of the script's own ends one."""
     home = host.home
     folders = glob.glob(os.path.join(glob.escape(home.result), "PROF_*")) if home is not None else []
-    files = (os.path.join(place, name) for folder in folders for place, _, names in os.walk(folder) for name in names)
-    return sum(os.lstat(path).st_size for path in files)
+    return sum(map(layout.size_below, folders))
 
 
 def _room(host: "Host") -> int:

@@ -4,14 +4,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from ms_profiler.job.pace import Pace
+from ms_profiler.job.sources import NEVER
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OPTION: Final = "with_stack"
-#: least time between two looks at what traced calls take, ns
-PAUSE: Final = 100_000_000
 
 
 class Stacks:
@@ -26,7 +24,6 @@ class Stacks:
         self._samples = False
         self._traces = False
         self._taken, self._count = 0.0, 0  # ns, and steps at the last look
-        self._pace = Pace(PAUSE)
         if sys.version_info >= (3, 12):  # which warns of a fork beside other threads
             os.register_at_fork(before=self._rest, after_in_parent=self._go_on)
 
@@ -42,10 +39,14 @@ class Stacks:
             if why:
                 self._host.not_collected(f"{OPTION}: calls of functions", f"{why}; stacks are sampled instead")
         if not self._traces:
-            self._sample(max(options.stack_rate for options in asked))
+            self._sample()
 
-    def _sample(self, rate: float) -> None:
-        if why := self._host.recorder.sample_stacks(rate):
+    def _sample(self) -> None:
+        """Sample, where any recording asks for stacks."""
+        rates = [item.options.stack_rate for item in self._host.recordings if item.options.with_stack]
+        if not rates:
+            return
+        if why := self._host.recorder.sample_stacks(max(rates)):
             self._host.not_collected(OPTION, why)
             return
         self._samples = True
@@ -62,27 +63,20 @@ class Stacks:
     def stepped(self, count: int) -> tuple[int, bool]:
         """Tell what traced calls take of a step; sample instead where another tool has come."""
         if not self._traces:
-            return count + 1024, False
+            return NEVER, False  # sources are called where a recording begins
         recorder = self._host.recorder
         if tool := recorder.traces_beside():
             self.stop()
             why = f"{tool} has come beside it; stacks are sampled from there on"
             self._host.not_collected(f"{OPTION}: calls of functions", why)
-            self.start_samples()
-            return count + 1, True
+            self._sample()
+            return NEVER, True
         if self._host.steps.marks.sampled and count > self._count:
             taken = recorder.calls_taken()
             self._host.expect(OPTION, (taken - self._taken) / (count - self._count))
             self._taken = taken
         self._count = count
-        self._pace.looked(recorder.now())
         return count + 1, False
-
-    def start_samples(self) -> None:
-        """Sample, in place of tracing."""
-        rates = [item.options.stack_rate for item in self._host.recordings if item.options.with_stack]
-        if rates:
-            self._sample(max(rates))
 
     def _rest(self) -> None:
         if self._samples:
@@ -90,7 +84,7 @@ class Stacks:
 
     def _go_on(self) -> None:
         if self._samples:
-            self.start_samples()
+            self._sample()
 
 
 def watch(host: "Host") -> None:
