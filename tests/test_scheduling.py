@@ -66,11 +66,13 @@ def test_a_job_that_fills_the_processors_itself_is_no_busy_machine():
 
 
 def test_part_of_some_times_in_which_a_thread_waited_for_a_processor():
-    known = looks((1, 1, 5000, 4000), (1, 2, 1000, 9000))
+    first, second, none = (
+        scheduling.cells(looks((1, 1, 5000, 4000), (1, 2, 1000, 9000)), 1, thread) for thread in (1, 2, 3)
+    )
     half = pl.DataFrame({"start_ns": [0], "end_ns": [5000 * US]})
-    assert scheduling.queued(known, 1, 1, half) == pytest.approx(0.4)
-    assert scheduling.queued(known, 1, 2, half) == pytest.approx(0.9)
-    assert scheduling.queued(known, 1, 3, half) == scheduling.queued(known, 1, 1, half.head(0)) == 0.0
+    assert scheduling.queued(first, half) == pytest.approx(0.4)
+    assert scheduling.queued(second, half) == pytest.approx(0.9)
+    assert scheduling.queued(none, half) == scheduling.queued(first, half.head(0)) == 0.0
 
 
 def test_data_is_late_where_its_makers_wait_for_a_processor():

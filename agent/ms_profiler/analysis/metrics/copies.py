@@ -6,9 +6,9 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import critical_path
+from ms_profiler.analysis.metrics.device_waits import PAGEABLE
 
-#: memory that the system may move, as CUDA's and ROCm's tracing name it, and the other kind
-_PAGEABLE: Final = "Pageable"
+#: in the name of a copy: the other kind of memory than `device_waits.PAGEABLE`
 _PINNED: Final = "Pinned"
 
 
@@ -57,8 +57,8 @@ def exposed(copies: pl.DataFrame, pieces: pl.DataFrame) -> Copied | None:
     if own.is_empty():
         return None
     steps, length = pieces["step"].n_unique(), max(int(own["length"].sum()), 1)
-    size, named = int(own["bytes"].sum()), pl.col("name").str.contains(f"{_PAGEABLE}|{_PINNED}")
-    moved = int(own.filter(pl.col("name").str.contains(_PAGEABLE))["length"].sum())
+    size, named = int(own["bytes"].sum()), pl.col("name").str.contains(f"{PAGEABLE}|{_PINNED}")
+    moved = int(own.filter(pl.col("name").str.contains(PAGEABLE))["length"].sum())
     streams = own.group_by("stream").agg(pl.col("length").sum()).sort("length", "stream", descending=[True, False])
     return Copied(
         per_step=own.height / steps,

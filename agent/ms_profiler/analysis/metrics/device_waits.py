@@ -19,7 +19,8 @@ _COPYING: Final = r"^(cuda|hip|acl(rt)?|cu|mu|mc|rt)?Memcpy(\w*)$"
 _ASYNCHRONOUS: Final = r"Async|Batch"
 #: calls that are told as waits of the host, in the words of our own tracing
 _ON_HOST: Final = ("stream synchronize", "context synchronize", "event synchronize")
-_PAGEABLE: Final = "Pageable"
+#: in the name of a copy: memory that the system may move
+PAGEABLE: Final = "Pageable"
 _NO_STREAM: Final = 2**32 - 1
 #: what computes gradients, on a thread of its own that the script waits for
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
@@ -101,7 +102,7 @@ def _copied(device: tables.Device, calls: pl.DataFrame) -> pl.DataFrame:
     """Return the calls that waited for the copy that they asked for."""
     copies = device.copies.drop_nulls("launch_ns").select(
         "stream",
-        pl.col("name").str.contains(_PAGEABLE).alias("pageable"),
+        pl.col("name").str.contains(PAGEABLE).alias("pageable"),
         pl.col("start_ns").alias("released_ns"),
         pl.col("end_ns").alias("copied_ns"),
         pl.col("launch_ns").alias("start_ns"),

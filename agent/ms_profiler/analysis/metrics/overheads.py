@@ -176,10 +176,10 @@ def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: sch
         crowd: how threads of the job got on with the processors.
     """
     place = looks, steps.process, steps.thread
-    found, lost = dict[str, float](), 0.0
+    known, found, lost = scheduling.cells(*place), dict[str, float](), 0.0
     for part in bounds.WAITS:
         waiting = moments.filter(pl.col("part") == part)
-        found[part] = scheduling.queued(*place, waiting)
+        found[part] = scheduling.queued(known, waiting)
         lost += found[part] * intervals.total_ns(waiting) / max(intervals.total_ns(moments), 1)
         if part == bounds.DATA:
             found[part] = 1 - (1 - found[part]) * (1 - scheduling.delayed(*place, waiting, moments))

@@ -4,7 +4,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.phases import NAMES, innermost
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
@@ -16,8 +16,6 @@ READ: Final = "aten::_local_scalar_dense"
 NEAR: Final = 1_000_000
 #: operators, inner ones included, between two reads up to which the queue runs dry before the host comes back
 FEW: Final = 32
-#: ns after a read within which the next kernel starts, where the host did nothing but launch it
-LAUNCHED: Final = 5_000_000
 #: in these phases it is not the script that reads: samplers, guards of compiled code, counters of optimizers
 _OTHERS: Final = [NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER)]
 
@@ -62,7 +60,7 @@ def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl
 
     That is from one read to the next, where they are less than `NEAR` apart, for each of fewer than `FEW` operators
     between them as much again: in anything longer the host did something else. And it is from the end of a read in
-    which the last kernel that had been queued ended to the start of the next kernel, within `LAUNCHED`.
+    which the last kernel that had been queued ended to the start of the next kernel, within `bounds.GAP`.
 
     Args:
         found: of `reads`.
@@ -82,7 +80,7 @@ def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl
         parts.append(
             after.join_asof(later, on="start_ns", strategy="forward")
             .drop_nulls("next_ns")
-            .filter(pl.col("next_ns") - pl.col("start_ns") <= LAUNCHED)
+            .filter(pl.col("next_ns") - pl.col("start_ns") <= bounds.GAP)
             .select("start_ns", pl.col("next_ns").alias("end_ns"))
         )
     return intervals.union(pl.concat(parts))

@@ -127,16 +127,14 @@ def crowd(
     return Crowd(min(own / length, 1.0), pressure, 0.0 if full else pressure)
 
 
-def queued(looks: pl.DataFrame, process: int, thread: int, during: pl.DataFrame) -> float:
+def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
     """Return for what part of some times a thread waited for a processor: 0 where nothing tells.
 
     Args:
-        looks: `tables.LOOKS`.
-        process: pid.
-        thread: its number.
+        known: of `cells`.
         during: the times, apart from each other.
     """
-    return min(_inside(cells(looks, process, thread), during)[0] / max(intervals.total_ns(during), 1), 1.0)
+    return min(_inside(known, during)[0] / max(intervals.total_ns(during), 1), 1.0)
 
 
 def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFrame, during: pl.DataFrame) -> float:
