@@ -9,7 +9,6 @@ and with those of functions in C; A/A is a bare run against its neighbours.
 
 import ast
 import glob
-import importlib.util
 import os
 import platform
 import statistics
@@ -17,24 +16,14 @@ import sys
 import tempfile
 import textwrap
 import time
-import types
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "programs"))
+import extension
 
 FIB = 21
 SOURCE = Path(textwrap.__file__).read_text()
 OWN, OTHER, BARE = "ours", "VizTracer", "A/A"
-
-
-def load(path):
-    """Return the extension."""
-    package = types.ModuleType("ms_profiler")
-    package.__path__ = []
-    sys.modules["ms_profiler"] = package
-    spec = importlib.util.spec_from_file_location("ms_profiler._native", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["ms_profiler._native"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def fib(number):
@@ -60,39 +49,16 @@ class Ours:
 
     def __init__(self, native, c_calls):
         self.native, self.c_calls = native, c_calls
-        self.monitoring = getattr(sys, "monitoring", None)
-
-    def switch(self, on):
-        self.monitoring.set_events(4, self.events * on)
+        self.release = None
 
     def start(self):
-        switch, disable = None, None
-        if self.monitoring:
-            self.monitoring.use_tool_id(4, "ms-profiler")
-            of, native = self.monitoring.events, self.native
-            calls = {
-                of.PY_START: native.call_began,
-                of.PY_RESUME: native.call_resumed,
-                of.PY_THROW: native.call_thrown,
-                of.PY_RETURN: native.call_returned,
-                of.PY_YIELD: native.call_yielded,
-                of.PY_UNWIND: native.call_unwound,
-            }
-            self.events = sum(calls) + of.CALL * self.c_calls
-            calls |= {
-                of.CALL: native.c_call_began,
-                of.C_RETURN: native.c_call_returned,
-                of.C_RAISE: native.c_call_raised,
-            }
-            for event, call in calls.items():
-                self.monitoring.register_callback(4, event, call)
-            switch, disable = self.switch, self.monitoring.DISABLE
+        self.release, switch, disable = extension.register(self.native, self.c_calls)
         assert self.native.trace_calls(0.0, 0, self.c_calls, (), (), switch, disable)
 
     def stop(self):
         self.native.trace_no_calls()
-        if self.monitoring:
-            self.monitoring.free_tool_id(4)
+        if self.release:
+            self.release()
         else:
             sys.setprofile(None)
 
@@ -145,7 +111,7 @@ def measure(native, program, c_calls, rounds):
 
 
 def main():
-    native, rounds = load(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 25
+    native, rounds = extension.load(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 25
     from viztracer import __version__ as version
 
     with open("/proc/cpuinfo") as file:

@@ -10,28 +10,16 @@ dropped.
 import asyncio
 import functools
 import glob
-import importlib.util
 import os
 import struct
 import sys
 import threading
-import types
+
+import extension
 
 SLOT = struct.Struct("=QQQIBBBB")
 LINE = 2**22 - 1
 MARKS = {1: "raised", 2: "cut", 64: "resumed", 128: "yielded"}
-
-
-def load(path):
-    """Return the extension."""
-    package = types.ModuleType("ms_profiler")
-    package.__path__ = []
-    sys.modules["ms_profiler"] = package
-    spec = importlib.util.spec_from_file_location("ms_profiler._native", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["ms_profiler._native"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def leaf():
@@ -235,36 +223,14 @@ def tree(calls):
 
 
 def main():
-    native = load(sys.argv[1])
+    native = extension.load(sys.argv[1])
     folder, case, c_calls = sys.argv[2], sys.argv[3], len(sys.argv) > 4
     if case == "greenlets":
         import greenlet  # noqa: F401 - as a job that uses them has done
     assert native.lib.msp_open(os.fsencode(folder), 64, b"", 2**64 - 1, 0) == 0
-    monitoring, switch, disable = getattr(sys, "monitoring", None), None, None
-    if monitoring:
-        monitoring.use_tool_id(4, "test")
-        of = monitoring.events
-        callbacks = {
-            of.PY_START: native.call_began,
-            of.PY_RESUME: native.call_resumed,
-            of.PY_THROW: native.call_thrown,
-            of.PY_RETURN: native.call_returned,
-            of.PY_YIELD: native.call_yielded,
-            of.PY_UNWIND: native.call_unwound,
-            of.CALL: native.c_call_began,
-            of.C_RETURN: native.c_call_returned,
-            of.C_RAISE: native.c_call_raised,
-        }
-        for event, callback in callbacks.items():
-            monitoring.register_callback(4, event, callback)
-        python = of.PY_START | of.PY_RESUME | of.PY_THROW | of.PY_RETURN | of.PY_YIELD | of.PY_UNWIND
-
-        def switch(on):
-            monitoring.set_events(4, (python | of.CALL * c_calls) * on)
-
-        disable = monitoring.DISABLE
+    release, switch, disable = extension.register(native, c_calls)
     assert native.trace_calls(0.0, 0, c_calls, (), (), switch, disable)
-    if not monitoring:
+    if release is None:
         threading.setprofile(native.profile_hook)
     CASES[case]()
     native.trace_no_calls()

@@ -64,9 +64,9 @@ class Interpreter:
             return f"{tool} is told of calls already"
         switch, disable = None, None
         if self._monitoring is not None:
-            if not self._take_number(asked.stack_c_calls):
+            if not self.register(asked.stack_c_calls):
                 return "sys.monitoring has no identifier left"
-            switch, disable = self._switch, self._monitoring.DISABLE
+            switch, disable = self.switch, self._monitoring.DISABLE
         left_out = (_paths(asked.stack_include), (os.fsencode(_OWN), *_paths(asked.stack_exclude)))
         if self._monitoring is not None and self._left_out not in (None, left_out):
             self._monitoring.restart_events()
@@ -74,7 +74,7 @@ class Interpreter:
         bare = self._timed()
         limits = (asked.stack_min_us, asked.stack_depth, asked.stack_c_calls)
         if not self._native.trace_calls(*limits, *left_out, switch, disable):
-            self._give_number()
+            self.release()
             return "this interpreter lacks what tracing needs"
         if self._monitoring is None:
             threading.setprofile(self._native.profile_hook)
@@ -85,7 +85,7 @@ class Interpreter:
         """Stop tracing."""
         self._native.trace_no_calls()
         if self._monitoring is not None:
-            self._give_number()
+            self.release()
             return
         if getattr(threading, "_profile_hook", None) is self._native.profile_hook:
             threading.setprofile(None)
@@ -120,7 +120,12 @@ class Interpreter:
             self._native.scratch(False)
         return min(times)
 
-    def _take_number(self, c_calls: bool) -> bool:
+    def register(self, c_calls: bool) -> bool:
+        """Have `sys.monitoring` call the extension for calls, from `switch` on; return whether an identifier was left.
+
+        Args:
+            c_calls: also for those that Python makes of functions in C.
+        """
         monitoring, native = self._monitoring, self._native
         if self._number < 0:
             for number in _FREE:
@@ -148,12 +153,14 @@ class Interpreter:
             monitoring.register_callback(self._number, event, call)
         return True
 
-    def _give_number(self) -> None:
+    def release(self) -> None:
+        """Give back the identifier of `sys.monitoring`, if there is one."""
         if self._number >= 0:
             self._monitoring.set_events(self._number, 0)
             self._monitoring.free_tool_id(self._number)
             self._number = -1
 
-    def _switch(self, on: bool) -> None:
+    def switch(self, on: bool) -> None:
+        """Begin or end to be told of calls."""
         if self._number >= 0:
             self._monitoring.set_events(self._number, self._events if on else 0)
