@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import threading
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -15,6 +16,7 @@ from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.metrics.stack_samples import Stacks, slices
 from ms_profiler.analysis.metrics.stack_tree import Tree
 from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.writers import stacks_summary
 from ms_profiler.job.recorder.native import NativeRecorder
 from ms_profiler.job.recorder.python import PythonRecorder
 from recorders import poll
@@ -256,6 +258,28 @@ def test_what_a_part_consists_of():
     assert first["called_from"] == {"function": "a", "file": "/job/train.py", "line": 22}
     assert (second["function"], second["line"], second["called_from"]) == ("a", 21, None)
     assert stacks.of_thread(9, 78).is_empty() and stacks.of_thread(8, 77).is_empty()
+
+
+def test_calls_that_were_traced_before_samples_are_told_by_their_time():
+    """Another tool came, and stacks were sampled from there on."""
+    stacks = made((3, 50, 89, 40))
+    row = (9, 1, 1, 2, 5, 0, False, False, 0, 20 * MS)
+    stacks.recording.calls = pl.DataFrame([row], tables.CALLS, orient="row")
+    pieces = pl.DataFrame({"part": ["host"], "phase": ["forward"], "start_ns": [0], "end_ns": [99 * MS]})
+    diagnosis = SimpleNamespace(pieces=pieces.select("part", "start_ns", "end_ns"))
+    used = SimpleNamespace(process=9, thread=1)
+    found = stacks_summary.functions(
+        SimpleNamespace(
+            stacks=stacks,
+            recording=SimpleNamespace(calls_left_out=0),
+            steps=used,
+            diagnosis=diagnosis,
+            pieces=pieces.select("phase", "start_ns", "end_ns"),
+        )
+    )
+    assert stacks.known
+    for part in (*found["bounds"], *found["phases"]):
+        assert (part["time_us"], [row["time_us"] for row in part["rows"]]) == (20_000, [20_000])
 
 
 def test_frames_of_a_damaged_store_are_left_out():

@@ -7,6 +7,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import bounds, host_spans
 from ms_profiler.analysis.metrics.stack_samples import Stacks
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.traced_calls import Calls
 
 #: of a gap in which the host runs other code it is known how long the thread was off its processor, and not when: the
 #: functions of such a gap are told together
@@ -16,8 +17,8 @@ _NAMED: Final = 2
 _SHARE: Final = 0.1
 
 
-def parts(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
-    """Return the functions of each part on the stepping thread, the largest part first.
+def of_samples(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
+    """Return the functions of each part on the stepping thread by samples, the largest part first.
 
     Args:
         stacks: of the run.
@@ -25,13 +26,25 @@ def parts(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> list[di
         pieces: intervals apart from each other, with `of`.
         of: column that names the part; parts of a gap of the host are told together.
     """
-    pieces = pieces.with_columns(pl.col(of).replace(dict.fromkeys(_ASIDE, bounds.HOST))).sort("start_ns")
-    if not stacks.known:
-        calls = stacks.calls
-        return calls.consists_of(calls.of_thread(used.process, used.thread), pieces, of)
     threads = stacks.recording.threads.filter(pl.col("process") == used.process, pl.col("thread") == used.thread)
     native = int(threads["native_tid"][0]) if threads.height else 0
-    return stacks.consists_of(stacks.of_thread(used.process, native), pieces, of)
+    return stacks.consists_of(stacks.of_thread(used.process, native), _together(pieces, of), of)
+
+
+def of_calls(calls: Calls, used: Steps, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
+    """Return as `of_samples` the functions by traced calls.
+
+    Args:
+        calls: of the run.
+        used: its steps.
+        pieces: as of `of_samples`.
+        of: the same.
+    """
+    return calls.consists_of(calls.of_thread(used.process, used.thread), _together(pieces, of), of)
+
+
+def _together(pieces: pl.DataFrame, of: str) -> pl.DataFrame:
+    return pieces.with_columns(pl.col(of).replace(dict.fromkeys(_ASIDE, bounds.HOST))).sort("start_ns")
 
 
 def host(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> str:
@@ -42,10 +55,15 @@ def host(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> str:
         used: its steps.
         pieces: of `Diagnosis`.
     """
-    if not stacks.known and not stacks.calls.known:
+    if stacks.known:
+        parts = of_samples(stacks, used, pieces, "part")
+    elif stacks.calls.known:
+        parts = of_calls(stacks.calls, used, pieces, "part")
+    else:
         return host_spans.longest(stacks.recording, used, pieces) if stacks.recording.foreign else ""
-    found = [part for part in parts(stacks, used, pieces, "part") if part["name"] == bounds.HOST]
-    rows = [row for part in found for row in part["rows"] if row["share"] >= _SHARE][:_NAMED]
+    rows = [row for part in parts if part["name"] == bounds.HOST for row in part["rows"] if row["share"] >= _SHARE][
+        :_NAMED
+    ]
     return " and ".join(_told(row) for row in rows)
 
 

@@ -16,8 +16,8 @@ def summary(measures: Measures) -> dict[str, Any] | None:
         "samples": int(stacks.samples["count"].sum()),
         "threads": sum(len(set(tree.threads.values())) for tree in stacks.trees.values()),
         "late": stacks.late,
-        "bounds": stack_parts.parts(stacks, measures.steps, measures.diagnosis.pieces, "part"),
-        "phases": stack_parts.parts(stacks, measures.steps, measures.pieces, "phase"),
+        "bounds": stack_parts.of_samples(stacks, measures.steps, measures.diagnosis.pieces, "part"),
+        "phases": stack_parts.of_samples(stacks, measures.steps, measures.pieces, "phase"),
     }
 
 
@@ -31,6 +31,6 @@ def functions(measures: Measures) -> dict[str, Any] | None:
         "left_out": measures.recording.calls_left_out,
         "threads": len(calls.threads),
         "rows": calls.sums(),
-        "bounds": stack_parts.parts(measures.stacks, measures.steps, measures.diagnosis.pieces, "part"),
-        "phases": stack_parts.parts(measures.stacks, measures.steps, measures.pieces, "phase"),
+        "bounds": stack_parts.of_calls(calls, measures.steps, measures.diagnosis.pieces, "part"),
+        "phases": stack_parts.of_calls(calls, measures.steps, measures.pieces, "phase"),
     }
