@@ -79,4 +79,4 @@ def test_the_last_word_is_what_commits():
 
 def test_fine_categories_carry_the_bit():
     fine = {member.name for member in fmt.Category if member.value & fmt.CATEGORY_FINE}
-    assert fine == {"MODULE", "OP", "CALL"}
+    assert fine == {"MODULE", "OP", "CALL", "TRACED"}

@@ -28,7 +28,7 @@ def nested(parent, steps=60, seed=0):
         while end - start > 10 and generator.random() < 0.8:
             first = generator.randrange(start, end - 5)
             last = generator.randrange(first + 1, end)
-            category = generator.choice([Category.MODULE, Category.OP, Category.SYNC])
+            category = generator.choice([Category.MODULE, Category.OP, Category.OP, Category.SYNC, Category.COMPILE])
             thread.span(f"{category.name} {generator.randrange(5)}", category, first, last)
             if depth:
                 fill(thread, first, last, depth - 1)
@@ -88,6 +88,34 @@ def test_run_without_steps_keeps_its_first_part(tmp_path, small):
     thinned = summary_of(store)
     assert thinned["top_operators"][0]["count"] == 5000
     assert thinned["coverage"]["fine_records_kept"] == 600
+
+
+def compiling(parent):
+    """Steps of three operators; of the first one's, two ran in a compilation, one of them beside it on a worker."""
+    store = StoreBuilder(parent)
+    process = store.process()
+    main, worker = process.thread(1), process.thread(2, "worker", 4300)
+    main.span("compile Net", Category.COMPILE, 10 * MS, 510 * MS)
+    worker.span("mul", Category.OP, 20 * MS, 30 * MS)
+    for number in range(60):
+        start = number * 1000 * MS
+        main.span("fused", Category.OP, start + 5 * MS, start + 605 * MS)
+        main.span("mul", Category.OP, start + 100 * MS, start + 200 * MS)
+        main.span("mul", Category.OP, start + 300 * MS, start + 310 * MS)
+        main.step(number, start, start + 1000 * MS)
+    return store
+
+
+@pytest.mark.parametrize("limits", ["small", None])
+def test_operators_that_a_compiler_called_are_told_apart(tmp_path, request, limits):
+    if limits:
+        request.getfixturevalue(limits)
+    found = summary_of(compiling(tmp_path))
+    assert (found["coverage"]["detailed_steps"] is None) == (limits is None)
+    rows = {row["name"]: (row["count"], row["self_ms"]) for row in found["top_operators"]}
+    # the first "fused" waits for the compilation: 600 ms - 500 ms
+    assert rows == {"fused": (60, 59 * 490 + 100), "mul": (2 * 59 + 1, 59 * 110 + 10)}
+    assert found["compile"]["operators"] == {"count": 2, "self_ms": 110}
 
 
 def test_lost_names_are_counted_once(tmp_path, small):

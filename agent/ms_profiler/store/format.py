@@ -95,6 +95,7 @@ class Category(IntEnum):
     MODULE = 0x40
     OP = 0x41
     CALL = 0x42
+    TRACED = 0x43  # in no file: the analysis says so of an operator that a compiler called
 
 
 def category_name(number: int) -> str:

@@ -12,9 +12,11 @@ from ms_profiler.store.format import Category
 #: names listed
 TOP = 20
 
-_OPERATOR: Final = pl.col("category") == Category.OP
-#: categories that the framework's C++ reports beside operators
-_OTHERS: Final = pl.col("category").is_in([int(Category.MARKER), int(Category.OTHER), int(Category.COMMUNICATION)])
+_OPERATOR: Final = pl.col("category").is_in([int(Category.OP), int(Category.TRACED)])
+#: categories that take their time from the operators around them
+_OTHERS: Final = pl.col("category").is_in(
+    [int(Category.MARKER), int(Category.OTHER), int(Category.COMMUNICATION), int(Category.COMPILE)]
+)
 #: key of spans that are not summed up
 _APART: Final = 2**64 - 1
 #: by what a place of `sampling.places` is multiplied in such a key, above the row of a name and the category
@@ -63,7 +65,7 @@ def inside(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None = N
         row = pl.int_range(spans.height, dtype=pl.UInt32, eager=True)
         return found, spans.select("name", "category", "parent", row=row)
     own = tree.select("row", COLUMNS.inside(tree["parent"], tree["start_ns"], tree["end_ns"], tree["taken"]))
-    own = own.filter(tree["category"] == Category.OP)
+    own = own.filter(tree.select(_OPERATOR).to_series())
     return found.scatter(own["row"], own.to_series(1)), tree
 
 

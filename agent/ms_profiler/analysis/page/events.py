@@ -96,8 +96,9 @@ def spans(measures: Measures) -> pl.DataFrame:
         # of all operators, in the order of spans
         row = pl.select(pl.when(is_operator).then(is_operator.cast(pl.UInt32).cum_sum() - 1)).to_series()
         modules = found["module"].gather(row).cast(pl.UInt32)
+    traced = table["category"] == int(Category.TRACED)
     events = table.select(
-        is_operator.cast(pl.UInt8).alias("kind"),
+        (is_operator | traced).cast(pl.UInt8).alias("kind"),
         *("process", "thread", "depth"),
         pl.col("start_ns").alias("start"),
         pl.col("duration_ns").alias("dur"),
@@ -121,21 +122,22 @@ def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
         sums = listed.table("span_sums", measures).filter(pl.col("category") == "op").drop("category")
         empty = [pl.lit(None, pl.String).alias(name) for name in ("module", "phase")]
         return sums.with_columns(empty).sort("self", "name", descending=[True, False])
-    own = spans.filter(pl.col("kind") == OPERATORS)
+    # as `operators.sum_up`: what compilers trace is apart, and a repeated call counts with the one around it
+    own = spans.with_columns(measures.spans["repeated"]).filter(measures.spans["category"] == int(Category.OP))
     pieces = measures.pieces.sort("start_ns")
     phases = pieces["phase"].unique().sort()
     number = pieces["phase"].replace_strict(phases, range(len(phases)), return_dtype=pl.UInt32)
     phase = number.gather(intervals.locate(own["start"], pieces))
-    by = ["name", "module", "phase"]
+    by, once = ["name", "module", "phase"], ~pl.col("repeated")
     sums = (
         own.with_columns(phase.alias("phase"))
         .group_by(by)
         .agg(
-            pl.len().alias("count"),
-            pl.col("dur").sum().alias("total"),
+            once.sum().alias("count"),
+            pl.col("dur").filter(once).sum().alias("total"),
             pl.col("self").sum(),
-            pl.col("dur").min().alias("min"),
-            pl.col("dur").max().alias("max"),
+            pl.col("dur").filter(once).min().alias("min"),
+            pl.col("dur").filter(once).max().alias("max"),
         )
     )
     names = measures.recording.names

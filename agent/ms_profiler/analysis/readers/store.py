@@ -29,6 +29,7 @@ from ms_profiler.analysis.readers import (
     operand_windows as operands,
     run_record,
     slot_table,
+    span_categories,
     stack_slots,
     step_marks,
     window,
@@ -51,6 +52,7 @@ _LOST_NAME_ROW: Final = 1
 #: columns of `RAN` that hold names
 _NAMED: Final = ("name", "detail")
 _ALWAYS: Final = (tables.EARLIEST, tables.LATEST)
+_TIMES: Final = pl.Schema({"thread": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64})
 _EXTENTS: Final = pl.Schema({"thread": pl.UInt32, "first_ns": pl.Int64, "last_start_ns": pl.Int64, "path": pl.String})
 
 
@@ -156,6 +158,7 @@ class _Process:
     extents: list[tuple[int, int, int, str]] = field(default_factory=list)
     _ids: pl.Series = field(default_factory=pl.Series)
     _regions: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.UInt32))
+    _compilations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_TIMES))
     _last: int = 0
     _traced: list[Traced] = field(default_factory=list)
 
@@ -219,6 +222,7 @@ class _Process:
         self._fill_operands(_stack(by_kind["operands"]))
         self.spans = self._own(decoded(spans, self._wanted(_ALWAYS, fine=False)))
         self._count_lost(self.spans["name"])
+        self._compilations = self.spans.filter(pl.col("category") == int(Category.COMPILE)).select(_TIMES.names())
         if not self.coarse:
             self.spans = pl.concat([self.spans, *self.again(_ALWAYS, fine=True)])
         self._fill_moments(_stack(by_kind["moments"]))
@@ -253,11 +257,7 @@ class _Process:
 
     def _own(self, spans: pl.DataFrame) -> pl.DataFrame:
         """Return decoded spans as `tables.UNNESTED`."""
-        if len(self._regions):
-            named = (spans["category"] == Category.OP) & spans["name"].is_in(self._regions.implode())
-            spans = spans.with_columns(
-                pl.when(named).then(pl.lit(int(Category.MARKER), pl.UInt8)).otherwise("category").alias("category")
-            )
+        spans = span_categories.settled(spans, self._regions, self._compilations)
         if spans.select(SHAPED.any()).item():
             spans = spans.with_columns(pl.when(SHAPED).then(self._renamed(spans["arg"])).otherwise("arg").alias("arg"))
         if not self.operands.is_empty():

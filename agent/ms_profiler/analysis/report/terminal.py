@@ -196,7 +196,9 @@ def _stepping(processes: list[dict[str, Any]]) -> Table:
 def _operators_title(summary: dict[str, Any]) -> str:
     kernels = summary["kernels"]
     if not kernels or not kernels["count"]:
-        return "Operators of all processes" if len(summary.get("whole_run") or ()) > 1 else "Operators"
+        where = " of all processes" * (len(summary.get("whole_run") or ()) > 1)
+        traced = summary["compile"].get("operators", {}).get("count", 0)
+        return f"Operators{where}" + f", without {traced:,} calls that compilers made on no data" * bool(traced)
     text = f"Operators, by {kernels['count']:,} kernels of {_ms(kernels['total_ms'])}"
     if summary.get("device"):
         return text

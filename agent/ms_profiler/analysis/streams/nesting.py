@@ -7,6 +7,7 @@ import polars as pl
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.store.format import Category
 
+_OPERATORS: Final = (int(Category.OP), int(Category.TRACED))
 #: process numbers below it leave bits for the threads
 _PLACED: Final = 2**31
 
@@ -40,7 +41,7 @@ def lanes(spans: pl.DataFrame) -> pl.Series:
     Args:
         spans: `process`, `thread`, `category`.
     """
-    return threads(spans) * 2 + (spans["category"] == Category.OP)
+    return threads(spans) * 2 + spans["category"].is_in(_OPERATORS)
 
 
 def threads(spans: pl.DataFrame) -> pl.Series:

@@ -22,6 +22,7 @@ _LEVELS: Final = {
     Category.EVALUATION: "model",
     Category.MODULE: "module",
     Category.OP: "primitive",
+    Category.TRACED: "compile",
     Category.DATA: "dataset",
 }
 

@@ -230,10 +230,12 @@ def _average(values: list[int]) -> float | None:
 
 def _compile(measures: Measures) -> dict[str, Any]:
     numbers = measures.steps.table["number"]
+    traced = measures.sums.filter(pl.col("category") == int(Category.TRACED))
     return {
         "total_ms": milliseconds(measures.compile_ns),
         "share_of_run": _share(measures.compile_ns / measures.run_ns) if measures.run_ns else 0.0,
         "steps": [numbers[row] for row in measures.compiled],
+        "operators": {"count": int(traced["count"].sum()), "self_ms": milliseconds(int(traced["self_ns"].sum()))},
     }
 
 
