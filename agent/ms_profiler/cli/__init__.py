@@ -19,6 +19,7 @@ COMMANDS = {
     "analyse": "ms_profiler.cli.analyse",
     "summary": "ms_profiler.cli.summary",
     "cluster": "ms_profiler.cli.cluster",
+    "merge": "ms_profiler.cli.merge",
     "compare": "ms_profiler.cli.compare",
     "gate": "ms_profiler.cli.gate",
     "history": "ms_profiler.cli.history",

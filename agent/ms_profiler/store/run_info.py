@@ -45,6 +45,8 @@ class RunInfo:
     local_rank: int = 0
     world_size: int = 1
     device_id: int = 0
+    #: of this process in its job: the class of an actor; empty where all processes do the same
+    role: str = ""
     #: ranks of one launch on this host share it; the last of them to end analyses all
     job: str = ""
     python: str = ""

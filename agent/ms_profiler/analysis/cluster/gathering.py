@@ -20,15 +20,29 @@ def gather(paths: Sequence[str]) -> WholeJob:
     Raises:
         StoreError: none of them can be read.
     """
-    accounts, remarks = [], []
+    remarks: list[str] = []
+    return whole_job.collect(accounts(paths, remarks), remarks)
+
+
+def accounts(paths: Sequence[str], remarks: list[str]) -> list[RankAccount]:
+    """Return the accounts of some results.
+
+    Args:
+        paths: of `engine.find`.
+        remarks: receives what cannot be read.
+
+    Raises:
+        StoreError: none of them can be read.
+    """
+    found = []
     for path in paths:
         try:
-            accounts.append(read(path))
+            found.append(read(path))
         except MsProfilerError as error:
             remarks.append(str(error.args[0]))
-    if not accounts:
+    if not found:
         raise StoreError(f"None of {len(paths)} results can be read: {remarks[0] if remarks else 'there is none.'}")
-    return whole_job.collect(accounts, remarks)
+    return found
 
 
 def read(path: str) -> RankAccount:
@@ -41,7 +55,7 @@ def read(path: str) -> RankAccount:
         MsProfilerError: it cannot be read.
     """
     if inputs.kind(path) == inputs.Kind.ASCEND:
-        return vendor_account.account(path)
+        return _vendor(path)
     written = os.path.join(inputs.result(path), layout.RANK)
     if inputs.kind(path) == inputs.Kind.STORE and _fresh(written, layout.run_info_path(path)):
         try:
@@ -49,6 +63,23 @@ def read(path: str) -> RankAccount:
         except (OSError, ValueError):
             pass  # of another version, or cut off: the recording has all of it
     return rank_account.account(engine.measured(path))
+
+
+def _vendor(path: str) -> RankAccount:
+    """Return the account of a result on Ascend: of its small files where they have exchanges, else of its timeline."""
+    small: RankAccount | None = None
+    try:
+        small = vendor_account.account(path)
+    except StoreError:
+        pass
+    if small is not None and not small.exchanges.is_empty():
+        return small
+    try:
+        return rank_account.account(engine.measured(path))
+    except StoreError:
+        if small is None:
+            raise
+        return small
 
 
 def _fresh(written: str, source: str) -> bool:

@@ -47,6 +47,7 @@ class RankAccount:
         end: how its process ended.
         verdict: what its own summary says.
         uncertainty_ns: of its clock; None where it is not known.
+        role: of its process in the job; empty where all do the same.
         groups: ranks of the groups that it used, by name.
         steps: `STEPS`.
         parts: `PARTS`.
@@ -63,6 +64,7 @@ class RankAccount:
     end: str
     verdict: str
     uncertainty_ns: int | None
+    role: str = ""
     groups: dict[str, list[int]] = field(default_factory=dict)
     steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEPS))
     parts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PARTS))
@@ -89,6 +91,7 @@ def account(measures: "Measures") -> RankAccount:
         end=processes["state"],
         verdict=measures.verdict,
         uncertainty_ns=recording.clock.uncertainty_ns,
+        role=info.role,
         groups=communication.ranks(recording.instants, recording.names),
         steps=steps_of(measures.steps.table, found),
         parts=_parts(measures),

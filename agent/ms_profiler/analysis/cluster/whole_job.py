@@ -1,6 +1,6 @@
 """All ranks of one job: which results belong together, and what they say."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -110,12 +110,7 @@ class WholeJob:
     @cached_property
     def clocks(self) -> dict[int, clock_offsets.Offset]:
         """Return the clocks of the ranks."""
-        tables = [_meetings(known) for known in self.accounts.values()]
-        return clock_offsets.offsets(
-            pl.concat(tables),
-            {rank: f"{known.host} {known.boot}" if known.boot else "" for rank, known in self.accounts.items()},
-            {rank: known.uncertainty_ns for rank, known in self.accounts.items()},
-        )
+        return clocks(self.accounts)
 
     def chain(self, late: Late) -> Chain | None:
         """Return the first exchange of the step for which a rank is latest; None where it has none there."""
@@ -137,18 +132,46 @@ def collect(accounts: Iterable[RankAccount], remarks: list[str]) -> WholeJob:
         accounts: of results.
         remarks: what could not be read.
     """
-    known = sorted(accounts, key=lambda each: each.started_ns)
-    chosen: dict[int, RankAccount] = {}
     told = list(remarks)
+    members = last_run(accounts, told)
+    roles = [known.role for known in members]
+    role = max(sorted(set(roles)), key=roles.count, default="")
+    for other in sorted(set(roles) - {role}):
+        told.append(f"{roles.count(other)} results are of the role {other or 'without a name'}; they are left out.")
+    return WholeJob({known.rank: known for known in members if known.role == role}, told)
+
+
+def last_run(accounts: Iterable[RankAccount], remarks: list[str]) -> list[RankAccount]:
+    """Return the newest account of each role and rank, of the last one of several runs, by role and rank.
+
+    Args:
+        accounts: of results.
+        remarks: receives what is left out.
+    """
+    known = sorted(accounts, key=lambda each: each.started_ns)
+    chosen: dict[tuple[str, int], RankAccount] = {}
     newest = known[-1] if known else None
     for each in reversed(known):
         if newest is not None and each.ended_ns + CLOCKS_NS < newest.started_ns:
-            told.append(f"{each.directory} is of a run that ended before this one began; it is left out.")
-        elif each.rank in chosen:
-            told.append(f"{each.directory} is an older result of rank {each.rank}; it is left out.")
+            remarks.append(f"{each.directory} is of a run that ended before this one began; it is left out.")
+        elif (each.role, each.rank) in chosen:
+            remarks.append(f"{each.directory} is an older result of rank {each.rank}; it is left out.")
         else:
-            chosen[each.rank] = each
-    return WholeJob(dict(sorted(chosen.items())), told)
+            chosen[each.role, each.rank] = each
+    return [chosen[key] for key in sorted(chosen)]
+
+
+def clocks(accounts: Mapping[int, RankAccount]) -> dict[int, clock_offsets.Offset]:
+    """Return the clocks of accounts against the one with the least number.
+
+    Args:
+        accounts: by a number.
+    """
+    return clock_offsets.offsets(
+        pl.concat([_meetings(number, known) for number, known in accounts.items()]),
+        {number: f"{known.host} {known.boot}" if known.boot else "" for number, known in accounts.items()},
+        {number: known.uncertainty_ns for number, known in accounts.items()},
+    )
 
 
 def _total(known: RankAccount) -> int:
@@ -160,7 +183,7 @@ def _concat(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(list(tables))
 
 
-def _meetings(known: RankAccount) -> pl.DataFrame:
+def _meetings(number: int, known: RankAccount) -> pl.DataFrame:
     """Return the last joint exchange of each group and operation in each step, with a key that all its ranks share."""
     joint = known.exchanges.filter(pl.col("operation").is_in(clock_offsets.JOINT))
     names = joint["group"].replace({name: ",".join(map(str, ranks)) for name, ranks in known.groups.items()})
@@ -170,8 +193,8 @@ def _meetings(known: RankAccount) -> pl.DataFrame:
         .group_by("group", "operation", "step")
         .agg(pl.len().alias("count"), pl.col("start_ns").last(), pl.col("end_ns").last())
         .select(
-            pl.lit(known.rank, pl.Int64).alias("rank"),
-            pl.format("{}|{}|{}|{}", "group", "operation", "step", "count").alias("key"),
+            pl.lit(number, pl.Int64).alias("rank"),
+            pl.format("{}|{}|{}|{}|{}", pl.lit(known.role), "group", "operation", "step", "count").alias("key"),
             "start_ns",
             "end_ns",
         )

@@ -92,6 +92,21 @@ class TrackEvents:
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     flows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=FLOWS))
 
+    def moved(self, flow: int, ahead_ns: int) -> "TrackEvents":
+        """Return the events with other times, and with other numbers of flows where these are below `flow`.
+
+        Args:
+            flow: added to the numbers.
+            ahead_ns: subtracted from the times.
+        """
+        number = pl.col("id")
+        return replace(
+            self,
+            start_ns=self.start_ns - ahead_ns,
+            end_ns=None if self.end_ns is None else self.end_ns - ahead_ns,
+            flows=self.flows.with_columns(pl.when(number < flow).then(number + flow).otherwise(number).alias("id")),
+        )
+
     def in_order(self, order: pl.Series) -> "TrackEvents":
         """Return the events in another order.
 

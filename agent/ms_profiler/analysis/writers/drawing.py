@@ -40,14 +40,22 @@ class Drawing:
         kernels: `tables.KERNELS`, in their own lanes, with `id`, the number of the flow to each.
     """
 
-    def __init__(self, measures: Measures, section: Section) -> None:
-        self.measures, self.section = measures, section
+    def __init__(self, measures: Measures, section: Section, exchanges: pl.DataFrame | None = None) -> None:
+        """Collect the rows.
+
+        Args:
+            measures: of the run.
+            section: of the run.
+            exchanges: drawn in place of those that the run's own device or graph has; `communication` at least.
+        """
+        self.measures, self.section, self.exchanges = measures, section, exchanges
         main = measures.stream.table.filter(pl.col("process") == measures.steps.process)
         self.scopes = scopes.runs(main, measures.stream.names)
         self.owners = measures.owner_lanes
         depths = self.scopes["depth"].n_unique(), self.owners["depth"].n_unique()
         self.stacks, labels = measures.stacks.lanes
-        self.lanes = Lanes.of(measures, *depths, labels)
+        groups = (measures.calls if exchanges is None else exchanges)["group"].unique(maintain_order=True)
+        self.lanes = Lanes.of(measures, *depths, labels, groups.to_list())
         self.steps = measures.steps.recorded
         self.spans = section.spans
         self.instants = measures.recording.instants
@@ -89,6 +97,8 @@ class Drawing:
     @cached_property
     def communication(self) -> pl.DataFrame:
         """Return the exchanges with other ranks: `name`, `group`, which has a lane, `start_ns`, `end_ns`, `bytes`."""
+        if self.exchanges is not None:
+            return self.exchanges if self.section.first else self.exchanges.clear()
         calls = self.measures.calls
         names = calls["operation"].to_list()
         if not self.measures.recording.foreign:

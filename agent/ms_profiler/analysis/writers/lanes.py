@@ -73,7 +73,7 @@ class Lanes:
     stacks: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, measures: Measures, depths: int, modules: int, stacks: list[str]) -> "Lanes":
+    def of(cls, measures: Measures, depths: int, modules: int, stacks: list[str], groups: list[str]) -> "Lanes":
         """Return the lanes that the spans, kernels, instants, counters and steps of a run need.
 
         Args:
@@ -81,6 +81,7 @@ class Lanes:
             depths: how many lanes the scopes of kernels take.
             modules: how many lanes modules take.
             stacks: labels of threads whose Python stacks are drawn.
+            groups: of ranks that exchanged something.
         """
         recording = measures.recording
         processes = recording.processes.sort(pl.col("role") != "main", "process").with_row_index("place")
@@ -120,7 +121,6 @@ class Lanes:
             .sort("pid", "tid")
         )
         whole = measures.stretches["process"].unique(maintain_order=True).to_list()
-        groups = measures.calls["group"].unique(maintain_order=True).to_list()
         return cls(threads, kernels, depths, modules, groups, whole, stacks)
 
     @property

@@ -36,7 +36,7 @@ from ms_profiler.analysis.writers.lanes import (
     STEPS,
     WHOLE_RUN,
 )
-from ms_profiler.analysis.writers.tracks import CROSSING, SEQUENCE, Tracks
+from ms_profiler.analysis.writers.tracks import CROSSING, SEQUENCE, RankTrack, Tracks
 from ms_profiler.store import layout
 from ms_profiler.store.format import Flag, category_name
 
@@ -60,29 +60,56 @@ def part(measures: Measures, number: int) -> str:
 
 def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
     """Write the events of a section; what describes their tracks goes before the first one."""
-    events = _Events(Drawing(measures, section))
-    whole = section.first and section.last
+    stride = 1 if section.first and section.last else COUNT
+    _draw(_Events(Drawing(measures, section)), stream, SEQUENCE + 1 + section.number, stride)
+
+
+def write_rank(
+    measures: Measures, rank: RankTrack, exchanges: pl.DataFrame, stream: BinaryIO, sequence: int | None = None
+) -> int:
+    """Write all of a run as one process of a timeline of several ranks, and return the next sequence that is free.
+
+    Args:
+        measures: of the run.
+        rank: its process.
+        exchanges: with other ranks: `name`, `group`, `start_ns`, `end_ns`, `bytes`, `step`, `number` among those of its
+            group and name, `flow` (null where it is joined with none), `last` of the flow.
+        stream: receives packets.
+        sequence: the first one that is free; None at the begin of the trace.
+    """
+    free = SEQUENCE + 1 if sequence is None else sequence
+    for section in measures.sections():
+        free = _draw(_Events(Drawing(measures, section, exchanges), rank), stream, free, 1)
+    return free
+
+
+def _draw(events: "_Events", stream: BinaryIO, sequence: int, stride: int) -> int:
+    """Write events, and return the number of the next sequence that is free."""
+    first = events.drawing.section.first
     place = Place(
         events.tracks.all,
-        events.base_ns,
-        sequence=SEQUENCE + 1 + section.number,
-        stride=1 if whole else COUNT,
-        crossing_uuid=CROSSING,
+        events.base_ns - events.ahead_ns,
+        sequence=sequence,
+        stride=stride,
+        crossing_uuid=events.uuid + CROSSING,
         # the slices of another section may be open still
-        further=not section.first,
+        further=not first,
     )
-    if section.first:
+    if first:
         stream.write(events.tracks.descriptors)
     for layer in events.all():
-        place = replace(place, sequence=COLUMNS.track_events(stream.write, place, layer))
+        moved = layer.moved(events.uuid, events.ahead_ns) if events.uuid else layer
+        place = replace(place, sequence=COLUMNS.track_events(stream.write, place, moved))
+    return place.sequence
 
 
 class _Events:
     """The events of a section as they stand on tracks."""
 
-    def __init__(self, drawing: Drawing) -> None:
+    def __init__(self, drawing: Drawing, rank: RankTrack | None = None) -> None:
         self.drawing = drawing
-        self.tracks = Tracks(drawing.lanes)
+        self.tracks = Tracks(drawing.lanes, rank)
+        self.uuid, self.ahead_ns = (rank.uuid, rank.ahead_ns) if rank else (0, 0)
         self.counters = self.tracks.add_counters(drawing.counters, drawing.measures.recording.names)
         self.curves = self.tracks.add_curves(drawing.curves["name"], drawing.lanes.device)
         self.names = Texts(drawing.measures.recording.names)
@@ -235,12 +262,17 @@ class _Events:
     def _communication(self) -> TrackEvents:
         table, groups = self.drawing.communication, self.drawing.lanes.groups
         places = [self.tracks.place(COMMUNICATION, tid) for tid in range(len(groups))]
+        flows = _NO_FLOWS
+        if "flow" in table.columns:
+            joined = table.with_row_index("row").drop_nulls("flow")
+            flows = joined.select("row", pl.col("flow").alias("id"), pl.col("last").alias("ends"))
         return _slices(
             table["group"].replace_strict(groups, places, return_dtype=pl.UInt32),
             table,
             distinct(table["name"]),
             _named("exchange", table),
-            {"bytes": Integer(table["bytes"])},
+            {name: Integer(table[name]) for name in ("bytes", "number", "step") if name in table.columns},
+            flows,
         )
 
     def _step_of(self, times: pl.Series) -> Integer:

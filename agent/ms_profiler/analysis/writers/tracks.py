@@ -5,6 +5,7 @@ kernels, scopes, communication and the overlap analysis in groups of their own. 
 parts in protos/perfetto/trace/track_event/track_descriptor.proto of github.com/google/perfetto; `uuid` is field 1.
 """
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
@@ -12,7 +13,7 @@ import polars as pl
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.columns.track_events import Track
 from ms_profiler.analysis.columns.wire import integer, message, text
-from ms_profiler.analysis.writers.lanes import STEPS, Lanes
+from ms_profiler.analysis.writers.lanes import HOST, STEPS, Lanes
 
 #: numbers of tracks: those of processes and groups are their pids, further tracks for what crosses come last
 _LANES: Final = 2**24
@@ -25,6 +26,32 @@ _EXPLICIT: Final = 1
 _HIGHEST_RANK: Final = 2**31 - 1
 
 
+@dataclass(frozen=True)
+class RankTrack:
+    """The process of a rank in a timeline of several ranks: all its lanes are tracks of that process.
+
+    Attributes:
+        uuid: added to the numbers of its tracks and flows.
+        pid: of the process, different from that of each other rank.
+        name: of the process.
+        labels: shown beside the name.
+        order: among the processes, from 0.
+        ahead_ns: by how much the clock of the rank is ahead of that of the timeline.
+    """
+
+    uuid: int
+    pid: int
+    name: str
+    labels: tuple[str, ...]
+    order: int
+    ahead_ns: int
+
+    @property
+    def first(self) -> bool:
+        """Return whether it is the first process of the timeline."""
+        return self.order == 0
+
+
 class Tracks:
     """The tracks of a timeline.
 
@@ -33,16 +60,24 @@ class Tracks:
         descriptors: the packets that describe them.
     """
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: Lanes, rank: RankTrack | None = None) -> None:
         """Make a track of every lane.
 
         Args:
             lanes: of the timeline.
+            rank: of which they are, in a timeline of several; None where there is one.
         """
         self.all: list[Track] = []
-        self.descriptors = _packet(0, integer(19, _EXPLICIT), integer(20, _EXPLICIT))
+        self.descriptors = (
+            b"" if rank and not rank.first else _packet(0, integer(19, _EXPLICIT), integer(20, _EXPLICIT))
+        )
         self._places: dict[tuple[int, int], int] = {}
         self._lanes = lanes
+        self._rank = rank
+        self._threads: set[int] = set()
+        self._base = rank.uuid if rank else 0
+        if rank:
+            self._describe_rank(rank)
         told: dict[tuple[int, int], dict[str, Any]] = {}
         for event in lanes.metadata():
             told.setdefault((event["pid"], event["tid"]), {})[event["name"]] = next(iter(event["args"].values()))
@@ -51,8 +86,12 @@ class Tracks:
             if "process_name" in words:
                 self._describe_process(pid, words, pid in hosts)
         for (pid, tid), words in told.items():
-            if "thread_name" in words:
-                self._describe_lane(pid, tid, words, pid in hosts and tid != STEPS)
+            if "thread_name" not in words:
+                continue
+            if rank:
+                self._describe_rank_lane(pid, tid, words, told[pid, 0]["process_name"] if pid in hosts else "")
+            else:
+                self._describe_lane(pid, tid, words, integer(5, pid), pid if pid in hosts and tid != STEPS else None)
 
     def place(self, pid: int, tid: int) -> int:
         """Return the place in `all` of a lane."""
@@ -77,7 +116,7 @@ class Tracks:
         different = threads.unique(maintain_order=True)
         first = len(self.all)
         for place, name in different.iter_rows():
-            uuid = _LANES + len(self.all)
+            uuid = self._base + _LANES + len(self.all)
             parent = integer(5, self.all[place].uuid)
             self.descriptors += _packet(uuid, parent, text(2, names[name]), message(8))
             self.all.append(Track(uuid, b""))
@@ -94,8 +133,8 @@ class Tracks:
         different = names.unique(maintain_order=True)
         first = len(self.all)
         for name in different:
-            uuid = _LANES + len(self.all)
-            self.descriptors += _packet(uuid, integer(5, process), text(2, name), message(8))
+            uuid = self._base + _LANES + len(self.all)
+            self.descriptors += _packet(uuid, integer(5, self._base + process), text(2, name), message(8))
             self.all.append(Track(uuid, b""))
         places = pl.int_range(first, len(self.all), dtype=pl.UInt32, eager=True)
         return names.replace_strict(different, places, return_dtype=pl.UInt32)
@@ -105,22 +144,50 @@ class Tracks:
         found = COLUMNS.find(table.select(by), lanes.select(by))
         return pl.Series("place", places, dtype=pl.UInt32).gather(found)
 
-    def _describe_process(self, pid: int, words: dict[str, Any], host: bool) -> None:
-        name, rank = words["process_name"], integer(12, min(words["process_sort_index"], _HIGHEST_RANK))
-        if host:
-            self.descriptors += _packet(pid, message(3, integer(1, pid), text(6, name)), rank)
-        else:
-            self.descriptors += _packet(pid, text(2, name), integer(11, _EXPLICIT_CHILDREN), rank)
+    def _describe_rank(self, rank: RankTrack) -> None:
+        labels = [text(8, label) for label in rank.labels]
+        process = message(3, integer(1, rank.pid), text(6, rank.name), *labels)
+        self.descriptors += _packet(rank.uuid, process, integer(11, _EXPLICIT_CHILDREN), integer(12, rank.order))
 
-    def _describe_lane(self, pid: int, tid: int, words: dict[str, Any], thread: bool) -> None:
-        uuid = _LANES + len(self.all)
-        rank = integer(12, min(words["thread_sort_index"], _HIGHEST_RANK))
+    def _describe_process(self, pid: int, words: dict[str, Any], host: bool) -> None:
+        name, order = words["process_name"], integer(12, min(words["process_sort_index"], _HIGHEST_RANK))
+        uuid = self._base + pid
+        if host and not self._rank:
+            self.descriptors += _packet(uuid, message(3, integer(1, pid), text(6, name)), order)
+        elif not host:
+            under = integer(5, self._rank.uuid) if self._rank else b""
+            self.descriptors += _packet(uuid, under, text(2, name), integer(11, _EXPLICIT_CHILDREN), order)
+
+    def _describe_rank_lane(self, pid: int, tid: int, words: dict[str, Any], host: str) -> None:
+        """Describe a lane of a rank; threads of all its processes are threads of one process.
+
+        Args:
+            pid: of the picture.
+            tid: of the picture.
+            words: of the lane.
+            host: name of the process whose thread it is; empty for what is none.
+        """
+        assert self._rank is not None
+        if not host:
+            self._describe_lane(pid, tid, words, integer(5, self._base + pid), None)
+            return
+        # two processes of which only numbers of threads are known may have the same
+        thread = tid != STEPS and tid not in self._threads
+        self._threads.add(tid)
+        if pid != HOST:
+            words = {**words, "thread_name": f"{words['thread_name'].removesuffix(f' {tid}')} ({host})"}
+        self._describe_lane(pid, tid, words, integer(5, self._rank.uuid), self._rank.pid if thread else None)
+
+    def _describe_lane(self, pid: int, tid: int, words: dict[str, Any], parent: bytes, process: int | None) -> None:
+        """Describe a lane, as a thread of a process or as a track below another one."""
+        uuid = self._base + _LANES + len(self.all)
+        order = integer(12, min(words["thread_sort_index"], _HIGHEST_RANK))
         # Perfetto adds the number of a thread to its name
-        name = words["thread_name"].removesuffix(f" {tid}") if thread else words["thread_name"]
-        under = integer(5, pid), text(2, name), rank
-        if thread:
-            self.descriptors += _packet(uuid, message(4, integer(1, pid), integer(2, tid), text(5, name)), rank)
-            under = integer(5, uuid), text(2, name), rank
+        name = words["thread_name"].removesuffix(f" {tid}") if process is not None else words["thread_name"]
+        under = parent, text(2, name), order
+        if process is not None:
+            self.descriptors += _packet(uuid, message(4, integer(1, process), integer(2, tid), text(5, name)), order)
+            under = integer(5, uuid), text(2, name), order
         else:
             self.descriptors += _packet(uuid, *under)
         self._places[pid, tid] = len(self.all)

@@ -1,0 +1,115 @@
+"""Which exchanges of several ranks are one: the n-th of an operation among the same ranks is the n-th for each of them.
+
+They are counted from the begin of the recording where all ranks made as many, and in their step otherwise. Nobody
+leaves an exchange of all before the last one has come: what does not overlap in time, as far as the clocks are certain,
+is not one.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.cluster import clock_offsets, exchanged
+from ms_profiler.analysis.cluster.clock_offsets import Offset
+from ms_profiler.analysis.cluster.rank_account import RankAccount
+
+#: as `perfetto_trace.write_rank` takes them, and whose they are
+JOINED: Final = pl.Schema(
+    {
+        "place": pl.Int64,
+        "name": pl.String,
+        "group": pl.String,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "bytes": pl.Int64,
+        "step": pl.Int64,
+        "number": pl.Int64,
+        "flow": pl.Int64,
+        "last": pl.Boolean,
+    }
+)
+#: flows of exchanges have numbers above those of all flows within a rank
+FIRST: Final = 2**62
+#: lane of exchanges among ranks that are not known
+UNKNOWN: Final = "unknown"
+#: and of those that all ranks take part in
+ALL: Final = "all"
+#: two sides of a message
+_MESSAGES: Final = {"send": "message", "isend": "message", "receive": "message", "recv": "message", "irecv": "message"}
+_WITHIN: Final = ["place", "among", "operation"]
+
+
+def join(accounts: Sequence[RankAccount], clocks: Mapping[int, Offset]) -> pl.DataFrame:
+    """Return `JOINED`.
+
+    Args:
+        accounts: of ranks; their place is their number.
+        clocks: by place.
+    """
+    tables = [_named(place, known) for place, known in enumerate(accounts)]
+    ahead = {place: clock.offset_ns for place, clock in clocks.items()}
+    slack = {place: clock.uncertainty_ns or 0 for place, clock in clocks.items()}
+    table = pl.concat(tables).with_columns(
+        number=pl.int_range(pl.len()).over(_WITHIN),
+        within=pl.int_range(pl.len()).over([*_WITHIN, "step"]),
+        ahead=pl.col("place").replace_strict(ahead, return_dtype=pl.Int64),
+        slack=pl.col("place").replace_strict(slack, return_dtype=pl.Int64),
+    )
+    alike = _alike(table, [])
+    by_step = _alike(table, ["step"])
+    key = (
+        pl.when(alike)
+        .then(pl.format("{}|{}|{}", "among", "operation", "number"))
+        .when(by_step & pl.col("step").is_not_null())
+        .then(pl.format("{}|{}|{}.{}", "among", "operation", "step", "within"))
+    )
+    table = table.with_columns(key=pl.when(pl.col("among").is_not_null()).then(key))
+    ready, left = pl.col("start_ns") - pl.col("ahead"), pl.col("end_ns") - pl.col("ahead")
+    together = (ready - pl.col("slack")).max() <= (left + pl.col("slack")).min()
+    joint = pl.col("operation").is_in(clock_offsets.JOINT)
+    met = pl.col("key").is_not_null() & (pl.len().over("key") > 1) & (together.over("key") | ~joint)
+    table = table.with_columns(key=pl.when(met).then("key"))
+    return table.select(
+        "place",
+        pl.col("operation").alias("name"),
+        "group",
+        "start_ns",
+        "end_ns",
+        pl.when(pl.col("bytes") > 0).then("bytes").alias("bytes"),
+        "step",
+        "number",
+        pl.when(pl.col("key").is_not_null()).then(pl.col("key").rank("dense").cast(pl.Int64) + FIRST).alias("flow"),
+        (ready == ready.max().over("key")).alias("last"),
+    ).cast(JOINED)
+
+
+def _named(place: int, known: RankAccount) -> pl.DataFrame:
+    """Return the exchanges of a rank with whom each is among; null where that is not known."""
+    members = {name: ",".join(map(str, sorted(ranks))) for name, ranks in known.groups.items()}
+    everyone = all(len(ranks) == known.world_size for ranks in known.groups.values())
+    blank = pl.col("group") == ""
+    # without a group it is among all where the job has no smaller one
+    among = pl.when(blank).then(pl.lit(ALL if everyone else None)).otherwise(pl.col("group").replace(members))
+    return known.exchanges.cast(exchanged.EXCHANGES).select(
+        pl.lit(place, pl.Int64).alias("place"),
+        pl.col("operation").replace(_MESSAGES).alias("operation") if _pairs(known) else "operation",
+        pl.when(blank).then(pl.lit(ALL if everyone else UNKNOWN)).otherwise("group").alias("group"),
+        pl.format("{} {}", pl.lit(known.role), among).alias("among"),
+        "bytes",
+        "start_ns",
+        "end_ns",
+        "step",
+    )
+
+
+def _pairs(known: RankAccount) -> bool:
+    """Return whether all groups have two ranks at most, so that what one sends is what the other receives."""
+    return bool(known.groups) and all(len(ranks) <= 2 for ranks in known.groups.values())
+
+
+def _alike(table: pl.DataFrame, further: list[str]) -> pl.Expr:
+    """Return whether all ranks made as many exchanges of an operation among the same ranks."""
+    counts = pl.len().over([*_WITHIN, *further])
+    kind = ["among", "operation", *further]
+    return (counts.min().over(kind) == counts.max().over(kind)) & (pl.col("place").n_unique().over(kind) > 1)

@@ -1,0 +1,132 @@
+"""One timeline of several ranks, on the clock of the first of them: a process per rank, exchanges joined by flows."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import polars as pl
+
+from ms_profiler.analysis.cluster import gathering, joined_exchanges, whole_job
+from ms_profiler.analysis.cluster.clock_offsets import Offset
+from ms_profiler.analysis.cluster.rank_account import RankAccount
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.writers import core, perfetto_trace
+from ms_profiler.analysis.writers.tracks import RankTrack
+from ms_profiler.errors import MsProfilerError, StoreError, UsageError
+
+if TYPE_CHECKING:
+    from ms_profiler.analysis.metrics.measures import Measures
+
+#: from the number of the tracks of a rank to that of the next one
+_STRIDE: Final = 2**40
+
+
+@dataclass(frozen=True)
+class MergedRank:
+    """A rank in the timeline.
+
+    Attributes:
+        account: of the rank.
+        clock: of the rank, against that of the timeline.
+    """
+
+    account: RankAccount
+    clock: Offset
+
+
+@dataclass
+class Merged:
+    """What a timeline of several ranks has.
+
+    Attributes:
+        path: of the file.
+        ranks: that are in it.
+        flows: exchanges that are joined.
+        exchanges: of all ranks, joined or not.
+        remarks: what is left out, a sentence each.
+    """
+
+    path: str
+    ranks: list[MergedRank] = field(default_factory=list)
+    flows: int = 0
+    exchanges: int = 0
+    remarks: list[str] = field(default_factory=list)
+
+
+def merge(
+    paths: Sequence[str], output: str, ranks: Sequence[range] | None = None, steps: list[int] | None = None
+) -> Merged:
+    """Write one timeline of several ranks.
+
+    Args:
+        paths: of `engine.find`.
+        output: the file.
+        ranks: to keep to; None for all.
+        steps: consecutive numbers to keep to; None for all.
+
+    Raises:
+        StoreError: no result can be read.
+        UsageError: no rank is among `ranks`, or none has any of the steps.
+        MsProfilerError: the file cannot be written.
+    """
+    found = Merged(output)
+    accounts = whole_job.last_run(gathering.accounts(paths, found.remarks), found.remarks)
+    chosen = [known for known in accounts if ranks is None or any(known.rank in each for each in ranks)]
+    if not chosen:
+        there = ", ".join(str(known.rank) for known in accounts[:8]) + ", ..." * (len(accounts) > 8)
+        raise UsageError("None of the ranks has a result.", f"There are results of the ranks {there}.")
+    clocks = whole_job.clocks(dict(enumerate(chosen)))
+    exchanges = joined_exchanges.join(chosen, clocks)
+    if steps is not None:
+        exchanges = exchanges.filter(pl.col("step").is_in(steps))
+    # a flow of which the steps leave one end alone joins nothing
+    exchanges = exchanges.with_columns(flow=pl.when(pl.len().over("flow") > 1).then("flow"))
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
+        with core.replaced(output) as stream:
+            _write(found, chosen, clocks, exchanges, steps, stream)
+            if not found.ranks:
+                raise StoreError(f"Nothing can be drawn: {found.remarks[-1]}", "Name other steps or ranks.")
+    except OSError as error:
+        raise MsProfilerError(
+            f"Cannot write {output}: {error.strerror}.", "Name another file with --output."
+        ) from error
+    return found
+
+
+def _write(
+    found: Merged,
+    chosen: list[RankAccount],
+    clocks: dict[int, Offset],
+    exchanges: pl.DataFrame,
+    steps: list[int] | None,
+    stream: BinaryIO,
+) -> None:
+    sequence: int | None = None
+    taken: set[int] = set()
+    flows = set()
+    for place, known in enumerate(chosen):
+        try:
+            measures = engine.measured(known.directory, steps)
+        except MsProfilerError as error:
+            found.remarks.append(f"Rank {known.rank} is left out: {error.args[0]}")
+            continue
+        own = exchanges.filter(pl.col("place") == place)
+        track = _track(known, measures, len(found.ranks), clocks[place], taken)
+        sequence = perfetto_trace.write_rank(measures, track, own, stream, sequence)
+        found.ranks.append(MergedRank(known, clocks[place]))
+        found.exchanges += own.height
+        flows |= set(own["flow"].drop_nulls())
+    found.flows = len(flows)
+
+
+def _track(known: RankAccount, measures: "Measures", order: int, clock: Offset, taken: set[int]) -> RankTrack:
+    """Return the process of a rank: that of the job, unless another machine has one of the same number."""
+    pid = int(measures.steps.process)
+    while pid in taken or pid <= 0:
+        pid = 1 + (pid + 1) % 2**22
+    taken.add(pid)
+    labels = tuple(filter(None, (known.role, known.host)))
+    name = f"{known.role} {known.rank}" if known.role else f"Rank {known.rank}"
+    return RankTrack((order + 1) * _STRIDE, pid, name, labels, order, clock.offset_ns)

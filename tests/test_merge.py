@@ -1,0 +1,150 @@
+"""`ms-profiler merge` writes one timeline of several ranks: a process each, one clock, exchanges joined by flows."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import PROGRAMS
+from launches import TOOLS, free_port, launched
+from ms_profiler.cli import main
+from ms_profiler.store.format import Category
+from perfetto_reader import read
+from store_builder import MS, StoreBuilder
+
+RANKS = 3
+STEPS = 6
+#: seconds by which the clock of each machine is ahead of that of the one before
+AHEAD_S = 5
+
+data = os.environ.get("MS_PROFILER_TEST_DATA")
+
+
+def made(parent):
+    """Write ranks of three machines, the clocks of which are seconds apart; rank 1 comes last to each exchange."""
+    paths = []
+    for rank in range(RANKS):
+        ahead = rank * AHEAD_S * 1000 * MS
+        name = f"host_{rank + 1}_2026010100000012{rank}_ascend_ms"
+        store = StoreBuilder(
+            parent, name, rank=rank, world_size=RANKS, pid=rank + 1, host=f"m{rank}", boot_id=str(rank)
+        )
+        process = store.process(rank + 1)
+        thread = process.thread()
+        thread.instant("group world ranks 0-2", Category.COMMUNICATION, ahead + 40 * MS, RANKS)
+        for number in range(STEPS):
+            start = ahead + (50 + 20 * number) * MS
+            ready = start + (18 if rank == 1 else 4 + rank) * MS
+            thread.span("forward", Category.FORWARD, start, ready)
+            thread.span("AllReduce@world", Category.COMMUNICATION, ready, start + 19 * MS, arg=4_000_000)
+            thread.step(number, start, start + 20 * MS)
+        process.anchor(ahead + (51 + 20 * STEPS) * MS)
+        paths.append(store.write())
+    return paths
+
+
+def merged(capsys, *words):
+    """Run the command; return the timeline, and what is printed."""
+    assert main(["merge", *map(str, words)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    return read(Path(lines[-1])), lines
+
+
+def processes(trace):
+    """Return the names of processes by number."""
+    return {each.process.pid: each.process.process_name for each in trace.tracks.values() if each.HasField("process")}
+
+
+def rank_of(trace, uuid):
+    """Return the name of the process that a track stands in."""
+    track = trace.tracks[uuid]
+    while not track.HasField("process"):
+        if track.HasField("thread"):
+            return processes(trace)[track.thread.pid]
+        track = trace.tracks[track.parent_uuid]
+    return track.process.process_name
+
+
+def flows(trace):
+    """Return the slices of each flow that joins exchanges, by start."""
+    found = {}
+    for each in trace.slices:
+        for flow in (*each.flows, *each.ends):
+            if each.category == "exchange":
+                found.setdefault(flow, []).append(each)
+    return [sorted(ends, key=lambda each: each.start) for ends in found.values()]
+
+
+def test_exchanges_are_joined_on_one_clock(tmp_path, capsys):
+    made(tmp_path / "data")
+    trace, lines = merged(capsys, tmp_path / "data", "--steps", "2-4")
+    assert lines[-1] == str(tmp_path / "data" / "trace.pftrace")
+    assert lines[0].startswith("3 ranks, 9 exchanges, which 3 flows join; clocks are right to ")
+    assert sorted(processes(trace).values()) == ["Rank 0", "Rank 1", "Rank 2"]
+    assert len([each for each in trace.slices if each.category == "step"]) == 9
+    joined = flows(trace)
+    assert len(joined) == 3
+    for place, ends in enumerate(sorted(joined, key=lambda ends: ends[0].start)):
+        # the one that all wait for comes last, and the flow ends there
+        assert [rank_of(trace, each.track) for each in ends] == ["Rank 0", "Rank 2", "Rank 1"]
+        assert [len(each.ends) for each in ends] == [0, 0, 1]
+        assert {each.args["step"] for each in ends} == {2 + place} == {each.args["number"] for each in ends}
+        assert {each.args["bytes"] for each in ends} == {4_000_000}
+        # true times differ by 0, 1 and 14 ms; the ends are at once
+        starts = [each.start - ends[0].start for each in ends]
+        assert starts == pytest.approx([0, 2 * MS, 14 * MS], abs=MS)
+        assert max(each.end for each in ends) - min(each.end for each in ends) < MS
+    # flows within a rank keep to it
+    within = {}
+    for each in (each for each in trace.slices if each.category != "exchange"):
+        for flow in (*each.flows, *each.ends):
+            within.setdefault(flow, set()).add(rank_of(trace, each.track))
+    assert all(len(names) == 1 for names in within.values())
+
+
+def test_ranks_are_chosen_and_a_damaged_one_is_told(tmp_path, capsys):
+    paths = made(tmp_path / "data")
+    trace, _ = merged(capsys, tmp_path / "data", "--ranks", "1-2", "--output", tmp_path / "two" / "both.pftrace")
+    assert sorted(processes(trace).values()) == ["Rank 1", "Rank 2"] and len(flows(trace)) == STEPS
+    shutil.rmtree(paths[1] / "FRAMEWORK")
+    (paths[1] / "FRAMEWORK").mkdir()
+    trace, lines = merged(capsys, tmp_path / "data")
+    assert sorted(processes(trace).values()) == ["Rank 0", "Rank 2"]
+    assert any(paths[1].name in line for line in lines)
+    for words, told in (
+        (("--ranks", "7"), "There are results of the ranks 0, 2."),
+        (("--ranks", "a"), "--ranks a is no list of numbers."),
+        (("--steps", "1,3"), "--steps 1,3 is not consecutive."),
+        (("--steps", "70"), "has none of the steps 70 to 70"),
+    ):
+        assert main(["merge", str(tmp_path / "data"), *words]) == 2
+        assert told in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not data, reason="MS_PROFILER_TEST_DATA names no real results")
+@pytest.mark.parametrize("level", ["level0", "level1", "level1_db"])
+def test_real_ranks_of_two_devices(level, tmp_path, capsys):
+    trace, lines = merged(capsys, Path(data) / level, "--output", tmp_path / "trace.pftrace")
+    assert sorted(processes(trace).values()) == ["Rank 0", "Rank 1"]
+    joined = flows(trace)
+    assert len(joined) == 4, lines
+    for ends in joined:
+        assert sorted(rank_of(trace, each.track) for each in ends) == ["Rank 0", "Rank 1"]
+        assert ends[1].start <= ends[0].end and {each.name for each in ends} == {"allreduce"}
+
+
+@pytest.mark.slow
+def test_real_job_of_torchrun(tmp_path, capsys):
+    options = {"start": True, "output_path": str(tmp_path / "data")}
+    command = [TOOLS / "torchrun", f"--nproc_per_node={RANKS}", f"--master_port={free_port()}"]
+    launched([[*command, PROGRAMS / "late_ranks_torch.py", "sleep", "1", "12"]], tmp_path, options)
+    trace, _ = merged(capsys, tmp_path / "data", "--steps", "4-9")
+    assert sorted(processes(trace).values()) == ["Rank 0", "Rank 1", "Rank 2"]
+    joined = flows(trace)
+    assert len(joined) >= 6 and all(len(ends) == RANKS for ends in joined)
+    last = [rank_of(trace, ends[-1].track) for ends in joined]
+    assert last.count("Rank 1") >= 5, last
+    # the processes are those of the job
+    pids = [json.loads(path.read_text())["pid"] for path in (tmp_path / "data").glob("*/FRAMEWORK/run_info.json")]
+    assert sorted(pids) == sorted(processes(trace))
