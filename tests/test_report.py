@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -86,11 +87,12 @@ def test_events_are_packed_without_loss(page):
     line = run["timeline"]
     packed = {name: values(page, column) for name, column in line["packed"].items()}
     assert max(packed["dur"]) == 120_000 * MS > 1 << 32
-    start, last, events = 0, None, []
-    for row, step, dur, name in zip(*(packed[key] for key in ("row", "start", "dur", "name")), strict=True):
-        start = step if row != last else start + step
-        last = row
-        events.append((line["names"][name], line["lanes"][row]["kind"], start, dur))
+    columns, events = zip(*(packed[key] for key in ("start", "dur", "kind")), strict=True), []
+    for lane in line["lanes"]:
+        start = 0
+        for step, dur, kind in itertools.islice(columns, lane["count"]):
+            start += step
+            events.append((line["names"][kind], lane["kind"], start, dur))
     matmul = [(start, dur) for name, kind, start, dur in events if name == "MatMul" and kind == 1]
     assert matmul == [((156 + number * 10) * MS, MS) for number in range(20)]
     assert len(events) == line["count"]

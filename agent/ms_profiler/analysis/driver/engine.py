@@ -152,6 +152,7 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
         SECTIONS,
         core,
         parquet,
+        report_html,
         summary,
     )
 
@@ -164,12 +165,14 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
     measures = measured(path, asked.steps, progress, export.export(path, target, asked.patience) if own else ())
     measures.target, measures.asked = target, asked
     if own:
+        page = report_html.begin(measures)
         core.tidy(SECTIONS, measures, _write_sections(path, measures, progress))
         for artefact in ARTEFACTS:
+            if artefact is report_html:
+                _tell_exit_codes(measures.recording)
             if artefact is summary:
                 measures.room = Room()  # it says what had none
-                _tell_exit_codes(measures.recording)
-            core.write(artefact, measures)
+            core.write(page if page and artefact is report_html else artefact, measures)
     else:
         ledger = Ledger(target)
         ledger.write_sections(DERIVED_SECTIONS, measures)

@@ -28,10 +28,19 @@ def content(measures: Measures, most: int = events.MOST) -> dict[str, Any]:
         measures: of the run.
         most: events of its timeline.
     """
+    return {"summary": summary.summary(measures), **figures(measures, most)}
+
+
+def figures(measures: Measures, most: int = events.MOST) -> dict[str, Any]:
+    """Return what the page shows beside the summary.
+
+    Args:
+        measures: of the run.
+        most: events of its timeline.
+    """
     origin = int(measures.recording.processes["first_ns"].min() or 0)  # type: ignore[arg-type]
     spans = events.spans(measures)
     return {
-        "summary": summary.summary(measures),
         "trace": _trace(measures),
         "steps": _steps(measures, origin),
         "phases": _phases(measures),

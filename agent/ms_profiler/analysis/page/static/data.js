@@ -39,16 +39,15 @@ async function column(packed) {
 // Events by row of lanes, each row by start; events of a row do not overlap
 async function timeline(content) {
   const events = { count: content.count };
-  for (const name of ["row", "start", "dur", "name", "category", "module", "launch"]) events[name] = await column(content.packed[name]);
+  for (const name of ["start", "dur", "kind", "launch"]) events[name] = await column(content.packed[name]);
   content.packed = null;
-  const rows = content.lanes.map((lane) => ({ ...lane, from: 0, until: 0 }));
-  let last = -1, time = 0;
-  for (let at = 0; at < events.count; at++) {
-    const row = events.row[at];
-    if (row !== last) { rows[row].from = at; last = row; time = events.start[at]; } else time += events.start[at];
-    events.start[at] = time;
-    rows[row].until = at + 1;
-  }
+  events.row = new Uint32Array(events.count);
+  let from = 0;
+  const rows = content.lanes.map((lane) => ({ ...lane, from, until: (from += lane.count) }));
+  rows.forEach((row, number) => {
+    events.row.fill(number, row.from, row.until);
+    for (let at = row.from + 1; at < row.until; at++) events.start[at] += events.start[at - 1];
+  });
   return { events, rows, names: content.names, categories: content.categories, modules: content.modules, notes: content.notes };
 }
 

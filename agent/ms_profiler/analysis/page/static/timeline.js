@@ -66,7 +66,7 @@ class Timeline {
     const paint = canvas.getContext("2d");
     paint.setTransform(ratio, 0, 0, ratio, 0, 0);
     paint.clearRect(0, 0, width, this.height);
-    const room = width - LABEL, scale = room / (this.until - this.from), { start, dur, name, category, launch } = this.events;
+    const room = width - LABEL, scale = room / (this.until - this.from), { start, dur, kind, launch } = this.events;
     // ns of the narrowest shape: each row has room for as many as its part of SHAPES, less what arrows and curves take
     const least = Math.max(1, (this.rows.length * room) / (SHAPES - FLOWS - STRIP_SHAPES - 2 * this.rows.length)) / scale, flows = [];
     paint.font = "11px system-ui"; paint.textBaseline = "middle";
@@ -86,15 +86,15 @@ class Timeline {
           next = Math.max(low, at + 1); single = next === at + 1; end = Math.max(end, begin + least);
         }
         const x = Math.max(LABEL, LABEL + (begin - this.from) * scale), right = Math.min(width, LABEL + (end - this.from) * scale);
-        paint.globalAlpha = this.found && !(single && this.found[name[at]]) ? 0.18 : 1;
-        paint.fillStyle = this.shades[category[at]];
+        paint.globalAlpha = this.found && !(single && this.found[kind[at]]) ? 0.18 : 1;
+        paint.fillStyle = this.shades[kind[at]];
         paint.fillRect(x, y, Math.max(right - x - (right - x > 3 ? 0.5 : 0), 0.6), ROW - 2);
         this.shapes++;
         if (single && launch[at] && (right - x > 2 || this.selected !== null) && flows.length < FLOWS) flows.push(at);
         if (single && at === this.selected) { paint.strokeStyle = ink(); paint.lineWidth = 2; paint.strokeRect(x, y, Math.max(right - x, 2), ROW - 2); paint.lineWidth = 1; }
         if (single && right - x > 30) {
-          paint.fillStyle = this.bright[category[at]] ? "#1f2933" : "#fff";
-          const text = this.names[name[at]] || "", fits = Math.floor((right - x - 6) / 6);
+          paint.fillStyle = this.bright[kind[at]] ? "#1f2933" : "#fff";
+          const text = this.names[kind[at]] || "", fits = Math.floor((right - x - 6) / 6);
           paint.fillText(text.length > fits ? text.slice(0, Math.max(fits - 1, 0)) : text, x + 3, y + ROW / 2 - 1);
         }
         at = next;
@@ -160,9 +160,9 @@ class Timeline {
 
   tell(at) {
     if (at === null) return;
-    const { start, dur, name, category, module, launch } = this.events;
-    const owner = this.modules[module[at]], by = launch[at] ? launch[at] - 1 : null;
-    this.detail.textContent = `${this.names[name[at]]}: ${duration(dur[at])}, ${this.categories[category[at]]}, ${(start[at] / 1e9).toFixed(6)} s${owner ? `, ${owner}` : ""}${by === null ? "" : ` ← ${this.names[name[by]]}, ${duration(start[at] - start[by])}`}`;
+    const { start, dur, kind, launch } = this.events;
+    const owner = this.modules[kind[at]], by = launch[at] ? launch[at] - 1 : null;
+    this.detail.textContent = `${this.names[kind[at]]}: ${duration(dur[at])}, ${this.categories[kind[at]]}, ${(start[at] / 1e9).toFixed(6)} s${owner ? `, ${owner}` : ""}${by === null ? "" : ` ← ${this.names[kind[by]]}, ${duration(start[at] - start[by])}`}`;
   }
 
   zoom(by, around = (this.from + this.until) / 2) {
