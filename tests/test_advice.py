@@ -147,15 +147,15 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
         (
             {"parts": parts(communication=0.6), "late": Late(0.9, 20, 30 * MS, 4096)},
             "late-rank",
-            "one of 4.0 KB takes 30.0 ms on average",
+            "an exchange of 4.0 KB takes 30.0 ms on average",
         ),
         ({"types": [("Cast", "AI_CPU", 7, 0.3), ("MatMul", "AI_CORE", 9, 0.7)]}, "aicpu-fallback", "7 kernels (Cast)"),
         ({"links": [LINK]}, "slow-link", "AllReduce in slow reaches 95.4 MB/s, in fast 953.7 MB/s"),
         (
             {"compiled": [0, 3, 5], "compile_ns": {0: 9 * MS, 3: 9 * MS, 5: 30 * MS}, "recompiles": recompiles(3, 5)},
             "recompiling",
-            "2 of 10 recorded steps compiled again, 42.9 % of the time without the first compilation; 2 times: "
-            "recompile Net: tensor 'x'",
+            "2 of 10 recorded steps compiled again, which took 42.9 % of their time (the first compilation left out); "
+            "2 times: recompile Net: tensor 'x'",
         ),
         ({"compiled": [0, 3, 5], "compile_ns": {0: MS, 3: MS, 5: 30 * MS}}, "recompiling", "2 of 10 recorded steps"),
     ],

@@ -23,7 +23,7 @@ from ms_profiler.analysis.comparison.digest import (
     Named,
     StepTime,
 )
-from ms_profiler.analysis.report import differences
+from ms_profiler.analysis.report import differences, sheets
 from ms_profiler.errors import NotComparableError
 from rich.console import Console
 from test_cli import run
@@ -332,7 +332,9 @@ def test_one_copy_more_is_found_in_one_run_a_side(base, tmp_path):
     """Even where steps take no longer for it."""
     found = side_by_side(base, compared_run(tmp_path, copies=2, layers=(1.8,) * 5 + (2.0,)))
     first, *_ = shown(found).splitlines()
-    assert first.startswith("Steps take about as long as before (+0.0 us, +0.0 %), but not for the same: copies")
+    assert first.startswith(
+        "Steps take about as long as before (+0.0 us, +0.0 %), but spend the time differently: copies"
+    )
     assert first.endswith("operators 8 -> 9; copies 1 -> 2.")
 
 
@@ -404,6 +406,13 @@ def test_the_answer_comes_first():
     page = differences.markdown(found)
     assert "| waiting for data | 1.0 ms | 12.8 ms | +11.8 ms | 95 % |" in page
     assert "| all of it | 93.0 ms | 105.4 ms | +12.4 ms | 100 % |" in page
+
+
+def test_each_table_is_shown_once():
+    found = comparing.compare([made(network())], [made(network(data=12.8))], ("A", "B"))
+    caller = comparing.Row("convolution", 10e6, 20e6, 10e6, "ns")
+    titles = [sheet.title for sheet in sheets.sheets(replace(found, callers=(caller,)))]
+    assert "Kernels by operator" in titles and sorted(set(titles)) == sorted(titles)
 
 
 def test_names_are_no_markup():

@@ -214,7 +214,7 @@ def test_a_count_that_varies_from_step_to_step_is_none_to_alarm_for(gate, tmp_pa
 def test_a_baseline_is_stored_compared_and_changes_on_a_pass_alone(gate, pools, tmp_path):
     file = tmp_path / "base.json"
     code, _, told = gate("--save", file, *pools["usual"])
-    assert code == 0 and "holds a threshold of" in told
+    assert code == 0 and "decide on a threshold of" in told
     first = file.read_bytes()
     assert len(first) < 100_000
     assert gate("--baseline", file, *pools["same"])[0] == 0

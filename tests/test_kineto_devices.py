@@ -119,7 +119,7 @@ def test_of_a_device_whose_events_nobody_knows_nothing_is_concluded(tmp_path):
     measures = trace.measured(tmp_path)
     assert measures.recording.info.framework["device"] == ""
     assert (measures.finding.kind, measures.advice) == ("nothing", [])
-    assert measures.finding.sentence.startswith("What the device did is not known")
+    assert measures.finding.sentence.startswith("The work of the device is unknown")
     assert (bound(measures), shares(measures)) == ({}, {})
 
 

@@ -141,7 +141,9 @@ def test_an_npu_that_is_used_later_is_found_between_steps(npu_job):
     assert run.code == 0, run.err
     launched = [kernel for kernel in stored(run.result) if kernel[0] is not None]  # others ran when it was found
     assert sorted(launched) == sorted((step, name) for step in (2, 3) for name, *_ in STEP)
-    assert not_collected(run.result) == {f"{WHAT} before step 2": "CANN was found in use only there, between two steps"}
+    assert not_collected(run.result) == {
+        f"{WHAT} before step 2": "CANN was first found in use there, by a check between two steps"
+    }
 
 
 def test_a_schedule_has_every_kernel_that_was_launched_in_its_steps(npu_job):

@@ -8,7 +8,7 @@ import pytest
 from conftest import environment
 from fakes_built import build_one
 
-LIMITS = "msprof is not here, which turns what it records into tables; the analysis needs it, or a machine with it"
+LIMITS = "msprof is missing; it turns aclprof's files into tables, so the analysis needs it, or a machine that has it"
 PROGRAM = """
 import json, sys
 from ms_profiler.job.devices import npu

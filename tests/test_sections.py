@@ -179,7 +179,7 @@ def test_the_summary_says_where_a_long_timeline_is(tmp_path, small, capsys):
 
     path = nested(tmp_path).write()
     assert main(["summary", "--all", str(path)]) == 0
-    assert "files, each some time of the run: trace_view.json, msprof_slice_1.json" in capsys.readouterr().out
+    assert "files, each with a part of the run: trace_view.json, msprof_slice_1.json" in capsys.readouterr().out
 
 
 def test_progress_is_told_from_the_first_batch_to_the_end(tmp_path, small):

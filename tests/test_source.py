@@ -142,7 +142,9 @@ def test_it_is_looked_for_ever_more_seldom(begin):
     tracing.in_use = True
     assert session.at(63) == (64, False)
     assert session.at(64) == (65, True)
-    assert session.noted == {f"{WHAT} before step 64": "CUDA was found in use only there, between two steps"}
+    assert session.noted == {
+        f"{WHAT} before step 64": "CUDA was first found in use there, by a check between two steps"
+    }
 
 
 def test_who_does_not_ask_for_a_gpu_has_none(begin):
@@ -223,7 +225,7 @@ def test_what_hangs_is_left_alone(begin, what):
     session.device.release()
     session.device.resume()
     assert len(tracing.asked) == asked
-    assert session.noted[WHAT] == "CUPTI did not answer for ten seconds, and is left alone from there on"
+    assert session.noted[WHAT] == "CUPTI did not answer for ten seconds; ms-profiler does not call it again"
 
 
 def test_a_library_that_is_missing_leaves_room_for_another(begin, monkeypatch):

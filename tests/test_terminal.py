@@ -73,8 +73,11 @@ def test_a_machine_that_was_busy_with_others_is_a_remark(summary):
     assert "The machine" not in shown(summary)
     summary["machine"] = {"queued_share": 0.125, "pressure": 0.5, "busy": True}
     text = " ".join(shown(summary).split())
-    assert "The machine it was busy with other programs or ranks: threads of the job waited 50.0 % of the time" in text
-    assert "the stepping thread for 12.5 % of the steady steps" in text and "Advice" in text
+    assert (
+        "The machine it was busy with other programs or ranks: threads of the job waited for a processor in 50.0 %"
+        in text
+    )
+    assert "the stepping thread in 12.5 % of the steady steps" in text and "Advice" in text
 
 
 @pytest.mark.parametrize("width", [40, 60, 200])
@@ -147,7 +150,7 @@ def kernels(tmp_path):
 
 def test_what_kernels_take_stands_beside_what_the_host_takes_that_queues_them(summary, kernels):
     text = shown(kernels | {"phases": summary["phases"]})
-    assert "\nPhases of a step on the host, which queues kernels and goes on; and what these take" in text
+    assert "\nPhases of a step on the host, which queues kernels ahead, and the time of these kernels" in text
     lines = text.partition("Phases of a step on the host")[2].partition("What bounds")[0].splitlines()
     found = {line.split()[0]: line.split()[-2:] for line in lines if line.startswith("  ")}
     # 10 steps of 2 ms forward, 3 ms backward, 0.5 ms optimizer

@@ -22,7 +22,7 @@ _start: "os.stat_result | None" = None
 
 
 def keep_to(start: "os.stat_result | None") -> None:
-    """Write to descriptor 2 only while it is the file that it was.
+    """Write to descriptor 2 only while it is the same file as at the start.
 
     Args:
         start: that file; None where it was closed.
@@ -62,13 +62,13 @@ def write(text: str) -> None:
 
 
 def is_open() -> bool:
-    """Return whether descriptor 2 is open and the file that it was at the start."""
+    """Return whether descriptor 2 is open and still the same file as at the start."""
     now = _look()
     return now is not None and _start is not None and os.path.samestat(now, _start)
 
 
 def has_reader() -> bool:
-    """Return whether stderr is a pipe or a socket: who reads it may wait for its end."""
+    """Return whether stderr is a pipe or a socket, whose reader may wait for its end."""
     if not is_open():
         return False
     mode = os.fstat(2).st_mode
@@ -82,7 +82,7 @@ def _write(data: bytes) -> None:
         return
     if len(data) > _MOST:
         data = data[: _MOST - 4].decode("utf-8", "ignore").encode() + b"...\n"
-    # of a reader that is gone, of a file that has reached its limit, of a terminal that belongs to another job now
+    # signals for a reader that is gone, a file at its size limit, and a terminal that now belongs to another job
     kinds = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())  # on a line of its own, because a signal handler of the job
     # may raise here

@@ -190,7 +190,7 @@ class Choice:
 
 
 class Choices:
-    """A list of names; one that is unknown spoils the list, as it does for MindSpore."""
+    """A list of names; an unknown name makes the whole list invalid, as it does for MindSpore."""
 
     type = "list"
 

@@ -67,7 +67,7 @@ class Options:
     start: bool = _option(
         False,
         Bool(),
-        'The switch. 1, "1", "yes" and "on" are taken for true with a line that says so: MindSpore starts on them too.',
+        'The switch. 1, "1", "yes" and "on" count as true, with a line that says so: MindSpore starts on them, too.',
     )
     output_path: str = _option(
         "./data",
@@ -78,7 +78,7 @@ class Options:
     start_profile: bool = _option(
         True,
         Bool(),
-        "Accepted as MindSpore's own profiler accepts it: behind the variable, recording begins at once in any case.",
+        "Accepted because MindSpore's profiler accepts it. With the variable, recording begins at once in any case.",
         inert="recording begins at once in any case",
     )
     activities: tuple[str, ...] = _option(
@@ -120,8 +120,8 @@ class Options:
     with_stack: bool | str = _option(
         False,
         BoolOr("sample"),
-        'Python stacks. true: every call of a function. "sample": where all threads are `stack_rate` times a second, '
-        "which every job can bear; true does so too beside a debugger or another profiler.",
+        'Python stacks. true: trace every call of a function. "sample": sample the stacks of all threads `stack_rate` '
+        "times a second, at a cost that every job can bear. Beside a debugger or another profiler, true samples, too.",
         "host_stack",
     )
     data_process: bool = _option(
@@ -167,13 +167,13 @@ class Options:
     )
 
     cuda_graphs: str = _option(
-        "nodes", Choice("nodes", "launches"), "Of a CUDA graph, record each kernel, or each launch at less cost."
+        "nodes", Choice("nodes", "launches"), "Records of a CUDA graph: each kernel, or each launch at less cost."
     )
-    stack_c_calls: bool = _option(False, Bool(), "Of traced calls, also those that Python makes of functions in C.")
-    stack_include: tuple[str, ...] = _option((), Texts(), "Trace calls in these files: absolute paths, or parts.")
-    stack_exclude: tuple[str, ...] = _option((), Texts(), "Trace no calls in these files: absolute paths, or parts.")
+    stack_c_calls: bool = _option(False, Bool(), "Trace calls of functions written in C, too.")
+    stack_include: tuple[str, ...] = _option((), Texts(), "Trace functions of these files only: paths, or parts.")
+    stack_exclude: tuple[str, ...] = _option((), Texts(), "Trace no functions of these files: paths, or parts.")
     stack_min_us: float = _option(0.0, Number(0, 1e9, "microseconds"), "Leave out traced calls that are shorter.")
-    stack_depth: int = _option(0, Count(0, "calls"), "Trace so many calls in each other; 0: all.")
+    stack_depth: int = _option(0, Count(0, "calls"), "Trace this many nested calls and none deeper; 0: all.")
     stack_rate: float = _option(100.0, Number(1, 1000, "samples a second"), "Rate of the samples of `with_stack`.")
     schedule: dict[str, int] | None = _option(  # noqa: RUF009 - it returns a field
         None, StepPlan(), "Steps to record, with the meaning of `mindspore.profiler.schedule`. Default: every step."
@@ -187,7 +187,7 @@ class Options:
     exit_timeout: float = _option(
         60.0,
         Number(0, 86400, "seconds"),
-        "Longest wait for the analysis at the end of the job; it then goes on in the background.",
+        "Longest wait for the analysis at the end of the job; the analysis then goes on in the background.",
     )
     takeover: bool = _option(
         True, Bool(), "Prevent MindSpore's own profiler from starting as well; false leaves it alone."
@@ -204,7 +204,7 @@ class Options:
     overhead_budget: float = _option(
         0.05,
         Number(0, 1, "a share"),
-        "Share of the time that recording may cost: steps are sampled where all cost more; 0: all steps.",
+        "Share of the time that recording may cost. Where all steps cost more, steps are sampled. 0: record all steps.",
     )
     op_flush: int = _option(100_000, Count(1, "kernels"), "Kernels between two drains of MindSpore's buffer.")
     dynamic: str | None = _option(
@@ -330,7 +330,7 @@ def _written(option: Option, value: Any) -> str:
 
 
 def _means_on(value: Any) -> bool:
-    """Return whether a wrong value of `start` can only mean "on"; who writes 1 expects a profile."""
+    """Return whether a wrong value of `start` can only mean "on": a user who writes 1 expects a profile."""
     if isinstance(value, str):
         return value.strip().lower() in ("1", "yes", "on")
     return isinstance(value, (int, float)) and value == 1

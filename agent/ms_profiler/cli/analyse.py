@@ -24,9 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     # for the job that starts this at its end: one line for the first directory, as that job would print it
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--step-list", type=_steps, metavar="N,N|N-M", help="keep to these consecutive steps")
-    parser.add_argument("--output", metavar="DIR", help="write below this directory, not into the results themselves")
-    parser.add_argument("--gzip", action="store_true", help="pack the timelines of recordings: Perfetto reads them so")
+    parser.add_argument("--step-list", type=_steps, metavar="N,N|N-M", help="analyse only these consecutive steps")
+    parser.add_argument("--output", metavar="DIR", help="write into this directory, not into the results")
+    parser.add_argument(
+        "--gzip", action="store_true", help="compress the timelines of our recordings; Perfetto opens them compressed"
+    )
     parser.add_argument(
         "--export",
         type=_forms,
@@ -44,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_truth,
         default=True,
         metavar="true|false",
-        help="remove intermediate files (the recording itself is kept either way)",
+        help="remove intermediate files (the recording itself always stays)",
     )
     parser.add_argument(
         "--msprof-timeout",

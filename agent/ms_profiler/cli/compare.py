@@ -18,13 +18,15 @@ FORMATS = ("terminal", "markdown", "json")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     runs = "a result directory, a trace, or a parent of the ranks or of several runs"
-    parser.add_argument("before", metavar="A", help=f"{runs}: what there was")
-    parser.add_argument("after", metavar="B", help="the same of what there is now")
-    parser.add_argument("--format", choices=FORMATS, default="terminal", help="of the answer (default: %(default)s)")
+    parser.add_argument("before", metavar="A", help=f"the run before: {runs}")
+    parser.add_argument("after", metavar="B", help="the run after, likewise")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="terminal", help="format of the answer (default: %(default)s)"
+    )
     parser.add_argument("--top", type=_positive, metavar="N", help="rows of each table (default: 8)")
     parser.epilog = (
-        "Exit code: 0 whatever differs, 2 where the command cannot be served, 3 where the runs have nothing that can "
-        "be compared. `ms-profiler gate` decides."
+        "Exit code: 0 when the runs were compared, whatever differs; 2 when an argument or a result is unusable; 3 "
+        "when the runs have nothing in common to compare. `ms-profiler gate` decides."
     )
 
 

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(content, indent=1))
     else:
         print("\n".join([*_lines(findings), *_devices(devices or [])]))
-    # a machine without a device is a sound one, and so is an environment in which no job is to be recorded
+    # a machine without a device is no fault, and neither is an environment that does not switch profiling on
     return int(causes and bool(words))
 
 
@@ -80,7 +80,7 @@ def _named(word: str) -> "list[Finding]":
 
 
 def _lines(findings: "list[Finding]") -> list[str]:
-    """Return causes first, then notes, then what is as it has to be."""
+    """Return the findings as lines: causes first, then notes, then parts that are all right."""
     lines = []
     for state, mark in _MARKS.items():
         for finding in findings:

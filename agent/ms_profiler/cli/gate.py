@@ -24,7 +24,7 @@ Decide whether a job got slower, and say why. Three ways to name the two sides:
   ms-profiler gate --baseline base.json NEW...                     compare with it
 
 Commands also serve as one side: --base 'CMD' --save FILE, or --baseline FILE --new 'CMD'.
-The median step of each run decides about time, from four runs a side on. Counts and peak memory decide from one."""
+With four runs a side or more, the median step of each run decides about time. Counts and peak memory need one run."""
 EPILOG = "exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items())
 
 REPEAT = 5
@@ -39,28 +39,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sides.add_argument("directories", nargs="*", metavar="DIR", help="results for --save or --baseline")
     sides.add_argument("--base", metavar="CMD", help="command of the base side, a line for /bin/sh")
     sides.add_argument("--new", metavar="CMD", help="command of the new side")
-    sides.add_argument("--repeat", type=_count, default=REPEAT, metavar="N", help="runs of each (default: %(default)s)")
     sides.add_argument(
-        "--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help="of a run (default: %(default)g)"
+        "--repeat", type=_count, default=REPEAT, metavar="N", help="runs of each command (default: %(default)s)"
     )
-    sides.add_argument("--output", metavar="DIR", help="keep what the commands recorded in this new directory")
+    sides.add_argument(
+        "--timeout",
+        type=float,
+        default=TIMEOUT_S,
+        metavar="SECONDS",
+        help="longest time of a run (default: %(default)g)",
+    )
+    sides.add_argument("--output", metavar="DIR", help="new directory that keeps the recordings of the commands")
     sides.add_argument("--runs", nargs="+", metavar="DIR", help="results of the base side")
     sides.add_argument("--versus", nargs="+", metavar="DIR", help="results of the new side")
-    sides.add_argument("--save", metavar="FILE", help="store the runs as baseline; one that is there changes on a pass")
-    sides.add_argument("--accept", action="store_true", help="with --save: replace the baseline whatever it says")
+    sides.add_argument(
+        "--save", metavar="FILE", help="store the runs as baseline; an existing one changes only on a pass"
+    )
+    sides.add_argument("--accept", action="store_true", help="with --save: replace the baseline without gating")
     sides.add_argument("--baseline", metavar="FILE", help="a stored baseline is the base side")
     rules = parser.add_argument_group("what counts as slower")
     rules.add_argument(
-        "--threshold", type=_share, default=0.05, metavar="SHARE", help="of the step time, 0.05 or 5%% (the default)"
+        "--threshold",
+        type=_share,
+        default=0.05,
+        metavar="SHARE",
+        help="increase of the step time that counts, 0.05 or 5%% (the default)",
     )
     rules.add_argument(
         "--tripwire",
         type=_ratio,
         default=1.5,
         metavar="RATIO",
-        help="with fewer than four runs a side, from this ratio on (default: %(default)g)",
+        help="with fewer than four runs a side, ratio of step times that counts (default: %(default)g)",
     )
-    rules.add_argument("--strict", action="store_true", help=f"exit with {INCONCLUSIVE} where the runs do not tell")
+    rules.add_argument("--strict", action="store_true", help=f"exit with {INCONCLUSIVE} when the runs are inconclusive")
     outputs = parser.add_argument_group("for other programs")
     outputs.add_argument("--json", metavar="FILE", help="write the verdict as JSON; - for stdout, in place of the text")
     outputs.add_argument("--junit", metavar="FILE", help="write JUnit's XML, a test case for each metric")
@@ -68,8 +80,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     outputs.add_argument("--metrics", metavar="FILE", help="write GitLab's metrics report (OpenMetrics)")
     own = parser.add_argument_group("how good the gate is")
     own.add_argument("--self-test", action="store_true", help="gate generated runs of known noise, and print the rates")
-    own.add_argument("--trials", type=_count, default=1000, metavar="N", help="of the self-test (default: %(default)s)")
-    own.add_argument("--seed", type=int, default=1, metavar="N", help="of the self-test (default: %(default)s)")
+    own.add_argument(
+        "--trials", type=_count, default=1000, metavar="N", help="trials of the self-test (default: %(default)s)"
+    )
+    own.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the self-test (default: %(default)s)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -110,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse what does not name two sides, before anything runs."""
+    """Refuse arguments that do not name two sides, before anything runs."""
     if args.save:
         if args.baseline or args.runs or args.versus or args.new:
             raise UsageError("--save stores one side.", "Write `ms-profiler gate --save FILE DIR...`.")
@@ -131,7 +145,9 @@ def _check(args: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
-    """Yield the directories of both sides, of commands once they have run; they are removed unless they are to stay."""
+    """Yield the result directories of both sides; run commands first, and remove their results afterwards without
+    --output.
+    """
     named = {"base": args.runs or [], "new": args.versus or []}
     named["base" if args.save else "new"] += args.directories
     commands = {side: command for side in named if (command := getattr(args, side))}
@@ -152,7 +168,7 @@ def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
 
 
 def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
-    """Store a baseline; over one that is there only where that passes."""
+    """Store a baseline; replace an existing one only if the runs pass against it."""
     from ms_profiler.gate import baseline, comparable, decide, sides
 
     if found := comparable.reasons(digests, []):
@@ -161,12 +177,12 @@ def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
         gated = sides.gate_stored(baseline.read(args.save), digests, rules)
         code = _report(gated, args)
         if gated.decision.verdict is not decide.Verdict.PASS:
-            _say(f"{args.save} stays as it was: a baseline changes on a pass. --accept replaces it.")
+            _say(f"{args.save} stays as it was: a baseline changes only on a pass. --accept replaces it in any case.")
             return code
     made = baseline.of(digests)
     baseline.write(args.save, made)
     floor = made.floor()
-    held = "" if floor is None else f"; it holds a threshold of {floor:.1%} for as many new runs"
+    held = "" if floor is None else f"; with as many new runs it can decide on a threshold of {floor:.1%}"
     middle = made.typical.step.median_ns / 1e6
     runs = "run" if len(digests) == 1 else "runs"
     _say(f"{args.save}: {len(digests)} {runs}, {middle:.6g} ms a step{held}.")
@@ -174,7 +190,7 @@ def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
 
 
 def _report(gated: Any, args: argparse.Namespace) -> int:
-    """Write the verdict in every form that is wanted, and return the exit code."""
+    """Write the verdict in every requested form, and return the exit code."""
     import json
 
     from ms_profiler.gate import document, github, gitlab, junit, text

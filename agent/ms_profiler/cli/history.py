@@ -12,9 +12,9 @@ HELP = "append runs to a file of JSON Lines, and find where the job's figures ch
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("file", metavar="FILE", help="the history, made where there is none")
-    parser.add_argument("directories", nargs="*", metavar="DIR", help="results to append; without any, only look")
-    parser.add_argument("--label", default="", metavar="TEXT", help="what to call them, such as the commit")
+    parser.add_argument("file", metavar="FILE", help="the history; made if missing")
+    parser.add_argument("directories", nargs="*", metavar="DIR", help="results to append; without any, nothing changes")
+    parser.add_argument("--label", default="", metavar="TEXT", help="name of the appended results, such as the commit")
     parser.add_argument("--json", action="store_true", help="print the changes as JSON")
 
 

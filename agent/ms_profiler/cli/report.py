@@ -13,9 +13,9 @@ HELP = "write report.html: a run, its ranks, or two runs compared, as a page tha
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("directory", metavar="DIR", help="a result directory, a parent of ranks, or a trace")
-    parser.add_argument("other", nargs="?", metavar="DIR2", help="another one, to compare: DIR is before, DIR2 after")
+    parser.add_argument("other", nargs="?", metavar="DIR2", help="a second run, to compare: DIR is before, DIR2 after")
     parser.add_argument(
-        "--output", metavar="FILE", help=f"where the page goes; by default {layout.REPORT} in the last result"
+        "--output", metavar="FILE", help=f"file that receives the page; by default {layout.REPORT} in the last result"
     )
 
 

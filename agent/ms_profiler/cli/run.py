@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="any option of MS_PROFILER_OPTIONS, as often as you like; VALUE is JSON or plain text",
+        help="an option of MS_PROFILER_OPTIONS; may be repeated; VALUE is JSON or plain text",
     )
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command to run")
 
 
 def run(args: argparse.Namespace) -> int:

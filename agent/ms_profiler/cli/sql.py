@@ -20,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
     )
     parser.add_argument("query", metavar="QUERY", help='for example "select name, sum(dur) from kernels group by name"')
-    parser.add_argument("--format", choices=FORMATS, default="table", help="of the answer; a table by default")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="table", help="format of the answer (default: %(default)s)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

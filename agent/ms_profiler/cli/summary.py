@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NAME = "summary"
-HELP = "show a result on the terminal, analysing it first where that has not been done"
+HELP = "show a result on the terminal; analyse it first, if that has not been done"
 
 
 @dataclass(frozen=True)
 class _Result:
-    """A result that is to be shown: its directory, and what its summary.json says."""
+    """A result to show: its directory, and the content of its summary.json."""
 
     directory: str
     content: dict[str, Any]
@@ -38,18 +38,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--last", action="store_true", help="show only the job that started last, with all of its ranks"
     )
-    parser.add_argument("--all", action="store_true", help="show everything, and not one screen")
+    parser.add_argument("--all", action="store_true", help="show everything, not just one screen")
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print summary.json in place of the page; of several results, an array",
+        help="print summary.json; for several results, an array",
     )
     parser.add_argument(
         "--top",
         type=_count,
         metavar="N",
-        help="with everything, rows of the tables of operators, modules and dataset operations (8, and 14 modules); "
-        "summary.json lists at most 20 operators and 200 modules, `ms-profiler sql` has all",
+        help="show everything, with N rows in the tables of operators, modules and dataset operations (default: 8, and "
+        "14 modules); summary.json lists at most 20 operators and 200 modules, `ms-profiler sql` has all",
     )
     workload.add_arguments(parser)
 

@@ -18,8 +18,8 @@ FILE_MARKS = Marks("files")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("--files", action="store_true", help="list the CSV files below ASCEND_PROFILER_OUTPUT instead")
-    parser.add_argument("--write", metavar="FILE", help="replace the list in a Markdown file, between its two marks")
+    parser.add_argument("--files", action="store_true", help="list the CSV files in ASCEND_PROFILER_OUTPUT instead")
+    parser.add_argument("--write", metavar="FILE", help="replace the list between the two marks of a Markdown file")
 
 
 def run(args: argparse.Namespace) -> int:

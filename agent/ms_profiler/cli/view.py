@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
     )
-    parser.add_argument("--port", type=_port, default=0, help="port of 127.0.0.1; by default one that is free")
+    parser.add_argument("--port", type=_port, default=0, help="port of 127.0.0.1; by default a free one")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
 
 

@@ -31,7 +31,7 @@ def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
 
     Returns:
         A descriptor that the command does not inherit: a byte in it says that the command could not be executed; -1
-        where there is no watcher.
+        without a watcher.
     """
     chosen = options.parse(environ.get("MS_PROFILER_OPTIONS")).options
     if chosen is None or chosen.quiet or os.getpid() == 1 or not hasattr(os, "pidfd_open"):

@@ -50,5 +50,5 @@ def note(about: str, text: str, remedy: str = "") -> Finding:
 
 
 def ok(about: str, text: str) -> Finding:
-    """Return a finding of a part that is as it has to be."""
+    """Return a finding that something is all right."""
     return Finding(about, State.OK, text)

@@ -1,4 +1,6 @@
-"""Start an interpreter as the job would, with a program of ours in place of the job's, and look at what activated."""
+"""Start an interpreter as the job would, with a probe in place of the job's program, and report which activation
+worked.
+"""
 
 import json
 import os
@@ -12,9 +14,9 @@ from ms_profiler.job.origin import VARIABLE
 
 #: seconds that a start may take; a cold network file system takes many
 PATIENCE = 60
-#: what the variable is set to for the trial where the job's does not switch profiling on
+#: value of the variable for the probe, if the job's own value does not switch profiling on
 _ON = '{"start": true}'
-#: runs in interpreters of any version; finds packages without importing them, but for our own
+#: the probe runs in interpreters of any version; it finds packages without importing them, except for ours
 _PROBE = f"""
 import json, os, sys
 found = {{"version": list(sys.version_info[:3]), "path": sys.path, "executable": sys.executable}}
@@ -42,7 +44,7 @@ sys.stdout.write("\\n" + json.dumps(found) + "\\n")
 
 
 def examine(python: str, flags: Sequence[str], environ: Mapping[str, str], directory: str) -> list[Finding]:
-    """Return whether an interpreter activates ms-profiler when the variable is set, and what keeps it from that.
+    """Return findings: whether an interpreter activates ms-profiler when the variable is set, and if not, why.
 
     Args:
         python: the interpreter.
@@ -83,7 +85,7 @@ def _version(python: str, row: dict[str, Any]) -> list[Finding]:
 def _activation(python: str, row: dict[str, Any], environ: Mapping[str, str]) -> list[Finding]:
     site = row["sitecustomize"] or ""
     if row["active"]:
-        # ours is gone from the path once it has stood aside for the one that it hides
+        # our sitecustomize removes itself from the path when it executes the one that it hides
         if row["lines"]:
             text = f"ms_profiler.pth in {row['lines'][0]} activates it."
         else:
@@ -128,7 +130,7 @@ def _is_ours(folder: str) -> bool:
 
 def _packages(python: str, row: dict[str, Any]) -> list[Finding]:
     if "no_site" in row["flags"]:
-        return []  # it may find packages elsewhere once the program has run
+        return []  # the program itself may add to the path and find packages there
     found = []
     frameworks = [name for name in row["modules"] if name in PLUGINS]
     if not frameworks:

@@ -40,10 +40,10 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True)
 class Program:
-    """A command line, taken apart.
+    """A parsed command line.
 
     Attributes:
-        python: the interpreter; empty where the command starts none that can be seen.
+        python: the interpreter; empty if none could be found.
         words: the command line as the interpreter sees it, the interpreter first.
         environ: with which it starts.
     """
@@ -59,7 +59,7 @@ class Program:
 
 
 def resolve(command: Sequence[str], environ: Mapping[str, str], directory: str) -> tuple[Program, list[Finding]]:
-    """Return the interpreter that a command starts, and what keeps one from seeing it.
+    """Return the interpreter that a command starts, and findings that say why it could not be found.
 
     Args:
         command: the words after `--`.
@@ -118,7 +118,7 @@ def _env(program: Program) -> Program:
 
 
 def _behind(words: Sequence[str], valued: str, positional: bool) -> tuple[str, ...]:
-    """Return the command behind a wrapper's options, of which those in `valued` take a value."""
+    """Return the command behind a wrapper's options; the options in `valued` take a value."""
     rest = list(words[1:])
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)

@@ -1,4 +1,6 @@
-"""Examine the variable in an environment: set, valid, switched on, this rank chosen, output writable."""
+"""Examine the variable in an environment: is it set, is it valid, does it switch profiling on, does it choose this
+rank, and can the output be written?
+"""
 
 import json
 import os

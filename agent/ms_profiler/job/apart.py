@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from ms_profiler.job.detached import Detached
 
 SHELL = "/bin/sh"
-#: Starts a command in the background, tells its process id and is gone: so the system takes the command over.
+#: Starts a command in the background, prints its process id and exits, so that the command has no parent in the job.
 _SCRIPT = 'exec "$@" 3>&- & echo $! >&3'
 
 
@@ -101,4 +101,4 @@ def _is_inheritable(descriptor: int) -> bool:
     try:
         return os.get_inheritable(descriptor)
     except OSError:
-        return False  # the one that listed them
+        return False  # the descriptor that listed them

@@ -46,7 +46,8 @@ def _activate() -> None:
     except OSError:
         origin.directory = ""  # it is gone; a relative output_path then falls back
     try:
-        # Python has found out whether it is open; since then a file may have got that number, as the one that calls us
+        # Python checked at its start whether the descriptor is open; since then a file may have got its number, such as
+        # the `.pth` file that calls us
         _stderr = os.fstat(2) if sys.stderr is not None else None
     except OSError:
         pass

@@ -1,4 +1,6 @@
-"""Boundaries between steps as a source reports them, before a source is chosen, and why it is."""
+"""Boundaries between steps: those that each source reports until one source is chosen, and the reasons for the
+choice.
+"""
 
 from collections.abc import Hashable
 
@@ -16,8 +18,8 @@ WHY = {
     StepSource.TRAIN_CELL: "each call of the cell that trains, or each full cycle of several, is a step",
     StepSource.EVALUATION_LOOP: "each batch of the framework's own evaluation is a step: nothing is trained",
     StepSource.DATASET: "each batch taken from the dataset begins a step",
-    StepSource.NETWORK_CALL: "each outermost call of the network is a step: no optimizer and no dataset told better",
-    StepSource.WHOLE_RUN: "nothing in the job told one step from the next",
+    StepSource.NETWORK_CALL: "each outermost call of the network is a step: no optimizer and no dataset reported any",
+    StepSource.WHOLE_RUN: "nothing in the job separates one step from the next",
 }
 
 COARSE, STRETCH = int(Flag.COARSE), int(Flag.STRETCH)
@@ -29,11 +31,11 @@ class Marks:
     __slots__ = ("_since", "flags", "sampled")
 
     def __init__(self) -> None:
-        #: fine-grained records are wanted now
+        #: fine-grained records are being recorded now
         self.sampled = True
-        #: of the steps that end from here on
+        #: flags of the steps that end from here on
         self.flags = 0
-        self._since = 0  # when that was switched
+        self._since = 0  # when `fine` was switched
 
     def switch(self, sampled: bool, stretch: int, since: int) -> None:
         """Note between two steps whether fine-grained records are wanted from here on.

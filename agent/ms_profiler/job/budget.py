@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 #: Steps between the first two checks of the cost.
 INTERVAL = 16
-#: ns between two later ones, or more: a look takes 50 us where caches are cold.
+#: Least time between later checks, ns: a check takes 50 us with cold caches.
 PAUSE = 500_000_000
 
 
 class Budget:
-    """Have steps sampled when fine-grained records take more than their share of the time.
+    """Sample steps when fine-grained records take more than their share of the time.
 
     Args:
         host: that records.
@@ -29,12 +29,12 @@ class Budget:
         self._share = 0.0
         self._records = 0  # at the last look
         self._count = 0  # steps at the last look
-        self._spent = 0  # ns that sources took between steps since
+        self._spent = 0  # ns that sources have taken between steps since the last look
         self._pace = Pace(PAUSE, INTERVAL)
         self._bursts: Bursts | None = None
         #: cost of one hook, ns: {"idle_ns": while nothing is recorded, "span_ns": with a span}
         self.cost: dict[str, float] = {}
-        #: what recorders beside our records take of a step, ns, as far as that is known
+        #: estimated time that recorders other than ours take of a step, ns
         self.expected: dict[str, float] = {}
         #: number of steps from which on `look` is to be called
         self.due = 0
@@ -91,8 +91,8 @@ class Budget:
             self._spent += ns
 
     def look(self, count: int) -> int:
-        """Check whether the records since the last check cost too much, or go on with the plan; return the step of the
-        next check.
+        """Check whether the records since the last check cost too much, or continue the sampling plan; return the step
+        of the next check.
 
         Args:
             count: steps so far.

@@ -17,21 +17,21 @@ from ms_profiler.job.sources import NEVER
 LEAST, MOST = 8, 64
 #: steps of a stretch, at most; and of one in which some steps are left out, at least and at most
 LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
-#: part of the steps so far that a stretch is, at most
+#: longest stretch, as a part of all steps so far
 PART = 2
-#: part of the share that is spent while nothing changes, after more than the share was spent, and while steps change
+#: part of the share that bursts spend: while nothing changes; after more than the share was spent; while steps change
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
 #: stretches for which the rate stays up after a change
 ALERTED = 8
-#: neighbours that were compared, before what they say counts alone; of so many the median is taken
+#: comparisons with neighbours before the measured cost replaces the computed one; their median counts
 COMPARED, REMEMBERED = 5, 31
-#: what an operator costs with PyTorch's own hook, of what the recorder's part of it costs
+#: cost of an operator with PyTorch's own hook, relative to the recorder's part of that cost
 HOOK = 3.0
 #: sampled steps that may be saved up for a change
 SAVED = 256
-#: a step is long from so many usual ones on, and steps have changed from such a part of their length on
+#: a step is slow from this multiple of the usual length on; steps have changed from this relative change on
 LONG, CHANGED = 1.7, 0.08
-#: of what is between two marks of a stretch: other steps, the burst, the step after it
+#: parts of a stretch: other steps, the burst, the step after the burst
 _PARTS = (0, 1, 2, 0)
 
 
@@ -51,15 +51,15 @@ class Dice:
 
 
 class Bursts:
-    """Plan stretches and their bursts; told of the time at the steps that it named.
+    """Plan stretches and their bursts; the caller reports the time at the steps that the plan names.
 
     Args:
         share: of the time that recording may take.
         count: steps so far.
         now: ns.
-        debt_ns: time that recording took more than its share so far.
-        cost_ns: what recording a step costs, as computed from its records.
-        step_ns: what a step takes.
+        debt_ns: time that recording has taken beyond its share so far.
+        cost_ns: cost of recording a step, as computed from its records.
+        step_ns: duration of a step.
     """
 
     def __init__(self, share: float, count: int, now: int, debt_ns: float, cost_ns: float, step_ns: float) -> None:
@@ -68,7 +68,7 @@ class Bursts:
         self._extra: deque[float] = deque(maxlen=REMEMBERED)
         self._fixed = 0.0  # ns to begin and to end a burst
         self._alert = 0  # stretches for which the rate stays up
-        self._deaf = False  # to slow steps, until a stretch has told how long steps are now
+        self._deaf = False  # do not react to slow steps until a stretch has shown how long steps are now
         self._probe = PROBE
         #: number of the current stretch
         self.stretch = 0
@@ -80,10 +80,12 @@ class Bursts:
 
     @property
     def cost(self) -> float:
-        """Return what recording a step costs, ns: the median of what neighbours showed, once there are enough.
+        """Return the cost of recording a step, ns: the median of the comparisons with neighbours, once there are
+        enough.
 
-        Its standard error is added, that of a normal distribution: 0.93 times the distance of the quartiles by the root
-        of the number (Kendall and Stuart, The Advanced Theory of Statistics 1, 10.12).
+        The standard error of the median is added, for a normal distribution: 0.93 times the distance of the quartiles,
+        divided by the root of the number of comparisons (Kendall and Stuart, The Advanced Theory of Statistics 1,
+        10.12).
         """
         found, count = sorted(self._extra), len(self._extra)
         if count < COMPARED:
@@ -93,7 +95,7 @@ class Bursts:
 
     @property
     def long_ns(self) -> int:
-        """Return from which duration on a step that is not sampled is a slow one, ns."""
+        """Return the duration from which on a step that is not sampled counts as slow, ns."""
         return NEVER if self.sampled or self._deaf or self._place == 2 else int(LONG * self._usual)
 
     def spend(self, ns: int) -> None:
@@ -115,12 +117,12 @@ class Bursts:
             self._begin(count, now)
 
     def passed(self, count: int, now: int, computed_ns: float) -> None:
-        """Go on after the step at which that was due.
+        """Continue the plan after the step that it named.
 
         Args:
             count: steps so far.
             now: ns.
-            computed_ns: what the records of each step since the last call cost, as computed.
+            computed_ns: computed cost of the records of each step since the last call.
         """
         if self.sampled:
             self._computed = computed_ns
@@ -143,7 +145,7 @@ class Bursts:
         self._inverse = self.cost < CALM * self._share * self._usual
         if self._inverse:
             burst, length = LEAST, self._probe
-        # one noisy comparison must not leave out the rest of the run
+        # one noisy comparison must not exclude the rest of the run
         most = max(PROBE, count // PART) if len(self._extra) >= COMPARED else PROBE
         length = min(length, LONGEST, max(most, 2 * burst + 1))
         begin = count + self._dice.below(length - burst + 1)
@@ -170,7 +172,8 @@ class Bursts:
             self._place += 1
 
     def _end(self, count: int, now: int) -> None:
-        """Learn from the stretch that ends: what a sampled step takes more than its neighbours, and how long those are.
+        """Measure the stretch that ends: how much longer a sampled step is than its neighbours, and how long the
+        neighbours are.
 
         Args:
             count: steps so far.

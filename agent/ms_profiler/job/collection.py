@@ -48,7 +48,7 @@ def _open(since_ns: int) -> None:
     if parsed.options is None or not identity.selected(parsed.options.ranks):
         return
     if parent is not None and not parent.directory:
-        return  # it records now and then, and without this one
+        return  # its parent records some steps on demand, and not this process
     if _current is None:
         _current = Session(identity)
     if parsed.options.dynamic is not None:
@@ -60,7 +60,7 @@ def _open(since_ns: int) -> None:
 
 
 def for_script() -> Session:
-    """Return the session of this process, made if missing, which hooks all frameworks at their import."""
+    """Return the session of this process; make it if missing. It hooks every framework when it is imported."""
     global _current
     with _lock:
         if _current is None:

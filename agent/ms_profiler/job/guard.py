@@ -40,7 +40,7 @@ class Guard:
 
 
 class Late:
-    """Put off signals of the job while we do our last work in it.
+    """Put off signals of the job while ms-profiler does its last work in it.
 
     Args:
         put_off: `Recorder.put_off_signals`.

@@ -20,7 +20,7 @@ from ms_profiler.log import PREFIX
 from ms_profiler.store import alive, layout, run_info
 
 EXTRA = "pip install 'ms-profiler[analysis]'"
-#: Part of `exit_timeout` that CANN's msprof may take of an analysis that is waited for.
+#: Part of `exit_timeout` that CANN's msprof may take when the job waits for the analysis.
 MSPROF_SHARE = 0.6
 #: Bytes of records that the analysis reads in a second: 32 of an event, in about 1 us (`benchmarks/RESULTS.md`).
 SPEED: Final = 30_000_000
@@ -60,7 +60,7 @@ def finish(recording: Recording, recorder: Recorder) -> None:
         recording.say(f"recorded to {result} ; {how}, then: {look}")
     else:
         if recording.speaks and log.has_reader():
-            # who reads it is let go when the job is done, and sees no more than this
+            # the reader of stderr is released when the job ends, and sees no line after this one
             recording.say(f"recorded to {result} ; being analysed, then: {look}")
         recorder.exit_wait(
             _start(recording, results),
@@ -97,7 +97,7 @@ def during(recording: Recording) -> None:
 
 
 def takes(results: list[str]) -> float:
-    """Return the seconds that the analysis of some results takes, by the bytes that were recorded.
+    """Return the estimated duration of the analysis of some results, in seconds, from the recorded bytes.
 
     Args:
         results: their directories.
@@ -106,7 +106,7 @@ def takes(results: list[str]) -> float:
 
 
 def _unwaited(recording: Recording, results: list[str]) -> str:
-    """Return how the analysis runs where the job does not wait for it, empty where it does."""
+    """Return words that say why the job does not wait for the analysis; empty if it waits."""
     if recording.options.analyse == "async":
         return "analysed in the background"
     limit = recording.options.exit_timeout
@@ -125,7 +125,7 @@ def _failed(result: str, later: str) -> str:
 
 
 def _start(recording: Recording, results: list[str]) -> Detached:
-    """Start the analysis of `results`, this recording's own first, for which the job waits.
+    """Start the analysis of `results`, this recording's own first; the job waits for it.
 
     msprof gets a part of the time only: the rest is for our own files.
     """
@@ -135,7 +135,7 @@ def _start(recording: Recording, results: list[str]) -> Detached:
 
 
 def _leave(recording: Recording, results: list[str]) -> None:
-    """Start the analysis of `results` as `_start` does, and leave it to itself."""
+    """Start the analysis of `results` as `_start` does; the job does not wait for it."""
     with _log(recording.result) as messages:
         analyser.detach(_words(recording, results), messages)
 
@@ -164,8 +164,8 @@ def _last_of_launch(recording: Recording) -> list[str]:
     """Return the results to analyse: all results of this launch on this host if this process ends last, else none.
 
     A job that no launcher started may have become one: its children may be ranks with results of their own. Each rank
-    marks its end before it looks at the others, so the last to look finds all ended. If several find that, the one that
-    creates a file analyses: O_EXCL works on every file system, flock does not.
+    marks its end before it looks at the others, so the last to look finds all ended. If several ranks find that, the
+    rank that creates a certain file analyses: O_EXCL works on every file system, flock does not.
     """
     alone = recording.identity.world_size <= 1 and len(layout.process_dirs(recording.result)) <= 1
     if alone or not recording.info.job:

@@ -40,7 +40,8 @@ COMPILERS = {
     "/torch/_inductor/": "PyTorch",
     "/torch/_vendor/quack/": "PyTorch",
 }
-#: How the program begins in which PyTorch, until 2.12, tries whether a processor has the instructions it compiled for.
+#: Begin of the program with which PyTorch, until 2.12, tests whether the processor has the instructions that it
+#: compiled for.
 INSTRUCTIONS = "import torch\nfrom ctypes import cdll\ncdll.LoadLibrary("
 
 FORK_SERVER = "multiprocessing's fork server"
@@ -90,7 +91,7 @@ def arguments(command: "Sequence[str]") -> int:
 
 
 def is_tool(command: "Sequence[str]") -> str:
-    """Return why a process is a tool, in which nothing at all is done; empty when it is none."""
+    """Return why a process is a tool, in which ms-profiler does nothing at all; empty if it is none."""
     how, what = program(command)
     if how == "-c":
         return "multiprocessing's resource tracker" if ".resource_tracker import main" in what else ""

@@ -27,7 +27,7 @@ class Hooks:
         self._devices = devices
         self.plugins: list[base.Plugin] = []
         self._awaited: set[str] = set()
-        #: calls of a framework's own profiler act on this session
+        #: calls of a framework's own profiler reach this session
         self.redirects = False
 
     def add(self, name: str, start_ns: int = 0, end_ns: int = 0) -> bool:

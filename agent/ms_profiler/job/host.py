@@ -116,7 +116,8 @@ class Host(Protocol):
         """Register a function to call before recording ends, or continues in another result."""
 
     def expect(self, what: str, ns: float) -> None:
-        """Note what a recorder beside our records takes of a step, as long as that has not been measured.
+        """Note the estimated time that a recorder other than ours takes of a step; it counts until the time is
+        measured.
 
         Args:
             what: the recorder.

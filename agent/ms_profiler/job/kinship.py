@@ -13,7 +13,7 @@ from ms_profiler.job import process
 from ms_profiler.job.recorder import mapping
 from ms_profiler.store import alive, layout, run_info
 
-#: Mapped by a process that records now and then: a file of this package.
+#: File of this package that a process maps while it records steps on demand only.
 _WATCHES = os.path.join("ms_profiler", "job", "control", "dynamic.py")
 
 _announced: "mapping.Mapping | None" = None
@@ -23,7 +23,7 @@ class Parent(NamedTuple):
     """The profiled process that started this one through multiprocessing.
 
     Attributes:
-        directory: its result directory; empty where it records now and then, and without this one.
+        directory: its result directory; empty if it records steps on demand only, without its children.
         rank: its rank.
         job: its job, see `process.Identity`.
     """

@@ -4,13 +4,14 @@ from ms_profiler.job.sources import NEVER
 
 
 class Pace:
-    """Count steps from one look to the next: twice as many where looks are too close, half as many where too far apart.
+    """Set the number of steps between two looks: double it when looks are too close, halve it when they are too far
+    apart.
 
     Args:
-        pause: ns between two looks, about.
-        least: steps between two looks, at first and at least.
-        most: steps at most.
-        slack: looks are too far apart from so many pauses on.
+        pause: desired time between two looks, ns.
+        least: smallest number of steps between two looks, and the first one.
+        most: largest number of steps between two looks.
+        slack: looks are too far apart from this multiple of `pause` on.
     """
 
     def __init__(self, pause: int, least: int = 1, most: int = NEVER, slack: int = 2) -> None:
@@ -21,7 +22,7 @@ class Pace:
         self.last = 0
 
     def adapt(self, now: int) -> bool:
-        """Set the number of steps by the time since the last look; return whether that is a pause, or more.
+        """Set the number of steps by the time since the last look; return whether that time is `pause` or more.
 
         Args:
             now: ns, of the recorder's clock.

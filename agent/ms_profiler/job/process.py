@@ -177,7 +177,7 @@ def name() -> str:
 def daemons() -> list[int]:
     """Return the living children that multiprocessing ends when this process exits, by pid; waits for none."""
     multiprocessing = sys.modules.get("multiprocessing.process")
-    # `active_children` would take the exit codes of others, which the job may want
+    # `active_children` would collect the exit codes of ended children, which the job may need
     children = [*getattr(multiprocessing, "_children", ())]
     pids = [child.pid for child in children if child.daemon and child.pid]
     return sorted(filter(alive.is_child, pids))

@@ -1,1 +1,1 @@
-"""What two runs have to tell of each other: the digest of a run, and what differs between two of them."""
+"""Compare runs: the digest of a run, and the differences of two runs."""

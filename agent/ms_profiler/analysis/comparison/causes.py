@@ -1,9 +1,9 @@
 """Why the steps of a run take longer, or shorter, than those of another one: contributors that add up to the change.
 
-Every moment of a step is in one cell (`moments`), so the differences of the cells add up. What belongs together is one
-contributor: a wait by its kind, anything else by the module whose it is, as far inside as one module has most of it.
-Where everything takes longer by the same factor, it is the machine, or what all of a job depends on, and no module:
-that is one contributor, and modules are told beyond it.
+Every moment of a step is in one cell (`moments`), so the differences of the cells add up. Cells that belong together
+form one contributor: waits of one kind, or the work of one module, as far inside as a single module has most of the
+change. When everything takes longer by the same factor, the cause is the machine, or something that the whole job
+depends on, and not a module. That is a contributor of its own, and it is subtracted from the modules.
 """
 
 from bisect import bisect_left
@@ -25,29 +25,29 @@ KERNEL: Final = "kernel"
 ALIKE: Final = "alike"
 SMALL: Final = "small differences"
 UNEXPLAINED: Final = "unexplained"
-#: what the machine does, and not the job
+#: contributors that come from the machine and not from the job
 MACHINE: Final = (ALIKE, bounds.RUNNABLE)
-#: of the change, what a contributor has to have to be told
+#: a contributor is shown from this part of the change on
 TOLD: Final = 0.1
-#: of the step before, likewise
+#: and from this part of the step before on
 LEAST: Final = 0.01
-#: what steps vary by without a reason hides no contributor that is larger than this part of the step
+#: the usual variation of steps hides no contributor that is larger than this part of the step
 MOST: Final = 0.05
-#: change of the step from which on it is remarkable, as long as steps do not vary by more
+#: change of the step from which on it is remarkable, unless steps usually vary by more
 REMARKABLE: Final = 0.05
-#: a factor nearer to 1 than this is none
+#: a factor nearer to 1 than this counts as 1
 EVEN: Final = 0.02
-#: modules, or what stands beside them, that have to agree in a factor
+#: number of modules (or phases outside of modules) that have to agree in a factor
 AGREEING: Final = 5
-#: of a step, what a module has to take to be asked for a factor
+#: a module counts for the factor from this part of a step on
 ASKED: Final = 0.005
-#: of what a module takes, the change beyond the common factor from which on it is more than noise
+#: a change of a module beyond the common factor is more than noise from this part of the module's time on
 BEYOND: Final = 0.1
-#: so many times what modules usually are apart from the factor, likewise
+#: and from this multiple of the modules' usual distance from the factor on
 APART: Final = 2.5
-#: the machine is named before the job where it has so many times as much of the change
+#: the machine is named before the job if its part of the change is so many times larger
 WEIGHT: Final = 2
-#: of the change of a module, what one inside has to have for it to be the cause
+#: an inner module is the cause instead of the outer one from this part of the outer one's change on
 INSIDE: Final = 0.7
 #: these are waits of their own, whatever module they are in
 _WAITS: Final = (bounds.DATA, bounds.COMPILE, bounds.CHECKPOINT, bounds.GARBAGE, bounds.RUNNABLE)
@@ -67,10 +67,10 @@ class Contributor:
         was: its path in the first run, where that is another one.
         before_ns: a step.
         after_ns: a step.
-        change_ns: of it: what it takes more, beyond what everything takes more.
-        share: of the change of the step time; 0 where that did not change.
-        evidence: what is known of it.
-        told: it is large enough for a word.
+        change_ns: its change, without the change that everything has in common.
+        share: of the change of the step time; 0 if the step time did not change.
+        evidence: its evidence, in words with numbers.
+        told: it is large enough to be shown.
     """
 
     kind: str
@@ -92,11 +92,11 @@ class Causes:
     Attributes:
         before_ns: median step.
         after_ns: median step.
-        spread: what steps vary by without a reason, as a part of them.
-        remarkable: the change, or a contributor that is not the machine, is larger than that, and than `REMARKABLE`.
+        spread: usual variation of steps, as a part of the step. remarkable: the change, or a contributor that is not
+        the machine, is larger than the spread, and than `REMARKABLE`.
         factor: by which everything changed alike.
-        contributors: the largest change first; they add up to the change exactly. The last two are what is too small to
-            be told, and what is not explained.
+        contributors: the largest change first; they add up to the change exactly. The last two are the small
+            differences and the unexplained rest.
     """
 
     before_ns: int
@@ -108,12 +108,12 @@ class Causes:
 
     @property
     def change_ns(self) -> int:
-        """Return what steps take longer."""
+        """Return the change of the step time, ns."""
         return self.after_ns - self.before_ns
 
     @property
     def told(self) -> list[Contributor]:
-        """Return the contributors that are worth a word, the cause first."""
+        """Return the contributors that are large enough to be shown, the cause first."""
         return [each for each in self.contributors if each.told]
 
 
@@ -136,7 +136,7 @@ def between(first: Digest, second: Digest, matches: Sequence[matching.Match], sp
         first: the run before.
         second: the run after.
         matches: their modules, of `matching.match`.
-        spread: what steps vary by without a reason, as a part of them.
+        spread: usual variation of steps, as a part of the step.
     """
     was = {each.after: each.before for each in matches if each.before is not None and each.after is not None}
     now = {before: after for after, before in was.items()}
@@ -205,7 +205,7 @@ class _Pairs:
         self.ns = {key: (_total(before), _total(after)) for key, (before, after) in self.cells.items()}
 
     def factor(self) -> float:
-        """Return by which factor everything that computes changed; 1 where it did not, or not alike.
+        """Return the factor by which all computing changed; 1 if it did not change, or not alike.
 
         It is the median over modules, or that over their time, whichever is nearer to 1: so neither many small modules
         nor a single large one decides.
@@ -222,7 +222,7 @@ class _Pairs:
         return found if abs(found - 1) >= EVEN else 1.0
 
     def _ratios(self) -> list[tuple[float, int]]:
-        """Return by which factor each module changed that takes some time, and how long it took, in order."""
+        """Return the factor by which each larger module changed, and its time, sorted by factor."""
         least = ASKED * self.first.told_ns
         return sorted(
             (after / before, before)
@@ -231,7 +231,7 @@ class _Pairs:
         )
 
     def alike(self, factor: float) -> Contributor:
-        """Return what everything takes longer by one factor."""
+        """Return the contributor of everything that changed by one factor."""
         found = [before for (kind, _), (before, _) in self.ns.items() if kind in (MODULE, OUTSIDE, KERNEL)]
         whole, more = sum(found), sum(round(before * factor) - before for before in found)
         name = f"everything alike, by a factor of {factor:.2f}"
@@ -239,7 +239,7 @@ class _Pairs:
         return Contributor(ALIKE, name, "", "", whole, whole + more, more, 0.0, told, False)
 
     def waits(self) -> list[Contributor]:
-        """Return what is no work of a module."""
+        """Return the contributors that are waits, and no work of a module."""
         found = []
         for key, (before, after) in self.ns.items():
             kind, name = key
@@ -252,11 +252,11 @@ class _Pairs:
         return found
 
     def modules(self, factor: float, least: float) -> list[Contributor]:
-        """Return what modules, and what stands beside them, take longer beyond the common factor.
+        """Return the contributors of modules, and of code outside of modules, beyond the common factor.
 
         Args:
             factor: of `factor`.
-            least: ns from which on a change is worth a word.
+            least: smallest change that is shown, ns.
         """
         more = {
             key: after - round(before * factor)
@@ -264,7 +264,7 @@ class _Pairs:
             if key[0] in (MODULE, OUTSIDE, KERNEL)
         }
         if factor != 1:
-            # what is near the common factor is noise of it, and must not pass for a cause
+            # deviations near the common factor are noise, and must not appear as a cause
             apart = max(BEYOND, APART * self._apart(factor))
             # nothing can take less than no time: of what takes less, the inverse of the ratio counts
             more = {
@@ -289,7 +289,7 @@ class _Pairs:
         return found
 
     def _apart(self, factor: float) -> float:
-        """Return how far modules usually are from the common factor, as a part of what they take."""
+        """Return the modules' usual distance from the common factor, as a part of their time."""
         return median(abs(ratio / factor - 1) for ratio, _ in self._ratios())
 
     def _contributor(self, kind: str, name: str, keys: list[_Key], more: dict[_Key, int]) -> Contributor:
@@ -303,7 +303,7 @@ class _Pairs:
 
 
 class _Tree:
-    """Modules with what they take longer.
+    """Modules with the change of their time.
 
     Args:
         more: ns, of the module alone, by path.
@@ -325,14 +325,14 @@ class _Tree:
                     below.append(outer)
 
     def change(self, path: str) -> int:
-        """Return what a module and all in it take longer."""
+        """Return the change of a module and of all modules in it."""
         return sum(self.own[name] for name in self.inside[path])
 
     def explained(self, least: float) -> list[tuple[str, list[str]]]:
-        """Return the modules that explain the change, with the modules in each whose time is told there.
+        """Return the modules that explain the change, each with the inner modules whose time it includes.
 
         Args:
-            least: ns from which on a change is worth a word.
+            least: smallest change that is shown, ns.
         """
         return [each for root in self.roots for each in self._explained(root, least)]
 
@@ -352,7 +352,7 @@ class _Tree:
 
 
 def _key(cell: Cell) -> _Key:
-    """Return what a cell belongs to."""
+    """Return the contributor that a cell belongs to."""
     if cell.part in _WAITS or cell.part in _OF_DEVICE:
         return cell.part, ""
     # on a processor an exchange is an operator as well

@@ -9,11 +9,11 @@ from ms_profiler.analysis.comparison.causes import Causes, between
 from ms_profiler.analysis.comparison.digest import Digest, Module, Named
 from ms_profiler.errors import NotComparableError
 
-#: of the form of the JSON
+#: version of the form of the JSON
 VERSION: Final = 1
-#: steps are those of the whole run where nothing marked any
+#: name of the source of steps if nothing marked any: the whole run counts as one step
 _WHOLE_RUN: Final = "whole_run"
-#: what differs between two machines, versions or workloads, and what people read
+#: properties of machine, versions and workload, with their titles
 _DIFFERENCES: Final = {
     "cpu": "processor",
     "cores": "processors",
@@ -28,25 +28,24 @@ _DIFFERENCES: Final = {
     "modules": "modules",
 }
 _MEMORY: Final = {"host": "host", "device": "device", "allocated": "tensors"}
-#: of the names of kernels, the share that two runs have in common below which the devices are of different kinds
+#: two runs with a smaller share of kernel names in common ran on different kinds of devices
 KIN: Final = 0.1
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two.
+    """One side of the comparison.
 
     Attributes:
         source: directory or file, as it was named.
-        runs: how many.
-        step_ns: median over the runs of the median steady step.
+        runs: number of runs. step_ns: median over the runs of the median steady step.
         least_ns: smallest of these medians.
         most_ns: largest.
         steps: steady steps of the run with fewest.
         first_ns: from the first record until the first step has ended; None where that is not known.
         ranks: numbers of the ranks that were read.
         expected: ranks of the launch.
-        dropped: records that there was no room for, in all runs.
+        dropped: records that were dropped for lack of room, in all runs.
     """
 
     source: str
@@ -63,13 +62,13 @@ class Side:
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of both.
+    """A figure of both sides.
 
     Attributes:
-        name: what it is.
+        name: of the figure.
         before: None where only the second run has it.
         after: None where only the first run has it.
-        difference: after - before, where what is missing is nothing.
+        difference: after - before; a missing value counts as 0.
         unit: "ns", "bytes", or "" for a count.
     """
 
@@ -82,7 +81,7 @@ class Row:
 
 @dataclass(frozen=True)
 class NamedRow:
-    """Operators or kernels of one name in both.
+    """Operators or kernels of one name, on both sides.
 
     Attributes:
         name: of them.
@@ -103,19 +102,19 @@ class NamedRow:
 
 @dataclass(frozen=True)
 class ModuleRow:
-    """A module of both.
+    """A module of one or both sides.
 
     Attributes:
-        name: its path in the second run, or in the first one where it is gone.
+        name: its path in the second run; of a module that is gone, its path in the first run.
         was: its path in the first run; None where it is new.
-        matched: how: "name", "structure", "class", "operators", "order"; empty where it is in one run alone.
-        before_ns: a step, of it and of all in it; None where it is new.
-        after_ns: likewise; None where it is gone.
+        matched: how it was matched: "name", "structure", "class", "operators", "order"; empty if only one run has it.
+        before_ns: ns a step, with all modules inside; None if it is new.
+        after_ns: likewise; None if it is gone.
         difference_ns: after - before.
-        forward_ns: what the forward pass takes longer.
+        forward_ns: change of the forward pass.
         backward_ns: likewise.
         optimizer_ns: likewise.
-        self_ns: what it takes longer by itself, without what is in it.
+        self_ns: change of its own time, without the modules inside.
     """
 
     name: str
@@ -132,10 +131,10 @@ class ModuleRow:
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that the runs ran on, or were, and that is not the same.
+    """A property of machine, versions or workload that differs.
 
     Attributes:
-        name: what.
+        name: of the property.
         before: in the first run.
         after: in the second run.
     """
@@ -150,21 +149,20 @@ class Comparison:
     """What differs between two runs, or two sets of them.
 
     Attributes:
-        version: of this form.
-        before: the first.
-        after: the second.
+        version: of this form. before: the first side.
+        after: the second side.
         causes: why step times differ.
         phases: ns a step.
-        bounds: ns a step by what each moment was.
-        modules: the largest difference first, as the next ones.
+        bounds: ns a step of each part that bounds it.
+        modules: the largest difference first, as in the next tables.
         operators: self time.
         kernels: time.
         callers: ns a step in which kernels computed, by the outermost operator that launched them: it has the same name
             on each device. Empty where no kernel's operator is known.
         counts: of a step, then of the run.
-        memory: most that was held.
+        memory: peak memory.
         differences: of machine, versions and workload.
-        notes: what limits the comparison, a sentence each.
+        notes: limits of the comparison, a sentence each.
     """
 
     version: int
@@ -183,7 +181,7 @@ class Comparison:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it, see `compare.schema.json`."""
+        """Return the comparison as a dictionary for JSON, see `compare.schema.json`."""
         return asdict(self) | {"causes": asdict(self.causes) | {"change_ns": self.causes.change_ns}}
 
 
@@ -193,7 +191,7 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
     Args:
         before: of `runs.digests`, at least one.
         after: likewise.
-        names: what the two are called.
+        names: names of the two sides.
 
     Raises:
         NotComparableError: a run has no steps where the other one has some.

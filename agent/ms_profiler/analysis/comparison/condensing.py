@@ -24,18 +24,18 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import settled
 from ms_profiler.store.format import Category
 
-#: part of the steps after the first ones from which on compiling is what steps do
+#: part of the steps after the first ones from which on compiling counts as their regular work
 REPEATED: Final = 0.1
-#: first steps in which a job may compile what it needs
+#: first steps, in which a job may compile its graphs
 WARMING: Final = 5
-#: operators, kernels and modules that are kept, those with most time
+#: number of operators, kernels and modules in a digest, those with most time
 MOST: Final = 500
-#: options of a recording that change what is counted
+#: options of a recording that change the counts
 _OPTIONS: Final = ("op_time", "profiler_level", "record_shapes", "with_stack", "profile_memory", "profile_framework")
 
 
 def condense(measures: Measures) -> Digest:
-    """Return the digest of what was measured.
+    """Return the digest of one result.
 
     Args:
         measures: of one result.
@@ -81,9 +81,9 @@ def condense(measures: Measures) -> Digest:
 
 
 def _warming(measures: Measures) -> list[int]:
-    """Return the rows of the steps that compiled and do not count: all of them, unless compiling is repeated.
+    """Return the rows of the steps that compiled and do not count.
 
-    Then those count that come after the first `WARMING` steps.
+    If compiling is repeated, steps after the first `WARMING` count.
     """
     known = measures.steps.table.with_row_index("row").filter("recorded")["row"].to_list()
     compiled = set(measures.compiled)
@@ -165,13 +165,13 @@ def _modules(measures: Measures, rows: list[int]) -> tuple[Module, ...]:
 
 
 def _classes(measures: Measures) -> dict[str, str]:
-    """Return the class of each module whose kernels tell it."""
+    """Return the class of each module, where its kernels name it."""
     known = measures.stream.names.drop_nulls(["module", "class"])
     return dict(known.select("module", "class").iter_rows())
 
 
 def _orders(measures: Measures) -> dict[str, int]:
-    """Return the place of each module among all, by their first call."""
+    """Return the position of each module among all, by their first call."""
     recording = measures.recording
     called = recording.spans.filter(pl.col("category") == int(Category.MODULE))
     first = called.group_by("name").agg(pl.col("start_ns").min()).sort("start_ns", "name")

@@ -1,4 +1,4 @@
-"""How often things happen in a step, and how much was held: figures that one run tells nearly exactly."""
+"""Counts of a step, and peak memory: figures for which one run is nearly exact."""
 
 import re
 from collections.abc import Iterator
@@ -25,35 +25,35 @@ RECOMPILES: Final = "recompiles"
 GRAPHS: Final = "graphs"
 BREAKS: Final = "graph_breaks"
 COMPILED: Final = "compiled_steps"
-#: of a step, in the order in which they are shown, and of a run
+#: names of the counts of a step, in the order in which they are shown, and of those of a run
 NAMES: Final = (OPERATORS, KERNELS, COPIES, COPIED, SYNCHRONISATIONS, COLLECTIVES, EXCHANGED)
 OF_RUN: Final = (RECOMPILES, GRAPHS, BREAKS, COMPILED)
-#: those that are bytes
+#: counts in bytes
 BYTES: Final = (COPIED, EXCHANGED)
 
-#: operators and primitives that copy a tensor, where no device tells of copies
+#: operators and primitives that copy a tensor, for runs in which no device reports copies
 _COPYING: Final = ("aten::copy_", "TensorMove", "Copy")
-#: results that tell of copies on a device apart from tasks
+#: forms of results that list copies on a device apart from tasks
 _COPIES_TOLD: Final = (Form.KINETO, Form.CUPTI, Form.MSPTI)
-#: before the name of an operator that exchanges data with other ranks
+#: prefix of the names of operators that exchange data with other ranks
 COLLECTIVE: Final = "c10d::"
-#: a function that Dynamo goes on with after it broke a graph
+#: begin of the name of a function with which Dynamo continues after a graph break
 _RESUMED: Final = re.compile(r"torch_dynamo_resume_in_\S+")
 
 
 def counts(measures: Measures, found: Diagnosis, rows: list[int]) -> dict[str, Count]:
-    """Return counts by name, those alone that were recorded.
+    """Return the recorded counts by name.
 
     Args:
         measures: of the run.
-        found: why steps take as long as they do.
-        rows: the steady steps that are known inside.
+        found: the diagnosis of the run.
+        rows: the steady steps whose content is known.
     """
     return dict(_of_steps(measures, found, rows)) | _of_run(measures, found)
 
 
 def memory(measures: Measures) -> Memory:
-    """Return the most that was held.
+    """Return the peak memory.
 
     Args:
         measures: of the run.
@@ -115,11 +115,11 @@ def _of_steps(measures: Measures, found: Diagnosis, rows: list[int]) -> Iterator
         yield COPIES, _each(_rows(operators.filter(names)["start_ns"], table), rows)
     yield SYNCHRONISATIONS, _each(_synchronising(measures, found, table), rows)
     calls = measures.calls
-    # what DistributedDataParallel exchanges, it asks for in C++: nobody tells its bytes
+    # DistributedDataParallel exchanges data from C++, and nothing reports the bytes
     asked = (recording.names.str.starts_with(COLLECTIVE)).gather(operators["name"])
     placed = _rows(operators.filter(asked)["start_ns"], table)
     yield COLLECTIVES, _each(placed if len(placed) > calls.height else calls["step"], rows)
-    # of some results of other tools no exchange has its bytes
+    # in some results of other tools, exchanges have no bytes
     known = bool((calls["bytes"] > 0).any()) if calls.height else not len(placed)
     if known:
         yield EXCHANGED, _each(calls["step"], rows, calls["bytes"])
@@ -137,17 +137,17 @@ def _synchronising(measures: Measures, found: Diagnosis, table: pl.DataFrame) ->
 
 
 def _rows(times: pl.Series, table: pl.DataFrame) -> pl.Series:
-    """Return the row of the step in which each time lies."""
+    """Return the row of the step that contains each time."""
     return table["row"].gather(intervals.locate(times, table))
 
 
 def _each(placed: pl.Series, rows: list[int], amount: pl.Series | None = None) -> Count:
-    """Return how many there are in each of some steps, or how much of an amount."""
+    """Return the count, or the sum of an amount, in each of some steps."""
     one = pl.repeat(1, len(placed), dtype=pl.Int64, eager=True) if amount is None else amount.cast(pl.Int64)
     summed = pl.DataFrame({"row": placed.cast(pl.UInt32), "n": one}).drop_nulls("row").group_by("row").agg(pl.sum("n"))
     every = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
     found = every.join(summed, on="row", how="left")["n"].fill_null(0).sort().to_list()
-    # of an even number the lower one of the two in the middle: it is the count of a step, not of none
+    # the lower median of an even number of steps: the count of a real step
     return Count(float(found[(len(found) - 1) // 2]), float(found[0]), float(found[-1]))
 
 

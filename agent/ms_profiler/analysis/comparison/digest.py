@@ -1,8 +1,7 @@
 """The digest of a run: everything that a comparison needs, small enough to be stored beside the code.
 
-A digest is of one launch, over all its ranks: times and counts are those of a rank and a step, on average over ranks.
-It is a plain value: `Digest.to_dict` and `Digest.from_dict` are each other's reverse, and what a later version adds an
-earlier one ignores.
+A digest describes one launch with all its ranks: times and counts are means over the ranks, for a step. It is a plain
+value: `Digest.from_dict` reverses `Digest.to_dict`, and an earlier version ignores fields that a later one adds.
 """
 
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -11,22 +10,22 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hi
 
 from ms_profiler.errors import StoreError
 
-#: of the form of a digest; a reader refuses later ones
+#: version of the form of a digest; a reader refuses later ones
 VERSION: Final = 1
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """How long steps take.
+    """Duration of the steps.
 
     Attributes:
         median_ns: of the steady steps: those after the first, without those that compiled, unless more than a tenth of
             those after the first five do.
-        first_ns: from the first record of the run until its first step has ended; None where another tool recorded it.
+        first_ns: from the first record of the run until its first step has ended; None if another tool recorded it.
         durations_ns: of each steady step, in order; of the slowest rank.
         count: steady steps.
         total: all steps of the run.
-        source: who says where a step ends.
+        source: source that decides where a step ends.
     """
 
     median_ns: int
@@ -42,12 +41,12 @@ class Cell:
     """A part of the time of a step, see `moments.cells`; all cells of a run add up to `Digest.told_ns`.
 
     Attributes:
-        part: of `bounds`: what the moment was.
-        phase: of `phases`, or "device" where the step is that of a device.
-        module: path of the module whose it was; empty where it was none's.
+        part: part of `bounds`, such as computing.
+        phase: of `phases`, or "device" for steps on a device.
+        module: path of the module that owns the moment; empty if none does.
         stage: forward, backward, recompute, optimizer, or empty.
-        what: operator, kernel or span; empty where none is known.
-        caller: outermost operator that launched the kernel: other than kernels it has the same name on each device.
+        what: operator, kernel or span; empty if unknown.
+        caller: outermost operator that launched the kernel; its name is the same on every device, unlike the kernel's.
         ns: a step.
     """
 
@@ -66,14 +65,14 @@ class Module:
 
     Attributes:
         path: from the outermost on, with dots.
-        kind: its class; empty where it is not known.
-        order: place among all modules by their first call, or as the tree is sorted.
-        calls: a step; None where that is not known.
-        forward_ns: a step, of it and of all in it; likewise the next ones.
+        kind: its class; empty if unknown.
+        order: position among all modules by their first call, or by the order of the tree.
+        calls: number a step; None if unknown.
+        forward_ns: ns a step, with all modules inside; likewise the next ones.
         backward_ns: likewise.
         optimizer_ns: likewise.
         total_ns: likewise.
-        self_ns: of it alone.
+        self_ns: its own time.
     """
 
     path: str
@@ -106,11 +105,11 @@ class Named:
 
 @dataclass(frozen=True)
 class Count:
-    """How often something happens.
+    """A count.
 
     Attributes:
-        value: a step: the median; or of the whole run, where it is counted once.
-        least: in a steady step; the value itself where it is counted once a run.
+        value: median of the steps; or the count of the whole run.
+        least: smallest count of a steady step; `value` itself for a count of the whole run.
         most: likewise.
         per: "step" or "run".
     """
@@ -123,10 +122,10 @@ class Count:
 
 @dataclass(frozen=True)
 class DataWait:
-    """What a pipeline of data was waited for.
+    """Waits for an operation of the input.
 
     Attributes:
-        operation: what was waited for.
+        operation: the operation.
         count: in the whole run.
         ns: in the whole run.
     """
@@ -138,12 +137,12 @@ class DataWait:
 
 @dataclass(frozen=True)
 class Memory:
-    """Most that was held, in bytes; None where that was not recorded.
+    """Peak memory in bytes; None if it was not recorded.
 
     Attributes:
         host: of the training process, without mapped files.
-        device: taken from the device, or given to tensors where only that is known.
-        allocated: given to tensors by the framework's allocator.
+        device: reserved from the device; if unknown, allocated to tensors.
+        allocated: allocated to tensors by the framework's allocator.
     """
 
     host: int | None
@@ -153,7 +152,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Hint:
-    """What `advice` knows.
+    """An advice, as in `advice`.
 
     Attributes:
         cause: for programs.
@@ -172,12 +171,12 @@ class Hint:
 
 @dataclass(frozen=True)
 class Completeness:
-    """Whether a run is all there.
+    """Missing parts of a run.
 
     Attributes:
         expected: ranks of the launch.
-        present: numbers of those whose results were read.
-        dropped: records that there was no room for.
+        present: numbers of the ranks whose results were read.
+        dropped: records that were dropped for lack of room.
         damaged: records and files that could not be read.
         ended: how each process that steps ended, by rank: "exit", "exception: ...", "killed", "running", or empty where
             another tool recorded it.
@@ -191,28 +190,28 @@ class Completeness:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Return the ranks of which there is no result."""
+        """Return the ranks without a result."""
         return tuple(sorted(set(range(self.expected)) - set(self.present)))
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a run ran on, and what it was; empty text and 0 where that is not known.
+    """Machine, versions and workload of a run; empty text and 0 stand for unknown values.
 
     Attributes:
         cpu: model of the processor.
         cores: processors that the job may use.
         device: the accelerator, or "CPU".
-        host: name of the machine; containers have a new one each, so it is for people alone.
+        host: name of the machine, for people only: each container has a new one.
         python: version.
         framework: name and version.
         profiler: version of the profiler that recorded it.
-        mode: how the framework computes.
-        threads: that an operator is computed by.
+        mode: execution mode of the framework.
+        threads: number of threads that compute an operator.
         world_size: ranks.
         network: outermost modules.
-        modules: how many modules there are.
-        options: of the recording that change what is counted.
+        modules: number of modules.
+        options: options of the recording that change the counts.
     """
 
     cpu: str
@@ -239,22 +238,22 @@ class Digest:
         source: name of the directory or file.
         started_ns: since the epoch.
         step: how long steps take.
-        told_ns: a step, in the cells. What it lacks of the median step is not explained.
+        told_ns: sum of the cells, ns a step. Its difference to the median step is unexplained.
         phases: ns a step, by name.
         bounds: ns a step, by part, see `metrics.bounds`.
         cells: see `Cell`, most time first.
-        modules: most time first; those in others are there, too.
+        modules: most time first; inner modules are included.
         modules_of: "host": their time is that of the stepping thread; "kernels": that of kernels; empty without any.
         operators: most time first.
         kernels: most time first.
         counts: by name: operators, kernels, copies, copied_bytes, synchronisations, collectives, collective_bytes,
             recompiles, graphs, graph_breaks, compiled_steps.
         waits: for data.
-        slow_transform: what of a dataset pipeline holds it up, with its numbers; empty where that is not known.
+        slow_transform: the slow operation of a dataset pipeline, with its numbers; empty if unknown.
         memory: most that was held.
-        advice: the cause of the time first.
-        completeness: whether it is all there.
-        fingerprint: what it ran on, and what it was.
+        advice: the largest cause first.
+        completeness: missing parts of the run.
+        fingerprint: machine, versions and workload.
     """
 
     version: int
@@ -278,16 +277,16 @@ class Digest:
     fingerprint: Fingerprint
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the digest as a dictionary for JSON."""
         return asdict(self)
 
     @staticmethod
     def from_dict(content: Any, path: str = "a digest") -> "Digest":
-        """Return what `to_dict` made.
+        """Return the digest that `to_dict` made a dictionary of.
 
         Args:
             content: of JSON.
-            path: where it is from, for messages.
+            path: its file, for messages.
 
         Raises:
             StoreError: it is no digest, or one of a later version.
@@ -304,7 +303,7 @@ class Digest:
             raise StoreError(f"{path} is damaged ({reason}).", "Make it anew from the result directories.") from None
 
 
-#: fields that this version did not have at first, and what they are in a file without them: baselines are kept long
+#: fields that were added to this version later, and their values for older files: baselines are stored for long
 _ADDED: Final[dict[str, Any]] = {"caller": ""}
 
 _Kind = TypeVar("_Kind")

@@ -1,4 +1,4 @@
-"""What is known of a contributor, in words with numbers."""
+"""The evidence for a contributor, in words with numbers."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,7 +8,7 @@ from ms_profiler.analysis.comparison.digest import Cell, Digest
 from ms_profiler.analysis.metrics import bounds, critical_path
 from ms_profiler.analysis.metrics.advice.base import length, size
 
-#: what people read for a part
+#: titles of parts
 TITLES: Final = {
     bounds.DATA: "waiting for data",
     bounds.COMPILE: "compiling",
@@ -17,7 +17,7 @@ TITLES: Final = {
     bounds.RUNNABLE: "waiting for a processor",
     bounds.COMMUNICATION: "exchanging data with other ranks",
     bounds.SYNC: "reading values, or waiting for the device",
-    # where a device is watched, in these it has nothing to do
+    # if a device was recorded, it has nothing to do in these parts
     bounds.LAUNCH: "launching: the device waits for the host",
     bounds.HOST: "other code of the host: the device waits",
     bounds.BLOCKED: "the host is asleep or blocked: the device waits",
@@ -56,7 +56,7 @@ WORDS: Final = {
     counting.BREAKS: "graph breaks",
     counting.COMPILED: "steps that compiled",
 }
-#: what people read for a part that is of a module
+#: titles of parts that belong to a module
 _PARTS: Final = {
     bounds.BLOCKED: "asleep or blocked",
     bounds.LAUNCH: "launching",
@@ -67,16 +67,16 @@ _PARTS: Final = {
 _READS: Final = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "Tensor.asnumpy", "Tensor.item")
 #: operators that copy
 _COPIES: Final = ("aten::copy_", "aten::clone", "aten::_to_copy", "aten::to", "TensorMove", "Copy")
-#: characters of a name among others
+#: longest name in a list, in characters
 LONGEST: Final = 48
-#: of a change, what a name has to have of it to be told
+#: a name is shown from this part of the change on
 SOME: Final = 0.2
-#: reads that come with so many operators more, at most, are what those operators are for
+#: additional operators belong to additional reads if there are at most so many operators for each read
 _EACH: Final = 12
 
 
 def of_wait(kind: str, first: Digest, second: Digest, before: Sequence[Cell], after: Sequence[Cell]) -> str:
-    """Return what is known of a wait: how often, and what the advice of the slower run says.
+    """Return the evidence for a wait: its count, and the advice of the slower run.
 
     Args:
         kind: part of `metrics.bounds`.
@@ -98,7 +98,8 @@ def of_wait(kind: str, first: Digest, second: Digest, before: Sequence[Cell], af
 
 
 def of_work(first: Digest, second: Digest, before: Sequence[Cell], after: Sequence[Cell]) -> str:
-    """Return what of a module, or beside all of them, takes longer: passes, operators, and how often these run.
+    """Return the evidence for the work of a module, or outside of modules: passes and operators that changed, with
+    counts.
 
     Args:
         first: the run before.
@@ -123,7 +124,7 @@ def of_work(first: Digest, second: Digest, before: Sequence[Cell], after: Sequen
 
 
 def title(kind: str, name: str, first: Digest, second: Digest, before: Sequence[Cell], after: Sequence[Cell]) -> str:
-    """Return what people read for work: its module, or what it is where it is in none.
+    """Return the title of work: its module, or a description if it is in no module.
 
     Args:
         kind: of `causes`.
@@ -152,7 +153,7 @@ def title(kind: str, name: str, first: Digest, second: Digest, before: Sequence[
 
 
 def counted(name: str, first: Digest, second: Digest) -> str:
-    """Return how often something happened in two runs; empty where that did not change, or is not known.
+    """Return the count of something in two runs, in words; empty if it did not change or is unknown.
 
     Args:
         name: of `counting`.
@@ -168,7 +169,7 @@ def counted(name: str, first: Digest, second: Digest) -> str:
 
 
 def machine(first: Digest, second: Digest) -> str:
-    """Return what of the machine and the versions differs, which may be why everything does."""
+    """Return the differences of machine and versions, which may be why everything changed."""
     names = {
         "cpu": "processor",
         "cores": "processors",
@@ -189,7 +190,7 @@ def machine(first: Digest, second: Digest) -> str:
 
 
 def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[str]:
-    """Return what changed most by name, as text, of what has at least `SOME` of the change.
+    """Return the names that changed most, as text; names below `SOME` of the change are left out.
 
     Args:
         before: cells.
@@ -207,7 +208,7 @@ def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[s
 
 
 def _short(name: str) -> str:
-    """Return a name without its middle where it is long: a kernel's type is at the left, its form at the right."""
+    """Return a name, a long one without its middle: a kernel's type is at the left, its form at the right."""
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[-(LONGEST // 2 - 1) :]}"
 
 
@@ -217,7 +218,7 @@ def signed(ns: float) -> str:
 
 
 def _off(before: Sequence[Cell], after: Sequence[Cell]) -> list[str]:
-    """Return what of the change is no computing."""
+    """Return the evidence for the part of a module's change that is not computing."""
     whole = abs(_ns(after) - _ns(before))
     found = []
     for part, word in _PARTS.items():
@@ -244,9 +245,9 @@ def _ns(cells: Sequence[Cell]) -> int:
 
 
 def _waits(run: Digest) -> str:
-    """Return what was waited for most."""
+    """Return the operation that was waited for most."""
     found = sorted(run.waits, key=lambda wait: -wait.ns)
-    # the wait for a batch has the fetching in it, where no worker does that
+    # without workers, the wait for a batch includes fetching it
     inner = next((wait for wait in found if wait.operation == "fetch batch"), None)
     outer = next((wait for wait in found if wait is not inner), None)
     if outer is None or not outer.count:

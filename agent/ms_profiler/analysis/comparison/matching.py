@@ -1,4 +1,4 @@
-"""Which module of a run is which of another one: by name, or by what it holds and does where it was renamed."""
+"""Match the modules of two runs: by name; renamed ones by their content, class or operators."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ STRUCTURE: Final = "structure"
 CLASS: Final = "class"
 OPERATORS: Final = "operators"
 ORDER: Final = "order"
-#: of two modules, the share of what they hold, or run, that they have in common, from which they may be the same
+#: smallest common share of content, or of operators, of two modules that may be the same
 ALIKE: Final = 0.5
-#: as much where they do not stand in the same place
+#: likewise, for modules in different places
 ELSEWHERE: Final = 0.8
 
 
@@ -22,9 +22,9 @@ class Match:
     """A module of two runs.
 
     Attributes:
-        before: its path in the first one; None where it is new.
-        after: its path in the second one; None where it is gone.
-        how: what says so: "name", "structure", "class", "operators", "order"; empty where it is in one run alone.
+        before: its path in the first run; None if it is new.
+        after: its path in the second run; None if it is gone.
+        how: how it was matched: "name", "structure", "class", "operators", "order"; empty if only one run has it.
     """
 
     before: str | None
@@ -49,9 +49,10 @@ class _Node:
 def match(before: Digest, after: Digest) -> list[Match]:
     """Return the modules of two runs, each once.
 
-    Modules of one name in the same place are the same. Of the others in a place those are that hold modules of the same
-    names, are of one class, or run the same operators; and of equal ones the first called is the first called. What has
-    no counterpart in its place may be wrapped, or unwrapped: then one elsewhere that holds nearly the same is it.
+    Modules with one name in the same place are the same. Other modules in a place match if they hold modules of the
+    same names, have the same class, or run the same operators; equal ones match in the order of their first calls. A
+    module without a counterpart in its place may have been wrapped or unwrapped: it matches a module elsewhere that
+    holds nearly the same modules.
 
     Args:
         before: the first run.
@@ -76,7 +77,7 @@ def match(before: Digest, after: Digest) -> list[Match]:
 
 
 def _pair(first: Sequence[_Node], second: Sequence[_Node], found: dict[str, Match]) -> None:
-    """Match the modules of one place, and what they hold."""
+    """Match the modules of one place, and the modules inside of them."""
     names = {node.last: node for node in second}
     rest = []
     for node in first:
@@ -101,7 +102,7 @@ def _take(node: _Node, other: _Node, how: str, found: dict[str, Match]) -> None:
 
 
 def _score(node: _Node, other: _Node) -> tuple[float, str]:
-    """Return how much speaks for two modules being the same, and what."""
+    """Return a score for two modules being the same, and the criterion."""
     if node.kind and other.kind and node.kind != other.kind:
         return 0.0, ""
     if node.inside or other.inside:
@@ -148,7 +149,7 @@ def _around(path: str) -> list[str]:
 
 
 def _all(nodes: Iterable[_Node]) -> list[_Node]:
-    """Return modules with all in them, the outer ones first."""
+    """Return modules with all modules inside, the outer ones first."""
     found = []
     for node in nodes:
         found += [node, *_all(node.children)]

@@ -1,4 +1,4 @@
-"""What each moment of a usual step was, and whose: cells that add up to the step by construction.
+"""Cut a usual step into cells that add up to it: each has the kind of its moments, and their owner.
 
 The parts of a step (`metrics.bounds`) are cut where its module changes (`metrics.owners`, or the module of a kernel)
 and where the operator, kernel or span does. So a moment is in one cell: part, phase, module, stage, and what ran.
@@ -29,19 +29,19 @@ CELLS: Final = pl.Schema(
         "ns": pl.Int64,
     }
 )
-#: phase of a step that is cut as a device saw it
+#: phase of cells that are cut from a step on a device
 DEVICE: Final = "device"
-#: what is said of a moment
+#: columns that describe a moment
 _SAID: Final = ("module", "stage", "what", "caller")
-#: of a usual step, below which a cell loses its names: 20 us of a step of 100 ms
+#: a cell below this part of a step loses its names: 20 us of a step of 100 ms
 LEAST: Final = 2e-4
-#: in these a device decides alone, whatever the host is at
+#: parts that the device alone decides, whatever the host does
 _OF_DEVICE: Final = (critical_path.GAP, critical_path.COPY)
-#: before the name of a node of a backward pass
+#: prefix of the names of nodes of a backward pass
 _ENGINE: Final = r"^autograd::engine::evaluate_function: "
-#: in these a span of the framework says more than an operator in it
+#: parts in which a span of the framework says more than an operator in it
 _WAITING: Final = (*bounds.WAITS, bounds.SYNC, bounds.GARBAGE, bounds.COMMUNICATION)
-#: spans that say what the host was at; modules and operators are told beside them
+#: categories of spans that name the host's work; modules and operators have columns of their own
 _SAYING: Final = [
     int(category)
     for category in Category
@@ -51,7 +51,7 @@ _STAGES: Final = {int(part): part.name.lower() if part else "" for part in Part}
 
 
 def usual(found: Diagnosis, steady: pl.DataFrame) -> list[int]:
-    """Return the rows of the steps that stand for all: of those that are known inside, the middle half by duration.
+    """Return the rows of the usual steps: of the steps whose content is known, the middle half by duration.
 
     Args:
         found: of the run.
@@ -72,12 +72,11 @@ def usual(found: Diagnosis, steady: pl.DataFrame) -> list[int]:
 def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame:
     """Return the cells of a usual step, as `CELLS`, most time first.
 
-    ns = mean over these steps, rounded; a cell that takes less than `LEAST` of the step keeps part and phase alone.
+    ns = mean over these steps, rounded; a cell below `LEAST` of the step has only part and phase.
 
     Args:
         measures: of the run.
-        found: why steps take as long as they do.
-        rows: of the steps, see `usual`.
+        found: the diagnosis of the run. rows: of the steps, see `usual`.
     """
     pieces = found.pieces.filter(pl.col("step").is_in(rows))
     if pieces.is_empty():
@@ -123,7 +122,7 @@ def folded(told: pl.DataFrame) -> pl.DataFrame:
 
 
 def _coded(table: pl.DataFrame, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return intervals with a `code` for what they say, and what each code, called `name`, says."""
+    """Return intervals with a `code` in place of their description, and the description of each code, named `name`."""
     says = [column for column in table.columns if column not in intervals.BOUNDS]
     known = table.select(says).unique(maintain_order=True).with_row_index("code", 1).cast({"code": pl.Int64})
     coded = table.join(known, on=says, how="left", nulls_equal=True).select("code", *intervals.BOUNDS)
@@ -135,7 +134,7 @@ def _touching(within: tuple[int, int]) -> pl.Expr:
 
 
 def _said(column: str) -> pl.Expr:
-    """Return what is said of a moment: by the kernel, where one runs that the moment is of, or else by the host."""
+    """Return the expression that describes a moment: by its kernel, if one runs, or else by the host."""
     part = pl.col("part")
     device = pl.when(part.is_in(_OF_DEVICE)).then(pl.lit(""))
     ran = device.when((part == bounds.COMPUTING) & (pl.col("kernel") > 0)).then(f"kernel_{column}")
@@ -147,7 +146,7 @@ def _said(column: str) -> pl.Expr:
 
 
 def _kernels(measures: Measures, within: tuple[int, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return which kernel computes, and which one exchanges data; of several at once the one that began first.
+    """Return the kernel that computes, and the one that exchanges data, at each moment; of several, the first to begin.
 
     Returns:
         `kernel_module`, `kernel_stage`, `kernel_what`, `kernel_caller`, and the same for `exchange`.
@@ -199,7 +198,8 @@ def _callers(measures: Measures, rows: pl.Series) -> pl.Series:
 
 
 def _names(measures: Measures, name: str) -> pl.Series:
-    """Return what kernels are called across runs: the primitive, where a framework names it, or a device's own name.
+    """Return the names of kernels that are the same across runs: the primitive, if the framework names it, or the
+    device's own name.
 
     Names of exchanges have numbers of the run in them, so they go by their type.
     """
@@ -208,7 +208,7 @@ def _names(measures: Measures, name: str) -> pl.Series:
 
 
 def _owners(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
-    """Return whose the stepping thread's time is: `owner_module`, `owner_stage`."""
+    """Return the owner of the stepping thread's time: `owner_module`, `owner_stage`."""
     recording, found = measures.recording, measures.ownership
     if found is not None and found.basis != "host":
         known = bool((recording.spans["category"] == int(Category.MODULE)).any())
@@ -219,12 +219,12 @@ def _owners(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
 
 
 def _operators(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
-    """Return which operator the stepping thread is in: `operator_what`."""
+    """Return the operator that the stepping thread runs: `operator_what`."""
     return _innermost(measures, within, pl.col("category") == int(Category.OP), "operator_what")
 
 
 def _spans(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
-    """Return what the innermost span of the stepping thread is called that is no operator: `span_what`."""
+    """Return the name of the innermost span of the stepping thread that is no operator: `span_what`."""
     return _innermost(measures, within, pl.col("category").is_in(_SAYING), "span_what")
 
 

@@ -1,4 +1,4 @@
-"""Several runs of one job: the one that stands for them, and how much they differ."""
+"""Several runs of one job: a typical digest, and how much they differ."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,12 +8,12 @@ from typing import Final
 from ms_profiler.analysis.comparison.digest import Count, Digest
 from ms_profiler.analysis.comparison.runs import merge
 
-#: blocks of the steps of a run, whose medians tell how much that run varies by itself
+#: number of blocks of a run's steps, whose medians show how much the run varies
 BLOCKS: Final = 5
 
 
 def typical(runs: Sequence[Digest]) -> Digest:
-    """Return what stands for some runs of one job.
+    """Return a digest that stands for several runs of one job.
 
     Its step time is the median of theirs, and its cells are the mean of those runs whose step time is in the middle
     half. So runs that something disturbed count for little.
@@ -52,10 +52,10 @@ def typical(runs: Sequence[Digest]) -> Digest:
 
 
 def spread(runs: Sequence[Digest]) -> float:
-    """Return how much step times vary without a reason, as a part of them.
+    """Return the usual variation of step times, as a part of the step.
 
-    Of several runs it is half of what their medians are apart; of one run that of the medians of `BLOCKS` blocks of its
-    steps, which tells less than a second run would.
+    Of several runs it is half of the distance between their extreme medians; of one run, the same for the medians of
+    `BLOCKS` blocks of its steps, which says less than a second run would.
 
     Args:
         runs: of one job.

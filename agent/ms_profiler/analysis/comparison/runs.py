@@ -1,4 +1,4 @@
-"""The runs that lie at a path, each as one digest over all ranks of its launch."""
+"""The runs at a path, each as one digest over all ranks of its launch."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ def digests(path: str, tell: Callable[[str], None] | None = None) -> list[Digest
 
 
 def launches(parts: Sequence[Digest]) -> list[list[Digest]]:
-    """Return the results of each launch: ranks that are not there twice, as many as the launch has, begun together.
+    """Group results into launches: ranks that began together, each once, and as many as the launch has.
 
     Args:
         parts: one for each result.
@@ -74,7 +74,7 @@ def launches(parts: Sequence[Digest]) -> list[list[Digest]]:
         world = part.completeness.expected
         for launch in found if world > 1 or part.completeness.ended == ("",) else ():
             ranks = [rank for other in launch for rank in other.completeness.present]
-            # other tools do not always tell how many ranks there were
+            # other tools do not always report the number of ranks
             alike = launch[0].completeness.expected == world or part.completeness.ended == ("",)
             if alike and part.completeness.present[0] not in ranks and _together(launch[0], part):
                 launch.append(part)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ms_profiler.analysis.model.tables import Recording
 
 
-#: how often timelines are tried, of fewer steps each time
+#: attempts to write timelines, each with fewer steps
 ATTEMPTS = 5
 
 
@@ -31,7 +31,7 @@ class Result:
         verdict: the biggest finding, one sentence.
         warning: the unreadable parts; empty when there is none.
         notes: requested data that is missing or incomplete.
-        error: why this directory could not be analysed, while another of the same call was; empty otherwise.
+        error: why this directory could not be analysed, although another one of the same call was; empty otherwise.
         slots: slots read.
     """
 
@@ -63,18 +63,17 @@ def analyse(
 
     Args:
         directories: result directories, parents of some, or traces.
-        step_list: consecutive step numbers to keep to.
+        step_list: consecutive step numbers to analyse.
         pretty: format JSON for people.
         max_processes: processors to use at most; by default all that the affinity mask and the control group allow.
-        data_simplification: remove intermediate files. The store is raw data and stays either way, and this analysis
-            leaves no intermediates.
-        progress: told how far it is.
-        output: a directory that receives one of its own for each result, in place of these.
+        data_simplification: accepted for scripts; this analysis leaves no intermediate files, and the store always
+            stays.
+        progress: called with the progress. output: a directory that receives a directory for each result.
         packed: write the timelines of our own recordings with gzip.
-        forms: of the result besides those that the run itself asked for, see `Request`; tables as Parquet that are
-            there already are renewed in any case.
-        workload: what a step does, as far as the user knows.
-        patience: seconds that CANN's msprof may take to read what aclprof recorded, for each folder of it.
+        forms: forms of the result besides those of the run's options, see `Request`; existing Parquet tables are always
+            renewed.
+        workload: facts about a step that the user stated.
+        patience: seconds that CANN's msprof may take for each folder of aclprof.
 
     Raises:
         StoreError: no directory holds anything that can be read.
@@ -121,15 +120,14 @@ def measured(
 
     Args:
         path: of `find`.
-        chosen: the steps to keep to; None for all.
-        progress: told how far it is.
-        exports: what has been made of what aclprof recorded; None for what lies in the result.
+        chosen: the steps to analyse; None for all. progress: called with the progress.
+        exports: exports of aclprof's data; None for those in the result.
 
     Raises:
         StoreError: nothing in it can be read.
         UsageError: the run has none of these steps.
     """
-    # Polars takes 0.2 s to import, which is for nothing when there is no such directory
+    # Polars takes 0.2 s to import, which a missing directory does not need
     from ms_profiler.analysis.driver.ledger import Ledger
     from ms_profiler.analysis.driver.thinning import thin
     from ms_profiler.analysis.metrics.measures import measure
@@ -183,7 +181,7 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
 
 
 def _tell_exit_codes(recording: "Recording") -> None:
-    """Fill in the exit codes of processes that had not ended when the store was read."""
+    """Add the exit codes of processes that had not ended when the store was read."""
     import polars as pl
 
     states = {process: liveness.with_code(code) for process, code in liveness.exit_codes(recording.directory).items()}
@@ -207,7 +205,7 @@ def _notes(measures: "Measures") -> Iterator[str]:
 
 
 def _write_sections(path: str, measures: "Measures", progress: Progress) -> list[str]:
-    """Write timelines and what goes with them, of as many steps as there is room for; return the paths."""
+    """Write timelines and the files beside them, with as many steps as the disk space allows; return the paths."""
     from ms_profiler.analysis.driver import fitting, room
     from ms_profiler.analysis.writers import SECTIONS, core
 

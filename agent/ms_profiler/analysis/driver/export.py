@@ -18,22 +18,22 @@ from typing import Final
 from ms_profiler import cann
 from ms_profiler.store import layout
 
-#: folder of its tables and traces, in the one of the raw data
+#: folder of msprof's tables and traces, in the folder of the raw data
 OUTPUT: Final = "mindstudio_profiler_output"
-#: begins of the names of the files without which nothing of a device can be read
+#: prefixes of the files that are needed to read the device's data
 NEEDED: Final = ("msprof_", "op_summary_")
-#: Seconds that it may take: minutes for what took minutes to record.
+#: Longest time of msprof in seconds: data of some minutes take it minutes.
 PATIENCE_S: Final = 3600
 _PREFIX: Final = "PROF_"
-#: Runs a command, and ends it with all that it started when the other end of standard input is gone, which is we: the
-#: end of a job waits for an analysis for so long and then kills it, and msprof would go on for minutes.
+#: Runs a command, and ends it with all its children when the other end of standard input, the analysis, is gone:
+#: otherwise msprof would run for minutes after the analysis was killed.
 _TIED: Final = (
     'exec 3<&0; (cat <&3; kill -9 0) >/dev/null 2>&1 & watch=$!; "$@" </dev/null 3<&-; status=$?; '
     "kill $watch 2>/dev/null; exit $status"
 )
 #: copies, of a process
 _SCRATCH: Final = re.compile(rf"\.{cann.TOOL}\.(\d+)\.tmp")
-#: characters of its last output that a message contains
+#: characters of msprof's last output in a message
 _TOLD: Final = 200
 
 
@@ -43,8 +43,8 @@ class Export:
 
     Attributes:
         folder: of the raw data.
-        output: of what msprof made of it; empty where there is nothing.
-        why: there is nothing, and what to do, in one line.
+        output: folder of msprof's output; empty if there is none.
+        why: one line that says why there is no output, and what to do.
     """
 
     folder: str
@@ -62,7 +62,7 @@ def look(directory: str, target: str = "") -> list[Export]:
 
     Args:
         directory: the result.
-        target: the directory that receives what is derived, where it is another one.
+        target: the directory that receives derived files, if it is not the result.
     """
     return [_look(folder, directory, target) for folder in _folders(directory)]
 
@@ -72,7 +72,7 @@ def export(directory: str, target: str = "", patience: float = PATIENCE_S) -> li
 
     Args:
         directory: the result.
-        target: the directory that receives what is derived, where it is another one.
+        target: the directory that receives derived files, if it is not the result.
         patience: seconds that msprof may take for a folder.
     """
     return [
@@ -98,7 +98,7 @@ def _look(folder: str, directory: str, target: str) -> Export:
 
 
 def _complete(output: str) -> bool:
-    """Return whether msprof has been through: a trace of the device or a table of its kernels is there."""
+    """Return whether msprof has finished: a trace of the device or a table of its kernels exists."""
     try:
         return any(name.startswith(NEEDED) for name in os.listdir(output))
     except OSError:
@@ -130,11 +130,11 @@ def _export(folder: str, directory: str, target: str, patience: float) -> Export
 
 @contextmanager
 def _copied(folder: str, target: str) -> Iterator[str]:
-    """Give a copy of a folder below the target, of hard links where that can be, which vanishes afterwards."""
+    """Yield a temporary copy of a folder below the target, of hard links if possible."""
     os.makedirs(target, layout.DIRECTORY_MODE, exist_ok=True)
     for name in os.listdir(target):
         if (match := _SCRATCH.fullmatch(name)) and not os.path.exists(f"/proc/{match[1]}"):
-            shutil.rmtree(os.path.join(target, name), ignore_errors=True)  # of an analysis that was killed
+            shutil.rmtree(os.path.join(target, name), ignore_errors=True)  # a copy of an analysis that was killed
     place = os.path.join(target, f".{cann.TOOL}.{os.getpid()}.tmp")
     os.mkdir(place, layout.DIRECTORY_MODE)
     copy = os.path.join(place, os.path.basename(folder))
@@ -146,7 +146,7 @@ def _copied(folder: str, target: str) -> Iterator[str]:
 
 
 def _make_ours(folder: str) -> None:
-    """Give what msprof wrote the modes that everything in a result has."""
+    """Set the modes of msprof's files to those of all files of a result."""
     for place, _, names in os.walk(folder):
         os.chmod(place, layout.DIRECTORY_MODE)
         for name in names:
@@ -162,7 +162,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _run(tool: str, folder: str, patience: float) -> str:
-    """Run msprof and return why it failed, in one line; empty when it did not. What it starts ends with it, or us."""
+    """Run msprof and return why it failed, in one line; empty on success. Its children end with it, or with us."""
     words = ["/bin/sh", "-c", _TIED, "sh", tool, "--export=on", f"--output={folder}"]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MS_PROFILER_")}
     theirs, ours = os.pipe()

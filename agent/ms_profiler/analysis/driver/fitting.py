@@ -5,22 +5,22 @@ from typing import Final
 from ms_profiler.analysis.driver.room import Room
 from ms_profiler.analysis.metrics.measures import Measures
 
-#: bytes of the timelines that a slot of the store becomes, about: 160 of trace_view.json, 40 of trace.pftrace
+#: estimated bytes of the timelines for a slot of the store: 160 of trace_view.json, 40 of trace.pftrace
 SLOT: Final = 200
-#: part of the steps that would fit by that which are taken: steps are not all alike
+#: part of the steps that would fit by this estimate; fewer are taken, because steps differ
 CAUTION: Final = 0.6
-#: why something is left out
+#: reason for leaving something out
 MORE: Final = "more than max_disk leaves to the analysis, a quarter of it"
 TIMELINES: Final = "they take " + MORE
 
 
 def narrowed(measures: Measures, room: Room, attempt: int) -> list[int] | None:
-    """Return the steps that timelines keep to, so that they fit; None for all, and none where not even one fits.
+    """Return the steps that the timelines show, so that they fit; None for all, an empty list if not even one fits.
 
     Args:
         measures: of the run.
-        room: that is left to them.
-        attempt: how often that was tried; what was taken for true turned out too little.
+        room: disk space that is left for them.
+        attempt: number of the attempt, from 0; each one takes fewer steps.
     """
     estimate = measures.recording.counts.slots * SLOT * 4**attempt
     if room.left is None or estimate <= room.left:
@@ -30,5 +30,5 @@ def narrowed(measures: Measures, room: Room, attempt: int) -> list[int] | None:
 
 
 def left_out(measures: Measures, what: str, why: str = "it takes " + MORE) -> None:
-    """Note that a file, or a part of it, is not there."""
+    """Note that a file, or a part of it, is left out."""
     measures.recording.info.not_collected.append({"what": what, "why": why})

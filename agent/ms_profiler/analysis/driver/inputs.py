@@ -7,11 +7,11 @@ from typing import Final
 from ms_profiler.errors import StoreError
 from ms_profiler.store import layout
 
-#: ends of the names of traces that are looked for in a directory; one that is named may be called anything
+#: endings of traces that are searched for in a directory; a trace that the user names may have any name
 _TRACES: Final = (".pt.trace.json", ".pt.trace.json.gz")
 _PACKED: Final = ".gz"
 _JSON: Final = ".json"
-#: what an analysis of a trace adds to its name
+#: suffix of the directory that an analysis of a trace makes
 RESULT: Final = "_analysis"
 _SUFFIXES: Final = (layout.SUFFIX, layout.TORCH_SUFFIX)
 
@@ -25,9 +25,9 @@ class Kind(Enum):
 
 
 def kind(path: str) -> Kind | None:
-    """Return what lies at a path, None for what cannot be analysed.
+    """Return the kind of input at a path, None if it cannot be analysed.
 
-    MindSpore's own results have a folder of the name of our store, but no process of ours in it.
+    MindSpore's own results have a folder with the name of our store, but without processes in it.
 
     Args:
         path: a file or a directory.
@@ -38,12 +38,12 @@ def kind(path: str) -> Kind | None:
         return Kind.STORE
     if os.path.isdir(layout.output_dir(path)):
         return Kind.ASCEND
-    # nothing in it can be read, but it is meant to be one: reading it says so
+    # the name says that it is a result; reading it will say why it cannot be read
     return Kind.STORE if os.path.isdir(layout.framework_dir(path)) else None
 
 
 def find(directories: list[str]) -> list[str]:
-    """Return what can be analysed among some paths and one level below them.
+    """Return the inputs that can be analysed among some paths and one level below them.
 
     Args:
         directories: files or directories.
@@ -61,7 +61,8 @@ def find(directories: list[str]) -> list[str]:
 
 
 def result(path: str, output: str | None = None) -> str:
-    """Return the directory that receives what is derived: the result itself, one beside a trace, or one in `output`.
+    """Return the directory that receives derived files: the result itself, a directory beside a trace, or one in
+    `output`.
 
     Args:
         path: of `find`.
@@ -81,7 +82,7 @@ def _below(directory: str) -> list[str]:
 
 
 def _raw(directory: str) -> str:
-    """Return what to say of a directory with raw data only."""
+    """Return a message about a directory with raw data only."""
     names = _names(directory)
     if any(name.startswith("PROF_") for name in names):
         return ": raw data of CANN (PROF_*) can be read by its own tools alone, which export what is read here"

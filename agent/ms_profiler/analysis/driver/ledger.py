@@ -1,7 +1,7 @@
 """Tell our files in a directory from those of others, which are never replaced or removed.
 
-What an analysis wrote into a directory of another tool stands in its `summary.json`, with a digest: a file that has
-changed since, or that was there before, belongs to somebody else.
+The `summary.json` in a directory of another tool lists the files that an analysis wrote there, each with a digest. A
+file that has changed since, or that existed before, belongs to somebody else.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ class Ledger:
     """The files of ours in one directory.
 
     Args:
-        directory: that receives what is derived.
+        directory: directory that receives derived files.
     """
 
     def __init__(self, directory: str) -> None:
@@ -28,12 +28,12 @@ class Ledger:
         derived = known.get("derived") if known else None
         written = derived.get("written") if isinstance(derived, dict) else None
         digests = written.items() if isinstance(written, dict) else ()
-        #: paths, relative to the directory, of the files that are as we left them
+        #: paths, relative to the directory, of our unchanged files
         self.ours = frozenset(path for path, digest in digests if digest == _digest(directory, path))
         self._summary = known is not None
 
     def write(self, writer: core.Writer | core.Database, measures: Measures) -> None:
-        """Write one artefact, unless a file of somebody else is in its place; tell the measures which of both.
+        """Write one artefact, unless somebody else's file has its name; note in the measures which of the two happened.
 
         Args:
             writer: which.
@@ -54,7 +54,7 @@ class Ledger:
             self._note(os.path.relpath(path, self.directory), measures)
 
     def _free(self, artefact: core.Artefact, measures: Measures) -> bool:
-        """Return whether no file of somebody else is in its place, and note it where there is one."""
+        """Return whether an artefact's name is free; note a file of somebody else that has it."""
         path = artefact.path(measures)
         there = os.path.lexists(os.path.join(self.directory, path))
         free = not there or path in self.ours or (path == layout.SUMMARY and self._summary)

@@ -10,7 +10,7 @@ from ms_profiler.store.run_info import ProcessInfo, RunInfo
 
 RUNNING = "running"
 VANISHED = "killed or vanished"
-#: begin of the state of a process whose signal is known
+#: prefix of the state of a process whose signal is known
 KILLED = "killed by "
 #: a worker that lived until the process which started it exited
 BY_PARENT = "ended by its parent"
@@ -27,8 +27,8 @@ def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
     """Return how `process` ended: "exit", "exit code N", "exception: NAME", "stopped" (the profiler, not the process),
     "killed by SIGNAL", "killed or vanished", "running" or "unknown"; what its parent did about it, `settled` says.
 
-    A process that never wrote its end is looked for: the same pid, started at the same clock tick of the same boot.
-    It is "unknown" only when this is another host than it ran on, so that nothing can be said.
+    A process that never wrote its end is searched for: the same pid, started at the same clock tick of the same boot.
+    Its state is "unknown" only on another host than the one that it ran on.
 
     Args:
         process: its own record.
@@ -63,7 +63,8 @@ def _signal(number: int) -> str:
 
 
 def exit_codes(directory: str) -> dict[int, int]:
-    """Return the exit codes of processes, but 0, by process id; waits a moment for those that still end.
+    """Return the exit codes other than 0 of processes, by process id; wait a moment for processes that are still
+    ending.
 
     Args:
         directory: a result.
@@ -73,7 +74,7 @@ def exit_codes(directory: str) -> dict[int, int]:
         try:
             process = run_info.read_process(os.path.join(folder, layout.PROCESS_INFO))
         except (OSError, ValueError, TypeError):
-            continue  # what reads the store has told it
+            continue  # the reader of the store has it already
         status = _last_status(process, folder, last) if process.end == EXIT else None
         if status:
             codes[process.pid] = status
@@ -100,6 +101,6 @@ def settled(state: str, ended: bool) -> str:
 
     Args:
         state: of `state_of`.
-        ended: it lived when its parent exited, which ends it: `multiprocessing` sends its daemons SIGTERM.
+        ended: it was alive when its parent exited and ended it: `multiprocessing` sends its daemons SIGTERM.
     """
     return BY_PARENT if ended and (state == RUNNING or is_killed(state)) else state

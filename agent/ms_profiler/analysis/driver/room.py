@@ -1,6 +1,6 @@
 """The disk space of an analysis: the share of `max_disk` that recording leaves to it.
 
-Of a run whose timelines do not fit they show some consecutive steps; any other file that does not fit is left out.
+Timelines that do not fit show only some consecutive steps; any other file that does not fit is left out.
 """
 
 import errno
@@ -12,19 +12,19 @@ from typing import Final
 from ms_profiler.analysis.model import tables
 from ms_profiler.store import account, layout
 
-#: part of the room that may go to what is written section by section
+#: part of the room for files that are written section by section
 SECTIONS: Final = 3 / 4
 
 
 class FullError(OSError):
-    """A file would take more than there is room for."""
+    """A file would take more space than is left."""
 
     def __init__(self) -> None:
         super().__init__(errno.EDQUOT, "it takes more than max_disk leaves to the analysis")
 
 
 class Room:
-    """Count down what may be written.
+    """Count down the bytes that may be written.
 
     Args:
         left: bytes; None is no limit.
@@ -35,10 +35,10 @@ class Room:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> None:
-        """Take so many bytes, or give back, below zero.
+        """Take bytes; a negative number gives them back.
 
         Raises:
-            FullError: there are not so many.
+            FullError: not enough bytes are left.
         """
         with self._lock:
             if self.left is None:
@@ -48,16 +48,15 @@ class Room:
             self.left -= size
 
     def part(self, share: float) -> "Room":
-        """Return a room of its own for a part of what is left."""
+        """Return a separate room with a part of the bytes that are left."""
         return Room(None if self.left is None else int(self.left * share))
 
 
 class Bounded(io.FileIO):
-    """A file that grows by what a room has left.
+    """A file that may grow by the bytes that a room has left.
 
     Args:
-        descriptor: of the file; is closed with this.
-        room: that is taken from.
+        descriptor: of the file; closed together with this object. room: the room that its bytes are taken from.
     """
 
     def __init__(self, descriptor: int, room: Room) -> None:
@@ -73,14 +72,14 @@ class Bounded(io.FileIO):
         return super().write(data)
 
     def settle(self) -> None:
-        """Count what a library wrote past this object, into the descriptor itself."""
+        """Count the bytes that a library wrote directly into the descriptor."""
         size = os.fstat(self.fileno()).st_size
         self._room.take(size - self.taken)
         self.taken = size
 
 
 def of(recording: tables.Recording) -> Room:
-    """Return the room of an analysis; of what another tool recorded it has no limit."""
+    """Return the room of an analysis; results of other tools have no limit."""
     if recording.foreign:
         return Room()
     most = recording.info.options.get("max_disk")

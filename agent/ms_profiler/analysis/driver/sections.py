@@ -1,6 +1,6 @@
-"""A run in sections: times of it, one after the other, each of which can be held in memory.
+"""Divide a run into sections: consecutive intervals, each small enough for memory.
 
-Timelines and the table of kernels are written section by section. A run that is held has one section.
+Timelines and the table of kernels are written section by section. A run that fits into memory has one section.
 """
 
 from collections.abc import Iterator
@@ -24,17 +24,19 @@ _COLUMNS: Final = tables.UNNESTED.names()
 
 @dataclass(frozen=True)
 class Section:
-    """Some time of a run.
+    """An interval of a run.
 
     Attributes:
-        number: from 0; the first one has everything of the run that is not cut: steps, phases, counters, kernels.
-        last: there is none after it.
+        number: from 0; the first section has all tables of the run that are not divided: steps, phases, counters,
+        kernels.
+        last: it is the last one.
         spans: `tables.UNNESTED` at least, sorted as `tables.SPANS` are or by process, thread and start, the longest
             first: the fine-grained ones that begin in it, and in the first section the coarse ones of the run.
         before: spans in the sections before.
-        carried: `tables.UNNESTED`: what the fine-grained ones may stand in or come after, of the sections before.
-        operators: those of its spans that compute where they are called, of `metrics.host_operators.calls`; of a run
-            in sections, those that are told one by one or have a number.
+        carried: `tables.UNNESTED`: spans of earlier sections that its fine-grained spans may be inside of, or come
+        after.
+        operators: its operators that compute where they are called, of `metrics.host_operators.calls`; of a divided
+            run, those that are shown one by one or have a number.
     """
 
     number: int
@@ -57,7 +59,7 @@ def sections(recording: tables.Recording, spans: pl.DataFrame, steps: pl.DataFra
         recording: the run.
         spans: `tables.SPANS`, as `Recording.spans`.
         steps: in use.
-        cut: only what touches the time of the steps is wanted.
+        cut: leave out everything outside of the steps.
     """
     carried = pl.DataFrame(schema=tables.UNNESTED)
     if recording.again is None:
@@ -77,9 +79,9 @@ def sections(recording: tables.Recording, spans: pl.DataFrame, steps: pl.DataFra
 
 
 def _carried(known: pl.DataFrame, until_ns: int) -> pl.DataFrame:
-    """Return what the spans of later sections may stand in, or come after."""
+    """Return the spans that spans of later sections may be inside of, or come after."""
     thread, operator = ["process", "thread"], pl.col("category") == Category.OP
-    # lazily: of a million rows only what is needed is looked at
+    # lazily: only the needed part of a million rows is read
     latest = known.lazy().filter(operator).group_by(thread).agg(pl.col("start_ns").max()).collect()
     late = known.filter(operator, pl.col("start_ns") >= pl.lit(latest["start_ns"].min()))
     last = late.join(latest, on=[*thread, "start_ns"], how="semi")
@@ -87,7 +89,7 @@ def _carried(known: pl.DataFrame, until_ns: int) -> pl.DataFrame:
 
 
 def bounds(recording: tables.Recording, steps: pl.DataFrame, most: int | None = None) -> list[int]:
-    """Return when sections end, but for the last one: where a step begins, if one does in between.
+    """Return the ends of all sections but the last: at the begin of a step, where there is one.
 
     Args:
         recording: the run.

@@ -1,8 +1,8 @@
-"""Bring a recording that is too large to hold down to what its metrics can use; `sections` has all of it.
+"""Reduce a recording that is too large for memory to the spans that its metrics need; `sections` has all of it.
 
-Steps, phases and everything coarse are kept for the whole run. Of the fine-grained spans (modules, operators) those of
-the first, the slowest and the last steps are kept, and the outermost modules of all, from which the forward phase
-follows; what they were called and how long they took is summed up over all of them.
+Steps, phases and all coarse records stay for the whole run. Of the fine-grained spans (modules, operators), those of
+the first, the slowest and the last steps stay, and the outermost modules of all steps, from which the forward phase
+follows. Names and durations are summed over all fine-grained spans.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,9 +17,9 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
-#: fine-grained spans that are kept, about
+#: approximate number of fine-grained spans that stay
 KEPT: Final = 1_000_000
-#: tasks of a device that are kept, about
+#: approximate number of tasks of a device that stay
 TASKS: Final = 500_000
 
 _FINE: Final = pl.col("category") >= CATEGORY_FINE
@@ -31,12 +31,11 @@ def thin(
 ) -> tables.Recording:
     """Return the recording with some of its fine-grained spans, and the sums of all of them.
 
-    Of more than `TASKS` tasks of a device those of some steps are kept, too.
+    Of more than `TASKS` tasks of a device, those of some steps stay, too.
 
     Args:
-        recording: one that has not been read completely.
-        chosen: step numbers to keep to; None for all.
-        progress: told after each batch.
+        recording: a recording whose fine-grained spans have not been read yet.
+        chosen: step numbers to analyse; None for all. progress: called after each batch.
     """
     _thin_device(recording, chosen)
     if recording.again is None:
@@ -67,7 +66,7 @@ def thin(
 
 
 def _thin_device(recording: tables.Recording, chosen: list[int] | None) -> None:
-    """Let the recording have the details of the tasks that are kept."""
+    """Load the details of the tasks that stay into the recording."""
     device = recording.device
     if device is None or device.whole is None or device.whole.details is None:
         return
@@ -82,14 +81,14 @@ def _thin_device(recording: tables.Recording, chosen: list[int] | None) -> None:
 
 
 def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFrame:
-    """Choose the times whose fine-grained spans are kept: a third each in the first, the slowest and the last steps.
+    """Choose the intervals whose fine-grained spans stay: a third each in the first, the slowest and the last steps.
 
-    When even three steps hold more than `most`, the first part of each is kept.
+    When even three steps hold more than `most`, the first part of each stays.
 
     Args:
         table: recorded steps.
         fine: fine-grained spans in them.
-        most: how many of these to keep, about.
+        most: approximate number of spans that may stay.
 
     Returns:
         `number`, `start_ns`, `end_ns`, by start.
@@ -106,8 +105,9 @@ def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFra
 class _Thinner:
     """Takes the spans of a recording batch by batch.
 
-    A batch ends anywhere, also inside a span. Those that reach beyond it are carried over, so that what follows finds
-    what it stands in; they have been counted, and only what is inside them is still taken from their own time.
+    A batch may end inside of a span. Spans that reach beyond the batch are carried over, so that later spans find the
+    spans around them. They have been counted already; only the time of later spans inside is still subtracted from
+    their own time.
     """
 
     windows: pl.DataFrame

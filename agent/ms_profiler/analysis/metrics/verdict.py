@@ -15,13 +15,13 @@ from ms_profiler.store.run_info import RunInfo
 COMPILE_SHARE = 0.5
 #: waiting that takes this part of a step is the finding, although more time is spent computing
 WAIT_SHARE = 0.2
-#: what a primitive has a part of
+#: whole of which a primitive has a share
 _KERNELS = "kernel time"
 #: a primitive that takes this part of the kernel time is named
 KERNEL_SHARE = 0.2
-#: part of a part's time from which the phase that it lies in is named
+#: a phase is named if it holds this share of a part's time
 WITHIN_SHARE = 0.5
-#: characters of a name in a sentence: those of C++ templates go on for thousands
+#: longest name in a sentence, in characters: names of C++ templates may have thousands
 NAME_MOST = 80
 
 _WAITS = {
@@ -32,17 +32,17 @@ _WAITS = {
     bounds.GARBAGE: "is garbage collection by Python",
     bounds.BLOCKED: "is spent asleep or blocked",
 }
-#: what else may be the largest part
+#: other parts that may be the largest
 _REST = {
     bounds.COMPILE: "compiles",
     bounds.LAUNCH: "goes into launching operators",
     bounds.HOST: "is other code of the script",
-    bounds.UNKNOWN: "is in code that nothing here measures",
+    bounds.UNKNOWN: "is in code that ms-profiler does not measure",
     bounds.RUNNABLE: "waits for a processor",
 }
-#: where no device is, a read waits for threads that compute
+#: without a device, a read waits for threads that compute
 _READS_OF_HOST = "waits for values of tensors"
-#: states of a device: what they are called as a phase, and in the sentence
+#: states of a device: the name as a phase, and the words in the sentence
 _STATES = {
     "computing": ("computing", "is spent computing"),
     "not_overlapped": (NAMES[Category.COMMUNICATION], _WAITS[NAMES[Category.COMMUNICATION]]),
@@ -89,14 +89,14 @@ def finding(
         parts: of `bounds.shares`.
         within: of `within`.
         shares: of `phases.shares`.
-        source: who said where a step ends.
+        source: source that decides where a step ends.
         steps: recorded steps.
         compile_ns: time in which something was compiled.
         before_ns: from the start of the run to the end of the last step that compiled; 0 when none did.
         run_ns: duration of the run.
         kernels: of `kernels.by_type`, where there are any.
         device: the job computes on a device.
-        queued: of `kernels.queued`, where the host goes on while what it queued is computed.
+        queued: of `kernels.queued`, if the host runs ahead of the kernels that it queued.
         outside: of `outside`.
     """
     whole = source == StepSource.WHOLE_RUN
@@ -117,7 +117,7 @@ def finding(
         return Finding("nothing", 0.0, "No step was recorded.")
     if not known and ranked[0][0] == bounds.UNKNOWN:
         return Finding("nothing", 0.0, "Nothing inside the steps was recorded.")
-    # of a busy machine the rest is looked at
+    # on a busy machine, the threshold applies to the rest of the time
     least = WAIT_SHARE * (1 - parts.get(bounds.RUNNABLE, 0.0))
     waits = [(part, share) for part, share in ranked if part in _WAITS and share >= least]
     part, share = (waits or ranked)[0]
@@ -169,7 +169,7 @@ def of_device(
 ) -> Finding:
     """Choose the largest part of the steps on a device: computing, communication alone, copies alone, or nothing.
 
-    Where it is nothing, the sentence has the cause of most of that, if there is one.
+    Where it is nothing, the sentence adds the cause of most of the idle time, if there is one.
 
     share = sum over the steps of one of these / length of the steps there.
 
@@ -182,7 +182,7 @@ def of_device(
     """
     processor = info.framework.get("device") == "CPU"
     if device.unread:
-        return Finding("nothing", 0.0, "What the device did is not known: no event of it has a category that is known.")
+        return Finding("nothing", 0.0, "The work of the device is unknown: none of its events has a known category.")
     sums = {name: int(moments[name].sum()) for name in _STATES}
     total = sum(sums.values())
     if total <= sums["idle"]:

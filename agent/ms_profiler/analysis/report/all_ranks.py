@@ -10,7 +10,7 @@ from ms_profiler.analysis.report.durations import milliseconds
 
 #: ranks that are listed: the late ones, then those that wait longest
 _RANKS: Final = 16
-#: late ranks whose cause is told, and slow links
+#: number of late ranks, and of slow links, that are explained
 _LATE: Final = 5
 _ROLES: Final = {"late": "late", "waits": "waits for others", "even": "-", "alone": "exchanges nothing"}
 

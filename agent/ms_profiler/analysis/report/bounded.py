@@ -2,7 +2,7 @@
 
 from typing import Final
 
-#: parts of a step, in the order in which they are decided, and what they are called
+#: parts of a step, in order of precedence, with their names
 PARTS: Final[dict[str, str | None]] = {
     **dict.fromkeys(("computing", "communication", "copy", "kernel gap", "garbage collection")),
     **dict.fromkeys(("data", "compile", "checkpoint", "sync")),

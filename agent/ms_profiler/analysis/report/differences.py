@@ -10,7 +10,7 @@ from ms_profiler.analysis.comparison.comparing import Comparison
 from ms_profiler.analysis.report import sheets, widths
 from ms_profiler.analysis.report.sheets import Sheet
 
-#: least width where the output goes into a file, which has none
+#: smallest width of output into a file
 _FILE_WIDTH = 200
 _INDENT = 2
 

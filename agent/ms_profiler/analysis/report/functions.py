@@ -1,4 +1,4 @@
-"""Python functions whose calls were traced, as a person reads them."""
+"""The table of Python functions whose calls were traced."""
 
 import os
 from typing import Any
@@ -17,11 +17,11 @@ def title(found: dict[str, Any]) -> str:
     """
     threads = f"{found['threads']} thread{'s' * (found['threads'] > 1)}"
     less = f"; the shortest {found['left_out']:,} are left out" if found["left_out"] else ""
-    return f"Python functions, by {found['calls']:,} traced calls of {threads}{less}"
+    return f"Python functions, from {found['calls']:,} traced calls of {threads}{less}"
 
 
 def table(found: dict[str, Any], top: int) -> Table:
-    """Return the functions that took most by themselves.
+    """Return the functions with most own time.
 
     Args:
         found: `functions` of the summary.

@@ -1,4 +1,4 @@
-"""Modules as a person reads them: a tree with the time of each in a step."""
+"""The table of modules: a tree with the time of each module in a step."""
 
 from typing import Any, Final
 
@@ -11,9 +11,9 @@ from ms_profiler.analysis.report.durations import milliseconds
 #: rows shown by default, those with most time
 ROWS: Final = 14
 _THOUSANDS: Final = ("", " k", " M", " G", " T")
-#: columns that are shown where any row has them, by title
+#: columns that are shown if any row has a value, by title
 _FURTHER: Final = {"parameters": "parameters", "forward FLOPs": "forward_flops"}
-#: what phases are called in a sentence
+#: names of phases in a sentence
 _PHASES: Final = {
     "data": "waiting for data",
     "sync": "waiting for values of tensors",
@@ -75,7 +75,8 @@ def table(tree: dict[str, Any], top: int = ROWS) -> Table:
 
 
 def slow(tree: dict[str, Any] | None, steps: dict[str, Any]) -> list[str]:
-    """Return which module made the slowest step slow, if a step was slow, and which slower ones are left out.
+    """Return a line about the cause of the slowest step, if a step was slow, and one about slower steps that are left
+    out.
 
     Args:
         tree: `module_tree` of the summary; None where no module is known.
@@ -97,7 +98,7 @@ def slow(tree: dict[str, Any] | None, steps: dict[str, Any]) -> list[str]:
 
 
 def _slow(found: dict[str, Any]) -> str:
-    """Return why a step took longer.
+    """Return a sentence that says why a step took longer.
 
     Args:
         found: `slow_step` of the tree.

@@ -13,7 +13,7 @@ def end(process: dict[str, Any]) -> str:
 
 
 def gaps(summary: dict[str, Any]) -> list[str]:
-    """Return what is not complete."""
+    """Return lines about incomplete data."""
     counts = summary["completeness"]
     words = {
         "dropped": "records were refused (no space or no memory, or max_disk was reached)",
@@ -31,7 +31,7 @@ def gaps(summary: dict[str, Any]) -> list[str]:
     coverage = summary["coverage"]
     if coverage["timeline_files"] > 1:
         lines.append(
-            f"the timeline is in {coverage['timeline_files']} files, each some time of the run: {layout.TRACE_VIEW}, "
+            f"the timeline is in {coverage['timeline_files']} files, each with a part of the run: {layout.TRACE_VIEW}, "
             f"{layout.trace_slice(1)} and so on"
         )
     if coverage["kernel_steps"] is not None:
@@ -43,29 +43,29 @@ def gaps(summary: dict[str, Any]) -> list[str]:
     lines += [f"{item['file']}: {item['reason']}" for item in counts["damaged_files"]]
     lines += [f"hook {target}: {reason}" for target, reason in summary["hooks"]["failed"].items()]
     lines += [
-        f"the wall clock was set by {item['jump_ns'] / 1e6:.3f} ms during the run; times go on as they began"
+        f"the wall clock was set by {item['jump_ns'] / 1e6:.3f} ms during the run; our times do not follow the change"
         for item in summary["clock"]["wall_steps"]
     ]
     return lines
 
 
 def machine(summary: dict[str, Any]) -> list[str]:
-    """Return that other programs kept the processors busy, where they did."""
+    """Return a line that says that other programs kept the processors busy; nothing if they did not."""
     found = summary.get("machine")
     if not found or not found["busy"]:
         return []
     others = "other programs or ranks" if summary["world_size"] > 1 else "other programs"
     return [
-        f"it was busy with {others}: threads of the job waited {found['pressure'] * 100:.1f} % of the time in "
-        f"which they wanted a processor, the stepping thread for {found['queued_share'] * 100:.1f} % of the steady "
+        f"it was busy with {others}: threads of the job waited for a processor in {found['pressure'] * 100:.1f} % of "
+        f"the time in which they needed one, the stepping thread in {found['queued_share'] * 100:.1f} % of the steady "
         "steps, also while it computed; on an idle machine steps are shorter"
     ]
 
 
 def cost(cost: dict[str, Any]) -> str:
-    """Return what recording cost the job."""
+    """Return a line about the cost of recording."""
     if cost["estimated_ms"] is None:
-        return f"{cost['spans']} records; what one costs was not measured in this run"
+        return f"{cost['spans']} records; the cost of a record was not measured in this run"
     share = f" ({cost['share_of_run'] * 100:.2f} % of the run)" if cost["share_of_run"] is not None else ""
     parts = [f"{cost['spans']} records of {cost['span_ns']:.0f} ns"]
     if cost["start_ms"]:
@@ -81,13 +81,13 @@ def _paid(pairs: dict[str, Any] | None) -> str:
         return ""
     share, error, hooks = (100 * pairs[name] for name in ("share", "standard_error", "hooks"))
     return (
-        f"your job paid {share:.2f} % ± {error:.2f} of the time of its steps, by {pairs['pairs']} pairs of "
-        f"neighbouring steps with and without records; of that {hooks:.2f} % for hooks, in all steps. As computed: "
+        f"your job paid {share:.2f} % ± {error:.2f} of the time of its steps, measured on {pairs['pairs']} pairs of "
+        f"neighbouring steps with and without records; {hooks:.2f} % of it are hooks, in all steps. Computed: "
     )
 
 
 def files(directory: str) -> list[str]:
-    """Return where to look next."""
+    """Return the files to look at next."""
     return [
         directory,
         f"{layout.OUTPUT}/{layout.TRACE_VIEW}: MindStudio Insight; {layout.PERFETTO_TRACE} beside it: https://ui.perfetto.dev",
@@ -96,16 +96,18 @@ def files(directory: str) -> list[str]:
 
 
 def derived(summary: dict[str, Any], directory: str) -> list[str]:
-    """Return what was added to the result of another tool, and what of that tool's stands in place of it."""
+    """Return lines about the files that were added to another tool's result, and the tool's files that were left in
+    place.
+    """
     lines = [directory]
     if written := summary["derived"]["written"]:
         lines.append(f"derived: {', '.join(sorted(written))}")
     if kept := summary["derived"]["kept"]:
-        lines.append(f"there before, and left as it is: {', '.join(sorted(kept))}")
+        lines.append(f"there before, and left unchanged: {', '.join(sorted(kept))}")
     return [*lines, f"{layout.SUMMARY}: this page for programs"]
 
 
 def who(process: dict[str, Any]) -> str:
-    """Return what a process is called."""
+    """Return a name for a process."""
     name = " ".join(str(process[key]) for key in ("role", "name") if process[key])
     return f"{name} (pid {process['pid']})"

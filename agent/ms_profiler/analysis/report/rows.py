@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-#: cells of a column of texts at least, where they are that long
+#: smallest width of a column of long texts, in cells
 _TEXT: Final = 12
 #: cells between two columns, and beside all of them
 _GAP: Final = 3
@@ -33,11 +33,11 @@ def show(rows: pl.DataFrame, to: TextIO) -> None:
     console = Console(file=to, highlight=False)
     if console.is_terminal:
         _narrow(table, console.width)
-    # the terminal breaks longer lines itself, where they can be copied whole
+    # the terminal itself breaks longer lines, and they can be copied whole
     console.width = _needs(table)
     with console.capture() as captured:
         console.print(table)
-    # tables are padded to the width of the terminal, which is of no use in a file
+    # tables are padded to the width of the terminal; a file needs no padding
     to.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines() if line.strip()))
 
 

@@ -18,15 +18,15 @@ LINES: Final = 23
 _ROWS: Final = 5
 _BAR: Final = 60
 _SHADES: Final = "█▓▒░"
-#: shares below it are not told
+#: smallest share that is shown
 _LEAST: Final = 0.005
-#: part of the steps from which waiting for a processor is told that is inside of other parts
+#: waiting for a processor inside of other parts is shown from this part of the steps on
 _CROWDED: Final = 0.2
-#: part of a step from which on it is told that it takes the device another time than the host
+#: the step's time on the device is shown if it differs from the host's by this part
 _DIFFERS: Final = 0.1
-#: ends of processes that need no word
+#: ends of processes that are not shown
 _ENDED: Final = ("exit", "unknown")
-#: lines of a block that have to go where there are too many, and how many of them stay
+#: blocks that are shortened when the screen is full, in this order, and the lines that stay
 _SHORTER: Final = (("advice", 2), ("bounds", 2), ("head", 4), ("advice", 1))
 
 
@@ -40,7 +40,7 @@ def show(summary: dict[str, Any], directory: str, out: Console) -> None:
     """
     with out.capture() as captured:
         _print(summary, directory, out)
-    # rich itself ends the program where the reader has left
+    # rich itself would end the program when the reader of a pipe has left
     out.file.write(captured.get())
 
 
@@ -60,7 +60,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
             there[name] = _cut(there[name], most, width)
     room = LINES - sum(map(len, there.values()))
     for number, lines in enumerate(there.values()):
-        # the last blocks stand together where there is no room between all
+        # blank lines come first between the first blocks, as far as there is room
         if 0 < number <= min(room, blanks):
             out.print()
         for line in lines:
@@ -106,18 +106,18 @@ def _steps(summary: dict[str, Any]) -> str:
 
 
 def _on_device(summary: dict[str, Any], host_ms: float) -> str:
-    """Return the median step on the device, where the host goes on while it computes."""
+    """Return words about the median step on the device, if the host runs ahead of it."""
     time = terminal.device_time(summary)
     if time is None or not time["steps"]:
         return ""
     median = statistics.median(step["length_ms"] for step in time["steps"])
     if abs(median - host_ms) < _DIFFERS * host_ms:
         return ""
-    return f". On the device a step takes {_ms(median)}; the host goes on meanwhile"
+    return f". On the device a step takes {_ms(median)}; the host runs ahead"
 
 
 def _bounds(summary: dict[str, Any], width: int) -> list[Text]:
-    """Return what bounds a step, or its phases where that is not known, as a bar and in words."""
+    """Return a bar and words for the bounds of a step; for its phases, if the bounds are not known."""
     found = summary.get("bounds")
     title = "What bounds a step"
     shares = (found or {}).get("shares") or {}
@@ -129,7 +129,7 @@ def _bounds(summary: dict[str, Any], width: int) -> list[Text]:
         return []
     bar, cells = Text(f"{title}  ", style="bold"), min(_BAR, width - len(title) - 2)
     for number, (share, name) in enumerate(told):
-        # parts differ without a colour, too
+        # shades distinguish the parts without colour, too
         bar.append(_SHADES[number % len(_SHADES)] * round(share * cells), style=COLOURS.get(name, "cyan"))
     words = ", ".join(f"{PARTS.get(name) or name} {share * 100:.1f} %" for share, name in told)
     queued = (summary.get("machine") or {}).get("queued_share", 0.0)

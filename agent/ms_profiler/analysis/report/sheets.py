@@ -12,7 +12,7 @@ from ms_profiler.analysis.report.bounded import PARTS
 
 #: rows of a sheet by default
 ROWS: Final = 8
-#: of the step, what a row has to differ by to be shown
+#: smallest difference of a row that is shown, as a part of the step
 SHOWN: Final = 0.001
 _NONE: Final = "-"
 
@@ -51,7 +51,7 @@ def verdict(found: Comparison) -> str:
             f"Steps take {length(abs(change))} {'longer' if change >= 0 else 'less'} ({change / before * 100:+.1f} %)"
         )
         if abs(change) <= max(causes.spread, REMARKABLE) * before:
-            sentence = f"Steps take about as long as before ({much}), but not for the same"
+            sentence = f"Steps take about as long as before ({much}), but spend the time differently"
         sentence += f": {told[0]}." if told else "."
     counts = [row for row in found.counts if row.difference and row.before is not None and row.after is not None]
     if counts:
@@ -64,7 +64,7 @@ def verdict(found: Comparison) -> str:
 
 
 def lines(found: Comparison) -> Iterator[str]:
-    """Yield what the two are, what differs between their machines and workloads, and what limits the comparison."""
+    """Yield lines that describe both sides, differences of machine and workload, and the limits of the comparison."""
     for word, side in (("before", found.before), ("after", found.after)):
         runs = f"{side.runs} runs, {length(side.least_ns)} to {length(side.most_ns)}" if side.runs > 1 else ""
         ranks = f"{len(side.ranks)} of {side.expected} ranks" if side.expected > 1 else ""
@@ -76,7 +76,7 @@ def lines(found: Comparison) -> Iterator[str]:
 
 
 def sheets(found: Comparison, top: int | None = None) -> Iterator[Sheet]:
-    """Yield the tables, that of the contributors first; without those in which nothing differs.
+    """Yield the tables, the contributors first; leave out tables in which nothing differs.
 
     Args:
         found: of `comparing.compare`.
@@ -91,9 +91,6 @@ def sheets(found: Comparison, top: int | None = None) -> Iterator[Sheet]:
     yield from _modules(found, most)
     yield from _named("Operators", "operator (own time)", found.operators, found, most)
     yield from _named("Kernels", "kernel", found.kernels, found, most)
-    least = SHOWN * found.causes.before_ns
-    callers = [row for row in found.callers if abs(row.difference) >= least]
-    yield from _of("Kernels by operator", "operator that launched them", callers, most, {})
     least = SHOWN * found.causes.before_ns
     callers = [row for row in found.callers if abs(row.difference) >= least]
     yield from _of("Kernels by operator", "operator that launched them", callers, most, {})

@@ -1,4 +1,4 @@
-"""Python functions that parts of a step consist of, as a person reads them."""
+"""The table of Python functions in the parts of a step, from sampled stacks."""
 
 import os
 from typing import Any, Final
@@ -9,9 +9,9 @@ from rich.text import Text
 from ms_profiler.analysis.report import widths
 from ms_profiler.analysis.report.bounded import PARTS
 
-#: parts that say by their names what they are, or that no function of Python explains
+#: parts whose names say enough, or that no Python function explains
 _CLEAR: Final = ("computing", "kernel gap", "copy")
-#: what is shown in place of the names of parts
+#: titles of parts
 _TITLES: Final = {"host": "other code, asleep, waiting"}
 #: rows of a part, and parts
 _ROWS: Final = 4
@@ -26,14 +26,14 @@ def title(found: dict[str, Any]) -> str:
     """
     late, threads = found["late"], f"{found['threads']} thread{'s' * (found['threads'] > 1)}"
     return (
-        f"Python in the parts of a step, by {found['samples']:,} samples of {threads} at "
-        f"{found['rate']:g} Hz; they were late by {late['median_us'] / 1e3:.2f} ms (median), "
+        f"Python functions in the parts of a step, from {found['samples']:,} samples of {threads} at "
+        f"{found['rate']:g} Hz; samples were late by {late['median_us'] / 1e3:.2f} ms (median), "
         f"{late['max_us'] / 1e3:.1f} ms at most"
     )
 
 
 def table(found: dict[str, Any] | None) -> Table | None:
-    """Return the functions with most samples of each part; None where there are none.
+    """Return the functions with most samples in each part; None if there are none.
 
     Args:
         found: `stacks` of the summary.

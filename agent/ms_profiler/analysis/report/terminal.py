@@ -32,9 +32,9 @@ _STATES = {
     "copying": "only copies",
     "idle": "idle",
 }
-#: phases without information about a part's content
+#: phases that say nothing about the content of a part
 _UNTOLD = ("other", "not recorded")
-#: phases that a part of the run is said to contain, the longest
+#: phases that are listed for a part of the run, the longest ones
 _CONTAINED = 3
 #: parts of the run of each of several processes
 _OF_A_PROCESS = ("import", "set-up", "steps", "evaluation", "rollout")
@@ -153,7 +153,7 @@ def _steps_line(summary: dict[str, Any]) -> Text:
 
 
 def shift_line(shift: dict[str, Any] | None) -> list[Text]:
-    """Return from which step on steps take longer or shorter; nothing where they do not."""
+    """Return a line about a lasting change of the steps; nothing if there is none."""
     if shift is None:
         return []
     changes = [f"{item['module']} {_ms(item['before_ms'])} -> {_ms(item['after_ms'])}" for item in shift["modules"]]
@@ -168,7 +168,7 @@ def _whole_run(processes: list[dict[str, Any]] | None, seconds: float) -> Iterat
     if not processes:
         return
     table = widths.table("part", "time", "of the run", "", "contains")
-    # the only column that may wrap: it takes no space from the figures of the others
+    # the only column that may wrap, so that figures keep their space
     table.columns[-1].justify, table.columns[-1].no_wrap = "left", False
     for part in processes[0]["parts"]:
         inside = [f"{name} {_ms(time)}" for name, time in part["contains_ms"].items() if name not in _UNTOLD]
@@ -210,7 +210,7 @@ def _operators_title(summary: dict[str, Any]) -> str:
 
 
 def device_time(summary: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the time of the steps on the device: `total`, and `steps`, one each; None where none is known to run.
+    """Return the time of the steps on the device: `total`, and `steps`, one each; None if no device is known.
 
     Args:
         summary: content of summary.json.
@@ -222,7 +222,7 @@ def device_time(summary: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _device(summary: dict[str, Any]) -> Table | None:
-    """Return the steps as the device saw them, or their sum where there are many; None where none is known to run."""
+    """Return the steps on the device, or their sum if there are many; None if no device is known."""
     time = device_time(summary)
     if time is None:
         return None
@@ -249,12 +249,12 @@ def _phases(summary: dict[str, Any]) -> Table | None:
 
 def _phases_title(summary: dict[str, Any]) -> str:
     if _queued(summary):
-        return "Phases of a step on the host, which queues kernels and goes on; and what these take"
+        return "Phases of a step on the host, which queues kernels ahead, and the time of these kernels"
     return "Phases of a step" + (" on the host" if summary.get("device") else "")
 
 
 def _queued(summary: dict[str, Any]) -> dict[str, float]:
-    """Return the milliseconds a step of the kernels of each phase that runs ahead of them; empty where none does."""
+    """Return the time of each phase's kernels, in ms a step, if the host runs ahead of them; else nothing."""
     kernels = summary["kernels"]
     if not kernels or not kernels["steps"] or summary.get("device"):
         return {}
@@ -263,7 +263,7 @@ def _queued(summary: dict[str, Any]) -> dict[str, float]:
 
 
 def _bounds(summary: dict[str, Any]) -> Table | None:
-    """Return what part of the steps is what, beside what part of their critical paths is."""
+    """Return the share of each part in the steps, and beside it the share in their critical paths."""
     bounds, path = summary.get("bounds"), summary.get("critical_path")
     if not bounds:
         return None
@@ -284,7 +284,7 @@ def _functions(found: dict[str, Any] | None, top: int) -> list[tuple[str, Table 
 
 
 def utilization(found: dict[str, Any] | None) -> list[str]:
-    """Return what follows from the numbers that the user gave of a step.
+    """Return MFU, FLOP/s and tokens/s, as far as the user gave the numbers of a step.
 
     Args:
         found: `utilization` of summary.json.
@@ -298,7 +298,7 @@ def utilization(found: dict[str, Any] | None) -> list[str]:
         parts.append(f"{found['flops_per_second'] / 1e12:,.6g} TFLOP/s")
     if found["tokens_per_second"] is not None:
         parts.append(f"{found['tokens_per_second']:,.2f} tokens/s")
-    return [", ".join(parts)] if parts else ["no step, or too few numbers were given"]
+    return [", ".join(parts)] if parts else ["no step was recorded, or too few numbers were given"]
 
 
 def _packets(found: dict[str, Any] | None) -> list[str]:
@@ -311,7 +311,7 @@ def _packets(found: dict[str, Any] | None) -> list[str]:
 
 
 def _advice(number: int, item: dict[str, Any]) -> Iterator[str]:
-    """Yield what speaks for it and where to look, then what to try."""
+    """Yield the evidence with its place, then the action."""
     step = "" if item.get("step") is None else f"step {item['step']}"
     where = ", ".join(part for part in (step, item.get("lane", "")) if part)
     yield f"{number}. {item['what']}: {item['evidence']}{f' (see {where})' if where else ''}"

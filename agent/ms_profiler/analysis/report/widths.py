@@ -10,15 +10,15 @@ from rich.text import Text
 
 #: cells between two columns
 GAP: Final = 2
-#: cells of a column of words that may be broken into lines
+#: width of a column of words that may be broken into lines, in cells
 _WORDS: Final = 20
-#: cells that names have at least, where they need them; columns make way for that
+#: smallest width of long names, in cells; columns are left out to give it to them
 _NAME: Final = 14
-#: titles of columns that make way first; then those at the right do
+#: titles of the columns that are left out first; then columns are left out from the right
 _FIRST: Final = ("", "average", "calls", "forward FLOPs", "parameters", "optimizer", "backward", "forward", "longest")
-#: before the lines that go on with a text
+#: indentation of the second and later lines of a text
 _INDENT: Final = "  "
-#: one side of a name is as long as the other: C++ says its type at the left, its place in the model at the right
+#: a name is shortened in its middle: C++ names have their type at the left, paths their last part at the right
 _SIGN: Final = "…"
 
 
@@ -37,7 +37,7 @@ def table(first: str, *others: str) -> Table:
 
 
 def fitted(made: Table, width: int) -> Table:
-    """Return a table that is no wider than `width`, with a note of the columns that found no room.
+    """Return a table that is no wider than `width`, with a note about the columns that were left out.
 
     Args:
         made: of `table`.
@@ -75,7 +75,7 @@ def fitted(made: Table, width: int) -> Table:
 
 
 def shortened(name: Text, width: int) -> Text:
-    """Return a name that takes at most so many cells, without its middle where it is longer."""
+    """Return a name of at most so many cells; a longer name loses its middle."""
     text = name.plain
     if cell_len(text) <= width:
         return name

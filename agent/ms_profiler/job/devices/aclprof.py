@@ -1,7 +1,7 @@
-"""aclprof, CANN's interface to the counters of an NPU, as far as choosing and finding it goes.
+"""Choose and find aclprof, CANN's interface to the counters of an NPU.
 
-It records kernels as msPTI does, at a higher cost and for an analysis that takes minutes; so it is chosen only where
-something is asked for that msPTI has nothing of.
+It records kernels as msPTI does, but costs more, and its analysis takes minutes. So it is used only for options that
+msPTI cannot serve.
 """
 
 import glob
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
     from ms_profiler.job.recording import Recording
 
-#: how MindSpore calls an NPU
+#: MindSpore's name for an NPU
 TARGET = "Ascend"
 PLACES = search.Places(
     variable="MS_PROFILER_LIBACLPROF",
@@ -58,7 +58,7 @@ class Aclprof(Interface):
         return "kernels and counters of the NPU"
 
     def tracing(self, recorder: Recorder, host: "Host | None" = None) -> AclprofTracing:
-        """See `Interface.tracing`: it hands out no records, so any recorder does."""
+        """See `Interface.tracing`: aclprof gives no records to a recorder, so any recorder will do."""
         if host is None:
             return AclprofTracing(None, _nobody)
 
@@ -79,7 +79,7 @@ class Aclprof(Interface):
                 host.not_collected(name, why)
 
         def used() -> bool:
-            # a framework that says so has it in use once a step has ended, which may have run on threads of its own
+            # a framework that names the NPU as its device uses it when a step has ended, possibly on threads of its own
             return TARGET in host.targets and host.steps.count > 0
 
         return AclprofTracing(order, refused, used)
@@ -90,7 +90,7 @@ class Aclprof(Interface):
 
     def reason(self, recordings: Sequence[Options]) -> str:
         """See `Interface.reason`."""
-        return f"msPTI has nothing of what is asked for: {', '.join(_needs(recordings))}"
+        return f"msPTI does not offer what these options ask for: {', '.join(_needs(recordings))}"
 
     def libraries(self) -> list[str]:
         """See `Interface.libraries`."""
@@ -105,17 +105,18 @@ class Aclprof(Interface):
         return npu.count(), ""
 
     def owner(self, profiled: bool) -> str:
-        """See `Interface.owner`: the code that it answers tells."""
+        """See `Interface.owner`: unknown in advance; aclprof's error code says it."""
         return "somebody else"
 
     def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
-        """See `Interface.kinds`: what exactly was said when it was taken."""
+        """See `Interface.kinds`: aclprof gets the exact data when it is attached."""
         return Kinds.BASIC
 
     def left_out(self, kinds: str) -> str:
         """See `Interface.left_out`."""
         return (
-            f"{kinds} is not here, which turns what it records into tables; the analysis needs it, or a machine with it"
+            f"{kinds} is missing; it turns aclprof's files into tables, so the analysis needs it, or a machine that "
+            "has it"
         )
 
     def left_to(self, host: "Host") -> str:
@@ -128,19 +129,21 @@ class Aclprof(Interface):
         return f"max_disk leaves {left} MB to it, and it takes no limit below {least}" if left < least else ""
 
     def version(self, library: str, told: int) -> str:
-        """See `Interface.version`: that of the toolkit; the library tells none."""
+        """See `Interface.version`: the version of the toolkit, because the library does not report one."""
         return cann.version(library)
 
 
 def _written(host: "Host") -> int:
-    """Return the bytes that it has written, also into folders of before: a profiler of the script's own ends one."""
+    """Return the bytes that aclprof has written, earlier folders included: a profiler of the script ends a folder."""
     home = host.home
     folders = glob.glob(os.path.join(glob.escape(home.result), "PROF_*")) if home is not None else []
     return sum(map(layout.size_below, folders))
 
 
 def _room(host: "Host") -> int:
-    """Return the bytes that it may write: half of what may be recorded, which the others then leave to it."""
+    """Return the bytes that aclprof may write: half of the limit on recorded data, reserved from the other
+    recorders.
+    """
     return max(host.limit // 2 - _written(host), 0)
 
 
@@ -150,4 +153,4 @@ def _needs(recordings: Sequence[Options]) -> list[str]:
 
 
 def _nobody(names: Sequence[str], why: str) -> None:
-    """Tell nobody what is refused where nothing is asked for."""
+    """Ignore refusals of a probe, which asks for nothing."""

@@ -1,4 +1,4 @@
-"""What aclprof is asked for: from our options to its bits, metrics and settings, and which of them need it at all.
+"""Translate our options into aclprof's bits, metrics and settings, and say which options need aclprof.
 
 The numbers are those of CANN's AscendCL profiling interface (`aclprofCreateConfig`, `aclprofSetConfig`), levels and
 rates those that MindSpore's own profiler asks for. All numbers stand here, so that no header of the vendor's is needed.
@@ -59,7 +59,7 @@ LEVELS: Final = {
     "Level2": Data.TASK_TIME | Data.ACL_API | Data.HCCL_TRACE | Data.AICORE_METRICS | Data.AICPU | Data.RUNTIME_API,
 }
 _BITS: Final = {"l2_cache": Data.L2CACHE, "profile_memory": Data.TASK_MEMORY, "mstx": Data.MSPROFTX}
-#: option -> what is set, and to how many readings a second
+#: option -> setting, and its readings a second
 _RATES: Final = {
     "profile_memory": (Setting.HARDWARE_MEMORY, "50"),
     "hbm_ddr": (Setting.HARDWARE_MEMORY, "50"),
@@ -67,9 +67,9 @@ _RATES: Final = {
     "pcie": (Setting.INTERCONNECTION, "50"),
     "sys_interconnection": (Setting.INTERCONNECTION, "50"),
 }
-#: what the tracing interface beside it, msPTI, has nothing of
+#: options that the other interface, msPTI, cannot serve
 _ALONE: Final = ("l2_cache", "hbm_ddr", "pcie", "sys_io", "sys_interconnection", "host_sys")
-#: bytes of the files of aclprof that may be asked for as their limit, at least
+#: smallest limit that aclprof accepts for the size of its files, in bytes
 LEAST_STORAGE: Final = 200 * 10**6
 _MEGABYTE: Final = 10**6
 
@@ -79,9 +79,9 @@ class Request:
     """One call of aclprofSetConfig.
 
     Attributes:
-        setting: which.
-        value: to what.
-        options: that it is for.
+        setting: the setting.
+        value: its value.
+        options: those that need it.
     """
 
     setting: Setting
@@ -91,11 +91,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked for.
+    """The data to request from aclprof.
 
     Attributes:
         data: bits of aclprofCreateConfig.
-        metrics: its counters of the AI Core.
+        metrics: counters of the AI Core, as aclprofCreateConfig takes them.
         requests: calls of aclprofSetConfig, in their order.
     """
 
@@ -105,11 +105,11 @@ class Plan:
 
 
 def needs(options: Options, preloaded: bool = False) -> list[str]:
-    """Return which options ask for something that aclprof alone has, each with its value.
+    """Return the options that only aclprof can serve, each with its value.
 
     Args:
         options: of one recording.
-        preloaded: the library of msPTI was there when the job began, without which it tells nothing of memory.
+        preloaded: msPTI's library was preloaded; without that it reports no memory.
     """
     found = ["profiler_level Level2"] if options.profiler_level == "Level2" else []
     found += [f"aic_metrics {options.aic_metrics}"] if options.aic_metrics != "None" else []
@@ -118,7 +118,7 @@ def needs(options: Options, preloaded: bool = False) -> list[str]:
 
 
 def plan(recordings: Sequence[Options], storage: int) -> Plan:
-    """Return what to ask for, so that every recording has what it wants.
+    """Return the data to request, so that every recording gets the data of its options.
 
     Args:
         recordings: their options.

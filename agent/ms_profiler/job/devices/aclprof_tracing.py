@@ -1,12 +1,12 @@
 """CANN's aclprof: the counters of an NPU, its caches, memories and links, as files that CANN's own `msprof` reads.
 
-It is called a handful of times in a run, to begin and to end, and hands out no records; so it is called from here, by
-ctypes, and needs nothing in the extension. What it records goes into a folder `PROF_*` of the result directory.
+aclprof is called a few times in a run, to begin and to end, and returns no records. So this module calls it by ctypes,
+without the extension. Its data go into a folder `PROF_*` of the result directory.
 
-Facts that shape this file: it serves one owner in a process, and tells by a code that there is another. What is set is
-accepted only after aclprofInit. That call also puts a handler of its own in the place of Python's for SIGINT, and
-starts a thread that ends everything two seconds after a Ctrl-C; a job that catches KeyboardInterrupt would never see
-it. So the handler is read before every call, and put back after it. Starting waits up to 30 s for the device.
+Facts that shape this file: aclprof serves one owner in a process, and returns an error code to a second one. It accepts
+settings only after aclprofInit. That call also replaces Python's handler for SIGINT, and starts a thread that ends
+everything two seconds after a Ctrl-C; a job that catches KeyboardInterrupt would never see it. So this module reads the
+handler before every call and restores it afterwards. A start waits up to 30 s for the device.
 """
 
 import ctypes
@@ -23,12 +23,12 @@ from ms_profiler.job.devices import search
 from ms_profiler.job.devices.aclprof_plan import Metrics, Plan, Request
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
 
-#: What the library lacks is looked for in this one, which a job on an NPU has loaded.
+#: Functions that the library lacks are looked up in this library, which a job on an NPU has loaded.
 BASE: Final = re.compile(r"/libascendcl\.so(\.\d+)*$")
 REMEDY: Final = "source CANN's set_env.sh before the job"
 
 _INTEGER, _BYTES, _SIZE, _POINTER = ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p
-#: name -> what it returns, and takes
+#: name -> type of its result, and of its arguments
 _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "aclprofInit": (_INTEGER, (_BYTES, _SIZE)),
     "aclprofFinalize": (_INTEGER, ()),
@@ -56,7 +56,7 @@ _HANDLER_BYTES: Final = 512
 
 
 def load(library: str) -> tuple[dict[str, Callable[..., Any]], str]:
-    """Load the library and return its functions, and why there are none, in one line; empty when there are.
+    """Load the library and return its functions, and a line that says why there are none; empty on success.
 
     Args:
         library: path, or a name for the loader.
@@ -93,11 +93,11 @@ def device() -> int | None:
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be recorded, and where.
+    """The data to record, and their place.
 
     Attributes:
-        plan: what.
-        folder: that receives it.
+        plan: the data.
+        folder: folder that receives the data.
         device: the number of the NPU.
     """
 
@@ -110,9 +110,9 @@ class AclprofTracing:
     """Record an NPU into a folder; the tracing interface of `job/recorder/tracing.py`, without records.
 
     Args:
-        plan: asked when it is attached; None: only look whether it can be loaded.
-        refused: told which options it refuses, and why.
-        used: tells whether the job is known to use an NPU, be it on other threads than the calling one.
+        plan: returns the order when aclprof is attached; None: only test whether the library can be loaded.
+        refused: called with the options that aclprof refuses, and why.
+        used: returns whether the job is known to use an NPU, on any thread.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class AclprofTracing:
         return device() is not None or (bool(search.mapped(BASE)) and self._used())
 
     def attach(self, library: str) -> tuple[Outcome, str]:
-        """Become the owner and say what is to be recorded; return what became of it, and why.
+        """Become the owner and request the data; return the outcome, and its reason.
 
         Args:
             library: path, or a name for the loader.
@@ -161,10 +161,10 @@ class AclprofTracing:
         return Outcome.DONE, ""
 
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
-        """Record from here on, or no longer; return what became of it, and why, or what is missing to read it later.
+        """Start or stop recording; return the outcome, and its reason or what is missing to read the data later.
 
         Args:
-            kinds: nothing, or anything: what is recorded was said before.
+            kinds: empty to stop, anything else to start: the data were requested before.
         """
         if self._plan is None:
             return Outcome.DONE, "" if cann.msprof() else cann.TOOL
@@ -176,11 +176,11 @@ class AclprofTracing:
         return (Outcome.FAILED, _meaning(name, code)) if code else (Outcome.DONE, "")
 
     def flush(self) -> Outcome:
-        """Do nothing: its files are complete when it has ended."""
+        """Do nothing: aclprof's files are complete when it has ended."""
         return Outcome.DONE
 
     def detach(self) -> Outcome:
-        """Record no longer, and be the owner no longer."""
+        """Stop recording, and give up the ownership."""
         if not self._owner:
             return Outcome.IDLE
         self.record(Kinds.NOTHING)
@@ -191,7 +191,7 @@ class AclprofTracing:
         return Outcome.DONE
 
     def counts(self) -> TraceCounts:
-        """Return zeros: it hands out no records."""
+        """Return zeros: aclprof returns no records."""
         return TraceCounts(*[0] * len(TraceCounts.__dataclass_fields__))
 
     @property
@@ -206,11 +206,11 @@ class AclprofTracing:
             self._refused(request.options, _meaning(f"aclprofSetConfig {int(request.setting)} {request.value}", code))
 
     def _create(self, plan: Plan, number: int) -> int:
-        """Return the address of what is to be recorded, 0 where that is refused."""
+        """Return the address of the configuration, 0 if aclprof refuses it."""
         devices = (ctypes.c_uint32 * 1)(number)
         config = self._call("aclprofCreateConfig", devices, 1, int(plan.metrics), None, int(plan.data))
         if not config and plan.metrics == Metrics.MemoryAccess:
-            # not every NPU has these; what the levels bring by themselves each of them has
+            # not every NPU has these metrics; every NPU has those that the levels bring
             other = Metrics.PipeUtilization
             config = self._call("aclprofCreateConfig", devices, 1, int(other), None, int(plan.data))
             if config:
@@ -224,7 +224,7 @@ class AclprofTracing:
 
 @contextmanager
 def _python_keeps_interrupts() -> Iterator[None]:
-    """Put the handler for SIGINT back that was there: the system's own, which `signal.getsignal` knows nothing of."""
+    """Restore the system's handler for SIGINT, which `signal.getsignal` does not show."""
     sigaction = ctypes.CDLL(None).sigaction
     before = ctypes.create_string_buffer(_HANDLER_BYTES)
     known = sigaction(int(signal.SIGINT), None, before) == 0

@@ -1,4 +1,4 @@
-"""CUPTI, NVIDIA's tracing interface, as far as a job's side of it goes; the extension does the work."""
+"""Choose and find CUPTI, NVIDIA's tracing interface; the extension does the tracing."""
 
 import os
 import re

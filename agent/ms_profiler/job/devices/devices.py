@@ -1,7 +1,8 @@
-"""All devices that can be traced, as one: what frameworks tell about any of them reaches each.
+"""All devices that can be traced, behind one object: it passes each call to the sources of all devices.
 
-Where several interfaces serve one device, as msPTI and aclprof do an NPU, one of them records it: both take the same
-places in the driver. It is the first that serves what was asked for and has a library, and stays as long as it is ours.
+Where several interfaces serve one device, as msPTI and aclprof serve an NPU, one of them records it, because both
+occupy the same places in the driver. The first one that serves the options and has a library gets the device, and keeps
+it as long as it is attached.
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ INTERFACES: tuple[type[Interface], ...] = (Cupti, Aclprof, Mspti)
 
 
 class Devices:
-    """Trace what there is.
+    """Trace all devices of this machine.
 
     Args:
         host: that records.
@@ -32,7 +33,7 @@ class Devices:
         self.sources = [DeviceSource(host, interface(), self._turn) for interface in INTERFACES]
 
     def targets(self, host: "Host") -> list["Target"]:
-        """Record for as long as the session does; there is nothing to wrap."""
+        """Record as long as the session records; nothing is wrapped."""
         host.at_start(self._rivals)
         for source in self.sources:
             host.at_start(source.start)
@@ -69,23 +70,23 @@ class Devices:
             source.resume()
 
     def _turn(self, source: DeviceSource) -> bool:
-        """Return whether this source, and no other, is to record its device."""
+        """Return whether this source is the one that records its device."""
         beside = [other for other in self.sources if other.interface.activity == source.interface.activity]
         if any(other.attached for other in beside):
             return source.attached
         return source is self._first(beside)
 
     def _first(self, beside: list[DeviceSource]) -> DeviceSource | None:
-        """Return the first of some sources of one device that serves what was asked for."""
+        """Return the first source of a device that serves the options of all recordings."""
         settings = [recording.options for recording in self._host.recordings]
         return next((other for other in beside if not other.absent and other.interface.serves(settings)), None)
 
     def _rivals(self) -> None:
-        """Note what a recording lacks that begins while the device is recorded by another interface than it needs."""
+        """Note which data a recording lacks because another interface than the one it needs has the device already."""
         for source in self.sources:
             beside = [other for other in self.sources if other.interface.activity == source.interface.activity]
             first = self._first(beside) if source.attached else None
             if first is not None and first is not source:
                 taken, other = source.interface.name, first.interface
-                why = f"{taken} has the device since before, and {other.name} has no room beside it"
+                why = f"{taken} recorded the device already, and {other.name} cannot record beside it"
                 self._host.not_collected(other.what, why)

@@ -1,4 +1,4 @@
-"""Whether there is a driver at all: asked only where somebody names the device, because that loads it."""
+"""Find out whether there is a driver; only where the device is named, because the test loads the driver."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ def load(libraries: Sequence[str]) -> "ctypes.CDLL":
         libraries: paths, or names for the loader.
 
     Raises:
-        OSError: it is in none of them; the error is that of the last.
+        OSError: no place has it; the error is that of the last place.
     """
     import ctypes  # a millisecond, and hardly ever needed
 
@@ -29,7 +29,7 @@ def load(libraries: Sequence[str]) -> "ctypes.CDLL":
 
 
 def missing(libraries: Sequence[str], remedy: str) -> str:
-    """Return why a driver cannot be loaded, in one line; empty when it is, from there on.
+    """Return a line that says why the driver cannot be loaded; empty if it has been loaded.
 
     Args:
         libraries: of the driver, see `load`.

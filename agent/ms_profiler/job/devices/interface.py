@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class Interface(ABC):
-    """One interface. Making it loads nothing; what loads something of a vendor's says so.
+    """One interface. Making the object loads nothing; methods that load a vendor's library say so.
 
     Attributes:
         name: of the interface.
         source: its number, in the extension and the store.
-        activity: what asks for it, of the option `activities`.
-        platform: what of the vendor's a job uses that uses the device.
-        traces: which devices.
-        package: what brings its library.
-        clock: begin of the line that tells how good times are where they are not of our clock.
-        covers: options that are without effect unless it records.
-        files: what it records are files of its own, in the result directory that is recorded into.
+        activity: the value of the option `activities` that asks for it.
+        platform: the vendor's software that a job needs to use the device.
+        traces: the devices that it traces.
+        package: where to get its library.
+        clock: begin of the line about the uncertainty of times that are not of our clock.
+        covers: options that have no effect unless this interface records.
+        files: it writes files of its own into the result directory.
     """
 
     name: ClassVar[str]
@@ -41,20 +41,20 @@ class Interface(ABC):
 
     @property
     def what(self) -> str:
-        """Return what is recorded."""
+        """Return a description of its records."""
         return f"kernels of the {self.activity}"
 
     def tracing(self, recorder: Recorder, host: "Host | None" = None) -> Tracing | None:
-        """Return what records; None where nothing can.
+        """Return the object that records; None if recording is impossible.
 
         Args:
             recorder: that receives the records.
-            host: that it is for; None to try whether it could be.
+            host: the session; None for a test of the interface.
         """
         return recorder.tracing(self.source)
 
     def serves(self, recordings: Sequence[Options]) -> bool:
-        """Return whether it is for some recordings, of several interfaces to one device the first that is.
+        """Return whether it can serve some recordings; of several interfaces to one device, the first that can is used.
 
         Args:
             recordings: their options.
@@ -62,7 +62,7 @@ class Interface(ABC):
         return True
 
     def reason(self, recordings: Sequence[Options]) -> str:
-        """Return why it is for them rather than another one; empty where there is none beside it.
+        """Return why it serves them rather than another interface; empty if the device has no other.
 
         Args:
             recordings: their options.
@@ -71,19 +71,21 @@ class Interface(ABC):
 
     @abstractmethod
     def libraries(self) -> list[str]:
-        """Return where its library can be loaded from, what is to be tried first at the front; loads nothing."""
+        """Return the places of its library, the one to try first at the front; loads nothing."""
 
     @abstractmethod
     def missing(self) -> str:
-        """Return why there is no driver, and what to do, in one line; empty when there is one, which is then loaded."""
+        """Return a line that says why there is no driver, and what to do; empty if there is one, which is then
+        loaded.
+        """
 
     @abstractmethod
     def devices(self) -> tuple[int, str]:
-        """Return how many devices there are, and why none; has the driver in use from there on."""
+        """Return the number of devices, and why there are none; this initialises the driver."""
 
     @abstractmethod
     def owner(self, profiled: bool) -> str:
-        """Return who has the interface when it is not us.
+        """Return the owner of the interface, if that is not ms-profiler.
 
         Args:
             profiled: the script has used a profiler of its own.
@@ -91,10 +93,10 @@ class Interface(ABC):
 
     @abstractmethod
     def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
-        """Return what to record for some recordings."""
+        """Return the kinds of records that some recordings need."""
 
     def left_out(self, kinds: str) -> str:
-        """Return why some kinds of records are left out of a recording that goes on, and what to do.
+        """Return why some kinds of records are left out of a recording that continues, and what to do.
 
         Args:
             kinds: which, as the interface refused them.
@@ -102,14 +104,14 @@ class Interface(ABC):
         return f"{self.name} refuses {kinds}"
 
     def left_to(self, host: "Host") -> str:
-        """Return why the device is left to somebody else in this process; empty where it is not."""
+        """Return why another profiler gets the device in this process; empty if none does."""
         return ""
 
     def version(self, library: str, told: int) -> str:
-        """Return the version of a library, as people know it; empty where it is not known.
+        """Return the version of a library in its usual form; empty if unknown.
 
         Args:
             library: its file.
-            told: by the library itself; 0 where it tells none.
+            told: the number that the library reports; 0 if it reports none.
         """
         return str(told) if told else ""

@@ -1,4 +1,4 @@
-"""msPTI, Ascend's tracing interface, as far as a job's side of it goes; the extension does the work."""
+"""Choose and find msPTI, Ascend's tracing interface; the extension does the tracing."""
 
 import os
 import re
@@ -51,7 +51,9 @@ class Mspti(Interface):
         return driver.missing(_candidates(DRIVER), f"install Ascend's driver and {SET_UP}")
 
     def devices(self) -> tuple[int, str]:
-        """See `Interface.devices`; the runtime is loaded, as by a job that uses an NPU, and not set up."""
+        """See `Interface.devices`; this loads the runtime, as a job that uses an NPU does, but does not initialise
+        it.
+        """
         import ctypes
 
         if without := driver.missing(_candidates(RUNTIME), SET_UP):
@@ -70,7 +72,9 @@ class Mspti(Interface):
         return owner.UNKNOWN
 
     def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
-        """See `Interface.kinds`; what only a preloaded library tells is taken where it is preloaded anyway."""
+        """See `Interface.kinds`; kinds that only a preloaded library reports are recorded where it is preloaded
+        anyway.
+        """
         if preload.present(os.environ) or any(recording.options.profile_memory for recording in recordings):
             return Kinds.BASIC | Kinds.MEMORY
         return Kinds.BASIC
@@ -85,11 +89,11 @@ class Mspti(Interface):
         return host.left_running
 
     def version(self, library: str, told: int) -> str:
-        """See `Interface.version`; the library tells none, CANN does, in a file above it."""
+        """See `Interface.version`; the library reports none, but a file of CANN in a folder above it does."""
         return cann.version(library)
 
 
 def _candidates(name: str) -> list[str]:
-    """Return where a library of CANN's is looked for, as msPTI itself does."""
+    """Return the places where msPTI looks for a library of CANN."""
     homes = filter(None, map(os.environ.get, cann.HOMES))
     return [*(path for home in homes if os.path.exists(path := os.path.join(home, "lib64", name))), name]

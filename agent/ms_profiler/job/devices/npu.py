@@ -1,4 +1,4 @@
-"""Whether there is an NPU: told by the files of its driver, so that nothing of the vendor's has to be loaded."""
+"""Find out from the files of the driver whether there is an NPU, without loading a vendor's library."""
 
 import os
 

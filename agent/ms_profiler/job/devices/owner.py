@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from ms_profiler.job.devices import search
 
-#: who it is when nothing tells
+#: the owner, when nothing identifies it
 UNKNOWN = "another profiler or debugger of this process"
 
 
 def name(tools: Mapping[str, str], injection: str = "") -> str:
-    """Return who it is, as far as can be seen from inside; empty where nothing is.
+    """Return the name of the other profiler, as far as it can be recognised in this process; empty if there is no sign
+    of one.
 
     Args:
         tools: pattern of a library that a tool puts into a process -> the tool.

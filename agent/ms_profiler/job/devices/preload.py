@@ -1,8 +1,8 @@
-"""Put msPTI's library into a job from its start on: some kinds it tells only there, by the look of LD_PRELOAD.
+"""Preload msPTI's library into a job: msPTI reports some kinds of records only if LD_PRELOAD names it.
 
-A job cannot do that for itself; `ms-profiler run` does, where an option needs it. A process that preloads
-the library without what it needs ends at once, and every process that the job starts preloads it too; so it is tried
-first.
+A job cannot do that for itself; `ms-profiler run` does it when an option needs it. A process that preloads the library
+without the libraries that it needs ends at once, and every process that the job starts preloads it, too. So a trial
+process preloads it first.
 """
 
 import os
@@ -15,11 +15,11 @@ from ms_profiler import options
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = "libmspti.so"
-#: how the extension says that a kind needs it
+#: the extension's word for a kind that needs the preloaded library
 MISSING = "not preloaded"
-#: torch_npu takes no markers where both are preloaded
+#: torch_npu records no markers where both libraries are preloaded
 RIVAL = "libascend_kernel_hook.so"
-#: seconds that the try may take
+#: longest time of the trial process, in seconds
 PATIENCE = 60
 WHAT = "memory and copies of the NPU"
 
@@ -30,12 +30,12 @@ def present(environ: "MutableMapping[str, str] | os._Environ[str]") -> bool:
 
 
 def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: list[str]) -> str:
-    """Preload the library for records of memory; return why that cannot be, empty where there is nothing to say.
+    """Preload the library for records of memory; return a line that says what is not possible, empty if all is.
 
     Args:
         environ: of the job.
         chosen: the job's options, with memory recorded.
-        libraries: where the library may be; what does not exist is left out.
+        libraries: places of the library; those that do not exist are skipped.
     """
     if "NPU" not in chosen.activities or present(environ):
         return ""
@@ -45,7 +45,7 @@ def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: l
         return f"{WHAT} are not recorded: there is no {LIBRARY}; source CANN's set_env.sh" if named else ""
     before = environ.get(VARIABLE, "")
     if RIVAL in before:
-        return f"{WHAT} are not recorded: {RIVAL} is in {VARIABLE}, and goes without {LIBRARY} only"
+        return f"{WHAT} are not recorded: {RIVAL} is in {VARIABLE}, and works only without {LIBRARY}"
     why = _try(library, environ)
     if why:
         return f"{WHAT} are not recorded: {why}"
@@ -54,7 +54,7 @@ def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: l
 
 
 def _try(library: str, environ: MutableMapping[str, str]) -> str:
-    """Return what comes of a process that preloads the library; empty when nothing bad does."""
+    """Start a process that preloads the library; return what went wrong, empty if nothing did."""
     variables = {name: value for name, value in environ.items() if name != "MS_PROFILER_OPTIONS"}
     try:
         done = subprocess.run(

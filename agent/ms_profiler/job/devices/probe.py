@@ -14,8 +14,10 @@ from ms_profiler.job.recorder.tracing import Kinds, Outcome
 
 
 def probe(interface: Interface) -> dict[str, object]:
-    """Return where an interface is, its version, how many devices there are, why it cannot be used, what not."""
-    # without a driver no library may be called, but it can be said where one lies
+    """Return the place of an interface, its version, the number of devices, why it cannot be used, and what it cannot
+    record.
+    """
+    # without a driver no function of the library may be called, but its place can be reported
     where = next((library for library in interface.libraries() if os.path.isabs(library)), "")
     found: dict[str, object] = {"where": where, "version": "", "devices": 0, "why": "", "limits": ""}
     recorder, reason = create()

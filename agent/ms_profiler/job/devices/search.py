@@ -1,7 +1,7 @@
 """Find the library of a device's tracing interface: in the process, or in one of the usual places.
 
-A second copy of such a library in one process would be a second owner of the device, so one that is there already comes
-first. Nothing here loads anything.
+A second copy of such a library in one process would be a second owner of the device, so a copy that is loaded already
+comes first. Nothing here loads a library.
 """
 
 import glob
@@ -20,15 +20,15 @@ class Places:
     """The possible places of a library.
 
     Attributes:
-        variable: set, it names the library to use.
-        mapped: fits the path of one in the process.
+        variable: environment variable that names the library to use.
+        mapped: pattern of the path of a copy in the process.
         files: pattern of its file's name.
-        names: what the loader looks up by itself, what is to be tried first at the front.
-        packages: where packages of PyPI put it, below a folder of packages.
+        names: names for the loader to look up, the one to try first at the front.
+        packages: its place in packages of PyPI, below a folder of packages.
         homes: variables that name the folder of the vendor's own installation.
         usual: patterns of that folder where no variable does.
-        installed: where the vendor's installers put it, below that folder.
-        runtime: fits the path of a library in the process that goes with one of the same major version, group 1.
+        installed: its place in the vendor's installation, below that folder.
+        runtime: pattern of the path of a library in the process whose major version, group 1, must be the same.
     """
 
     variable: str
@@ -42,7 +42,8 @@ class Places:
     runtime: "re.Pattern[str] | None" = None
 
     def libraries(self) -> list[str]:
-        """Return where it can be loaded from, what is to be tried first at the front; the last may be names alone.
+        """Return the places that it can be loaded from, the one to try first at the front; the last ones may be bare
+        names.
 
         Of several that are installed, one for the runtime that the process has loaded comes first: a library that is
         newer than the driver cannot be used.
@@ -61,7 +62,7 @@ class Places:
         return sorted(dict.fromkeys(found), key=lambda path: not majors & set(_MAJOR.findall(path)))
 
     def present(self) -> Iterator[str]:
-        """Yield the files that there are in the usual places."""
+        """Yield the existing files in the usual places."""
         for folder in [*sys.path, os.path.join(sys.prefix, "lib")] if self.packages else ():
             yield from self._below(folder, self.packages)
         usual = [folder for pattern in self.usual for folder in sorted(glob.glob(pattern), reverse=True)]
@@ -69,7 +70,7 @@ class Places:
             yield from self._below(home, self.installed)
 
     def _below(self, folder: str, places: Iterable[str]) -> Iterator[str]:
-        """Yield the libraries in some places below a folder; of one place the file of its major version alone."""
+        """Yield the libraries in some places below a folder: in each place only the file with its major version."""
         for place in places if folder else ():
             for directory in sorted(glob.glob(os.path.join(glob.escape(folder), place)), reverse=True):
                 yield from sorted(glob.glob(os.path.join(glob.escape(directory), self.files)), key=len)[:1]

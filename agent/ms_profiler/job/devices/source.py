@@ -1,10 +1,11 @@
-"""Record what the device does while the session records, without ever being in the way of the job.
+"""Record the work of a device while the session records.
 
-The interface is taken when the job has the device in use in this process, not before: until then a fork child may be
-what uses it, and would inherit it. PyTorch says when that is; otherwise it is looked for between steps, ever more
-seldom. Under a schedule, recording begins one step before the first one that is kept and ends one step after the last:
-the analysis cuts by when a kernel was launched, so that the first kernels of a step are there, and the last ones, which
-run when the step has long ended on the host.
+The interface is attached when this process uses the device, and not before: a fork child that uses the device would
+inherit it. PyTorch reports the first use; otherwise a check between steps finds it, at growing intervals.
+
+Under a schedule, recording begins one step before the first step of a window and ends one step after the last one. The
+analysis then cuts by the time at which a kernel was launched. So a step has its first kernels, and its last ones, which
+run long after the step has ended on the host.
 """
 
 import os
@@ -28,12 +29,12 @@ class DeviceSource:
     Args:
         host: that records.
         interface: the vendor's.
-        turn: tells whether a source is the one to record its device, where several could.
+        turn: returns whether a source is the one that records its device, where several could.
 
     Attributes:
         interface: the vendor's.
-        attached: it is ours.
-        absent: there is no library of it.
+        attached: the interface is attached.
+        absent: its library was not found.
     """
 
     def __init__(
@@ -51,20 +52,20 @@ class DeviceSource:
         self._given_up = False
         self._profiled = False  # the script has used a profiler of its own
         self._waits = 0  # boundaries until the next look
-        self._away = False  # such a profiler is being prepared, or runs
+        self._away = False  # a profiler of the script is being prepared, or runs
 
     @property
     def waits(self) -> bool:
-        """Return whether the interface is still to be taken."""
+        """Return whether the interface may still be attached later."""
         return not (self.attached or self._given_up or self._away or self._tracing is None)
 
     @property
     def _inherited(self) -> bool:
-        """Return whether this is a fork child: what it has of the device is its parent's."""
+        """Return whether this is a fork child, whose copy of the interface belongs to its parent."""
         return self._pid != os.getpid()
 
     def start(self) -> None:
-        """Begin to record, as far as the device is in use."""
+        """Begin to record, if the device is in use."""
         self._waits = 1
         if self._wanted():
             self.look()
@@ -73,7 +74,7 @@ class DeviceSource:
             self._note()
 
     def look(self) -> None:
-        """Take the interface if the job has the device in use by now, and record what is to be recorded."""
+        """Attach the interface if the job uses the device by now, and record as the schedule says."""
         if self._inherited:
             self._say_of_child()
             return
@@ -105,12 +106,12 @@ class DeviceSource:
             return self._waits, False
         self._host.not_collected(
             f"{self.interface.what} before step {count}",
-            f"{self.interface.platform} was found in use only there, between two steps",
+            f"{self.interface.platform} was first found in use there, by a check between two steps",
         )
         return count + 1, True
 
     def stop(self) -> None:
-        """Have all that has ended written; give the interface back where nobody records any longer."""
+        """Write all finished records; detach the interface if no recording is open any more."""
         if self._inherited:
             return
         if not self.attached:
@@ -142,7 +143,7 @@ class DeviceSource:
 
     @contextmanager
     def _own(self, what: str) -> Iterator[None]:
-        """Record the time of the body as time of the profiler, not of the job."""
+        """Record the time of the body as time of ms-profiler, not of the job."""
         recorder = self._host.recorder
         begun = recorder.now()
         yield
@@ -154,12 +155,12 @@ class DeviceSource:
         if used and self._wanted():
             self._given_up = True
             if self._host.process.pid != os.getpid():
-                self._host.reopen()  # until it records something, it shares its parent's record
+                self._host.reopen()  # until the child records something, it shares its parent's record
             why = f"a fork child does not record its {self.interface.activity}; a child that is spawned does"
             self._host.not_collected(self.interface.what, why)
 
     def _wanted(self) -> bool:
-        """Return whether any recording wants the device: one that says nothing wants what there is."""
+        """Return whether any recording asks for the device: a recording without `activities` asks for all devices."""
         return self._turn(self) and any(
             self.interface.activity in recording.options.activities or "activities" not in recording.options.given
             for recording in self._host.recordings
@@ -183,19 +184,19 @@ class DeviceSource:
             elif outcome is Outcome.HANGS:
                 self._hangs()
             elif outcome is Outcome.MISSING:
-                continue  # only what could not be loaded leaves room for another one
+                continue  # only a library that could not be loaded leaves the device to another interface
             return
         self.absent = True
         self._give_up(f"there is no {name}; {self.interface.package}")
 
     def _explain(self) -> None:
-        """Say by which interface the device is recorded, where there is a choice: one may cost more than another."""
+        """Print which interface records the device, if there is a choice: one may cost more than another."""
         home = self._host.home
         if home is not None and (why := home.info.device_sources[self.interface.activity]["why"]):
             home.say(f"the {self.interface.activity} is recorded by {self.interface.name}: {why}")
 
     def _note(self) -> None:
-        """Say in the records of the runs by which interface the device is recorded, and why."""
+        """Note in the records of the runs which interface records the device, and why."""
         settings = [recording.options for recording in self._host.recordings]
         taken = {"interface": self.interface.name, "why": self.interface.reason(settings)}
         home = self._host.home
@@ -206,7 +207,7 @@ class DeviceSource:
                 recording.not_collected(self.interface.what, f"{self.interface.name} writes them into {home.result}")
 
     def _follow(self) -> None:
-        """Record, or not, as the schedule has it."""
+        """Start or stop recording, as the schedule says."""
         wanted = self._wanted() and self._near()
         if not self.attached or wanted is self._recording:
             return
@@ -227,7 +228,7 @@ class DeviceSource:
             self._host.not_collected(f"some records of the {self.interface.activity}", self.interface.left_out(why))
 
     def _near(self) -> bool:
-        """Return whether this step is recorded, or the one before or after it is."""
+        """Return whether the schedule records this step, the step before or the step after."""
         steps = self._host.steps
         if steps.recording or steps.schedule is None:
             return True
@@ -250,10 +251,10 @@ class DeviceSource:
 
     def _hangs(self) -> None:
         self.attached = False
-        self._give_up(f"{self.interface.name} did not answer for ten seconds, and is left alone from there on")
+        self._give_up(f"{self.interface.name} did not answer for ten seconds; ms-profiler does not call it again")
 
     def _give_up(self, why: str) -> None:
-        """Record nothing from here on; that is a line where there would have been something to record."""
+        """Record nothing from now on, and say so if there would have been something to record."""
         self._given_up = True
         self._host.not_collected(self.interface.what, why)
         self._say(f"{self.interface.what} are not recorded: {why}")
@@ -264,14 +265,14 @@ class DeviceSource:
             self._host.not_collected(self.interface.what, why)
 
     def _asked(self) -> bool:
-        """Return whether the device was asked for by name."""
+        """Return whether `activities` names the device."""
         return self._turn(self) and any(
             self.interface.activity in recording.options.activities and "activities" in recording.options.given
             for recording in self._host.recordings
         )
 
     def _ask(self) -> None:
-        """Say what is missing where the device was asked for by name, and none can be had."""
+        """Say what is missing, if `activities` names the device and it cannot be recorded."""
         if not self._asked() or self.attached or self._given_up:
             return
         if self._tracing is None:
@@ -286,7 +287,7 @@ class DeviceSource:
             recording.note(line)
 
     def _tell(self) -> None:
-        """Note what of the device's records is missing, and how good their times are."""
+        """Note which records of the device are missing, and the uncertainty of their times."""
         assert self._tracing is not None
         counts, name, activity = self._tracing.counts(), self.interface.name, self.interface.activity
         missing = {

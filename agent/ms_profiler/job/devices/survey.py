@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ms_profiler.job.devices.devices import INTERFACES
 from ms_profiler.job.devices.interface import Interface
 
-#: Seconds that a try may take: a driver may start up a device in it.
+#: Longest time of a trial, in seconds: a driver may start a device meanwhile.
 PATIENCE = 120
 
 
@@ -20,12 +20,12 @@ class Finding:
 
     Attributes:
         source: the interface.
-        devices: what it traces.
+        devices: the devices that it traces.
         where: its library; empty where none was found.
         version: of the library; empty where it is not known.
         count: of devices.
-        why: it cannot be used, and what to do; empty where it can.
-        limits: what it does not record where it can be used.
+        why: why it cannot be used, and what to do; empty if it can.
+        limits: records that it cannot make, although it can be used.
     """
 
     source: str
@@ -38,12 +38,12 @@ class Finding:
 
 
 def survey() -> list[Finding]:
-    """Try every interface, each in a process of its own, and return what was found."""
+    """Try every interface, each in a process of its own, and return a finding for each."""
     return [find(interface()) for interface in INTERFACES]
 
 
 def find(interface: Interface, patience: float = PATIENCE) -> Finding:
-    """Try one interface in a process of its own, and return what was found.
+    """Try one interface in a process of its own, and return the finding.
 
     Args:
         interface: which.

@@ -1,9 +1,9 @@
-"""The nodes of autograd's graph, and in which module each was made, as autograd tells it in a few steps.
+"""Read the nodes of autograd's graph in a few steps, and the module in which each node was made.
 
-What runs in a backward pass stands in no module. Autograd numbers the nodes of its graph as they are made, and runs
-those that lead to what is asked for in reverse. So in the second step, the 9th, the 65th and so on, the graph is read
-before its backward pass, in 2 to 4 us a node, and the number that a node would have is looked at where a module begins
-and ends. Nothing is registered with a node, and none is held.
+The work of a backward pass runs in no module's call. Autograd numbers the nodes of its graph in the order of their
+making, and runs the nodes that lead to the requested gradients in reverse. So in the second step, the 9th, the 65th and
+so on, the graph is read before its backward pass, in 2 to 4 us a node. Where a module begins and ends, the number of
+the next node is read. Nothing is registered with a node, and no node is kept alive.
 """
 
 import json
@@ -18,25 +18,25 @@ from ms_profiler.store import layout
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: number of steps before the first one that is looked at, and by what it grows
+#: number of steps before the first one in which the graph is read, and the factor to the next one
 FIRST, FACTOR = 1, 8
 #: nodes of a graph that is read, and calls of modules in one step
 MOST = 20_000
-#: passes that are looked at in one step
+#: passes whose graph is read in one step
 PASSES = 64
-#: number of a node that makes no gradient but takes one
+#: number of a node that makes no gradient but receives one
 LEAF = 2**64 - 1
 
-#: number, name, and where its gradients go to, key of a node and number of its output; None where nothing goes
+#: number, name, and receivers of its gradients (key of a node and number of its output), None where there is none
 Node = tuple[int, str, list[tuple[int, int] | None]]
-#: what a node is made of: number, name, and where its gradients go to, nodes and numbers of their outputs
+#: data of a node: number, name, and receivers of its gradients (nodes and numbers of their outputs)
 Parts = tuple[int, str, tuple[tuple[Any, int], ...]]
-#: number, name, how many gradients are asked for, and how many of these are added to one that was there before
+#: number, name, number of requested gradients, and how many of these are added to an existing gradient
 Made = tuple[int, str, int, int]
 
 
 class Looking(threading.local):
-    """What this thread looks with: the `Tape` of its framework, or None."""
+    """The `Tape` with which this thread reads nodes, or None."""
 
     tape: Any = None
 
@@ -48,8 +48,8 @@ class Tape:
     """Read autograd's graph in some steps.
 
     Args:
-        host: whose store takes it.
-        watch: has every call of a module told, or no longer.
+        host: the session whose store receives the nodes.
+        watch: switches the report of every call of a module on or off.
     """
 
     def __init__(self, host: "Host", watch: Callable[[bool], None]) -> None:
@@ -58,11 +58,11 @@ class Tape:
         self._watch = watch
         self._next = FIRST
         self._kept = 0
-        #: a backward pass had nodes that were made before this looked; it looks for one step more
+        #: a backward pass had nodes that were made before the reading began; it continues for one step more
         self._late = self._longer = False
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Begin or end to look, between two steps."""
+        """Begin or end the reading, between two steps."""
         if self._late and not self._longer and looking.tape is self:
             self._longer = True
             return count + 1, False
@@ -71,7 +71,8 @@ class Tape:
             # sources are called where a burst of sampled steps begins, and where a recording does
             if not self.host.steps.marks.sampled or not self.host.wants("CPU"):
                 return NEVER, False
-            # a job without gradients of this kind is asked ever less often, one that its schedule pauses each step
+            # a job without gradients of this kind is checked at growing intervals, and a job paused by its schedule at
+            # each step
             return max(self._next, 2 * count if self.host.steps.recording else count + 1), False
         self._next, self._kept = max(count, FIRST) * FACTOR, 0
         self._late = self._longer = False
@@ -81,7 +82,7 @@ class Tape:
         return count + 1, False
 
     def begin(self) -> None:
-        """Begin to look."""
+        """Begin the reading."""
 
     def _end(self) -> None:
         if looking.tape is not None:
@@ -90,7 +91,7 @@ class Tape:
             self.forget()
 
     def told(self) -> bool:
-        """Tell whether something is recorded that the nodes say anything about."""
+        """Return whether records are made that the nodes help to explain."""
         steps = self.host.steps
         return steps.recording and steps.marks.sampled and self.host.wants("CPU")
 
@@ -99,11 +100,11 @@ class Tape:
         self.calls = []
 
     def number(self) -> int | None:
-        """Return the number of the newest node; None where no gradient is followed, or nothing is looked at."""
+        """Return the number of the newest node; None while gradients are off or nothing is read."""
         raise NotImplementedError
 
     def keep(self, nodes: list[Made]) -> None:
-        """Keep nodes in the store.
+        """Write nodes to the store.
 
         Args:
             nodes: of `run`.
@@ -118,25 +119,25 @@ class Tape:
             stream.write(content)
         self.host.recorder.spend(len(content))
         self._kept += 1
-        if self._kept == PASSES or len(self.calls) > MOST:  # what looks like one step has no end
+        if self._kept == PASSES or len(self.calls) > MOST:  # a step that never ends must not write without bound
             self._end()
 
 
 def parts(node: Any) -> Parts:
-    """Return what a node of the framework's own is made of."""
+    """Return the data of a node that the framework itself defines."""
     return node._sequence_nr(), node.name(), node.next_functions
 
 
 def read(waiting: list[Any], key: Callable[[Any], int], parts: Callable[[Any], Parts] = parts) -> dict[int, Node]:
-    """Return the nodes of a graph by key; none of too large a one.
+    """Return the nodes of a graph by key; an empty result for a graph that is too large.
 
     Args:
         waiting: its roots.
-        key: returns what tells nodes apart while they live.
-        parts: returns what a node is made of.
+        key: returns a key that is unique among living nodes.
+        parts: returns the data of a node.
     """
     found: dict[int, Node] = {}
-    held = []  # what a key is made of must not end meanwhile
+    held = []  # the objects behind the keys must live until the end of the reading
     while waiting:
         node = waiting.pop()
         known = key(node)
@@ -157,7 +158,7 @@ def run(nodes: dict[int, Node], leaves: Callable[[int], bool]) -> list[Made]:
 
     Args:
         nodes: by key.
-        leaves: tells whether the gradient of a leaf is asked for, by its key.
+        leaves: returns whether the gradient of a leaf, given by its key, is requested.
     """
     wanted = {key for key, (number, _, _) in nodes.items() if number >= LEAF and leaves(key)}
     ordered = sorted(((node, key) for key, node in nodes.items() if node[0] < LEAF), key=lambda item: item[0][0])

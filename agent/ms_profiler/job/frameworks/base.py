@@ -315,9 +315,9 @@ def begin(recorder: Recorder, name: int, category: int, argument: int = 0) -> in
 _Label = TypeVar("_Label")
 
 
-#: names of modules that are kept besides those of the modules there are: each takes 200 bytes of the job's memory
+#: names of modules that no longer exist, at most: each takes 200 bytes of the job's memory
 NAMES_LEAST = 4096
-#: the name of one whose class has no room for its name either
+#: name of a module when there is no room even for the name of its class
 UNNAMED = "(one of many modules)"
 
 
@@ -348,9 +348,9 @@ class Labels(Generic[_Label]):
         return label
 
     def name(self, recorder: Recorder, text: str) -> int:
-        """Return the id of the name of one of these objects, 0 where there are far fewer of them than names by now.
+        """Return the id of the name of one of these objects; 0 if far more names than objects exist by now.
 
-        A job may make modules for a while, each with a name of its own: names stay when they are gone.
+        A job may make many short-lived modules, each with a name of its own; a name stays when its module is gone.
         """
         return recorder.intern_one_of(text, NAMES_LEAST + 2 * len(self.known))
 

@@ -16,9 +16,10 @@ from ms_profiler.store import layout
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: networks of a process that are kept, and of one class that are told apart: a script may make one a step
+#: limits, because a script may make a network a step: networks of a process that are stored, and numbered titles of a
+#: class
 MOST: Final = 64
-#: elements and bytes of a parameter; None where its own class would have to be asked
+#: elements and bytes of a parameter; None if only code of the script could tell
 Sizes = Callable[[Any], tuple[int, int] | None]
 
 
@@ -33,7 +34,7 @@ class Titles:
 
         Args:
             root: its outermost module.
-            told_apart: it has anything to be told apart by; otherwise its title is the class.
+            told_apart: it may get a numbered title; otherwise its title is the class.
         """
         kind = trees.kind_name(root)
         if not told_apart:
@@ -50,14 +51,14 @@ class Titles:
 
 
 class Networks:
-    """Keep what the networks of this process consist of.
+    """Store the structure of the networks of this process.
 
     Args:
-        host: whose store takes it.
+        host: the session whose store receives it.
         table: the attribute that holds the modules in a module.
-        parameters: the one that holds its parameters.
-        sizes: of a parameter.
-        left_out: tells the classes of modules that are none of a network, as optimizers.
+        parameters: the attribute that holds its parameters.
+        sizes: returns elements and bytes of a parameter.
+        left_out: returns whether a class of modules is not part of networks, such as optimizers.
     """
 
     def __init__(
@@ -75,26 +76,26 @@ class Networks:
         self._folder = ""
 
     def has_parameters(self, root: Any) -> bool:
-        """Return whether there is anything in a module that could be told of it."""
+        """Return whether a module or any module in it has parameters."""
         return bool(self._own(root)) or any(True for _ in self._children(root))
 
     def called(self, title: str, root: Any) -> None:
-        """Keep a network that has been called, when the step is over."""
+        """Note a network that has been called, to store it when the step is over."""
         if len(self._known) < MOST and self.has_parameters(root):
             entry = title, weakref.ref(root)
             self._known.append(entry)
             self._waiting.append(entry)
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Keep what was called; return from which step on to look again: at steps 1, 2, 4 and so on."""
+        """Store the networks that were called; return the step of the next look: steps 1, 2, 4 and so on."""
         return max(2 * count, 1), self.keep()
 
     def end(self) -> None:
-        """Keep what was called since."""
+        """Store the networks that were called since the last look."""
         self.keep()
 
     def keep(self) -> bool:
-        """Write what waits, all of it into a new store; return whether there was anything."""
+        """Write the waiting networks, or all networks into a new store; return whether any were written."""
         if not self._known or self.host.home is None:
             return False
         folder = self.host.home.folder
@@ -128,7 +129,7 @@ class Networks:
         numbers: dict[int, int] = {}
         sizes: list[tuple[int, int] | None] = []
         modules = []
-        for item in items:  # goes on with what is added
+        for item in items:  # the loop continues with the items that are added
             own, held = [], {}
             for name, inner in self._children(item):
                 if id(inner) not in places:

@@ -1,4 +1,5 @@
-"""Read what the objects of a job are and hold without running code of the script: no method it may override is called.
+"""Read the types and attributes of a job's objects without running code of the script: no method that it may override
+is called.
 
 `isinstance` asks an object for its `__class__`, which a script may define; `issubclass(type(x), ...)` does not.
 """
@@ -63,18 +64,19 @@ def mro(kind: type) -> tuple[type, ...]:
 
 
 def members(kind: type) -> dict[str, Any]:
-    """Return what a class defines itself."""
+    """Return the attributes that a class itself defines."""
     found: dict[str, Any] = _DICT(kind)
     return found
 
 
 def member(kind: type, name: str) -> Any:
-    """Return what a class defines or inherits under a name, as it stands there; None for nothing."""
+    """Return the attribute that a class defines or inherits under a name, unbound; None if there is none."""
     return next((members(base)[name] for base in mro(kind) if name in members(base)), None)
 
 
 def walk(root: Any, table: str) -> Iterator[tuple[str, Any]]:
-    """Give a module or cell and all below it once, each with its path, "" for the first; an outer one before its inner.
+    """Yield a module or cell and all below it, each once and with its path ("" for the first), outer ones before inner
+    ones.
 
     Args:
         root: the outermost.

@@ -22,8 +22,8 @@ def ranked(found: Diagnosis, facts: Facts) -> list[Advice]:
     """Return the advice, ranked.
 
     Args:
-        found: why steps take as long as they do.
-        facts: what else is known of the run.
+        found: the diagnosis of the run.
+        facts: further facts of the run.
     """
     told = [item for cause in _CAUSES for item in cause(found, facts)]
     return sorted(told, key=lambda item: (not item.first, -item.share))

@@ -1,4 +1,4 @@
-"""One advice, what else it is told, and how numbers are written."""
+"""An advice, the facts that advice is made from, and the format of numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from ms_profiler.analysis.metrics import bounds, critical_path
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.pipelines import Pipeline
 
-#: part of the steps from which a wait is worth a word
+#: part of the steps from which on a wait is reported
 WORTH: Final = {
     bounds.DATA: 0.2,
     bounds.SYNC: 0.2,
@@ -21,15 +21,15 @@ WORTH: Final = {
     bounds.LAUNCH: 0.2,
     bounds.HOST: 0.25,
 }
-#: waits of which a busy machine makes long ones
+#: waits that a busy machine lengthens
 SPIKES: Final = (bounds.DATA, bounds.COMMUNICATION, bounds.BLOCKED)
-#: part of the steps that compiling again, a slow link, or collections of garbage have to take
+#: part of the steps from which on repeated compiling, a slow link, or garbage collections are reported
 SOME: Final = 0.1
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What else advice is told of a run.
+    """Facts of a run that advice uses beside the diagnosis.
 
     Attributes:
         numbers: of the steps, by row.
@@ -41,9 +41,9 @@ class Facts:
         recorded_ns: their time.
         types: of `kernels.by_type`.
         pipelines: dataset pipelines, the most important one first.
-        threads: that an operator is computed by; 0 where it is not known.
-        processors: that the job may use; 0 where it is not known.
-        functions: of Python that the host's own part mostly consists of; empty where they are not known.
+        threads: number of threads that compute an operator; 0 if unknown.
+        processors: number of processors that the job may use; 0 if unknown.
+        functions: Python functions that take most of the host's own part; empty if unknown.
     """
 
     numbers: list[int]
@@ -65,14 +65,14 @@ class Advice:
     """One thing worth trying.
 
     Attributes:
-        cause: what it is, for programs.
+        cause: name of the cause, for programs.
         what: subject, in a word or two.
-        share: of the steps that it takes; of what it is a part of, where that is no time.
+        share: part of the steps that it takes; for causes that are no time, part of the whole that it belongs to.
         evidence: numbers.
         action: what to try.
-        step: number of the step that shows it best; None where there is none.
-        lane: thread or stream on which it is seen; empty where there is none.
-        first: it comes before whatever takes more time.
+        step: number of the step that shows it best; None if there is none.
+        lane: thread or stream that shows it; empty if there is none.
+        first: it comes first, even before advice with a larger share.
     """
 
     cause: str
@@ -86,7 +86,7 @@ class Advice:
 
 
 def worst_step(found: Diagnosis, facts: Facts, part: str) -> int | None:
-    """Return the number of the step with most of a part."""
+    """Return the number of the step in which a part takes longest."""
     rows = found.parts.filter(pl.col("part") == part).sort("duration_ns", "step", descending=[True, False])
     return None if rows.is_empty() else facts.numbers[rows["step"][0]]
 
@@ -94,20 +94,21 @@ def worst_step(found: Diagnosis, facts: Facts, part: str) -> int | None:
 def worth(found: Diagnosis, part: str) -> bool:
     """Return whether a part takes enough of the time in which the stepping thread had a processor, or wanted none.
 
-    While the worker that makes data waits for a processor, the data is not slow. Other ranks wait for processors as
-    this one does, in what is no exchange. On a busy machine single steps wait for long whatever the job does.
+    While the worker that makes data waits for a processor, the data is not slow. While other ranks wait for processors,
+    as this one does, the exchanges that wait for these ranks are not slow. On a busy machine, single steps wait long
+    whatever the job does.
     """
     share = found.shares.get(part, 0.0)
     if found.crowd.busy and part in SPIKES:
         share = min(share, _usual(found.parts, part))
     share *= 1 - found.delayed.parts.get(part, 0.0)
-    # work is taken without what it waited for a processor, so the steps are, too
+    # the time of these parts excludes waits for a processor, so the time of the steps has to exclude them, too
     without = found.crowd.queued if part in (bounds.CHECKPOINT, bounds.HOST) else 0.0
     return share >= WORTH[part] * (1 - max(found.shares[bounds.RUNNABLE] + found.delayed.lost, without))
 
 
 def _usual(parts: pl.DataFrame, part: str) -> float:
-    """Return the share of a part without the tenth of the steps that have most of it."""
+    """Return the share of a part, without the tenth of the steps in which it is largest."""
     own = pl.col("duration_ns").filter(pl.col("part") == part).sum()
     steps = parts.group_by("step").agg(own.alias("own"), pl.col("duration_ns").sum().alias("whole")).sort("own", "step")
     usual = steps.head(steps.height - steps.height // 10)

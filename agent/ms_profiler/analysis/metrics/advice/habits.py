@@ -9,21 +9,21 @@ from ms_profiler.analysis.metrics import bounds
 from ms_profiler.analysis.metrics.advice.base import SOME, Advice, Facts, length, percent, size, worst_step
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 
-#: compiling in more steps than this is not warming up any more
+#: compiling in more steps than these is no warm-up any more
 WARM_UP_STEPS: Final = 2
-#: collections that are a habit
+#: number of collections from which on they are reported
 PAUSES: Final = 3
-#: growth over what was held before that is a leak first and everything else second
+#: growth, relative to the memory at first, from which on this advice comes before all others
 LEAK: Final = 0.1
-#: the 95th percentile over the median from which steps are called uneven, and the steps that takes
+#: ratio of the 95th percentile to the median from which on steps are uneven, and the steps needed to tell
 UNEVEN: Final = 2.0
 UNEVEN_STEPS: Final = 20
-#: texts of a cause or a name that are shown
+#: longest text of a cause or a name, in characters
 LONGEST: Final = 160
 
 
 def compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield compiling that is repeated."""
+    """Yield advice about repeated compilations."""
     again = set(found.recompiles["step"].to_list())
     if not again and len(facts.compiled) > WARM_UP_STEPS:
         again = set(facts.compiled[1:])
@@ -37,8 +37,8 @@ def compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         return
     worst = max(again, key=lambda step: (found.compile_ns.get(step, 0), -step))
     evidence = (
-        f"recompiling: {len(again)} of {facts.recorded} recorded steps compiled again, {percent(share)} of the time "
-        "without the first compilation"
+        f"recompiling: {len(again)} of {facts.recorded} recorded steps compiled again, which took {percent(share)} of "
+        "their time (the first compilation left out)"
     )
     causes = found.recompiles.group_by("text").len().sort("len", "text", descending=[True, False])
     if not causes.is_empty():
@@ -57,7 +57,7 @@ def compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def memory(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield memory that grows."""
+    """Yield advice about growing memory."""
     leak = found.growth
     if leak is None:
         return
@@ -66,17 +66,17 @@ def memory(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         "memory-growth",
         "memory",
         min(relative, 1.0),
-        f"memory growth: the process holds {size(leak.per_step)} more after each step, {size(leak.total)} from "
-        f"step {leak.first} to step {leak.last}, when it held {size(leak.held)}",
-        "Look for what outlives its step: lists of losses or outputs (keep numbers, or detach), caches, graphs that "
-        "are held for a backward pass that never comes.",
+        f"memory growth: the process holds {size(leak.per_step)} more after each step; from step {leak.first} to step "
+        f"{leak.last} it grew by {size(leak.total)}, to {size(leak.held)}",
+        "Look for objects that outlive their step: lists of losses or outputs (keep numbers, or detach), caches, "
+        "graphs that are held for a backward pass that never comes.",
         leak.last,
         first=relative >= LEAK,
     )
 
 
 def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield collections of garbage."""
+    """Yield advice about Python's garbage collections."""
     pauses, share = found.pauses, found.shares[bounds.GARBAGE]
     if pauses is None or share < SOME or pauses.count < PAUSES:
         return
@@ -84,7 +84,7 @@ def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         "gc-pauses",
         bounds.GARBAGE,
         share,
-        f"{pauses.count} collections by Python take {percent(share)} of the steady steps, the longest "
+        f"{pauses.count} collections by Python take {percent(share)} of the steady steps; the longest took "
         f"{length(pauses.longest_ns)}",
         "Call gc.freeze() once the model is built, collect by hand between epochs (gc.disable, gc.collect), and make "
         "fewer objects in the loop.",
@@ -94,7 +94,9 @@ def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def uneven(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield what slow steps spend more time on than others, unless that is their work: then the machine was busy."""
+    """Yield the part that slow steps spend more time on than others; nothing if it is computing or launching, because
+    then the machine was busy.
+    """
     median, tail = facts.statistics["median_ms"], facts.statistics["p95_ms"]
     if facts.statistics["count"] < UNEVEN_STEPS or not median or tail <= UNEVEN * median or found.crowd.busy:
         return
@@ -116,8 +118,8 @@ def uneven(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         "uneven steps",
         0.0,
         f"95th percentile {tail:.3f} ms, median {median:.3f} ms; {counts[True]} slow steps spend "
-        f"{length(excess[part])} more on {part} than others",
-        f"Look in the trace at what {part} is in step {worst}.",
+        f"{length(excess[part])} more on {part} than the others",
+        f"Look at {part} in step {worst} of the trace.",
         worst,
         facts.lane,
     )

@@ -8,16 +8,16 @@ from ms_profiler.analysis.metrics.advice.base import SOME, Advice, Facts, length
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.phases import OTHER
 
-#: part of the steps in which the stepping thread waits for a processor, where more threads compute than there are
+#: with more computing threads than processors: part of the steps in which the stepping thread waits for a processor
 CROWDED: Final = 0.2
 #: part of the time of exchanges in which they wait for other ranks
 LATE: Final = 0.8
-#: part of the time of exchanges that small ones take together
+#: part of the time of exchanges that small ones have to take together
 SMALL_SHARE: Final = 0.5
 
 
 def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield waits for data, for files of checkpoints and for other ranks."""
+    """Yield advice about waits for data, for files of checkpoints and for other ranks."""
     shares = found.shares
     if worth(found, bounds.DATA):
         evidence, action = _data(found, facts)
@@ -38,18 +38,18 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     cause, evidence = "communication-bound", f"{percent(share)} of the steady steps"
     action = (
         "Overlap gradient exchange with the backward pass, or exchange fewer bytes; "
-        "where one rank is late, all others wait in here: compare the ranks."
+        "if one rank is late, all others wait for it here: compare the ranks."
     )
     late = found.late
     if late is not None and late.share >= LATE:
         cause = "late-rank"
         evidence = (
-            f"late rank: exchanges that nothing hides take {percent(share)} of the steady steps; one of "
-            f"{size(late.bytes)} takes {length(late.mean_ns)} on average, which is waiting for the last rank to come"
+            f"late rank: communication that nothing hides takes {percent(share)} of the steady steps; an exchange of "
+            f"{size(late.bytes)} takes {length(late.mean_ns)} on average, mostly waiting for the last rank"
         )
         action = (
-            "Compare the ranks: one that waits least is the late one. Look at what it does more than the others: its "
-            "data, its own code, its machine."
+            "Compare the ranks: the rank that waits least is the late one. Look for what takes it longer than the "
+            "others: its data, its own code, its machine."
         )
     yield Advice(
         cause,
@@ -63,7 +63,7 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield what else the stepping thread waits for."""
+    """Yield advice about other waits of the stepping thread: asleep or blocked."""
     share = found.shares[bounds.BLOCKED]
     if not worth(found, bounds.BLOCKED):
         return
@@ -86,7 +86,7 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def copies(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield copies of memory that computing waits for."""
+    """Yield advice about copies of memory during which the device computes nothing."""
     own = found.copied
     if own is None or not worth(found, critical_path.COPY):
         return
@@ -109,7 +109,7 @@ def copies(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield that it waits for a processor."""
+    """Yield advice about too few processors for the computing threads."""
     share = found.crowd.queued
     # a machine that is busy with others says nothing about the job
     if share < CROWDED or not facts.threads > facts.processors > 0:
@@ -119,16 +119,18 @@ def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         bounds.RUNNABLE,
         share,
         f"too few processors: {facts.lane} waits for one in {percent(share)} of the steady steps, also while it "
-        f"computes; {facts.threads} threads compute an operator, on {facts.processors} processors",
-        "Let no more threads compute than there are processors (OMP_NUM_THREADS, torch.set_num_threads, workers of "
-        "data), each rank its part of them, and look for other jobs on the machine.",
+        f"computes; {facts.threads} threads compute each operator, on {facts.processors} processors",
+        "Use no more computing threads than processors (OMP_NUM_THREADS, torch.set_num_threads, workers of data), "
+        "divide the processors among the ranks, and look for other jobs on the machine.",
         None,
         facts.lane,
     )
 
 
 def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
-    """Return evidence and action for data: what a pipeline's queues say where they say something."""
+    """Return evidence and action for waits for data; from a pipeline's queues, if their samples show the slow
+    operator.
+    """
     evidence = ""
     if not found.waits.is_empty():
         name, count, total = found.waits.select("operation", "count", "total_ns").row(0)
@@ -141,7 +143,7 @@ def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
 
 
 def exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield slow links and small packets."""
+    """Yield advice about slow links and small packets."""
     share = found.shares[bounds.COMMUNICATION]
     for link in found.links[:1]:
         if link.duration_ns / max(facts.recorded_ns, 1) < SOME:
@@ -158,7 +160,7 @@ def exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             link.group,
         )
     if found.late is not None and found.late.share >= LATE:
-        return  # what small ones take is waiting, too
+        return  # the time of small exchanges is waiting for the late rank, too
     small = found.packets
     if small is None or not worth(found, bounds.COMMUNICATION) or small.time_share < SMALL_SHARE:
         return
@@ -166,7 +168,7 @@ def exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         "small-packets",
         "small packets",
         share * small.time_share,
-        f"{small.small} of {small.count} exchanges have less than {size(small.half_bytes)}, of which most time is "
+        f"{small.small} of {small.count} exchanges have less than {size(small.half_bytes)}: most of their time is "
         f"latency ({length(small.latency_ns)}); they take {percent(small.time_share)} of the time of exchanges for "
         f"{percent(small.bytes_share)} of the bytes",
         "Exchange more at once: larger gradient buckets, fused all-reduce.",

@@ -10,37 +10,38 @@ from ms_profiler.analysis.metrics.advice.base import WORTH, Advice, Facts, lengt
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.reads import READ
 
-#: what to do about the host where nobody knows which code it runs
+#: action for time of the host whose code is unknown
 LOOK: Final = "Look in the trace at what the script does between operators, and move it out of the loop or to a thread."
-#: part of the steps from which an optimizer takes too long, and of that the launches that make it many operators
+#: part of the steps from which on an optimizer takes too long; part of that for launches from which on it is called
+#: unfused
 OPTIMIZING: Final = 0.4
 UNFUSED: Final = 0.5
 #: part of the steps that casting has to take
 CASTING: Final = 0.15
-#: part of launching that has to lie between reads for these to be the cause
+#: part of launching that has to lie between reads, so that the reads are the cause
 READING: Final = 0.4
 FETCH: Final = (
-    "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, once for many: each makes the host "
+    "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, many at once: each makes the host "
     "wait for everything that was queued, and keeps operators from being queued or compiled together."
 )
-#: operators, or kernels, a step that are many
+#: number of operators, or kernels, a step that counts as many
 MANY: Final = 200
-#: how many times as long as they compute it takes to launch them, where that is the cause: recording adds to it too
+#: ratio of launching to computing from which on launching is the cause; recording adds to launching, too
 FAR_LONGER: Final = 2.0
-#: part of a step after its launch in which a kernel begins where kernels keep up with the host
+#: kernels keep up with the host if they begin within this part of a step after their launch
 CLOSE: Final = 0.25
 #: part of the kernels' time on the processors of an NPU
 AI_CPU_SHARE: Final = 0.01
-#: what runs on the processors of an NPU
+#: core type of kernels that run on the processors of an NPU
 AI_CPU: Final = "AI_CPU"
 
 
 def reads(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield reads of values that keep anything from being queued."""
+    """Yield advice about reads of values, which keep the host from queueing work."""
     share = found.shares[bounds.SYNC]
     steps = max(found.parts["step"].n_unique(), 1)
     per_step = found.reads.height / steps
-    # what a device did meanwhile is not known: one read a step may wait for work that has to be done anyway
+    # the work of the device meanwhile is unknown: one read a step may wait for work that has to be done anyway
     if not worth(found, bounds.SYNC) or found.reads.is_empty() or (found.accelerator and per_step <= 1):
         return
     counts = found.reads.group_by("name").len().sort("len", "name", descending=[True, False])
@@ -50,7 +51,7 @@ def reads(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     if not modules.is_empty() and 2 * modules["len"][0] > found.reads.height:
         evidence += f" in {modules['module'][0]}"
     most = found.reads.group_by("step").len().sort("len", "step", descending=[True, False]).row(0)
-    evidence += f"; for {percent(share)} of the steady steps nothing computes and nothing can be queued ahead of them"
+    evidence += f"; in {percent(share)} of the steady steps nothing computes, and the host cannot queue work ahead"
     yield Advice(
         "sync-bound",
         bounds.SYNC,
@@ -63,7 +64,7 @@ def reads(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield launches, or other code of the host, that take far longer than computing."""
+    """Yield advice about launches, or other code of the host, that take far longer than computing."""
     shares, launched = found.shares, found.launched
     if launched is None:
         return
@@ -72,16 +73,16 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     launch, host = shares[bounds.LAUNCH], shares[bounds.HOST] + shares[bounds.UNKNOWN]
     worth_host = WORTH[bounds.LAUNCH] * (1 - shares[bounds.RUNNABLE] - found.delayed.lost)
     least = max(FAR_LONGER * computing, worth_host)
-    # where threads have to share a processor, some launches take as long as other work of the host
+    # where threads share a processor, some launches take as long as other work of the host
     many = launched.per_step >= MANY and launch >= host / 2
     share, due = launch, launch + host >= least
-    takes = f"launching them takes {percent(launch)} of the steady steps, what they compute {percent(computing)}"
+    takes = f"launching them takes {percent(launch)} of the steady steps, computing takes {percent(computing)}"
     if not due and launched.behind is not None and launched.behind <= CLOSE and not worth(found, bounds.SYNC):
-        # kernels that keep up with a host that waits for none of them may take as long as they like
+        # if kernels keep up with a host that waits for none of them, their own duration does not matter
         path = critical_path.shares(found.path)
         computed = path.get(bounds.COMPUTING, 0.0)
         share = sum(path.get(part, 0.0) for part in (bounds.LAUNCH, bounds.HOST, bounds.UNKNOWN))
-        takes = f"the host that queues them is {percent(share)} of the critical path, computing {percent(computed)}"
+        takes = f"on the critical path, the host that queues them has {percent(share)}, computing {percent(computed)}"
         due = share >= max(FAR_LONGER * computed, worth_host)
     if many and due and share >= worth_host and found.optimizing.share < OPTIMIZING:
         cause = "launch-bound"
@@ -92,10 +93,10 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         if found.reading >= READING:
             cause, action = "sync-bound", FETCH
             count = found.reads.height / max(found.parts["step"].n_unique(), 1)
-            takes += f"; {count:,.1f} of them a step fetch a value (aten::item), and hardly any stands between two"
+            takes += f"; {count:,.1f} of them a step fetch a value (aten::item), with hardly any other between two"
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
-    # what the script does itself could be elsewhere, however long computing takes
+    # the script's own work could be moved elsewhere, however long computing takes
     if not (many and due) and (host >= least or worth(found, bounds.HOST)):
         yield Advice(
             "host-bound",
@@ -110,7 +111,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def optimizer(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield an optimizer that takes most of a step."""
+    """Yield advice about an optimizer that takes most of a step."""
     own = found.optimizing
     if own.share < OPTIMIZING:
         return
@@ -133,7 +134,7 @@ def optimizer(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def casts(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield changes of data type."""
+    """Yield advice about changes of data type."""
     own = found.casts
     if own is None or own.share < CASTING:
         return
@@ -163,7 +164,7 @@ def _what(found: Diagnosis) -> str:
 
 
 def fallbacks(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield kernels that run on the slow processors of an NPU."""
+    """Yield advice about kernels that run on the slow processors of an NPU."""
     slow = facts.types.filter(pl.col("core") == AI_CPU)
     share = float(slow["ratio"].sum())
     if slow.is_empty() or share < AI_CPU_SHARE:

@@ -60,7 +60,7 @@ def kind_of(primitive: str) -> str:
 
 
 class Collectives:
-    """Record collectives, and once for each group who is in it."""
+    """Record collectives, and the members of each group once."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -92,7 +92,7 @@ class Collectives:
         return make
 
     def _label(self, kind: str, group: Any) -> int:
-        """Return the id of the name of a collective over a group, noting who is in the group if it is new."""
+        """Return the id of the name of a collective over a group; note the members of a new group."""
         management = sys.modules[MANAGEMENT]
         # the group of all ranks has another name before the back end is known
         if type(group) is not str or group == getattr(management, "DEFAULT_WORLD_COMM_GROUP", None):

@@ -191,7 +191,9 @@ def _parameters(function: Any) -> tuple[str, ...]:
 
 
 def title(subject: Any) -> str:
-    """Name a cell by its class, and a function by its name and, where MindSpore made it, the one it was made for."""
+    """Return a name: of a cell its class; of a function its name and, if MindSpore made it, the function that it was
+    made for.
+    """
     function = _code_owner(subject)
     if type(function) is not FunctionType:
         return trees.kind_name(subject)

@@ -28,9 +28,9 @@ OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
 TYPES = "cpu_op_type_info_"
 #: about the ns between two checks of the process' memory, and the steps at most
 LOOK_NS, LOOK_STEPS = 5_000_000, 64
-#: What MindSpore's recorder takes of a step for each kernel: 0.2 ms of one of 21 kernels.
+#: Time that MindSpore's recorder takes for a kernel: 0.2 ms in a step of 21 kernels.
 KERNEL_NS = 9_000
-#: Steps of the first window: how many kernels a step has is not known before.
+#: Steps of the first window: the number of kernels of a step is not known before.
 FIRST_STEPS = 1
 
 
@@ -45,15 +45,15 @@ class KernelStream:
     def __init__(self, host: "Host", recorder: Any) -> None:
         self.host = host
         self._recorder = recorder
-        self._folder = ""  # of the process, in the store that the window goes to
+        self._folder = ""  # folder of the process, in the store that receives the window
         self._windows = 0
         self._running = ""
         self._yielded = 0
         self._steps = FIRST_STEPS  # a window
         self._began = 0  # number of steps before the window
         self._held = 0  # bytes, at the start of the window
-        self._pace = Pace(LOOK_NS, most=LOOK_STEPS, slack=4)  # of looks at that
-        self._spent = False  # the share of the disk, in that store
+        self._pace = Pace(LOOK_NS, most=LOOK_STEPS, slack=4)  # pace of the checks of the memory
+        self._spent = False  # the share of `max_disk` in that store has been used
         self._memory = ""  # the newest file of allocator records
 
     def start(self) -> None:
@@ -126,7 +126,7 @@ class KernelStream:
         return self._holds() - self._held > KERNEL_WINDOW_MOST
 
     def _holds(self) -> int:
-        """Return the bytes that the process holds, 0 where the system does not tell."""
+        """Return the bytes that the process holds, 0 if the system does not report them."""
         try:
             return statm.held()
         except OSError:
@@ -159,7 +159,7 @@ class KernelStream:
 
     @staticmethod
     def _wait() -> None:
-        """Wait for everything that is queued, past the hook on waits: this one is not the job's."""
+        """Wait for all queued work, without the hook that records waits: this wait is not the job's."""
         executor = sys.modules[loaded("mindspore.graph.api", "mindspore.common.api")]._pynative_executor
         getattr(executor, "_executor", executor).sync()
 
@@ -169,14 +169,16 @@ class KernelStream:
         return Kind.INSTANT, Category.PROFILER, 0, recorder.intern(name), now, now, self._windows
 
     def _take(self, folder: str) -> int:
-        """Make the files ours, and set the length of the next window by the kernels in this one; return those."""
+        """Move MindSpore's files into the store, and set the length of the next window by the kernels in this one;
+        return their number.
+        """
         size = kernels = 0
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
             os.chmod(path, layout.FILE_MODE)
             size += os.stat(path).st_size
             if name.startswith(layout.MEMORY_PREFIX):
-                # it has everything since the first window, for MindSpore's recorder never forgets that
+                # the file has all kernels since the first window, because MindSpore's recorder never forgets them
                 if self._memory:
                     size -= os.stat(self._memory).st_size
                     os.unlink(self._memory)

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 #: Meaning of the end of a call for the steps.
 NOTHING, OPTIMIZER, TRAINS, NETWORK = range(4)
-#: (name id, category, id of the class's name)
+#: span of a call: name id, category, id of the class's name
 Span = tuple[int, int, int]
 #: the span and the meaning of the end of a call; the span alone where the end means nothing
 Label = tuple[Span, int]
-#: of a call: cell, role, whether its thread trained before, forward pass, span and label of the cell, autograd's number
+#: state of a call: cell, role, whether its thread trained before, forward pass, span and label of the cell, autograd's
+#: number
 Call = tuple[int, int, bool, int, int, Span, int | None]
 #: members of an enumeration take 2 us to look up where caches are cold
 MODULE, FORWARD, NO_GRADIENTS = int(Category.MODULE), int(Category.FORWARD), int(Flag.NO_GRADIENTS)
@@ -36,9 +37,9 @@ OPTIMIZER_CYCLE, TRAIN_CELL = StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL
 TABLE = "_cells"
 #: the one that holds its parameters
 PARAMETERS = "_params"
-#: where the classes of a parameter come from, unless the script made one
+#: module that defines the classes of parameters, unless the script defines its own
 _MADE_BY = ("abc", "builtins", "pybind11_builtins")
-#: how paths end of the cells that MindSpore puts around one that is computed again, and around its method
+#: ends of the paths of cells that MindSpore puts around a recomputed cell, and around its method
 AGAIN, WRAPPED = "._recompute_cell", ".wrap_cell"
 #: Names of cell classes whose time is communication.
 REDUCERS = ("DistributedGradReducer", "PipelineGradReducer")
@@ -48,7 +49,7 @@ training = Inside()
 
 
 def sizes(parameter: Any) -> tuple[int, int] | None:
-    """Return elements and bytes of a parameter, or None where a class of the script's would have to be asked."""
+    """Return elements and bytes of a parameter, or None if only code of the script could tell."""
     for kind in type(parameter).__mro__:
         if kind.__module__ not in _MADE_BY and kind.__module__.partition(".")[0] != "mindspore":
             return None
@@ -56,7 +57,7 @@ def sizes(parameter: Any) -> tuple[int, int] | None:
     try:
         count = int(tensor["size"].fget(parameter))
         return count, count * int(tensor["itemsize"].fget(parameter))
-    except (AttributeError, KeyError, TypeError, ValueError):  # older versions do not tell
+    except (AttributeError, KeyError, TypeError, ValueError):  # older versions do not report it
         return None
 
 
@@ -84,7 +85,7 @@ class Modules:
         root = again or self._titles.of(cell, self.networks.has_parameters(cell))
         span, role = self._label(cell, root)
         if role != OPTIMIZER and not again:
-            # kernels of a graph tell no outermost cell, except where there is a second one of its class
+            # kernels of a graph do not name their outermost cell, except where a second cell of its class exists
             self.networks.called("" if self.graph_mode and "#" not in root else root, cell)
         if role == NOTHING and not again:
             role = NETWORK
@@ -125,17 +126,17 @@ class Modules:
         recorder, labels = self.host.recorder, self.labels
         category, role = self._meaning(cell, kind)
         shown = name.removesuffix(WRAPPED).removesuffix(AGAIN) if kind in recompute.CELLS else name
-        known = name if kind == recompute.CELLS[0] else shown  # tells the node that computes again
+        known = name if kind == recompute.CELLS[0] else shown  # identifies the node of the recomputation
         title, named = labels.name(recorder, kind) or self._unnamed, labels.name(recorder, shown)
         span = (named or title, int(category), title)
         self._paths[span] = known if named else kind
         return span, role
 
     def watch(self, on: bool) -> None:
-        """Have `began` and `ended` told of every call of a cell, or no longer.
+        """Report every call of a cell to `began` and `ended`, or only some.
 
         Args:
-            on: of every call; of those alone that mean something for the steps otherwise.
+            on: report every call; otherwise only the calls that have a meaning for the steps.
         """
         known, self._watched = self.labels.known, on
         for key, label in list(known.items()):
@@ -205,7 +206,7 @@ class Modules:
         return key, role, trained, around, token, span, number
 
     def ended(self, call: Call, result: Any, reason: BaseException | None) -> None:
-        """End it."""
+        """End a call."""
         key, role, trained, around, token, span, number = call
         if looking.tape is not None:
             looking.tape.cell_ended(key, self._paths.get(span, ""), number)

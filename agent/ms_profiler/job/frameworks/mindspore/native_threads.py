@@ -1,10 +1,10 @@
-"""Threads of a native library in this process: whether they are at work, as Linux tells."""
+"""Find out from Linux whether the threads of a native library in this process are at work."""
 
 import os
 import time
 from typing import Final
 
-#: Seconds between two looks that tell whether a thread is at work, and most that is waited until it is not.
+#: Seconds between two checks whether a thread is at work, and longest wait until it is not.
 LOOK: Final = 0.02
 PATIENCE: Final = 1.0
 #: Nanoseconds of processor time that idle threads may use between two checks; work takes millions.
@@ -27,14 +27,15 @@ class NativeThreads:
 
     def __init__(self, ids: list[str]) -> None:
         self.ids = ids
-        self._seen: tuple[float, int] | None = None  # when all slept, and the processor time they had used, in ns
+        # time at which all slept, and the processor time that they had used, in ns
+        self._seen: tuple[float, int] | None = None
 
     def forget(self) -> None:
         """Start again without the results of earlier checks."""
         self._seen = None
 
     def still(self) -> bool:
-        """Return whether they sleep by this look and the one before, which others could run in between."""
+        """Return whether they sleep in this check and in the one before; between the two, other threads could run."""
         now = time.monotonic()
         if self._seen is not None and now - self._seen[0] < LOOK:
             return False

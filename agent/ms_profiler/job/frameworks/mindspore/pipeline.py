@@ -66,10 +66,10 @@ class PipelineStream:
         self._built = threading.Condition(self._lock)
         self._state = State.OFF
         self._watched: Any = 0  # id of the iterator of the watched pipeline; 0: none
-        self._batches: Callable[[], int] = lambda: 0  # that it has given so far
-        self._threads = NativeThreads([])  # that its creation started
+        self._batches: Callable[[], int] = lambda: 0  # batches that it has given so far
+        self._threads = NativeThreads([])  # time at which its creation started
         self._builder: int | None = None  # thread that is building a pipeline to be watched
-        self._disturbed = False  # while one was built, another was
+        self._disturbed = False  # another pipeline was built meanwhile
         self._others = 0  # pipelines that are being built and not to be watched
         self._given_up = ""
         self._folder = ""  # of the process, in the store that the window goes to
@@ -122,7 +122,7 @@ class PipelineStream:
         if watched:
             with self.host.guard("leaving a dataset pipeline"), self._lock:
                 self._halt()
-                self._watched = -1  # it must not be started again, and no other pipeline is watched yet
+                self._watched = -1  # the pipeline must not be watched again, and no other one is watched yet
         result = wrapped(*args, **kwargs)
         if watched:
             with self.host.guard("saving what a dataset pipeline did"), self._lock:
@@ -139,7 +139,7 @@ class PipelineStream:
             watched = self._watched
             with self.host.guard("stopping for the script's own dataset profiler"):
                 self._give_up("the script uses MindSpore's dataset profiler itself")
-            # where one is watched it is set up, and cannot be again while that pipeline lives
+            # while a pipeline is watched, the profiler is set up, and cannot be set up again while that pipeline lives
             return None if watched else original(manager)
 
         return keep_signature(original, init)
@@ -194,7 +194,7 @@ class PipelineStream:
             own = threading.get_ident()
             self._built.wait_for(lambda: self._builder in (None, own), PATIENCE)
             if self._builder is not None:
-                # one is built inside or beside another, and no telling which would be watched
+                # a pipeline is built inside or beside another one, and either of them could become the watched one
                 if not self._disturbed:
                     self._disturbed = True
                     self._manager.stop()
@@ -217,7 +217,7 @@ class PipelineStream:
             return True
 
     def _watch(self, iterator: Any, threads: list[str]) -> None:
-        """Take it that the profiler watches this iterator's pipeline, if it came to that."""
+        """Note that the profiler watches the pipeline of this iterator, if it was set up for it."""
         with self._lock:
             self._watched, self._threads = id(iterator), NativeThreads(threads)
             self._batches = _counter(iterator)
@@ -309,7 +309,7 @@ class PipelineStream:
                 self.end()
         self._watched, self._given_up = 0, self._given_up or "the process ends"
 
-    # -- whether to
+    # -- conditions
 
     def _wanted(self) -> bool:
         """Return whether a recording asks for pipelines and there is room for more samples."""

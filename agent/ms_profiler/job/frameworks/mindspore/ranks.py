@@ -18,7 +18,7 @@ MANAGEMENT = "mindspore.communication.management"
 
 
 class Ranks(Notes):
-    """Note who is who."""
+    """Note the rank of this process and the ranks of its groups."""
 
     def __init__(self, host: "Host") -> None:
         super().__init__(host)
@@ -31,7 +31,7 @@ class Ranks(Notes):
             return
         try:
             ranks = sys.modules[MANAGEMENT].get_process_group_ranks(name)
-        except Exception:  # noqa: BLE001 - it says so in many ways
+        except Exception:  # noqa: BLE001 - MindSpore raises errors of many types
             return
         self._groups.add(name)
         self.add(f"group {name} ranks {ranges(ranks)}", len(ranks))
@@ -46,7 +46,9 @@ class Ranks(Notes):
         return self._ranked
 
     def layout(self) -> None:
-        """Note every group that was made, and how the job is cut over its ranks, as far as its context tells."""
+        """Note every group that was made, and how the job is divided among its ranks, as far as MindSpore's context
+        says.
+        """
         if not self.rank():
             return
         helper = sys.modules.get("mindspore.communication._comm_helper")
@@ -73,7 +75,7 @@ def targets(host: "Host") -> list[Target]:
     found = notes(host)
 
     def stepped(count: int) -> tuple[int, bool]:
-        # a job that never calls `init` is asked ever less often
+        # a job that never calls `init` is checked at growing intervals
         return NEVER if found.rank() else 2 * count + 1, False
 
     host.at_step(stepped)

@@ -1,7 +1,7 @@
 """Why a graph is compiled again: what differs from the last time the same function or cell was compiled.
 
-Of tensors the shape and the type are compared, never a value. Of Python values it is told that they changed, not what
-they are; they are kept in memory only, strings as hashes.
+For tensors, shape and type are compared, never a value. For Python values, the reason says only that they changed. The
+values stay in memory only, strings as hashes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,12 +22,12 @@ OBJECTS = 64
 
 @dataclass(frozen=True)
 class Item:
-    """One argument as far as it decides about a compilation.
+    """The properties of one argument that decide whether a graph has to be compiled again.
 
     Attributes:
         kind: name of its type.
         shape: of a tensor; None for anything else.
-        value: what tells it from another of its kind: the dtype of a tensor, a Python value, an identity.
+        value: distinguishes it from others of its kind: the dtype of a tensor, a Python value, an identity.
         parts: elements of a sequence or values of a dictionary.
     """
 
@@ -43,7 +43,7 @@ class Signature:
 
     Attributes:
         arguments: the arguments in order.
-        phase: what the cell is set to do, "train" or "predict"; empty for a function.
+        phase: mode of the cell, "train" or "predict"; empty for a function.
         gradient: it was compiled with its gradient.
     """
 
@@ -58,8 +58,8 @@ class Compiled:
 
     Attributes:
         count: how often it was compiled.
-        last: object -> what it was compiled for last; an object is whatever tells a function or cell from another
-            that was made by the same code.
+        last: object -> arguments of its last compilation; the object identifies one of several functions or cells made
+            by the same code.
     """
 
     count: int = 0
@@ -73,7 +73,7 @@ def item(argument: Any, level: int = 0) -> Item:
         # a parameter is compiled into the graph by its name
         return Item(name, tensors.shape(argument), (str(tensors.read(argument, tensors.TYPE)), tensors.name(argument)))
     if issubclass(kind, (list, tuple, dict)):
-        # what a class of the script's own makes of these methods is not called
+        # a class of the script may override these methods; its versions are not called
         keys, values = None, _elements(argument)
         if issubclass(kind, dict):
             keys = hash(tuple(key if type(key) is str else id(key) for key in dict.keys(argument)))
@@ -91,16 +91,16 @@ def _elements(argument: Any) -> list[Any]:
 
 
 def signature(arguments: Iterable[Any], phase: str = "", gradient: bool = False) -> Signature:
-    """Describe what is about to be compiled."""
+    """Describe the arguments of a compilation that is about to begin."""
     return Signature(tuple(item(argument) for argument in arguments), phase, gradient)
 
 
 def differences(before: Signature, after: Signature, names: Sequence[str] = ()) -> list[str]:
-    """Return what changed from one compilation to the next, in words; empty when nothing that is compared did.
+    """Return the differences between two compilations, in words; empty if no compared property differs.
 
     Args:
-        before: what it was compiled for last.
-        after: what it is compiled for now.
+        before: arguments of the last compilation.
+        after: arguments of this compilation.
         names: of the parameters, as far as they are known.
     """
     found = []
@@ -144,21 +144,22 @@ class History:
     """Remember compilations, and say why one happens again."""
 
     def __init__(self) -> None:
-        #: class or code -> by what is inside of it
+        #: class or code -> inner function -> its compilations
         self._known: Labels[dict[int, Compiled]] = Labels(lambda definition: {})
 
     def compiled(
         self, definition: Any, inner: int, which: Any, now: Signature, names: Sequence[str] = (), replaces: bool = True
     ) -> tuple[str, int]:
-        """Note a compilation; return why it happened again, empty the first time, and how many there were.
+        """Note a compilation; return why it happened again (empty the first time), and the number of compilations so
+        far.
 
         Args:
-            definition: the class or code that is compiled, which is not kept alive.
-            inner: which function it was made for, where MindSpore makes many of the same code.
-            which: tells the object from others made by the same code, hashable.
-            now: what it is compiled for.
+            definition: the class or code that is compiled; it is not kept alive.
+            inner: the function that it was made for, where MindSpore makes several objects of the same code.
+            which: hashable key that distinguishes the object from others made by the same code.
+            now: the arguments of this compilation.
             names: of the parameters.
-            replaces: an object that was not seen before takes the place of one that was, rather than being another.
+            replaces: a new object takes the place of an earlier one, rather than being an additional one.
         """
         known = (self._known.known.get(id(definition)) or self._known.add(definition)).setdefault(inner, Compiled())
         known.count += 1

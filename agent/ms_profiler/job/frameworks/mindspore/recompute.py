@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MODULE = "mindspore.common.recompute"
-#: cells that MindSpore puts around one that is computed again, and around its method
+#: cells that MindSpore puts around a recomputed cell, and around its method
 CELLS = ("_RecomputeCell", "_WrapCell")
 
 
@@ -34,7 +34,7 @@ def running() -> bool:
 
 
 def _name(block: Any) -> str:
-    """Name what is computed again by its class or function, through the wrappers that MindSpore puts around it."""
+    """Return the name of the recomputed class or function, through the wrappers that MindSpore puts around it."""
     for _ in range(4):
         if type(block) is MethodType:
             block = block.__self__
@@ -50,7 +50,7 @@ def _name(block: Any) -> str:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what computes again, with and without reentrance."""
+    """Declare the targets of recomputation, with and without reentrance."""
     recorder = host.recorder
 
     def begin(block: Any) -> int:
@@ -77,7 +77,7 @@ def targets(host: "Host") -> list[Target]:
         return begin(instance.recompute_fn)
 
     def state(original: Callable[..., Any]) -> Callable[..., Any]:
-        # what computes is a closure that is made anew for each block, and only its state knows it
+        # the computing function is a closure that is made anew for each block, and only its state refers to it
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands in for the method
             if args:
                 args = around(lambda *_, block=args[0], **__: begin(block))(args[0]), *args[1:]

@@ -15,22 +15,22 @@ class SamplingPlan:
 
     def __init__(self) -> None:
         self.pause = PAUSE
-        self._began = (0.0, 0)  # when the window did, and after how many batches
+        self._began = (0.0, 0)  # begin of the window, and number of batches before it
         self._spent = 0.0  # seconds recorded since the last pause
         self._resume = 0.0
-        self._called = (0.0, 0)  # when, and after how many steps
+        self._called = (0.0, 0)  # time and number of steps at the last look
 
     @property
     def paused(self) -> bool:
-        """Return whether no window is to begin yet."""
+        """Return whether a pause is running, in which no window begins."""
         return time.monotonic() < self._resume
 
     def begin(self, batches: int) -> None:
-        """Note the begin of a window, after so many batches."""
+        """Note the begin of a window, with the number of batches so far."""
         self._began = (time.monotonic(), batches)
 
     def over(self, batches: int) -> bool:
-        """Return whether the window has lasted long enough, after so many batches."""
+        """Return whether the window has lasted long enough, given the number of batches so far."""
         since, before = self._began
         return time.monotonic() - since >= WINDOW or batches - before >= BATCHES
 
@@ -48,7 +48,7 @@ class SamplingPlan:
         self._called = (0.0, 0)
 
     def next_look(self, steps: int) -> int:
-        """Return the number of steps in about a second from now, when there are so many."""
+        """Return the number of the step about one second from now, given the number of steps so far."""
         now = time.monotonic()
         then, before = self._called
         self._called = (now, steps)

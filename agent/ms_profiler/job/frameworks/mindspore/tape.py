@@ -1,6 +1,6 @@
-"""Autograd's nodes in pynative mode: which kernels a node launches, the analysis knows.
+"""Autograd's nodes in pynative mode; the analysis knows which kernels a node launches.
 
-The number of the newest node is that of a view of a tensor of our own: no kernel runs for that.
+To learn the number of the newest node, a view of a tensor of ours is made, for which no kernel runs.
 """
 
 import sys
@@ -14,7 +14,7 @@ from ms_profiler.job.frameworks.mindspore import tensors
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: levels of tuples in what a function returns
+#: levels of nested tuples in a function's result
 DEPTH = 3
 
 
@@ -22,8 +22,8 @@ class Tape(autograd.Tape):
     """Read autograd's graph between a forward and its backward pass.
 
     Args:
-        host: whose store takes it.
-        watch: has every call of a cell told, or no longer.
+        host: the session whose store receives the nodes.
+        watch: switches the report of every call of a cell on or off.
     """
 
     def __init__(self, host: "Host", watch: Callable[[bool], None]) -> None:
@@ -39,7 +39,7 @@ class Tape(autograd.Tape):
         self._nodes: dict[int, Node] = {}
 
     def told(self) -> bool:
-        """Tell whether kernels are recorded: on a processor, in pynative mode."""
+        """Return whether kernels are recorded: on a CPU, in pynative mode."""
         context = sys.modules["mindspore.context"]
         if context._get_mode() == context.GRAPH_MODE or context.get_context("device_target") != "CPU":
             return False
@@ -55,7 +55,7 @@ class Tape(autograd.Tape):
             self._root, self._open = id(function), True
 
     def number(self) -> int | None:
-        """Return the number of the newest node; None where no gradient is followed, or nothing is looked at."""
+        """Return the number of the newest node; None while gradients are off or nothing is read."""
         if self._open:
             with self.host.guard("reading autograd's numbers"):
                 node = self._probe.view(1)._grad_node
@@ -63,7 +63,7 @@ class Tape(autograd.Tape):
         return None
 
     def cell_began(self) -> int | None:
-        """Return the number at which a cell begins."""
+        """Return the number of the newest node at the begin of a cell."""
         self._depth += 1
         return self.number()
 
@@ -79,21 +79,21 @@ class Tape(autograd.Tape):
         end = self.number()
         if begin is not None and end is not None:
             self.calls.append((begin, end, name))
-        elif self._depth == 0 and cell == self._root:  # before it gradients are not followed, nor after it
+        elif self._depth == 0 and cell == self._root:  # gradients are off before and after it
             self.calls.append((-1, LEAF, name))
 
     def ended(self, result: Any) -> None:
-        """Read the graph of what a forward pass returned."""
+        """Read the graph behind the result of a forward pass."""
         if self._open:
             self._open = False
             with self.host.guard("reading autograd's graph"):
                 self._nodes = autograd.read(_roots(result, DEPTH), lambda node: int(node._unique_id()))
 
     def backward(self, gradient: Any, weights: Any) -> None:
-        """Keep what was read, of the nodes that a backward pass runs.
+        """Store the nodes that a backward pass runs.
 
         Args:
-            gradient: MindSpore's operation that tells what gradients are of.
+            gradient: MindSpore's operation, which says of which inputs it computes gradients.
             weights: parameters, or one, or None.
         """
         if not self._nodes:
@@ -115,12 +115,12 @@ def _roots(result: Any, depth: int) -> list[Any]:
 
 
 def _node(tensor: Any) -> Any:
-    """Return the node that made a tensor; None where there is none, or it is no tensor."""
+    """Return the node that made a tensor; None if no node made it or it is no tensor."""
     return tensors.read(tensor, "_grad_node") if tensors.is_tensor(tensor) else None
 
 
 def supported(host: "Host") -> bool:
-    """Tell whether kernels are recorded here, and this MindSpore tells of its nodes.
+    """Return whether kernels are recorded here and this version of MindSpore shows its nodes.
 
     Args:
         host: whose process it is.

@@ -1,4 +1,4 @@
-"""Sizes and types of tensors, without a line of a subclass of the script's."""
+"""Sizes and types of tensors, without running code of the script's subclasses."""
 
 import math
 from typing import Any
@@ -10,12 +10,12 @@ SHAPE, TYPE, ITEM = "_shape", "dtype", "_itemsize"
 
 
 def is_tensor(value: Any) -> bool:
-    """Return whether this is a tensor of MindSpore's, or of a class that is made of it."""
+    """Return whether this is a tensor of MindSpore, subclasses included."""
     return trees.member(type(value), "asnumpy") is not None and _lowest(value, TYPE) is not None
 
 
 def read(tensor: Any, name: str) -> Any:
-    """Return a property of a tensor as MindSpore's C++ has it; None where there is none of that name."""
+    """Return a property of a tensor as MindSpore's C++ defines it; None if there is none of that name."""
     found = _lowest(tensor, name)
     return None if found is None else found.__get__(tensor)
 
@@ -26,7 +26,7 @@ def shape(tensor: Any) -> tuple[int, ...]:
 
 
 def size(value: Any) -> int:
-    """Return the bytes of a tensor, or of those in a sequence, without waiting for any; 0 where they are not known."""
+    """Return the bytes of a tensor, or of the tensors in a sequence, without waiting for them; 0 if unknown."""
     kind = type(value)
     if issubclass(kind, list):
         return sum(map(size, list.__iter__(value)))
@@ -36,7 +36,7 @@ def size(value: Any) -> int:
 
 
 def name(parameter: Any) -> str | None:
-    """Return the name of a parameter; None of any other tensor."""
+    """Return the name of a parameter; None for any other tensor."""
     information = trees.attributes(parameter).get("_param_info")
     found: Any = None if information is None else trees.member(type(information), "name")
     text = found.__get__(information) if hasattr(type(found), "__get__") else None
@@ -44,6 +44,6 @@ def name(parameter: Any) -> str | None:
 
 
 def _lowest(value: Any, name: str) -> Any:
-    """Return the property as that base defines it which inherits from no other that does."""
+    """Return the property as the lowest base class that has it defines it."""
     found = [trees.members(base)[name] for base in trees.mro(type(value)) if name in trees.members(base)]
     return found[-1] if found and hasattr(type(found[-1]), "__get__") else None

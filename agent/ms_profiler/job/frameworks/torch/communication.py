@@ -53,7 +53,7 @@ CALLERS = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor
 
 
 class Collectives:
-    """Record collectives, the outermost where one calls another, and once for each group who is in it."""
+    """Record collectives (only the outermost where one calls another), and the members of each group once."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -125,7 +125,7 @@ class Collectives:
 
 
 def _pass_for(original: Any, replacement: Any) -> None:
-    """Have Dynamo take ours for the original where its table was made before us."""
+    """Make Dynamo treat our replacement as the original, if Dynamo made its table before the hooks were applied."""
     table = getattr(sys.modules.get(FUNCTIONAL), "traceable_collective_remaps", {})
     if original in table:
         table[replacement] = table[original]

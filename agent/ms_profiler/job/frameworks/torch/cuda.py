@@ -25,7 +25,7 @@ class Uses:
         self._calls, self._due = 0, 1
 
     def began(self) -> bool | None:
-        """Return True where this call is one to look after."""
+        """Return True if the device is to be looked for after this call."""
         self._calls += 1
         return True if self._calls >= self._due and self._devices.waits(ACTIVITY) else None
 

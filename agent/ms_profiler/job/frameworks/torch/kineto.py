@@ -40,13 +40,13 @@ class Kineto:
         silently(lambda: self._prepare(self._configs[shapes], self._activities))
 
     def enable(self, shapes: bool) -> None:
-        """Begin, as it was prepared.
+        """Start Kineto, which has been prepared.
 
         Args:
-            shapes: as of `prepare`.
+            shapes: as for `prepare`.
         """
         silently(lambda: self._enable(self._configs[shapes], self._activities))
 
     def disable(self) -> Any:
-        """End, and return PyTorch's result, which has `events()`."""
+        """Stop Kineto, and return PyTorch's result, which has `events()`."""
         return silently(self._disable)

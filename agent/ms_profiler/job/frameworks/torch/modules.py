@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MODULE = "torch.nn.modules.module"
 #: (name id, category, id of the class's name)
 Span = tuple[int, int, int]
-#: the span, or in a step that is looked at closely (span, path)
+#: the span; in a step in which autograd's graph is read, span and path
 Label = Span | tuple[Span, str]
 #: modules that only wrap another module: class -> attribute of the wrapped module
 AROUND = {
@@ -59,7 +59,9 @@ def contained(module: Any) -> Any:
 
 
 def sizes(parameter: Any) -> tuple[int, int] | None:
-    """Return elements and bytes of a parameter, or None of a tensor of another class, which may be a part of one."""
+    """Return elements and bytes of a parameter; None for a tensor of another class, which may be only a part of a
+    parameter.
+    """
     torch = sys.modules["torch"]
     if type(parameter) not in (torch.nn.Parameter, torch.Tensor):
         return None
@@ -76,7 +78,7 @@ def paths(root: Any, title: str) -> Iterator[tuple[str, Any]]:
 
 
 def gradients(module: Any) -> int:
-    """Return the bytes of the gradients of a module and all in it."""
+    """Return the bytes of the gradients of a module and all modules in it."""
     plain = sys.modules["torch"].nn.Parameter
     total = 0
     for _, inner in trees.walk(module, TABLE):
@@ -120,10 +122,10 @@ class Modules:
         return label if looking.tape is None else (label, self._paths[label[0]])
 
     def watch(self, on: bool) -> None:
-        """Have `began` and `ended` told of every call of a module, or no longer.
+        """Report every call of a module to `began` and `ended`, or only some.
 
         Args:
-            on: of every call; of the outermost alone otherwise.
+            on: report every call; otherwise only the outermost ones.
         """
         known = self.labels.known
         for key, label in list(known.items()):
@@ -150,9 +152,9 @@ class Modules:
         return replacement
 
     def began(self, module: Any, *_: Any, **__: Any) -> tuple[int, int, int, int, int, str]:
-        """Begin a call that is in no other: a forward pass, and for the steps a call of a network.
+        """Begin an outermost call: it is a forward pass, and for the steps a call of a network.
 
-        Without gradients it is an evaluation, with which no step begins.
+        Without gradients it is an evaluation, which begins no step.
         """
         steps, recorder, key, flags = self.host.steps, self.host.recorder, id(module), NO_GRADIENTS
         if recorder.nest(base.MODULES, 0):
@@ -181,20 +183,20 @@ class Modules:
         return label if len(label) == 2 else (label, "")
 
     def ended(self, call: tuple[int, int, int, int, int, str], result: Any, reason: BaseException | None) -> None:
-        """End it."""
+        """End an outermost call."""
         key, flags, around, token, number, path = call
         recorder, raised = self.host.recorder, flags_of(reason) if reason is not None else 0
         recorder.end(token, raised)
         if looking.tape is not None and path:
             looking.tape.called(path, number)
-        if not key:  # a call in another one, which means nothing for the steps
+        if not key:  # a call inside of another one, which has no meaning for the steps
             return
         recorder.end(around, raised | flags)
         self.host.steps.call_ended(key, recorder.now())
 
 
 def _pass_for(original: Any, replacement: Any) -> None:
-    """Have Dynamo take ours for `Module.__call__` where it was imported before us."""
+    """Make Dynamo treat our replacement as `Module.__call__`, if Dynamo was imported before the hooks were applied."""
     for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
         module = sys.modules.get(name)
         if getattr(module, "unpatched_nn_module_call", None) is original:

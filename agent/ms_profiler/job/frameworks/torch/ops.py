@@ -30,7 +30,7 @@ from ms_profiler.job.sources import NEVER
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Steps between two looks whether operators are still recorded.
+#: Steps between two checks whether operators are still recorded.
 LOOK = 16
 PROFILER = "torch.autograd.profiler"
 #: Set, Kineto may begin to record for all threads at any moment, and only it knows.
@@ -59,7 +59,7 @@ class Switch:
         self.before_off: Callable[[], None] = lambda: None
 
     def on(self) -> bool:
-        """Switch it on, unless the thread has another profiler, from before us; return whether it is on."""
+        """Switch the hook on, unless the thread has another profiler that began earlier; return whether it is on."""
         if self._enabled():
             return False
         self._enable(self.config, set())
@@ -69,7 +69,7 @@ class Switch:
         """Switch the hook of NVTX instead, from the next time on.
 
         Args:
-            shapes: it tells shapes.
+            shapes: the hook reports shapes.
         """
         self.config = nvtx.config(shapes)
         self.kind = sys.modules["torch._C._profiler"].ActiveProfilerType.NVTX
@@ -102,7 +102,7 @@ class Hook:
         self.on = False
 
     def turn(self, on: bool) -> None:
-        """Switch it on or off, if that can be now."""
+        """Switch the hook on or off, if that is possible now."""
         if on:
             self.on = self._switch.on()
         else:
@@ -136,7 +136,7 @@ class OpStream:
         #: operators are to be recorded now
         self.wanted = False
         self._spent = False
-        self._left_out = False  # they are not, but only because this step is not sampled
+        self._left_out = False  # operators are not recorded, but only because this step is not sampled
         self._flagged = False  # the script's profilers raise PyTorch's flag
         self._set_flag = getattr(sys.modules[PROFILER], "_set_is_profiler_enabled", None)
         self._local = threading.local()
@@ -151,7 +151,7 @@ class OpStream:
         return hook
 
     def follow(self) -> None:
-        """Switch the calling thread's hook as it is wanted now; never raise."""
+        """Switch the calling thread's hook on or off as needed now; never raise."""
         hook = self.hook
         if hook.on is not self.wanted and not self.slot.lent:
             with self.host.guard("following operators"):
@@ -189,7 +189,7 @@ class OpStream:
         self._want(self.host.steps.recording and self.host.wants("CPU"))
 
     def stop(self) -> None:
-        """Record no longer."""
+        """Stop recording."""
         self._left_out = False
         self._want(False)
 
@@ -265,7 +265,7 @@ class OpStream:
         return base.around(self.host, "marking a region", before, after)(original)
 
     def pushed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `torch.profiler.itt.range_push`: that is a region of the user's, too."""
+        """Return the replacement of `torch.profiler.itt.range_push`, which marks a region of the user, too."""
         annotate = self.host.recorder.annotate
 
         def range_push(msg: str) -> Any:

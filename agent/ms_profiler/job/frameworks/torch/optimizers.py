@@ -94,7 +94,7 @@ class Optimizers:
         while running and running[-1][0] != id(frame):
             recorder.end(running.pop()[1], RAISED)
         if not running:
-            return  # it began before we came
+            return  # the step began before the hooks were applied
         recorder.end(running.pop()[1])
         if not running:
             self.stepped(which)
@@ -110,7 +110,7 @@ class Optimizers:
         self.host.steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, self.host.recorder.now())
 
     def _drop_failed(self, running: list[tuple[int, int, int]], frame: FrameType) -> None:
-        """Forget steps that an exception ended, of which no hook tells: their frames are not around this one."""
+        """Forget steps that an exception ended: no hook reports them, and their frames are not around this one."""
         around, outer = set(), frame.f_back
         while outer is not None:
             around.add(id(outer))

@@ -35,7 +35,7 @@ def _name(block: Any) -> str:
 
 
 def _block(recompute: Any) -> Any:
-    """Return the script's function in the closure that PyTorch made to compute it again."""
+    """Return the script's function from the closure that PyTorch made to recompute it."""
     for name, cell in zip(recompute.__code__.co_freevars, recompute.__closure__ or (), strict=True):
         if name == "fn":
             return cell.cell_contents

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from ms_profiler.job.frameworks.torch.profiler_slot import ProfilerSlot
     from ms_profiler.job.host import Host
 
-#: Steps before the first that is recorded, how many are, and how often that is begun where something cuts it.
+#: Steps before the first recorded one, number of recorded steps, and attempts if something cuts the recording.
 FIRST = 2
 STEPS = 3
 TRIES = 6
-#: Records in a step, of whatever kind, up to which its operators can be held: 100 MB.
+#: Largest number of records in a step, of any kind, whose operators can be held in memory: 100 MB.
 MOST = 30_000
 #: Pairs of clock readings of which the closest is taken.
 READINGS = 5
@@ -41,7 +41,7 @@ class Hook(Protocol):
 
     @property
     def on(self) -> bool:
-        """Return whether it reports them."""
+        """Return whether the hook reports operators."""
 
     def turn(self, on: bool) -> None:
         """Switch it."""
@@ -89,7 +89,7 @@ class Shapes:
         self._before = (0, 0)
         self._left = 0  # steps
         self._tries = 0
-        self._records = -1  # up to the last boundary, if it was checked
+        self._records = -1  # records up to the last boundary, if it was checked
 
     def start(self) -> None:
         """Say which steps have shapes, and why not all."""
@@ -106,7 +106,7 @@ class Shapes:
         )
 
     def stop(self) -> None:
-        """Record no longer."""
+        """Stop recording."""
         self.end()
         if self._left == STEPS:
             self._host.not_collected("shapes of operators", f"no recorded step began after {FIRST} others")
@@ -139,7 +139,7 @@ class Shapes:
         return count + 1, True
 
     def _size(self) -> int:
-        """Return how many records the last step has, -1 where that is not known."""
+        """Return the number of records in the last step, -1 if unknown."""
         if not self._stream.wanted:
             self._records = -1
             return -1

@@ -1,4 +1,6 @@
-"""Autograd's nodes before some backward passes: where several passes share operators, their order leaves it open."""
+"""Read autograd's nodes before some backward passes: where several passes share operators, the order of operators is
+ambiguous.
+"""
 
 import sys
 from collections.abc import Callable
@@ -15,8 +17,8 @@ class Tape(autograd.Tape):
     """Read autograd's graph before its backward pass.
 
     Args:
-        host: whose store takes it.
-        watch: has every call of a module told, or no longer.
+        host: the session whose store receives the nodes.
+        watch: switches the report of every call of a module on or off.
     """
 
     def __init__(self, host: "Host", watch: Callable[[bool], None]) -> None:
@@ -26,7 +28,7 @@ class Tape(autograd.Tape):
         self._since = 0
 
     def begin(self) -> None:
-        """Begin to look: in which module earlier nodes were made is not known."""
+        """Begin the reading; the modules of earlier nodes are not known."""
         self._since = self.number()
 
     def number(self) -> int:
@@ -41,17 +43,17 @@ class Tape(autograd.Tape):
             begin: number when it began.
         """
         end = self.number()
-        if begin < self._since:  # it had begun before
+        if begin < self._since:  # the call had begun before the reading
             self._since = end
         elif end > begin:
             self.calls.append((begin - 1, end, name))
 
     def backward(self, roots: Any, inputs: Any = ()) -> None:
-        """Keep the nodes that a backward pass runs.
+        """Store the nodes that a backward pass runs.
 
         Args:
             roots: tensors that it begins with.
-            inputs: whose gradients alone are asked for; all leaves' where there are none.
+            inputs: tensors whose gradients are requested; if empty, those of all leaves.
         """
         with self.host.guard("reading autograd's graph"):
             nodes = [node for each in roots if (node := tensors.read(each, "grad_fn")) is not None]
@@ -61,7 +63,7 @@ class Tape(autograd.Tape):
                 self.keep([] if made and made[0][0] < self._since else made)
 
     def _parts(self, node: Any) -> autograd.Parts:
-        """Return what a node is made of: that of a function of the script's has a class whose names may be its own."""
+        """Return the data of a node; the class of a node of a script's function may define names of its own."""
         own = self._function
         if issubclass(type(node), own):
             return own._sequence_nr(node), own.name(node), own.next_functions.__get__(node)
@@ -69,6 +71,6 @@ class Tape(autograd.Tape):
 
 
 def supported() -> bool:
-    """Tell whether this PyTorch tells the number of the next node."""
+    """Return whether this version of PyTorch reports the number of the next node."""
     told = hasattr(sys.modules.get("torch.autograd"), "_get_sequence_nr")
     return told and hasattr(getattr(sys.modules.get("torch._C"), "_FunctionBase", None), "_sequence_nr")

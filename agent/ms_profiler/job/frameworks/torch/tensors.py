@@ -1,4 +1,6 @@
-"""Sizes and places of tensors, without a line of a subclass: it may answer for every property, and count that."""
+"""Sizes and places of tensors, without running code of subclasses, which may override every property and count
+reads.
+"""
 
 import sys
 from typing import Any
@@ -9,11 +11,12 @@ _NOTHING = "__torch_dispatch__"
 
 
 def read(tensor: Any, name: str) -> Any:
-    """Return a property of a tensor as PyTorch has it; None where that is no tensor, or its class makes it up.
+    """Return a property of a tensor as PyTorch defines it; None if the object is no tensor or its class overrides the
+    property.
 
     Args:
         tensor: any object.
-        name: of a property that PyTorch has in C++.
+        name: name of a property that PyTorch defines in C++.
     """
     torch, kind = sys.modules["torch"], type(tensor)
     own = torch.Tensor
@@ -29,7 +32,7 @@ def read(tensor: Any, name: str) -> Any:
 
 
 def size(value: Any) -> int:
-    """Return the bytes of a tensor, or of those in a sequence, without waiting for any; 0 where they are not known."""
+    """Return the bytes of a tensor, or of the tensors in a sequence, without waiting for them; 0 if unknown."""
     kind = type(value)
     if issubclass(kind, list):
         return sum(map(size, list.__iter__(value)))

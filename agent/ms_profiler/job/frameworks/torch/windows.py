@@ -22,7 +22,7 @@ from ms_profiler.store.format import Category, Kind
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Steps before the first that is recorded, and how many are.
+#: Steps before the first recorded one, and number of recorded steps.
 FIRST = 2
 STEPS = 3
 
