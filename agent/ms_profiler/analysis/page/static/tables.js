@@ -2,7 +2,7 @@
 const SHOWN = 60;
 function grid(rows, columns, options = {}) {
   let order = options.order || null, down = true, text = "", filters = {}, most = options.most || SHOWN;
-  const body = el("tbody"), count = el("span", { class: "note" });
+  const body = el("tbody"), foot = el("tfoot"), summed = columns.some((column) => column.sum), count = el("span", { class: "note" });
   const largest = Object.fromEntries(columns.filter((column) => column.bar).map((column) =>
     [column.key, rows.reduce((top, row) => Math.max(top, row[column.key] || 0), 0) || 1]));
   const heads = columns.map((column) => el("th", {
@@ -32,6 +32,10 @@ function grid(rows, columns, options = {}) {
       if (column.bar) cell.classList.add("filled");
       return cell;
     }))));
+    // of the rows that are searched for and filtered, shown or not
+    const sums = (column) => column.show(found.reduce((sum, row) => sum + (row[column.key] || 0), 0), {});
+    foot.replaceChildren(...(summed && found.length > 1 ? [el("tr", {}, columns.map((column, at) =>
+      el("td", { class: column.text ? "name" : "" }, column.sum ? sums(column) : at ? "" : word("sum"))))] : []));
     const beyond = (options.count || 0) > rows.length ? ` (${rows.length} ${word("of")} ${options.count})` : "";
     count.textContent = `${Math.min(most, found.length)} ${word("of")} ${found.length} ${word("rows")}${beyond}`;
     more.hidden = found.length <= most;
@@ -46,5 +50,5 @@ function grid(rows, columns, options = {}) {
   fill();
   return el("div", { class: "grid" },
     el("div", { class: "tools" }, search, (options.filters || []).map(chooser), rows.length < 4 ? null : count),
-    el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), body)), more);
+    el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), body, foot)), more);
 }

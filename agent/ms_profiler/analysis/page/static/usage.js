@@ -26,7 +26,7 @@ function moduleViews(run) {
 }
 
 const NAME = { key: "name", title: "name", text: true };
-const TIMES = [{ key: "count", title: "count", show: whole }, { key: "total", title: "total", show: duration, bar: true }];
+const TIMES = [{ key: "count", title: "count", show: whole, sum: true }, { key: "total", title: "total", show: duration, bar: true, sum: true }];
 const AVERAGES = [{ key: "average", title: "average", show: duration }, { key: "max", title: "longest", show: duration }];
 const averaged = (rows) => rows.map((row) => ({ ...row, average: row.count ? row.total / row.count : null }));
 const known = (rows, columns) => columns.filter((column) => !["module", "phase", "part", "stream", "type"].includes(column.key) || rows.some((row) => row[column.key] !== null && row[column.key] !== undefined));
@@ -34,7 +34,7 @@ const known = (rows, columns) => columns.filter((column) => !["module", "phase",
 function operatorViews(run) {
   const rows = averaged(table(run.operators));
   if (!rows.length) return section("operators", "Operators", el("p", { class: "note" }, word("No operators were recorded.")));
-  const columns = [NAME, { key: "module", title: "module", text: true }, { key: "phase", title: "phase", text: true }, ...TIMES, { key: "self", title: "self", show: duration, bar: true }, ...AVERAGES];
+  const columns = [NAME, { key: "module", title: "module", text: true }, { key: "phase", title: "phase", text: true }, ...TIMES, { key: "self", title: "self", show: duration, bar: true, sum: true }, ...AVERAGES];
   return section("operators", "Operators", el("div", { class: "card" }, grid(rows, known(rows, columns), { order: "self", filters: ["module", "phase"], count: run.operators.count })));
 }
 
