@@ -4,8 +4,12 @@ import argparse
 import json
 import os
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from ms_profiler.errors import DependencyError, StoreError
+from ms_profiler.errors import DependencyError, StoreError, UsageError
+
+if TYPE_CHECKING:
+    from ms_profiler.analysis.cluster.engines import Engine
 
 NAME = "cluster"
 HELP = "say which rank of a job is late, why, and who waits for it; write cluster_analysis_output"
@@ -19,6 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", metavar="DIR", help="receives cluster_analysis_output; by default the (first) directory"
     )
     parser.add_argument("--no-files", action="store_true", help="write no files")
+    parser.add_argument(
+        "--engine", choices=("local", "dask"), default="local", help="who reads the ranks (default: processes here)"
+    )
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="of Dask, as tcp://HOST:8786, for --engine dask")
+    parser.add_argument("--max-process-number", type=int, metavar="N", help="use N processes at most")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,28 +35,42 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         StoreError: there is no result that can be read.
-        DependencyError: Polars or Rich is not installed.
+        UsageError: options contradict each other.
+        DependencyError: Polars or Rich is not installed, or Dask where it is asked for.
     """
     try:
         from ms_profiler.analysis.cluster import gathering, job_summary, vendor_files
-        from ms_profiler.analysis.driver import engine
+        from ms_profiler.analysis.driver.engine import find
         from ms_profiler.analysis.report import all_ranks, terminal
     except ModuleNotFoundError as error:
         raise DependencyError(f"An analysis of all ranks needs Polars, orjson and Rich ({error}).") from error
-    content = job_summary.summary(gathering.gather(engine.find(args.directories)))
-    if not args.no_files:
-        target = args.output or args.directories[0]
-        try:
-            left_out, links = vendor_files.write(args.directories[0], target)
-        except OSError as error:
-            raise StoreError(
-                f"{os.path.join(target, vendor_files.FOLDER)} cannot be written ({error.strerror}).",
-                "Name another directory with --output.",
-            ) from error
-        content["slow_links"] = [asdict(link) for link in links]
-        content["remarks"] += [text for text in left_out if text not in content["remarks"]]
+    with _engine(args) as engine:
+        content = job_summary.summary(gathering.gather(find(args.directories), engine))
+        if not args.no_files:
+            target = args.output or args.directories[0]
+            try:
+                left_out, links = vendor_files.write(args.directories[0], target, engine)
+            except OSError as error:
+                raise StoreError(
+                    f"{os.path.join(target, vendor_files.FOLDER)} cannot be written ({error.strerror}).",
+                    "Name another directory with --output.",
+                ) from error
+            content["slow_links"] = [asdict(link) for link in links]
+            content["remarks"] += [text for text in left_out if text not in content["remarks"]]
     if args.json:
         print(json.dumps(content, indent=1))
     else:
         all_ranks.show(content, terminal.page())
     return 0
+
+
+def _engine(args: argparse.Namespace) -> "Engine":
+    from ms_profiler.analysis.cluster import dask_engine, engines
+
+    if args.engine == "local":
+        if args.scheduler:
+            raise UsageError("--scheduler is of --engine dask.", "Add --engine dask, or leave --scheduler out.")
+        return engines.Local(args.max_process_number)
+    if not args.scheduler:
+        raise UsageError("--engine dask needs --scheduler ADDRESS.", "As --scheduler tcp://HOST:8786.")
+    return dask_engine.Distributed(args.scheduler)

@@ -22,6 +22,15 @@ EXCHANGES: Final = pl.Schema(
         "step": pl.Int64,  # number of the step, null outside
     }
 )
+#: what is needed of exchanges to compare ranks
+MARKED: Final = pl.Schema(
+    [
+        *EXCHANGES.items(),
+        ("number", pl.Int64),  # among those of the operation and group, from 0
+        ("place", pl.Int64),  # among those of the step, too, from 1
+        ("count", pl.Int64),  # of those
+    ]
+)
 #: how gloo names what it does for a framework, in threads of its own
 _GLOO: Final = "gloo:"
 #: how a kernel of NCCL is named that exchanges
@@ -48,6 +57,23 @@ def exchanges(measures: "Measures") -> pl.DataFrame:
     table = measures.steps.table
     place = intervals.locate(found["start_ns"], table)
     return found.with_columns(table["number"].gather(place).alias("step")).select(EXCHANGES.names()).cast(EXCHANGES)
+
+
+def marked(exchanges: pl.DataFrame) -> pl.DataFrame:
+    """Return `MARKED`: of each step its first exchange, and the last one of each operation and group.
+
+    Args:
+        exchanges: `EXCHANGES`.
+    """
+    kind, step = ["operation", "group"], pl.col("step")
+    counted = exchanges.with_columns(
+        number=pl.int_range(pl.len()).over(kind),
+        place=pl.int_range(1, pl.len() + 1).over([*kind, "step"]),
+        count=pl.len().over([*kind, "step"]),
+        first=pl.int_range(pl.len()).over("step") == 0,
+    )
+    last = pl.col("place") == pl.col("count")
+    return counted.filter(step.is_not_null(), pl.col("first") | last).select(MARKED.names()).cast(MARKED)
 
 
 def _of_device(recording: tables.Recording, device: tables.Device) -> pl.DataFrame:

@@ -2,30 +2,78 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
-from ms_profiler.analysis.cluster import account_file, rank_account, vendor_account, whole_job
+from ms_profiler.analysis.cluster import account_file, exchanged, rank_account, vendor_account, whole_job
+from ms_profiler.analysis.cluster.engines import Engine, Local, Lost, Task
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.analysis.cluster.whole_job import WholeJob
 from ms_profiler.analysis.driver import engine, inputs
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 
+#: ranks that a task reads
+RANKS: Final = 16
 
-def gather(paths: Sequence[str]) -> WholeJob:
+
+@dataclass
+class _Part:
+    """Accounts of some ranks, and what cannot be read, a sentence each."""
+
+    accounts: list[RankAccount] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+def gather(paths: Sequence[str], engine: Engine | None = None) -> WholeJob:
     """Return the job that some results are of.
 
     Args:
         paths: of `engine.find`.
+        engine: that reads them; by default this process.
 
     Raises:
         StoreError: none of them can be read.
     """
-    remarks: list[str] = []
-    return whole_job.collect(accounts(paths, remarks), remarks)
+    some = [list(paths[first : first + RANKS]) for first in range(0, len(paths), RANKS)]
+    tasks = [Task(f"{each[0]} and {len(each) - 1} more" if each[1:] else each[0], _reduced, each) for each in some]
+    part: _Part = (engine or Local(1)).reduced(tasks, _joined)
+    if not part.accounts:
+        raise StoreError(f"None of {len(paths)} results can be read: {(part.remarks or ['there is none.'])[0]}")
+    return whole_job.collect(part.accounts, part.remarks)
+
+
+def _reduced(paths: list[str]) -> _Part:
+    """Return the accounts of some ranks, without what is not said of all of them."""
+    found = _read_all(paths)
+    for account in found.accounts:
+        account.exchanges = exchanged.marked(account.exchanges)
+    return found
+
+
+def _joined(parts: list["_Part | Lost"]) -> _Part:
+    found = _Part()
+    for part in parts:
+        if isinstance(part, Lost):
+            found.remarks.append(f"{part.name}: {part.why}.")
+        else:
+            found.accounts += part.accounts
+            found.remarks += part.remarks
+    return found
+
+
+def _read_all(paths: Sequence[str]) -> _Part:
+    found = _Part()
+    for path in paths:
+        try:
+            found.accounts.append(read(path))
+        except MsProfilerError as error:
+            found.remarks.append(str(error.args[0]))
+    return found
 
 
 def accounts(paths: Sequence[str], remarks: list[str]) -> list[RankAccount]:
-    """Return the accounts of some results.
+    """Return the accounts of some results, with all exchanges.
 
     Args:
         paths: of `engine.find`.
@@ -34,15 +82,11 @@ def accounts(paths: Sequence[str], remarks: list[str]) -> list[RankAccount]:
     Raises:
         StoreError: none of them can be read.
     """
-    found = []
-    for path in paths:
-        try:
-            found.append(read(path))
-        except MsProfilerError as error:
-            remarks.append(str(error.args[0]))
-    if not found:
-        raise StoreError(f"None of {len(paths)} results can be read: {remarks[0] if remarks else 'there is none.'}")
-    return found
+    found = _read_all(paths)
+    if not found.accounts:
+        raise StoreError(f"None of {len(paths)} results can be read: {(found.remarks or ['there is none.'])[0]}")
+    remarks += found.remarks
+    return found.accounts
 
 
 def read(path: str) -> RankAccount:

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import gathering, joined_exchanges, whole_job
+from ms_profiler.analysis.cluster import exchanged, gathering, joined_exchanges, whole_job
 from ms_profiler.analysis.cluster.clock_offsets import Offset
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.analysis.driver import engine
@@ -76,7 +76,8 @@ def merge(
     if not chosen:
         there = ", ".join(str(known.rank) for known in accounts[:8]) + ", ..." * (len(accounts) > 8)
         raise UsageError("None of the ranks has a result.", f"There are results of the ranks {there}.")
-    clocks = whole_job.clocks(dict(enumerate(chosen)))
+    marked = [replace(known, exchanges=exchanged.marked(known.exchanges)) for known in chosen]
+    clocks = whole_job.clocks(dict(enumerate(marked)))
     exchanges = joined_exchanges.join(chosen, clocks)
     if steps is not None:
         exchanges = exchanges.filter(pl.col("step").is_in(steps))

@@ -3,10 +3,11 @@
 Sums are added up in its order, so that they are equal to the last digit.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import os
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import orjson
 
@@ -30,88 +31,124 @@ _LEAST: Final = 1e-15
 #: exchanges that others contain
 _PARTS: Final = ("middle", "top", "bottom")
 
-#: exchange -> rank -> what is known of it
-Exchanged = dict[str, dict[Any, Any]]
-#: rank, step, kind and name of an exchange, and what is known of it as JSON: a tenth of the memory
-Entry = tuple[int, str, str, str, bytes]
+#: kind and name of a group, step, name of an exchange
+_Key = tuple[str, str, str, str]
+#: rank, step, kind and name of an exchange, whether it is one of communication_matrix.json, and bytes of its JSON
+Entry = tuple[int, str, str, str, bool, int]
 
 
-@dataclass
+def entries(rank: int, communication: dict[str, Any], matrix: dict[str, Any]) -> Iterator[tuple[Entry, bytes]]:
+    """Yield the exchanges of a rank, each with what is known of it as JSON.
+
+    Args:
+        rank: its number.
+        communication: content of its communication.json.
+        matrix: content of its communication_matrix.json.
+    """
+    for content in (communication, matrix):
+        for step, kinds in content.items():
+            for kind, name, known in _each(kinds):
+                if content is communication or kind in (COLLECTIVE, P2P):
+                    text = orjson.dumps(known)
+                    yield (rank, step, kind, name, content is matrix, len(text)), text
+
+
 class Exchanges:
-    """The exchanges of all ranks.
+    """The exchanges of all ranks: on disk, but for where they are.
 
     Attributes:
         groups: ranks by name of their group, for "collective" and "p2p".
-        entries: of communication.json.
-        links: of communication_matrix.json.
         sums: megabytes and milliseconds of links, by "SOURCE-TARGET" and kind; filled by `matrix`.
     """
 
-    groups: dict[str, dict[str, set[int]]] = field(default_factory=lambda: {COLLECTIVE: {}, P2P: {}})
-    entries: list[Entry] = field(default_factory=list)
-    links: list[Entry] = field(default_factory=list)
-    sums: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
-
-    def add(self, rank: int, communication: dict[str, Any], matrix: dict[str, Any]) -> None:
-        """Add those of a rank.
+    def __init__(self, file: BinaryIO) -> None:
+        """Begin without any.
 
         Args:
-            rank: its number.
-            communication: content of its communication.json.
-            matrix: content of its communication_matrix.json.
+            file: that can be read and written; receives what is known of exchanges.
         """
-        for content, entries in ((communication, self.entries), (matrix, self.links)):
-            for step, kinds in content.items():
-                for kind, name, known in _each(kinds):
-                    if kind in self.groups:
-                        self.groups[kind].setdefault(group_of(name), set()).add(rank)
-                    if content is communication or kind in self.groups:
-                        entries.append((rank, step, kind, name, orjson.dumps(known)))
+        self.groups: dict[str, dict[str, set[int]]] = {COLLECTIVE: {}, P2P: {}}
+        self.sums: dict[tuple[str, str], tuple[float, float]] = {}
+        self._file, self._size = file, 0
+        #: rank, place in the file and bytes, one after the other, of communication.json and of the matrix
+        self._places: tuple[dict[_Key, array[int]], dict[_Key, array[int]]] = ({}, {})
+
+    def add(self, found: Sequence[Entry], texts: bytes) -> None:
+        """Add exchanges.
+
+        Args:
+            found: of ranks.
+            texts: of all these, one after the other.
+        """
+        self._file.write(texts)
+        for rank, step, kind, name, link, length in found:
+            group = group_of(name)
+            if kind in self.groups:
+                self.groups[kind].setdefault(group, set()).add(rank)
+            key = P2P if kind == P2P else COLLECTIVE, group, step, name
+            self._places[link].setdefault(key, array("q")).extend((rank, self._size, length))
+            self._size += length
 
     def communication(self) -> Iterator[bytes]:
         """Yield the content of cluster_communication.json in parts; nothing where there is none."""
-        return self._content(self.entries, _add_totals)
+        return self._content(self._places[0], _with_totals)
 
     def matrix(self) -> Iterator[bytes]:
         """Yield the content of cluster_communication_matrix.json in parts; nothing where there is none."""
-        return self._content(self.links, self._join)
+        return self._content(self._places[1], self._joined)
 
-    def _join(self, exchanged: Exchanged) -> None:
-        _join_links(exchanged)
-        for name, links in exchanged.items():
+    def _joined(self, exchanged: "_Exchanged") -> Iterator[tuple[str, bytes]]:
+        for name, links in _joined_links(exchanged):
             for ends, link in links.items() if name.startswith(TOTAL) else ():
                 key = ends, link[_TRANSPORT] or ""
                 before = self.sums.get(key, (0.0, 0.0))
                 self.sums[key] = before[0] + link[_TRANSIT_MB], before[1] + link[_TRANSIT_MS]
+            yield name, orjson.dumps(links)
 
-    def _content(self, entries: list[Entry], complete: Callable[[Exchanged], None]) -> Iterator[bytes]:
-        """Yield entries by group and step, of which each step is completed; one step at a time is no bytes."""
-        ranks = {
-            (kind, name): str(tuple(members))
-            for kind, groups in self.groups.items()
-            for name, members in groups.items()
-        }
-        found: dict[str, dict[str, dict[str, dict[int, bytes]]]] = {}
-        for rank, step, kind, name, known in entries:
-            group = ranks.get((P2P if kind == P2P else COLLECTIVE, group_of(name)), "()")
-            found.setdefault(group, {}).setdefault(step, {}).setdefault(name, {}).setdefault(rank, known)
-        entries.clear()
+    def _content(
+        self, places: "dict[_Key, array[int]]", complete: Callable[["_Exchanged"], Iterator[tuple[str, bytes]]]
+    ) -> Iterator[bytes]:
+        """Yield exchanges by group and step, each step completed; one exchange at a time is no bytes."""
+        self._file.flush()
+        found: dict[str, dict[str, dict[str, array[int]]]] = {}
+        for (kind, name, step, exchange), where in places.items():
+            members = self.groups.get(kind, {}).get(name)
+            group = "()" if members is None else str(tuple(members))
+            found.setdefault(group, {}).setdefault(step, {}).setdefault(exchange, array("q")).extend(where)
         opening = b"{"
         for group, steps in found.items():
             yield opening + orjson.dumps(group) + b":"
             opening = b"{"
-            for step in list(steps):
-                exchanged: Exchanged = {
-                    name: {rank: orjson.loads(known) for rank, known in members.items()}
-                    for name, members in steps.pop(step).items()
-                }
-                complete(exchanged)
-                yield opening + orjson.dumps(step) + b":" + orjson.dumps(exchanged, option=orjson.OPT_NON_STR_KEYS)
+            for step, exchanges in steps.items():
+                yield opening + orjson.dumps(step) + b":"
+                opening = b"{"
+                for exchange, text in complete(_Exchanged(self._file, exchanges)):
+                    yield opening + orjson.dumps(exchange) + b":" + text
+                    opening = b","
+                yield b"}"
                 opening = b","
             yield b"}"
             opening = b","
         if found:
             yield b"}"
+
+
+class _Exchanged:
+    """The exchanges of a step."""
+
+    def __init__(self, file: BinaryIO, places: "dict[str, array[int]]") -> None:
+        self._descriptor, self._places = file.fileno(), places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def of(self, name: str) -> dict[int, bytes]:
+        """Return what is known of an exchange as JSON, by rank."""
+        where, found = self._places[name], {}
+        for rank, place, length in zip(where[::3], where[1::3], where[2::3], strict=True):
+            if rank not in found:
+                found[rank] = os.pread(self._descriptor, length, place)
+        return found
 
 
 def group_of(name: str) -> str:
@@ -132,12 +169,14 @@ def _ratio(part: float, whole: float) -> float:
     return 0 if abs(whole) < _LEAST else round(part / whole, 4)
 
 
-def _add_totals(exchanges: Exchanged) -> None:
-    """Add the sum of the exchanges of each group and rank."""
+def _with_totals(exchanges: _Exchanged) -> Iterator[tuple[str, bytes]]:
+    """Yield exchanges, and the sum of those of each group and rank."""
     sums: dict[str, dict[int, dict[str, Any]]] = {}
-    for name, ranks in exchanges.items():
+    for name in exchanges:
         own = sums.setdefault(group_of(name), {})
-        for rank, known in ranks.items():
+        texts = exchanges.of(name)
+        for rank, text in texts.items():
+            known = orjson.loads(text)
             total = own.get(rank)
             if total is None:
                 total = own[rank] = {_TIME: {}, _BANDWIDTH: {}}
@@ -146,6 +185,7 @@ def _add_totals(exchanges: Exchanged) -> None:
                 if key != _START and key not in _RATIOS:
                     times[key] = times.get(key, 0.0) + value
             _add_bandwidths(total[_BANDWIDTH], known.get(_BANDWIDTH, {}))
+        yield name, b"{" + b",".join(b'"%d":%b' % each for each in texts.items()) + b"}"
     for group, own in sums.items():
         for total in own.values():
             times = total[_TIME]
@@ -154,7 +194,7 @@ def _add_totals(exchanges: Exchanged) -> None:
                 times[ratio] = _ratio(waited, waited + times.get(_TRANSIT_MS, 0))
             for link in total[_BANDWIDTH].values():
                 link[_SPEED] = _ratio(link[_TRANSIT_MB], link[_TRANSIT_MS])
-        exchanges[f"{TOTAL}@{group}"] = own
+        yield f"{TOTAL}@{group}", orjson.dumps(own, option=orjson.OPT_NON_STR_KEYS)
 
 
 def _add_bandwidths(total: dict[str, Any], known: dict[str, Any]) -> None:
@@ -171,25 +211,25 @@ def _add_bandwidths(total: dict[str, Any], known: dict[str, Any]) -> None:
             sizes[size] = [before[0] + count, before[1] + length]
 
 
-def _join_links(exchanges: Exchanged) -> None:
-    """Put global ranks in place of those in the groups, join the ranks, and add sums."""
+def _joined_links(exchanges: _Exchanged) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield links with global ranks in place of those in the groups, the ranks joined, and sums."""
     members: dict[str, dict[str, int]] = {}
-    for name, ranks in exchanges.items():
+    for name in exchanges:
         of_group = members.setdefault(group_of(name), {})
-        for rank, links in ranks.items():
-            for link in links:
+        for rank, text in exchanges.of(name).items():
+            for link in orjson.loads(text):
                 source, target = _ends(link)
                 if target is None:
                     break
                 if source == target:
                     of_group.setdefault(source, rank)
     sums: dict[str, dict[str, dict[str, Any]]] = {}
-    for name, ranks in exchanges.items():
+    for name in exchanges:
         group = group_of(name)
         of_group = members[group]
         known: dict[str, dict[str, Any]] = {}
-        for links in ranks.values():
-            for link, values in links.items():
+        for text in exchanges.of(name).values():
+            for link, values in orjson.loads(text).items():
                 if _ends(link)[1] is None:
                     break
                 total = known.get(link)
@@ -202,15 +242,15 @@ def _join_links(exchanges: Exchanged) -> None:
             if source in of_group and target in of_group:
                 total[_SPEED] = _ratio(total[_TRANSIT_MB], total[_TRANSIT_MS])
                 joined[f"{of_group[source]}-{of_group[target]}"] = total
-        exchanges[name] = joined
         if joined and not any(part in name for part in _PARTS):
             all_links = sums.setdefault(group, {})
             for ends, total in joined.items():
                 _add_link(all_links.setdefault(ends, _link()), total)
+        yield name, joined
     for group, all_links in sums.items():
         for total in all_links.values():
             total[_SPEED] = _ratio(total[_TRANSIT_MB], total[_TRANSIT_MS])
-        exchanges[f"{TOTAL}@{group}"] = all_links
+        yield f"{TOTAL}@{group}", all_links
 
 
 @lru_cache(maxsize=1 << 16)

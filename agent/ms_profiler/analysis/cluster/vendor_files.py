@@ -1,17 +1,19 @@
 """cluster_analysis_output: the four files of `msprof-analyze cluster -m all`, 26.2, with the same names and cells."""
 
 import csv
-import gc
 import io
 import os
+import tempfile
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 
-from ms_profiler.analysis.cluster import slow_links, vendor_ranks, vendor_steps
+from ms_profiler.analysis.cluster import slow_links, vendor_communication, vendor_ranks, vendor_steps
+from ms_profiler.analysis.cluster.engines import Engine, Local, Lost, Task
 from ms_profiler.analysis.cluster.slow_links import SlowLink
-from ms_profiler.analysis.cluster.vendor_communication import COLLECTIVE, P2P, Exchanges
+from ms_profiler.analysis.cluster.vendor_communication import COLLECTIVE, P2P, Entry, Exchanges
 from ms_profiler.analysis.metrics import group_numbers
 from ms_profiler.store import layout
 
@@ -20,56 +22,99 @@ STEPS: Final = "cluster_step_trace_time.csv"
 COMMUNICATION: Final = "cluster_communication.json"
 MATRIX: Final = "cluster_communication_matrix.json"
 GROUPS: Final = "communication_group.json"
+#: ranks that a task reads
+RANKS: Final = 16
 
 
-def write(directory: str, output: str) -> tuple[list[str], list[SlowLink]]:
+@dataclass
+class _Part:
+    """What some ranks contribute.
+
+    Attributes:
+        entries: of `vendor_communication`.
+        texts: of all these, one after the other.
+        steps: of the ranks.
+        arguments: what metadata tell of the layout, of the first rank that does.
+        groups: what metadata tell of groups, by name.
+        remarks: what is left out, a sentence each.
+    """
+
+    entries: list[Entry] = field(default_factory=list)
+    texts: bytes = b""
+    steps: vendor_steps.StepRows = field(default_factory=vendor_steps.StepRows)
+    arguments: Any = None
+    groups: dict[str, Any] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+def write(directory: str, output: str, engine: Engine | None = None) -> tuple[list[str], list[SlowLink]]:
     """Write the files of a job; return what was left out, a sentence each, and slow links between its ranks.
 
     Args:
         directory: of the results of its ranks.
         output: the directory that receives `cluster_analysis_output`.
+        engine: that reads the ranks; by default this process.
     """
-    # millions of small objects live until the end: looking for garbage among them takes a third of the time
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return _write(vendor_ranks.find(directory), output)
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def _write(found: vendor_ranks.Found, output: str) -> tuple[list[str], list[SlowLink]]:
-    exchanges, steps = Exchanges(), vendor_steps.StepRows()
-    known: dict[str, Any] = {}
-    arguments: Any = None
-    for rank, path in found.ranks.items():
-        folder = layout.output_dir(path)
-        exchanges.add(
-            rank,
-            vendor_ranks.content(os.path.join(folder, layout.COMMUNICATION), found.remarks),
-            vendor_ranks.content(os.path.join(folder, layout.COMMUNICATION_MATRIX), found.remarks),
-        )
-        try:
-            steps.add(rank, os.path.join(folder, layout.STEP_TRACE_TIME))
-        except (OSError, ValueError, csv.Error) as error:
-            found.remarks.append(f"Rank {rank} has no {layout.STEP_TRACE_TIME} that can be read ({error}).")
-        metadata = vendor_ranks.content(os.path.join(path, layout.METADATA), found.remarks)
-        arguments = arguments or metadata.get("distributed_args")
-        for group, told in (metadata.get("parallel_group_info") or {}).items():
-            known.setdefault(group, told)
+    found = vendor_ranks.find(directory)
     if not found.ranks:
         return found.remarks, []
+    ranks = list(found.ranks.items())
+    tasks = [
+        Task(f"results of the ranks {', '.join(str(rank) for rank, _ in some)}", _read, some)
+        for some in (ranks[first : first + RANKS] for first in range(0, len(ranks), RANKS))
+    ]
+    target = os.path.join(output, FOLDER)
+    os.makedirs(target, mode=layout.DIRECTORY_MODE, exist_ok=True)
+    with tempfile.TemporaryFile(dir=target) as file:
+        return _write(found.remarks, target, (engine or Local(1)).each(tasks), Exchanges(file))
+
+
+def _read(ranks: list[tuple[int, str]]) -> _Part:
+    """Read the results of some ranks."""
+    part, texts = _Part(), []
+    for rank, path in ranks:
+        folder = layout.output_dir(path)
+        communication = vendor_ranks.content(os.path.join(folder, layout.COMMUNICATION), part.remarks)
+        matrix = vendor_ranks.content(os.path.join(folder, layout.COMMUNICATION_MATRIX), part.remarks)
+        for entry, text in vendor_communication.entries(rank, communication, matrix):
+            part.entries.append(entry)
+            texts.append(text)
+        try:
+            part.steps.add(rank, os.path.join(folder, layout.STEP_TRACE_TIME))
+        except (OSError, ValueError, csv.Error) as error:
+            part.remarks.append(f"Rank {rank} has no {layout.STEP_TRACE_TIME} that can be read ({error}).")
+        metadata = vendor_ranks.content(os.path.join(path, layout.METADATA), part.remarks)
+        part.arguments = part.arguments or metadata.get("distributed_args")
+        for group, told in (metadata.get("parallel_group_info") or {}).items():
+            part.groups.setdefault(group, told)
+    part.texts = b"".join(texts)
+    return part
+
+
+def _write(
+    remarks: list[str], target: str, parts: Iterable[_Part | Lost], exchanges: Exchanges
+) -> tuple[list[str], list[SlowLink]]:
+    steps = vendor_steps.StepRows()
+    known: dict[str, Any] = {}
+    arguments: Any = None
+    for part in parts:
+        if isinstance(part, Lost):
+            remarks.append(f"The {part.name} are left out: {part.why}.")
+            continue
+        exchanges.add(part.entries, part.texts)
+        steps.join(part.steps)
+        remarks += part.remarks
+        arguments = arguments or part.arguments
+        for group, told in part.groups.items():
+            known.setdefault(group, told)
     groups = _groups(exchanges, known)
     steps.add_stages(vendor_steps.stages(groups["comm_group_parallel_info"]))
     steps.add_layout(arguments)
-    target = os.path.join(output, FOLDER)
-    os.makedirs(target, mode=layout.DIRECTORY_MODE, exist_ok=True)
     _replace(os.path.join(target, GROUPS), [orjson.dumps(groups)])
     _replace(os.path.join(target, COMMUNICATION), exchanges.communication())
     _replace(os.path.join(target, MATRIX), exchanges.matrix())
     _replace(os.path.join(target, STEPS), [_text(steps)] if steps.rows else [])
-    return found.remarks, slow_links.slow(exchanges.sums)
+    return remarks, slow_links.slow(exchanges.sums)
 
 
 def _groups(exchanges: Exchanges, known: dict[str, Any]) -> dict[str, Any]:

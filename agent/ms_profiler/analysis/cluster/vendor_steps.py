@@ -46,6 +46,16 @@ class StepRows:
         if rows and not self.header:
             self.header = [*_HEAD, *names]
 
+    def join(self, other: "StepRows") -> None:
+        """Add the steps of other ranks.
+
+        Args:
+            other: these, to which nothing is added any more.
+        """
+        self.ranks |= other.ranks
+        self.rows += other.rows
+        self.header = self.header or other.header
+
     def add_stages(self, stages: list[list[int]]) -> None:
         """Add the largest time of the ranks of each pipeline stage, by step.
 

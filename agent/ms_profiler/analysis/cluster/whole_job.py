@@ -44,7 +44,7 @@ class WholeJob:
     """The ranks of a job.
 
     Attributes:
-        accounts: by rank.
+        accounts: by rank, with `exchanged.MARKED` as exchanges.
         remarks: what is missing or left out, a sentence each.
     """
 
@@ -114,15 +114,11 @@ class WholeJob:
 
     def chain(self, late: Late) -> Chain | None:
         """Return the first exchange of the step for which a rank is latest; None where it has none there."""
-        own = self.accounts[late.rank].exchanges.with_row_index("row")
-        inside = own.filter(pl.col("step") == late.worst)
+        inside = self.accounts[late.rank].exchanges.filter(pl.col("step") == late.worst)
         if inside.is_empty():
             return None
         first = inside.row(0, named=True)
-        same = own.head(first["row"]).filter(
-            pl.col("operation") == first["operation"], pl.col("group") == first["group"]
-        )
-        return Chain(late.rank, late.worst, first["operation"], same.height, late.worst_ns, late.ahead)
+        return Chain(late.rank, late.worst, first["operation"], first["number"], late.worst_ns, late.ahead)
 
 
 def collect(accounts: Iterable[RankAccount], remarks: list[str]) -> WholeJob:
@@ -165,7 +161,7 @@ def clocks(accounts: Mapping[int, RankAccount]) -> dict[int, clock_offsets.Offse
     """Return the clocks of accounts against the one with the least number.
 
     Args:
-        accounts: by a number.
+        accounts: by a number, with `exchanged.MARKED` as exchanges.
     """
     return clock_offsets.offsets(
         pl.concat([_meetings(number, known) for number, known in accounts.items()]),
@@ -185,17 +181,12 @@ def _concat(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 def _meetings(number: int, known: RankAccount) -> pl.DataFrame:
     """Return the last joint exchange of each group and operation in each step, with a key that all its ranks share."""
-    joint = known.exchanges.filter(pl.col("operation").is_in(clock_offsets.JOINT))
+    last = pl.col("place") == pl.col("count")
+    joint = known.exchanges.filter(last, pl.col("operation").is_in(clock_offsets.JOINT))
     names = joint["group"].replace({name: ",".join(map(str, ranks)) for name, ranks in known.groups.items()})
-    return (
-        joint.with_columns(names)
-        .drop_nulls("step")
-        .group_by("group", "operation", "step")
-        .agg(pl.len().alias("count"), pl.col("start_ns").last(), pl.col("end_ns").last())
-        .select(
-            pl.lit(number, pl.Int64).alias("rank"),
-            pl.format("{}|{}|{}|{}|{}", pl.lit(known.role), "group", "operation", "step", "count").alias("key"),
-            "start_ns",
-            "end_ns",
-        )
+    return joint.with_columns(names).select(
+        pl.lit(number, pl.Int64).alias("rank"),
+        pl.format("{}|{}|{}|{}|{}", pl.lit(known.role), "group", "operation", "step", "count").alias("key"),
+        "start_ns",
+        "end_ns",
     )

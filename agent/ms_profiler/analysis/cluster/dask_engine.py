@@ -1,0 +1,85 @@
+"""The workers of a Dask scheduler as an engine: what a lost worker had done is done again by another one."""
+
+import importlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from ms_profiler.analysis.cluster.engines import AHEAD, WIDTH, Lost, Task
+from ms_profiler.errors import DependencyError, StoreError
+
+#: seconds after which a scheduler that does not answer is none
+PATIENCE_S = 10
+
+
+class Distributed:
+    """A Dask scheduler, which has workers that import this package and see the files under the same paths."""
+
+    def __init__(self, address: str) -> None:
+        """Connect.
+
+        Args:
+            address: of the scheduler, as "tcp://HOST:8786".
+
+        Raises:
+            DependencyError: Dask is not installed.
+            StoreError: no scheduler answers there.
+        """
+        try:
+            distributed: Any = importlib.import_module("distributed")  # its types are known where it is installed
+        except ModuleNotFoundError as error:
+            remedy = "Install it: pip install 'ms-profiler[dask]'."
+            raise DependencyError(f"--engine dask needs Dask with its scheduler ({error}).", remedy) from error
+        try:
+            self._client = distributed.Client(address, timeout=PATIENCE_S, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"No Dask scheduler answers at {address} ({error}).", "Start one: dask scheduler."
+            ) from error
+        self._killed = distributed.KilledWorker
+
+    def __enter__(self) -> "Distributed":
+        """Do nothing: it is connected."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the scheduler."""
+        self._client.close()
+
+    def each(self, tasks: Iterable[Task]) -> Iterator[Any]:
+        """Yield the results in the order of the tasks; not many more are held by workers than these can compute."""
+        most = AHEAD * max(sum(self._client.nthreads().values()), 1)
+        running: deque[tuple[Task, Any]] = deque()
+        for task in tasks:
+            running.append((task, self._submit(task)))
+            if len(running) >= most:
+                yield self._result(*running.popleft())
+        while running:
+            yield self._result(*running.popleft())
+
+    def reduced(self, tasks: Sequence[Task], join: Callable[[list[Any]], Any]) -> Any:
+        """Return what `join` makes of all results; workers join them."""
+        futures = [self._submit(task) for task in tasks]
+        # a task that no worker survives would end all that stands on it
+        for place, (task, future) in enumerate(zip(tasks, futures, strict=True)):
+            if isinstance(future.exception(), self._killed):
+                futures[place] = self._client.submit(Lost, task.name, _why(future.exception()), pure=False)
+        while len(futures) > 1:
+            futures = [
+                self._client.submit(join, futures[first : first + WIDTH], pure=False)
+                for first in range(0, len(futures), WIDTH)
+            ]
+        return join([future.result() for future in futures])
+
+    def _submit(self, task: Task) -> Any:
+        return self._client.submit(task.work, task.argument, pure=False)
+
+    def _result(self, task: Task, future: Any) -> Any:
+        try:
+            return future.result()
+        except self._killed as error:
+            return Lost(task.name, _why(error))
+
+
+def _why(error: BaseException) -> str:
+    return " ".join(str(error).split("\n")[0].split())
