@@ -17,7 +17,12 @@ HELP = "say which rank of a job is late, why, and who waits for it; write cluste
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("directories", nargs="+", metavar="DIR", help="the directory of the results of all ranks")
+    parser.add_argument(
+        "directories",
+        nargs="+",
+        metavar="DIR",
+        help="the directory of the results of all ranks, or its address: s3://...",
+    )
     parser.add_argument("--json", action="store_true", help="print what is known as JSON in place of the page")
     parser.add_argument(
         "--output", metavar="DIR", help="receives cluster_analysis_output; by default the (first) directory"
@@ -39,17 +44,17 @@ def run(args: argparse.Namespace) -> int:
         DependencyError: Polars or Rich is not installed, or Dask where it is asked for.
     """
     try:
-        from ms_profiler.analysis.cluster import gathering, job_summary, vendor_files
-        from ms_profiler.analysis.driver.engine import find
+        from ms_profiler.analysis.cluster import gathering, job_summary, storage, vendor_files
         from ms_profiler.analysis.report import all_ranks, terminal
     except ModuleNotFoundError as error:
         raise DependencyError(f"An analysis of all ranks needs Polars, orjson and Rich ({error}).") from error
     with _engine(args) as engine:
-        content = job_summary.summary(gathering.gather(find(args.directories), engine))
+        content = job_summary.summary(gathering.gather(storage.find(args.directories), engine))
         if not args.no_files:
             target = args.output or args.directories[0]
             try:
-                left_out, links = vendor_files.write(args.directories[0], target, engine)
+                with storage.written(target) as folder:
+                    left_out, links = vendor_files.write(args.directories[0], folder, engine)
             except OSError as error:
                 raise StoreError(
                     f"{os.path.join(target, vendor_files.FOLDER)} cannot be written ({error.strerror}).",

@@ -19,7 +19,12 @@ MOST = 1_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("directories", nargs="+", metavar="DIR", help="the directory of the results of all ranks")
+    parser.add_argument(
+        "directories",
+        nargs="+",
+        metavar="DIR",
+        help="the directory of the results of all ranks, or its address: s3://...",
+    )
     parser.add_argument("--steps", metavar="N,N|N-M", help="keep to these consecutive steps")
     parser.add_argument("--ranks", metavar="N,N-M", help="keep to these ranks")
     parser.add_argument(
@@ -36,8 +41,7 @@ def run(args: argparse.Namespace) -> int:
         DependencyError: Polars is not installed.
     """
     try:
-        from ms_profiler.analysis.cluster import merged_timeline
-        from ms_profiler.analysis.driver import engine
+        from ms_profiler.analysis.cluster import merged_timeline, storage
     except ModuleNotFoundError as error:
         raise DependencyError(f"Joining timelines needs Polars and orjson ({error}).") from error
     ranks = None if args.ranks is None else [range(low, high + 1) for low, high in _ranges(args.ranks, "--ranks")]
@@ -47,8 +51,10 @@ def run(args: argparse.Namespace) -> int:
         if numbers != list(range(numbers[0], numbers[-1] + 1)):
             raise UsageError(f"--steps {args.steps} is not consecutive.", "Name steps as 10-12.")
         steps = numbers
+    if not args.output and storage.remote(args.directories[0]):
+        raise UsageError(f"{args.directories[0]} is no directory of this machine.", "Name a file with --output.")
     output = args.output or os.path.join(_folder(args.directories[0]), layout.PERFETTO_TRACE)
-    merged = merged_timeline.merge(engine.find(args.directories), output, ranks, steps)
+    merged = merged_timeline.merge(storage.find(args.directories), output, ranks, steps)
     for remark in merged.remarks:
         print(remark)
     count = len(merged.ranks)

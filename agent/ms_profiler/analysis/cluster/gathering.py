@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ms_profiler.analysis.cluster import account_file, exchanged, rank_account, vendor_account, whole_job
+from ms_profiler.analysis.cluster import account_file, exchanged, rank_account, storage, vendor_account, whole_job
 from ms_profiler.analysis.cluster.engines import Engine, Local, Lost, Task
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.analysis.cluster.whole_job import WholeJob
@@ -29,7 +29,7 @@ def gather(paths: Sequence[str], engine: Engine | None = None) -> WholeJob:
     """Return the job that some results are of.
 
     Args:
-        paths: of `engine.find`.
+        paths: of `storage.find`.
         engine: that reads them; by default this process.
 
     Raises:
@@ -66,7 +66,8 @@ def _read_all(paths: Sequence[str]) -> _Part:
     found = _Part()
     for path in paths:
         try:
-            found.accounts.append(read(path))
+            with storage.local(path) as place:
+                found.accounts.append(replace(read(place), directory=path))
         except MsProfilerError as error:
             found.remarks.append(str(error.args[0]))
     return found
@@ -76,7 +77,7 @@ def accounts(paths: Sequence[str], remarks: list[str]) -> list[RankAccount]:
     """Return the accounts of some results, with all exchanges.
 
     Args:
-        paths: of `engine.find`.
+        paths: of `storage.find`.
         remarks: receives what cannot be read.
 
     Raises:

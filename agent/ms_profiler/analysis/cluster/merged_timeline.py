@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import exchanged, gathering, joined_exchanges, whole_job
+from ms_profiler.analysis.cluster import exchanged, gathering, joined_exchanges, storage, whole_job
 from ms_profiler.analysis.cluster.clock_offsets import Offset
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.analysis.driver import engine
@@ -108,14 +109,17 @@ def _write(
     taken: set[int] = set()
     flows = set()
     for place, known in enumerate(chosen):
-        try:
-            measures = engine.measured(known.directory, steps)
-        except MsProfilerError as error:
-            found.remarks.append(f"Rank {known.rank} is left out: {error.args[0]}")
-            continue
-        own = exchanges.filter(pl.col("place") == place)
-        track = _track(known, measures, len(found.ranks), clocks[place], taken)
-        sequence = perfetto_trace.write_rank(measures, track, own, stream, sequence)
+        # long recordings are read once more while they are written
+        with ExitStack() as fetched:
+            try:
+                here = fetched.enter_context(storage.local(known.directory, everything=True))
+                measures = engine.measured(here, steps)
+            except MsProfilerError as error:
+                found.remarks.append(f"Rank {known.rank} is left out: {error.args[0]}")
+                continue
+            own = exchanges.filter(pl.col("place") == place)
+            track = _track(known, measures, len(found.ranks), clocks[place], taken)
+            sequence = perfetto_trace.write_rank(measures, track, own, stream, sequence)
         found.ranks.append(MergedRank(known, clocks[place]))
         found.exchanges += own.height
         flows |= set(own["flow"].drop_nulls())

@@ -15,6 +15,7 @@ from ms_profiler.analysis.cluster.engines import Engine, Local, Lost, Task
 from ms_profiler.analysis.cluster.slow_links import SlowLink
 from ms_profiler.analysis.cluster.vendor_communication import COLLECTIVE, P2P, Entry, Exchanges
 from ms_profiler.analysis.metrics import group_numbers
+from ms_profiler.errors import StoreError
 from ms_profiler.store import layout
 
 FOLDER: Final = "cluster_analysis_output"
@@ -81,7 +82,7 @@ def _read(ranks: list[tuple[int, str]]) -> _Part:
             texts.append(text)
         try:
             part.steps.add(rank, os.path.join(folder, layout.STEP_TRACE_TIME))
-        except (OSError, ValueError, csv.Error) as error:
+        except (OSError, ValueError, csv.Error, StoreError) as error:
             part.remarks.append(f"Rank {rank} has no {layout.STEP_TRACE_TIME} that can be read ({error}).")
         metadata = vendor_ranks.content(os.path.join(path, layout.METADATA), part.remarks)
         part.arguments = part.arguments or metadata.get("distributed_args")

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import orjson
 
+from ms_profiler.analysis.cluster import storage
+from ms_profiler.errors import StoreError
 from ms_profiler.store import layout
 
 #: levels of directories that are searched
@@ -37,10 +39,11 @@ def find(directory: str) -> Found:
         directory: of a job.
     """
     suffixes = (layout.TORCH_SUFFIX, layout.SUFFIX)
-    base = os.path.abspath(directory)
+    listing = storage.Listing(directory)
+    base = listing.base
     places: dict[str, list[str]] = {suffix: [] for suffix in suffixes}
     listed = [base]
-    for below, names, _ in os.walk(base):
+    for below, names, _ in listing.walk():
         if below.count(os.sep) - base.count(os.sep) >= DEPTH:
             names.clear()
         listed += [os.path.join(below, name) for name in names]
@@ -52,16 +55,16 @@ def find(directory: str) -> Found:
     found = Found()
     for suffix in suffixes:
         if places[suffix] and not found.ranks:
-            _take(places[suffix], found)
+            _take(listing, places[suffix], found)
     return found
 
 
-def _take(paths: list[str], found: Found) -> None:
+def _take(listing: storage.Listing, paths: list[str], found: Found) -> None:
     by_rank: dict[int, list[str]] = {}
     for path in paths:
         try:
-            rank = next((int(match[1]) for name in os.listdir(path) if (match := _RANK.fullmatch(name))), None)
-            texts = os.listdir(layout.output_dir(path))
+            rank = next((int(match[1]) for name in listing.names(path) if (match := _RANK.fullmatch(name))), None)
+            texts = listing.names(layout.output_dir(path))
         except OSError as error:
             found.remarks.append(f"{path}: {error.strerror}.")
             continue
@@ -91,11 +94,10 @@ def content(path: str, remarks: list[str]) -> dict[str, Any]:
         remarks: receives why it cannot be read.
     """
     try:
-        with open(path, "rb") as stream:
-            known = orjson.loads(stream.read())
+        known = orjson.loads(storage.content(path))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, StoreError) as error:
         remarks.append(f"{path} cannot be read ({error}).")
         return {}
     if not isinstance(known, dict):

@@ -1,8 +1,11 @@
 """The steps of all ranks as rows of cluster_step_trace_time.csv, in the form of msprof-analyze 26.2."""
 
 import csv
+import io
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from ms_profiler.analysis.cluster import storage
 
 #: columns of a rank's own file that the joined one leaves out
 _LEFT_OUT: Final = ("Step", "Device_id")
@@ -36,11 +39,11 @@ class StepRows:
         Raises:
             OSError: the file cannot be read.
             ValueError: it is no text.
+            StoreError: its store does not answer.
         """
-        with open(path, newline="", encoding="utf-8") as stream:
-            reader = csv.DictReader(stream)
-            names = [name for name in reader.fieldnames or () if name not in _LEFT_OUT]
-            rows = [[row.get("Step", ""), _RANK, rank, *(_number(row[name]) for name in names)] for row in reader]
+        reader = csv.DictReader(io.StringIO(storage.content(path).decode(), newline=""))
+        names = [name for name in reader.fieldnames or () if name not in _LEFT_OUT]
+        rows = [[row.get("Step", ""), _RANK, rank, *(_number(row[name]) for name in names)] for row in reader]
         self.ranks.add(rank)
         self.rows += rows
         if rows and not self.header:

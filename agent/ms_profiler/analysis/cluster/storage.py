@@ -1,0 +1,228 @@
+"""Results where they lie: in a file system of this machine, or in an object store that fsspec reads, such as S3.
+
+Small files are read in place. What an analysis needs on a disk is fetched into a temporary directory: of a rank whose
+account is written, two files; of others all.
+"""
+
+import importlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+from ms_profiler.analysis.driver import engine
+from ms_profiler.errors import DependencyError, MsProfilerError, StoreError, UsageError
+from ms_profiler.store import layout
+
+_SIGN: Final = "://"
+_LOCAL: Final = "file://"
+_RESULTS: Final = (layout.SUFFIX, layout.TORCH_SUFFIX)
+_TRACES: Final = (".pt.trace.json", ".pt.trace.json.gz")
+#: what the account of a rank is made of, in the order in which it is fetched: the account is newer than the run
+_SMALL: Final = re.compile(
+    r"FRAMEWORK/run_info\.json|profiler_info_\d+\.json|profiler_metadata\.json|rank\.json"
+    r"|ASCEND_PROFILER_OUTPUT/(communication\.json|step_trace_time\.csv)"
+)
+
+
+class _MissingError(StoreError):
+    """There is nothing at an address."""
+
+
+def remote(path: str) -> bool:
+    """Return whether a path is the address of something that fsspec reads."""
+    return _SIGN in path and not path.startswith(_LOCAL)
+
+
+def find(paths: list[str]) -> list[str]:
+    """Return the results and traces among paths and one level below them, as `engine.find` does.
+
+    Args:
+        paths: of directories and files, or their addresses.
+
+    Raises:
+        StoreError: there is none below one of them.
+        DependencyError: a package for an address is not installed.
+    """
+    found: list[str] = []
+    for path in paths:
+        below = _below(path) if remote(path) else engine.find([path.removeprefix(_LOCAL)])
+        found += [each for each in below if each not in found]
+    return found
+
+
+def content(path: str) -> bytes:
+    """Return the bytes of a file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if remote(path):
+        files, place = _files(path)
+        try:
+            with _telling(path):
+                return cast(bytes, files.cat_file(place))
+        except _MissingError as error:
+            raise FileNotFoundError(2, "No such file", path) from error
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+class Listing:
+    """What lies below a directory."""
+
+    def __init__(self, directory: str) -> None:
+        """Look at an address once; a directory of this machine is looked at when it is asked for.
+
+        Args:
+            directory: or its address.
+        """
+        self.base = directory.rstrip("/") if remote(directory) else os.path.abspath(directory.removeprefix(_LOCAL))
+        self._known: dict[str, tuple[list[str], list[str]]] | None = None
+        if remote(directory):
+            self._known = _tree(self.base)
+
+    def walk(self) -> Iterator[tuple[str, list[str], list[str]]]:
+        """Yield directories as `os.walk` does: names that are taken out of the list are not looked into."""
+        if self._known is None:
+            yield from os.walk(self.base)
+            return
+        waiting = [self.base]
+        while waiting:
+            below = waiting.pop()
+            names, files = (list(each) for each in self._known.get(below, ([], [])))
+            yield below, names, files
+            waiting += [f"{below}/{name}" for name in reversed(names)]
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a directory.
+
+        Raises:
+            OSError: there is no such directory.
+        """
+        if self._known is None:
+            return os.listdir(path)
+        if path not in self._known:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return [name for names in self._known[path] for name in names]
+
+
+@contextmanager
+def local(path: str, everything: bool = False) -> Iterator[str]:
+    """Have a result on this machine, as long as the block lasts.
+
+    Args:
+        path: or its address.
+        everything: all files, and not what its account is made of alone.
+
+    Raises:
+        StoreError: it cannot be fetched.
+    """
+    if not remote(path):
+        yield path
+        return
+    files, place = _files(path)
+    with tempfile.TemporaryDirectory(prefix="ms-profiler-") as folder:
+        target = os.path.join(folder, os.path.basename(path.rstrip("/")))
+        with _telling(path):
+            if path.endswith(_TRACES):
+                files.get_file(place, target)
+            else:
+                below = [name.removeprefix(place).lstrip("/") for name in sorted(files.find(place))]
+                for name in below if everything else _needed(below):
+                    os.makedirs(os.path.dirname(os.path.join(target, name)), exist_ok=True)
+                    files.get_file(f"{place}/{name}", os.path.join(target, name))
+        yield target
+
+
+@contextmanager
+def written(path: str) -> Iterator[str]:
+    """Have a directory that files can be written to; those for an address go there at the end of the block.
+
+    Args:
+        path: of a directory, or its address.
+
+    Raises:
+        MsProfilerError: they cannot be written there.
+    """
+    if not remote(path):
+        yield path.removeprefix(_LOCAL)
+        return
+    files, place = _files(path)
+    with tempfile.TemporaryDirectory(prefix="ms-profiler-") as folder:
+        yield folder
+        with _telling(path, "written"):
+            for below, _, names in os.walk(folder):
+                for name in sorted(names):
+                    full = os.path.join(below, name)
+                    files.put_file(full, f"{place}/{os.path.relpath(full, folder)}")
+
+
+def _below(path: str) -> list[str]:
+    base = path.rstrip("/")
+    if base.endswith((*_RESULTS, *_TRACES)):
+        return [base]
+    names, files = _tree(base).get(base, ([], []))
+    found = [f"{base}/{name}" for name in names if name.endswith(_RESULTS)]
+    found = found or [f"{base}/{name}" for name in files if name.endswith(_TRACES)]
+    if not found:
+        raise StoreError(f"{path} holds no recording.")
+    return found
+
+
+def _tree(base: str) -> dict[str, tuple[list[str], list[str]]]:
+    """Return directories and files, sorted, by directory: one listing of all is quicker than one a directory."""
+    files, place = _files(base)
+    known: dict[str, tuple[list[str], list[str]]] = {}
+    with _telling(base):
+        names = sorted(files.find(place))
+    for full in names:
+        parts = full.removeprefix(place).strip("/").split("/")
+        for depth, name in enumerate(parts):
+            where = known.setdefault("/".join([base, *parts[:depth]]), ([], []))
+            kind = where[depth == len(parts) - 1]
+            if name not in kind[-1:]:
+                kind.append(name)
+    return known
+
+
+def _needed(names: list[str]) -> list[str]:
+    """Return the files of a result that its account is made of."""
+    ours = any(name.startswith(f"{layout.FRAMEWORK}/") for name in names)
+    enough = layout.RANK in names if ours else f"{layout.OUTPUT}/{layout.COMMUNICATION}" in names
+    if not enough:
+        return names
+    return sorted((name for name in names if _SMALL.fullmatch(name)), key=lambda name: name == layout.RANK)
+
+
+def _files(path: str) -> tuple[Any, str]:
+    """Return fsspec's file system for an address, and the path in it."""
+    protocol = path.partition(_SIGN)[0]
+    remedy = f"Install fsspec and what it needs for {protocol}: pip install 'ms-profiler[s3]' for s3."
+    try:
+        fsspec: Any = importlib.import_module("fsspec")
+        with _telling(path):
+            files, place = fsspec.core.url_to_fs(path)
+    except ImportError as error:
+        raise DependencyError(f"{path} needs a package that is not installed ({error}).", remedy) from error
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}.", "Name a directory, or an address such as s3://BUCKET/JOB.") from error
+    return files, str(place).rstrip("/")
+
+
+@contextmanager
+def _telling(path: str, done: str = "read") -> Iterator[None]:
+    """Turn errors of a store into ours: each package for one has its own."""
+    try:
+        yield
+    except (MsProfilerError, ImportError, ValueError):
+        raise
+    except FileNotFoundError as error:
+        raise _MissingError(f"{path} does not exist.", "Is the address right?") from error
+    except Exception as error:
+        words = " ".join(str(error).split())
+        raise StoreError(
+            f"{path} cannot be {done} ({type(error).__name__}: {words}).", "Are address and keys right?"
+        ) from error
