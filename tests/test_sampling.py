@@ -100,6 +100,17 @@ def test_the_cost_is_measured_by_pairs(run):
     )
 
 
+def test_disk_space_is_a_budget_too(launch):
+    """All steps would fit into the time that recording may take, and not onto the disk."""
+    run = launch(LOOP, str(STEPS), options={"overhead_budget": 0.9, "max_disk": 8_000_000})
+    table = engine.measured(str(run.result)).steps.table
+    assert table.height >= STEPS - 1 and table.head(100)["recorded"].all()
+    # recorded whole it would be full after a quarter
+    early, late = (int(part["recorded"].sum()) for part in (table.head(STEPS // 2), table.tail(STEPS // 2)))
+    assert early > late > 0
+    assert run.summary["completeness"]["dropped"] == 0
+
+
 @pytest.mark.slow
 def test_a_job_without_a_limit_has_all_steps(launch):
     run = launch(LOOP, "100", options={"overhead_budget": 0})

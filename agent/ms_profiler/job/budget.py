@@ -1,6 +1,10 @@
-"""Measure the cost of recording in the job itself, and keep it within the share `overhead_budget`."""
+"""Measure the cost of recording in the job itself, and keep it within the share `overhead_budget`.
 
-from typing import TYPE_CHECKING
+Disk space is a budget, too: the share falls with the space that is left for fine-grained records, so that a job of any
+length has sampled steps to its end. See `thrift`.
+"""
+
+from typing import TYPE_CHECKING, Final
 
 from ms_profiler.job.bursts import HOOK, Bursts
 from ms_profiler.job.frameworks import base
@@ -15,6 +19,21 @@ if TYPE_CHECKING:
 INTERVAL = 16
 #: Least time between later checks, ns: a check takes 50 us with cold caches.
 PAUSE = 500_000_000
+#: The part of the disk space for fine-grained records that may be taken at the full rate.
+FREE: Final = 0.25
+
+
+def thrift(left: float) -> float:
+    """Return the part of the share that recording may take, by the part of the disk space that is left.
+
+    The rate falls with the fourth power of what is left of the space behind `FREE`. Where records come at a constant
+    rate r of that space a second at first, the solution of dv/dt = -r v^4 is v = (1 + 3 r t)^(-1/3): after a hundred
+    times the time in which all would be full, a fifth is left, and one in 500 of the first records still comes.
+
+    Args:
+        left: of the space for fine-grained records, from 0 to 1.
+    """
+    return min(1.0, max(0.0, left / (1 - FREE))) ** 4
 
 
 class Budget:
@@ -27,6 +46,7 @@ class Budget:
     def __init__(self, host: "Host") -> None:
         self._host = host
         self._share = 0.0
+        self._room = 1  # bytes on disk for fine-grained records at the begin
         self._records = 0  # at the last look
         self._count = 0  # steps at the last look
         self._spent = 0  # ns that sources have taken between steps since the last look
@@ -46,6 +66,8 @@ class Budget:
             share: share of the wall time that recording may take; 0 is no limit.
         """
         self._share, self._bursts = share, None
+        # a process that comes later begins with what the others have left
+        self._room = max(self._host.limit // 2, self._host.recorder.room(), 1)
         self._records, self._count, self._spent, self._pace = 0, 0, 0, Pace(PAUSE, INTERVAL)
         steps = self._host.steps
         steps.marks.switch(True, 0, 0)
@@ -112,11 +134,11 @@ class Budget:
         self._pace.looked(now)
         self.due = count + self._pace.steps
         passed, steps = now - then, count - before
-        taken = computed * HOOK + sum(self.expected.values()) * steps + spent
-        if not then or taken <= self._share * passed:
+        taken, share = computed * HOOK + sum(self.expected.values()) * steps + spent, self._affordable()
+        if not then or taken <= share * passed:
             return
-        debt, each = taken - self._share * passed, taken / steps / HOOK
-        self._bursts = Bursts(self._share, count, now, debt, each, max((passed - taken) / steps, passed / steps / 4))
+        debt, each = taken - share * passed, taken / steps / HOOK
+        self._bursts = Bursts(share, count, now, debt, each, max((passed - taken) / steps, passed / steps / 4))
         self._settle(self._bursts)
         host.save()
 
@@ -128,12 +150,17 @@ class Budget:
             each = (records - self._records) * self.cost["span_ns"] / max(count - self._count, 1)
             each += sum(self.expected.values()) / HOOK
             self._records, self._count = records, count
+            bursts.share = self._affordable()
             bursts.passed(count, now, each)
         elif steps.last_ns > steps.long_ns:
             bursts.slow(count, now)
         else:
             return
         self._settle(bursts)
+
+    def _affordable(self) -> float:
+        """Return the share of the time that recording may take from here on."""
+        return self._share * thrift(self._host.recorder.room() / self._room)
 
     def _settle(self, bursts: Bursts) -> None:
         """Record the steps from here on as planned."""

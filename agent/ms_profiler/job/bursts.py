@@ -63,7 +63,9 @@ class Bursts:
     """
 
     def __init__(self, share: float, count: int, now: int, debt_ns: float, cost_ns: float, step_ns: float) -> None:
-        self._share, self._dice = share, Dice()
+        #: of the time that recording may take from here on
+        self.share = share
+        self._dice = Dice()
         self._balance, self._computed, self._usual = -debt_ns, cost_ns, step_ns
         self._extra: deque[float] = deque(maxlen=REMEMBERED)
         self._fixed = 0.0  # ns to begin and to end a burst
@@ -141,8 +143,8 @@ class Bursts:
         if self._alert and self._balance > 0:
             rate, self._alert = ALERT, self._alert - 1
         price = burst * self.cost + self._fixed
-        length = max(int(price / max(rate * self._share * self._usual, 1.0)), 2 * burst) + 1
-        self._inverse = self.cost < CALM * self._share * self._usual
+        length = max(int(price / max(rate * self.share * self._usual, 1.0)), 2 * burst) + 1
+        self._inverse = self.cost < CALM * self.share * self._usual
         if self._inverse:
             burst, length = LEAST, self._probe
         # one noisy comparison must not exclude the rest of the run
@@ -180,7 +182,7 @@ class Bursts:
             now: ns.
         """
         self._reach(count, now)
-        (others, own, after), (others_ns, own_ns, after_ns), share = self._steps, self._times, self._share
+        (others, own, after), (others_ns, own_ns, after_ns), share = self._steps, self._times, self.share
         sampled = others + after if self._inverse else own
         if others and own:
             beside = others_ns / others

@@ -1,0 +1,119 @@
+"""What a long job looks like under the budget: memory, files, threads and the time of a step, from first to last.
+
+A loop that is bound by launches trains for minutes with `overhead_budget` 0.05, as one process that is watched from
+outside. What grows shows in the last third against the second; the first third warms up and finds the pace.
+
+usage: soak.py [MINUTES] [BUDGET]
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pairs
+import psutil
+
+#: seconds between two looks
+EVERY: Final = 2.0
+#: rows of the table
+ROWS: Final = 10
+#: steps of which the median time is told at once
+STEPS: Final = 200
+LAYERS: Final = 20
+LOOP: Final = f"""
+import statistics, sys, time, torch
+torch.set_num_threads(1)
+model = torch.nn.Sequential(*(torch.nn.Linear(32, 32) for _ in range({LAYERS})))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x, until = torch.randn(8, 32), time.monotonic() + float(sys.argv[1])
+times, before = [], time.perf_counter()
+while time.monotonic() < until:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+    now = time.perf_counter()
+    times.append(now - before)
+    before = now
+    if len(times) == {STEPS}:
+        print(statistics.median(times), flush=True)
+        times.clear()
+"""
+#: what is looked at: title, unit
+COLUMNS: Final = {
+    "step": "us",
+    "resident": "MB",
+    "private": "MB",
+    "files open": "",
+    "threads": "",
+    "files of the result": "",
+    "result": "MB",
+}
+
+
+def look(process: psutil.Process, folder: Path) -> dict[str, float]:
+    """Return what the job holds, and what its result takes."""
+    memory = process.memory_full_info()
+    files = [path.stat() for path in folder.rglob("*") if path.is_file()]
+    return {
+        "resident": memory.rss / 1e6,
+        "private": memory.uss / 1e6,
+        "files open": float(process.num_fds()),
+        "threads": float(process.num_threads()),
+        "files of the result": float(len(files)),
+        "result": sum(file.st_blocks * 512 for file in files) / 1e6,
+    }
+
+
+def looks(seconds: float, budget: float, folder: Path) -> Iterator[dict[str, float]]:
+    """Yield what was seen of a job, look by look; the first has the time since its start as `time`."""
+    options = {"start": True, "analyse": "off", "quiet": True, "overhead_budget": budget, "output_path": str(folder)}
+    environment = {**os.environ, "MS_PROFILER_OPTIONS": json.dumps(options)}
+    command = [sys.executable, "-c", LOOP, str(seconds)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None
+        told: list[float] = []
+        lines = job.stdout
+        reader = threading.Thread(target=lambda: told.extend(float(line) for line in lines), daemon=True)
+        reader.start()
+        process, began = psutil.Process(job.pid), time.monotonic()
+        while job.poll() is None:
+            time.sleep(EVERY)
+            try:
+                seen = look(process, folder)
+            except (psutil.Error, FileNotFoundError):
+                continue
+            if told:
+                yield {"time": time.monotonic() - began, "step": statistics.median(told) * 1e6, **seen}
+                told.clear()
+    if job.returncode:
+        raise SystemExit(f"the job ended with {job.returncode}")
+
+
+def main() -> None:
+    minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
+    budget = float(sys.argv[2]) if len(sys.argv) > 2 else 0.05
+    print(pairs.machine())
+    with tempfile.TemporaryDirectory() as parent:
+        seen = list(looks(minutes * 60, budget, Path(parent)))
+    print("  ".join(f"{f'{name} {unit}'.strip():>19}" for name, unit in {"time": "s", **COLUMNS}.items()))
+    for row in range(ROWS):
+        part = seen[len(seen) * row // ROWS : len(seen) * (row + 1) // ROWS]
+        if part:
+            values = [statistics.median(each[name] for each in part) for name in ("time", *COLUMNS)]
+            print("  ".join(f"{value:19,.1f}" for value in values))
+    middle, last = seen[len(seen) // 3 : 2 * len(seen) // 3], seen[2 * len(seen) // 3 :]
+    for name in COLUMNS:
+        before, after = (statistics.median(each[name] for each in part) for part in (middle, last))
+        print(f"{name}: last third against the second x{after / before if before else 1:.3f}")
+
+
+if __name__ == "__main__":
+    main()
