@@ -92,6 +92,8 @@ typedef struct {
 #define MSP_KIND_SAMPLED 14 /* first   last            node, how often                lateness, us      */
 /* a call of a Python function, or of one in C by Python: see below */
 #define MSP_KIND_CALL 15 /* begin   end             place in the source, thread    function          */
+/* what the system counts: see below */
+#define MSP_KIND_METRIC 16 /* time    thread          number                         which number      */
 
 /* The argument of a span of MSP_CATEGORY_OP: lower bits, 2 (n + 1) for an operator that autograd gave the number n,
  * 2 (n + 1) + 1 for what computes the gradient of that operator, 0 where no number is known. The bits above: the id of
@@ -129,6 +131,12 @@ typedef struct {
  * MSP_FRAME_LINE_BITS, and above the id of its file's path; 0 of a function in C. One that runs for some time has a
  * slot without an end before that: where none with an end has the same begin and function, it ran when the process
  * ended. A generator has one for each time that it went on. */
+
+/* An MSP_KIND_METRIC slot has a number that the system counts of the process or the machine. All numbers of a sample
+ * have the same time. One number tells for how many nanoseconds reading them ran and stands in each; any other one
+ * stands in the first and in those before which it has changed. `end_ns` has the native number of the thread below 32
+ * bits and above them the id of its name; 0 where the number is of no thread. Fork children have such slots of their
+ * own. */
 
 /* flags */
 #define MSP_FLAG_RAISED 1       /* the call ended with an exception */

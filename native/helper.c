@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "control.h"
+#include "metrics.h"
 #include "store.h"
 #include "thread.h"
 
@@ -68,7 +69,8 @@ static void *work(void *unused) {
       msp_control_anchor();
       next_anchor = now + ANCHOR_NS;
     }
-    uint64_t until = next_anchor;
+    uint64_t until = next_anchor, due = msp_metrics_sample(now);
+    if (due < until) until = due;
     if (msp_store_has_written()) {
       msp_store_flush();
       if (now + FLUSH_NS < until) until = now + FLUSH_NS;

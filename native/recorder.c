@@ -9,6 +9,7 @@
 #include "control.h"
 #include "gate.h"
 #include "helper.h"
+#include "metrics.h"
 #include "ranges.h"
 #include "store.h"
 #include "strings.h"
@@ -32,6 +33,7 @@ static void after_fork(void) {
   recorder.last = (msp_stats){0};
   msp_gate_after_fork();
   msp_helper_after_fork();
+  msp_metrics_after_fork();
   msp_control_after_fork();
   msp_account_after_fork();
   msp_ranges_after_fork();

@@ -125,6 +125,10 @@ class ThreadBuilder:
         """Record for how long the thread ran so far, and waited for a processor since the last look that tells it."""
         self.segment.add(Kind.PROCESSOR, RAW_NS + time, RAW_NS + before, ran, waited_us)
 
+    def metric(self, name, time, value, tid=0):
+        """Record a number that the system counts."""
+        self.segment.add(Kind.METRIC, RAW_NS + time, tid, value, self.process.string(name))
+
     def step(self, number, start, end, source=StepSource.SCRIPT, flags=0):
         self.segment.add(Kind.STEP, RAW_NS + start, RAW_NS + end, number, 0, source, flags)
 

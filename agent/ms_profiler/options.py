@@ -140,8 +140,8 @@ class Options:
     host_sys: tuple[str, ...] = _option(
         (),
         Choices("cpu", "mem", "disk", "network", "osrt", empty=True),
-        "Counters of the host, read by CANN.",
-        inert="CANN's host counters need its tools",
+        "More numbers of the host than are always read: of threads and processors, proportional memory, disks, network "
+        "cards; on an NPU also CANN's. osrt, system calls, is CANN's alone.",
     )
     mstx: bool = _option(
         False,
@@ -175,6 +175,7 @@ class Options:
     stack_min_us: float = _option(0.0, Number(0, 1e9, "microseconds"), "Leave out traced calls that are shorter.")
     stack_depth: int = _option(0, Count(0, "calls"), "Trace this many nested calls and none deeper; 0: all.")
     stack_rate: float = _option(100.0, Number(1, 1000, "samples a second"), "Rate of the samples of `with_stack`.")
+    host_rate: float = _option(10.0, Number(0, 100, "samples a second"), "Rate of numbers of the host; 0: none.")
     schedule: dict[str, int] | None = _option(  # noqa: RUF009 - it returns a field
         None, StepPlan(), "Steps to record, with the meaning of `mindspore.profiler.schedule`. Default: every step."
     )

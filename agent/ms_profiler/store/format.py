@@ -50,6 +50,7 @@ class Kind(IntEnum):
     FRAME = 13
     SAMPLED = 14
     CALL = 15
+    METRIC = 16
 
 
 class Flag(IntFlag):

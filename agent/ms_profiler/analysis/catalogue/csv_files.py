@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from ms_profiler.store import layout
+from ms_profiler.store import host_metrics, layout
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,13 @@ class CsvFile:
 _DEVICE_ID: Final = {"Device_id": "number of the device, `host` for work on a processor; torch_npu has no such column"}
 _DEVICE_TYPE: Final = "the memory: `CPU`, `GPU:0` or `NPU:0`, with the number of the device"
 _MOMENT: Final = "us since the epoch, followed by a tab, which keeps spreadsheets from rounding it"
+
+
+def _of_host(threads: bool) -> dict[str, str]:
+    """Return the columns of the numbers of the host, of threads or of all else."""
+    found = (kind for kind in host_metrics.METRICS.values() if kind.name.startswith("thread:") is threads)
+    return {f"{kind.name}{'*' if kind.name.endswith(' ') else ''} ({kind.unit})": kind.source for kind in found}
+
 
 FILES: Final = (
     CsvFile(
@@ -148,6 +155,24 @@ FILES: Final = (
             "Total Active(MB)": "memory in use or still needed by a stream",
             "Stream Ptr": "the stream; in the form of torch_npu only",
             "Device Type": _DEVICE_TYPE,
+        },
+    ),
+    CsvFile(
+        layout.HOST_METRICS,
+        "The time between two samples of the host (`host_rate`), of a process; numbers are means over it. `processors` "
+        "are seconds of a processor by the second. Columns of the machine stand with the first process alone.",
+        {"Process Id": "pid", "Start(us)": _MOMENT, "End(us)": _MOMENT, **_of_host(False)},
+    ),
+    CsvFile(
+        layout.HOST_THREADS,
+        "The same of a thread (`host_sys` with `cpu`).",
+        {
+            "Process Id": "pid",
+            "Thread Id": "number of the thread in the system",
+            "Thread Name": "its name there",
+            "Start(us)": _MOMENT,
+            "End(us)": _MOMENT,
+            **_of_host(True),
         },
     ),
     CsvFile(

@@ -130,11 +130,13 @@ def measured(
     # Polars takes 0.2 s to import, which a missing directory does not need
     from ms_profiler.analysis.driver.ledger import Ledger
     from ms_profiler.analysis.driver.thinning import thin
+    from ms_profiler.analysis.metrics import host_load
     from ms_profiler.analysis.metrics.measures import measure
     from ms_profiler.analysis.readers import foreign, msprof, store
 
     if inputs.kind(path) == inputs.Kind.STORE:
         recording = store.read(path, progress)
+        host_load.draw(recording)
         msprof.attach(recording, export.look(path) if exports is None else exports)
         return measure(thin(recording, chosen, progress), chosen)
     return measure(foreign.read(path, Ledger(inputs.result(path)).ours), chosen)

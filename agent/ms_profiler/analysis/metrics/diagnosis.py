@@ -25,6 +25,7 @@ from ms_profiler.analysis.metrics import (
     reads,
     recompilations,
     scheduling,
+    strain,
 )
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
 from ms_profiler.analysis.metrics.steps import Steps, settled
@@ -84,6 +85,7 @@ class Diagnosis:
         waits: of `dataset.waits`, of the stepping thread.
         modules: of `module_waits.within`, of `moments`.
         copied: what a device copies while nothing else runs on it, in the same steps.
+        strains: what of the machine made steps slow.
     """
 
     pieces: pl.DataFrame
@@ -109,6 +111,7 @@ class Diagnosis:
     waits: pl.DataFrame
     modules: dict[str, str] = field(default_factory=dict)
     copied: copies.Copied | None = None
+    strains: list[strain.Strain] = field(default_factory=list)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -188,6 +191,7 @@ def diagnose(
         modules=module_waits.within(moments, spans, recording.names, steps),
         copied=None if recording.device is None else copies.exposed(recording.device.copies, pieces),
         crowd=crowd,
+        strains=strain.strains(recording, steps, rows, crowd.busy),
         delayed=overheads.delayed(recording.looks, steps, moments, crowd),
         reading=0.0 if inner is None else overheads.reading(points, inner["start_ns"].sort(), moments),
         optimizing=overheads.optimizing_beside(moments, kernels, during)

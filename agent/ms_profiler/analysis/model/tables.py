@@ -113,6 +113,19 @@ LOOKS = pl.Schema(
     }
 )
 
+#: numbers that the system counts of a process, its threads and its machine, by process, name, thread and time: one at
+#: each time at which it has changed
+METRICS = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "name": pl.UInt32,  # row of `names`: of `store.host_metrics`
+        "native_tid": pl.UInt64,  # of a thread; 0 of what is of none
+        "thread_name": pl.UInt32,  # row of `names`
+        "time_ns": pl.Int64,
+        "value": pl.Float64,  # as the system counts it
+    }
+)
+
 #: functions that threads were seen in, by process and node: paths in a tree, whose outermost nodes are threads
 FRAMES = pl.Schema(
     {
@@ -254,6 +267,7 @@ class Recording:
         counts: what was read, and what could not be.
         names: texts by row number.
         looks: `LOOKS`.
+        metrics: `METRICS`.
         frames: `FRAMES`.
         samples: `SAMPLES`.
         calls: `CALLS`.
@@ -284,6 +298,7 @@ class Recording:
     counters: pl.DataFrame
     steps: pl.DataFrame
     looks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LOOKS))
+    metrics: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=METRICS))
     frames: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=FRAMES))
     samples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SAMPLES))
     calls: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=CALLS))

@@ -4,7 +4,6 @@ A recording of more than `MOST_SLOTS` is not held in memory: its tables then lac
 reads all spans of some time once more, batch by batch (see `driver.thinning` and `driver.sections`).
 """
 
-import struct
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from ms_profiler.analysis.readers import (
     kernel_windows,
     left_out,
     looks,
+    metric_slots,
     operand_windows as operands,
     run_record,
     slot_table,
@@ -99,6 +99,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         counters=pl.concat([part.counters for part in parts]).sort("process", "name", "time_ns"),
         steps=pl.concat([part.steps for part in parts]).sort("process", "thread", "start_ns"),
         looks=pl.concat([part.looks for part in parts]).sort("process", "thread", "time_ns"),
+        metrics=pl.concat([part.metrics for part in parts]).sort("process", "name", "native_tid", "time_ns"),
         frames=pl.concat([part.frames for part in parts]).sort("process", "node"),
         samples=pl.concat([part.samples for part in parts]).sort("process", "start_ns", maintain_order=True),
         calls=pl.concat([part.calls for part in parts]),
@@ -148,6 +149,7 @@ class _Process:
     counters: pl.DataFrame = field(default_factory=pl.DataFrame)
     steps: pl.DataFrame = field(default_factory=pl.DataFrame)
     looks: pl.DataFrame = field(default_factory=pl.DataFrame)
+    metrics: pl.DataFrame = field(default_factory=pl.DataFrame)
     frames: pl.DataFrame = field(default_factory=pl.DataFrame)
     samples: pl.DataFrame = field(default_factory=pl.DataFrame)
     calls: pl.DataFrame = field(default_factory=pl.DataFrame)
@@ -168,7 +170,8 @@ class _Process:
         by_kind: dict[str, list[pl.DataFrame]] = {kind: [] for kind in kinds}
         seen: list[Any] = [self.store.last_ns, self.store.info.ended_ns]
         seen += [anchor.raw_ns for anchor in self.store.anchors]
-        records, busy, tracing, stacks = 0, set[int](), set[int](), stack_slots.Stacks()
+        records, busy, tracing = 0, set[int](), set[int]()
+        stacks, counted = stack_slots.Stacks(), metric_slots.Metrics()
         self._ids = self._global_ids()
         wanted = self._wanted(_ALWAYS, fine=True)
         # a window that cuts steps counts the spans in each
@@ -179,7 +182,7 @@ class _Process:
             device = part.table.filter(pl.col("kind").is_between(Kind.DEVICE, Kind.DEVICE_PLACE))
             told = part.table.filter(pl.col("kind") == Kind.OPERANDS)
             looked = part.table.filter(pl.col("kind") == Kind.PROCESSOR)
-            seen_in = stacks.take(part.table)
+            seen_in = stacks.take(part.table) + counted.take(part.table)
             events = self.window.cut(self._usable(part.table, sum(map(len, (heads, device, told, looked))) + seen_in))
             held = part.fine.with_columns(pl.Series("path", [segment.path for segment in batch]))
             held = held.filter(pl.col("count") > 0)
@@ -212,11 +215,12 @@ class _Process:
         self._fill_row(info, first_ns, last_ns, records)
         spans = _stack(by_kind["spans"])
         # the threads that write device records and samples are no threads of the job
-        ours = (tracing | stacks.threads) - busy
+        ours = (tracing | stacks.threads | counted.threads) - busy
         self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(ours)))
         self.frames = stacks.frames(self.store.pid, self._names)
         self.samples = stacks.samples(self.store.pid, self.clock, self.window.cut)
         bounds = self.window.start_ns, self.window.end_ns
+        self.metrics = counted.table(self.store.pid, self.clock, self._names, bounds)
         self.calls = stacks.calls.table(self.store.pid, self.clock, self._names, bounds, self._last)
         self.calls_left_out = stacks.calls.left_out
         self._fill_operands(_stack(by_kind["operands"]))
@@ -338,11 +342,8 @@ class _Process:
         )
         self.instants = moments.filter(pl.col("kind") == Kind.INSTANT).select(tables.INSTANTS.names())
         counters = moments.filter(pl.col("kind") == Kind.COUNTER)
-        count = counters.height
-        values = struct.unpack(f"={count}d", struct.pack(f"={count}Q", *counters["arg"]))
-        self.counters = counters.with_columns(pl.Series("value", values, dtype=pl.Float64)).select(
-            tables.COUNTERS.names()
-        )
+        values = metric_slots.doubles(counters["arg"])
+        self.counters = counters.with_columns(value=values).select(tables.COUNTERS.names())
 
     def _take_traced(self, pieces: list[bytes], wanted: Wanted) -> None:
         part = COLUMNS.devices(pieces, wanted)

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from ms_profiler.analysis.metrics import critical_path
+from ms_profiler.analysis.metrics import critical_path, strain
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 
@@ -52,7 +52,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "machine": {
             "queued_share": round(found.crowd.queued, 6),
             "pressure": round(found.crowd.pressure, 6),
-            "busy": found.crowd.busy,
+            "busy": found.crowd.busy and all(item.cause != strain.THROTTLED for item in found.strains),
         },
         "small_packets": None
         if found.packets is None

@@ -1,6 +1,6 @@
 """The interface of a recorder, which the native and the pure-Python one both implement, under the same tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -224,6 +224,14 @@ class Recorder(Protocol):
 
     def sample_no_stacks(self) -> None:
         """Stop sampling."""
+
+    def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
+        """Begin to read numbers of the system at a rate; return why that is not possible, empty where it begins.
+
+        Args:
+            rows: name, path, key, number, own, seldom; see `native/metrics.h`; none ends it.
+            rate: samples a second, at most.
+        """
 
     def trace_calls(self, asked: Options, /) -> str:
         """Begin to trace calls of Python functions; return why that is not possible, empty where it begins.

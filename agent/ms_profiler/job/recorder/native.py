@@ -1,5 +1,6 @@
 """The native recorder behind the `Recorder` protocol; the only importer of `ms_profiler._native`."""
 
+import errno
 import functools
 import os
 import sys
@@ -15,6 +16,7 @@ from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
 from ms_profiler.options import Options
 from ms_profiler.store.account import NO_LIMIT
 from ms_profiler.store.device_format import Source
+from ms_profiler.store.host_metrics import SAMPLE
 
 #: of the extension, without symbolic links: under another name it could be loaded a second time
 PATH = os.path.realpath(_native.__file__)
@@ -209,6 +211,18 @@ class NativeRecorder:
     def sample_no_stacks(self) -> None:
         """See `Recorder.sample_no_stacks`."""
         _native.sample_no_stacks()
+
+    def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
+        """See `Recorder.read_host`."""
+        new, keep = _native.ffi.new, list[Any]()
+        table = new("msp_metric[]", len(rows))
+        for entry, (name, path, key, number, own, seldom) in zip(table, rows, strict=True):
+            keep += [new("char[]", os.fsencode(path)), new("char[]", os.fsencode(key))]
+            entry.path, entry.key = keep[-2:]
+            entry.number, entry.own, entry.seldom = number, own, seldom
+            entry.name = self.intern(name)
+        read = _native.lib.msp_metrics_read(table, len(rows), self.intern(SAMPLE), max(int(1000 / rate), 1))
+        return "" if read else os.strerror(errno.ENOMEM)
 
     def trace_calls(self, asked: Options, /) -> str:
         """See `Recorder.trace_calls`."""

@@ -9,7 +9,7 @@ import signal
 import struct
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ms_profiler import log
@@ -268,6 +268,10 @@ class PythonRecorder:
 
     def sample_no_stacks(self) -> None:
         """See `Recorder.sample_no_stacks`."""
+
+    def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
+        """See `Recorder.read_host`: a thread of Python's would wait for the GIL at each file."""
+        return "only the extension reads them, and it does not load here"
 
     def trace_calls(self, asked: Options, /) -> str:
         """See `Recorder.trace_calls`: in Python each call would take some microseconds more."""

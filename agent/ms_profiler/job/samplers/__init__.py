@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ms_profiler.job.samplers import garbage, resident, stacks
+from ms_profiler.job.samplers import garbage, resident, stacks, system
 
 if TYPE_CHECKING:
     from ms_profiler.job.frameworks.base import Target
@@ -14,4 +14,5 @@ def targets(host: "Host") -> list["Target"]:
     garbage.watch(host)
     resident.watch(host)
     stacks.watch(host)
+    system.watch(host)
     return []

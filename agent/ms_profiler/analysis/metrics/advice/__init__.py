@@ -7,7 +7,7 @@ bounds the step. Advice is ranked by share; a fast memory leak comes first, beca
 
 from typing import Final
 
-from ms_profiler.analysis.metrics.advice import habits, waits, work
+from ms_profiler.analysis.metrics.advice import habits, machine, waits, work
 from ms_profiler.analysis.metrics.advice.base import Advice as Advice, Facts as Facts
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 
@@ -15,6 +15,7 @@ _CAUSES: Final = (
     *(waits.waits, waits.blocked, waits.copies, waits.crowded, waits.exchanges),
     *(work.reads, work.optimizer, work.casts, work.host, work.fallbacks),
     *(habits.compiling, habits.memory, habits.pauses, habits.uneven),
+    machine.machine,
 )
 
 

@@ -1,0 +1,176 @@
+"""What the host did in some time, from the numbers that the system counts, see `store.host_metrics`."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import steps
+from ms_profiler.analysis.model import tables
+from ms_profiler.store import host_metrics
+from ms_profiler.store.host_metrics import Metric
+
+#: a number in a time, as `rates` and `levels` return it
+SHOWN: Final = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "name": pl.String,
+        "native_tid": pl.UInt64,
+        "thread_name": pl.String,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "value": pl.Float64,
+        "unit": pl.String,
+    }
+)
+_KEYS: Final = ("process", "name", "native_tid")
+#: values of a number in a timeline: six minutes at the usual rate, beyond that means of several samples
+DRAWN: Final = 3600
+
+
+def shown(recording: tables.Recording) -> pl.DataFrame:
+    """Return the numbers as people read them, in stretches of time, of `SHOWN`, by process, name, thread and time.
+
+    Of what the system counts since its start, value = (number - number before) * factor / seconds between them. A
+    number stands in a sample only where it has changed: it is as before in the samples between.
+
+    Args:
+        recording: of the run.
+    """
+    known = _known(recording)
+    if known.is_empty():
+        return pl.DataFrame(schema=SHOWN)
+    grows, time, seconds = pl.col("grows"), pl.col("time_ns"), (pl.col("time_ns") - pl.col("sample_ns")) / 1e9
+    moved = known.filter(grows, pl.col("last").is_not_null()).with_columns(
+        start_ns="sample_ns", end_ns=time, value=(pl.col("value") - pl.col("last")) * pl.col("factor") / seconds
+    )
+    # it stays from here on, until the sample before the next change
+    stays = known.with_columns(
+        start_ns=time,
+        end_ns=pl.when(grows).then("next_sample_ns").otherwise("next_ns").fill_null(pl.col("last_ns")),
+        value=pl.when(grows).then(0.0).otherwise(pl.col("value") * pl.col("factor")),
+    )
+    columns = list(SHOWN)
+    found = pl.concat([moved.select(columns), stays.select(columns)])
+    return found.filter(pl.col("end_ns") > pl.col("start_ns"), pl.col("value") >= 0).sort(*_KEYS, "start_ns")
+
+
+def _known(recording: tables.Recording) -> pl.DataFrame:
+    """Return the numbers with their units, those before and after them, and the samples right before and after."""
+    table, names = recording.metrics, recording.names
+    told = [(row, name, host_metrics.metric(name)) for row in table["name"].unique() if (name := names[row])]
+    kinds = pl.DataFrame(
+        [(row, name, kind.unit, kind.factor, kind.grows) for row, name, kind in told if kind is not None],
+        pl.Schema({"row": pl.UInt32, "title": pl.String, "unit": pl.String, "factor": pl.Float64, "grows": pl.Boolean}),
+        orient="row",
+    )
+    rows = (names == host_metrics.SAMPLE).arg_true()
+    samples = table.filter(pl.col("name").is_in(rows.implode())).sort("process", "time_ns")
+    times = samples.select("process", "time_ns", sample_ns=pl.col("time_ns").shift(1).over("process"))
+    known = (
+        table.join(kinds, left_on="name", right_on="row")
+        .with_columns(name="title")
+        .join(times, on=["process", "time_ns"])
+        .join(times.group_by("process").agg(last_ns=pl.col("time_ns").max()), on="process")
+        .sort(*_KEYS, "time_ns")
+    )
+    return known.with_columns(
+        names.gather(known["thread_name"]).alias("thread_name"),
+        last=pl.col("value").shift(1).over(_KEYS),
+        next_ns=pl.col("time_ns").shift(-1).over(_KEYS),
+        next_sample_ns=pl.col("sample_ns").shift(-1).over(_KEYS),
+    )
+
+
+def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.DataFrame:
+    """Return the numbers in the stretches between samples, of `SHOWN`: all of a process begin and end alike.
+
+    value = sum of value * time / time, over each stretch.
+
+    Args:
+        known: of `shown`.
+        recording: of the run.
+        most: stretches of a process; where there are more samples, each has several.
+    """
+    rows = (recording.names == host_metrics.SAMPLE).arg_true()
+    samples = recording.metrics.filter(pl.col("name").is_in(rows.implode()))
+    found = [known.clear()]
+    for key, part in known.group_by("process", "name", "native_tid", "unit", maintain_order=True):
+        times = samples.filter(pl.col("process") == key[0])["time_ns"].sort()
+        times = times.gather_every(-(-len(times) // most) or 1)
+        times = times.filter((times >= part["start_ns"][0]) & (times <= part["end_ns"][-1]))
+        if len(times) < 2:
+            continue
+        sums = integral(part, times)
+        cut = pl.DataFrame({"start_ns": times[:-1], "end_ns": times[1:], "value": sums[1:] - sums[:-1]})
+        value = pl.col("value") * 1e9 / (pl.col("end_ns") - pl.col("start_ns"))
+        labels = {name: pl.lit(part[name][0], of) for name, of in SHOWN.items() if name not in cut.columns}
+        found.append(cut.with_columns(value=value, **labels).select(list(SHOWN)))
+    return pl.concat(found)
+
+
+def draw(recording: tables.Recording) -> None:
+    """Show the numbers in the timelines: as counters of the stepping thread, of a child's first one, of threads' own.
+
+    Args:
+        recording: is changed.
+    """
+    known = averaged(shown(recording), recording, DRAWN)
+    known = known.filter((pl.col("value").max() > 0).over(_KEYS))
+    if known.is_empty() or recording.threads.is_empty():
+        return
+    stepping, own = steps.marked(recording), recording.threads.select("process", "native_tid", "thread")
+    lanes = own.group_by("process").agg(lane=pl.col("thread").min())
+    first = pl.when(pl.col("process") == stepping.process).then(pl.lit(stepping.thread, pl.UInt32)).otherwise("lane")
+    placed = (
+        known.join(own.unique(["process", "native_tid"]), on=["process", "native_tid"], how="left")
+        .join(lanes, on="process")
+        .with_columns(thread=pl.when(pl.col("native_tid") == 0).then(first).otherwise("thread"))
+        .drop_nulls("thread")
+        .with_columns(title=pl.format("{} ({})", "name", "unit"))
+    )
+    titles = placed["title"].unique(maintain_order=True)
+    rows = pl.int_range(len(recording.names), len(recording.names) + len(titles), dtype=pl.UInt32, eager=True)
+    recording.names = recording.names.append(titles.rename("name"))
+    counted = placed.select(
+        "process",
+        "thread",
+        pl.col("title").replace_strict(titles, rows, return_dtype=pl.UInt32).alias("name"),
+        pl.col("start_ns").alias("time_ns"),
+        "value",
+    )
+    recording.counters = pl.concat([recording.counters, counted]).sort("process", "name", "time_ns")
+
+
+def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame) -> pl.Series | None:
+    """Return how much was counted in each of some times, in the unit times seconds; None where nothing tells.
+
+    amount = sum of value * seconds of the overlap, over all processes: what lies between two samples is spread evenly.
+
+    Args:
+        known: of `shown`.
+        metrics: that are added up.
+        during: `start_ns`, `end_ns`, apart from each other and by time.
+    """
+    own = known.filter(pl.col("name").is_in([metric.name for metric in metrics]))
+    if own.is_empty():
+        return None
+    total = pl.zeros(during.height, dtype=pl.Float64, eager=True)
+    for _, part in own.group_by("process", "name", maintain_order=True):
+        total = total + integral(part, during["end_ns"]) - integral(part, during["start_ns"])
+    return total
+
+
+def integral(part: pl.DataFrame, times: pl.Series) -> pl.Series:
+    """Return the sum of value * seconds until each time; `part` has stretches apart from each other and by time."""
+    each = part["value"] * (part["end_ns"] - part["start_ns"]).cast(pl.Float64) / 1e9
+    before = pl.concat([pl.Series([0.0]), each.cum_sum()])
+    at = part["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1
+    inside = at.clip(0)
+    length = _least(times, part["end_ns"].gather(inside)) - part["start_ns"].gather(inside)
+    sums = before.gather(inside) + part["value"].gather(inside) * length.cast(pl.Float64) / 1e9
+    return pl.select(pl.when(at >= 0).then(sums).otherwise(0.0)).to_series()
+
+
+def _least(one: pl.Series, other: pl.Series) -> pl.Series:
+    return pl.select(pl.min_horizontal(one, other.alias("other"))).to_series()

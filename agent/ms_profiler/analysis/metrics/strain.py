@@ -1,0 +1,199 @@
+"""What of the machine made steps slow: other programs, a limit of the control group, swapping.
+
+That is looked for in all steady steps, and in those that took long when compared with the others.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import host_load, scheduling
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
+from ms_profiler.store import host_metrics as names
+from ms_profiler.store.host_metrics import SAMPLE
+
+BUSY, THROTTLED, SWAPPING = "busy machine", "throttled", "swapping"
+
+#: a step that takes so many median ones is slow; it is told of where it is as long as so many samples
+SLOW: Final = 1.5
+SAMPLES: Final = 2
+#: part of the steps that a cause has to take, and of what slow ones take longer
+SOME: Final = 0.1
+EXPLAINS: Final = 0.4
+#: part of a period's control groups that are throttled, from which on the limit matters
+OFTEN: Final = 0.1
+#: processors that other processes use, from which on they are worth a word
+OTHERS: Final = 0.25
+#: major page faults a second, and bytes a second that are swapped, from which on a job swaps
+FAULTS: Final = 100.0
+SWAPPED: Final = float(1 << 20)
+
+
+@dataclass(frozen=True)
+class Strain:
+    """One cause.
+
+    Attributes:
+        cause: which.
+        share: of the steps that it takes.
+        steps: rows of the slow steps that it is of; empty where it is of all.
+        slower: how many times the median step these take.
+        waits: part of them in which the stepping thread waited for a processor; None where that is not known.
+        own: processors that the job used.
+        others: processors that other processes used; None where that is not known.
+        stolen: processors that other virtual machines used.
+        processors: of the machine.
+        throttled: part of the periods in which the control group was throttled.
+        quota: processors that it may use; None where that is not known.
+        faults: major page faults of the job, by the second.
+        swapped: bytes swapped in and out by the machine, by the second.
+        stalled: part of the steps in which some task waited for memory, or for disks where that is more.
+    """
+
+    cause: str
+    share: float
+    steps: tuple[int, ...]
+    slower: float
+    waits: float | None
+    own: float
+    others: float | None
+    stolen: float
+    processors: float
+    throttled: float
+    quota: float | None
+    faults: float
+    swapped: float
+    stalled: float
+
+
+class _Load:
+    """What happened in some steps, one after the other.
+
+    Args:
+        recording: the run.
+        steps: in use.
+        during: `start_ns`, `end_ns`.
+    """
+
+    def __init__(self, recording: tables.Recording, steps: Steps, during: pl.DataFrame) -> None:
+        known, self.during = host_load.shown(recording), during
+        self.length = (during["end_ns"] - during["start_ns"]).cast(pl.Float64) / 1e9
+        own = known.filter(pl.col("process") == steps.process)
+
+        def told(*metrics: names.Metric) -> pl.Series | None:
+            return host_load.amounts(own, metrics, during)
+
+        def sure(*metrics: names.Metric) -> pl.Series:
+            found = told(*metrics)
+            return pl.zeros(during.height, pl.Float64, eager=True) if found is None else found
+
+        used = host_load.amounts(known, (names.USER, names.SYSTEM), during)  # of all processes of the job
+        self.own = sure() if used is None else used
+        busy = told(*names.BUSY, *names.INTERRUPTS)
+        self.others = None if busy is None else (busy - self.own).clip(0)
+        self.stolen = sure(names.STOLEN)
+        self.machine = sure(*names.BUSY, *names.INTERRUPTS, names.IDLE, names.DISK_WAIT, names.STOLEN)
+        self.periods, self.throttled = sure(names.PERIODS), sure(names.THROTTLED)
+        self.faults, self.swapped = sure(names.MAJOR), sure(names.SWAP_IN, names.SWAP_OUT)
+        self.stalled, self.waited = (sure(names.PRESSURE[kind][0]) for kind in ("memory", "io"))
+        self.quota, self.period = told(names.QUOTA), told(names.PERIOD)
+        cells = scheduling.cells(recording.looks, steps.process, steps.thread)
+        self.known = bool(cells["queued_ns"].is_not_null().any())
+        self.queued = _queued(cells, during)
+
+    def crowded(self, chosen: pl.Series) -> bool:
+        """Return whether others, on this machine or beside it, used processors in the chosen steps."""
+        used = self.stolen if self.others is None else self.stolen + self.others
+        return _sum(used, chosen) >= OTHERS * _sum(self.length, chosen)
+
+    def strain(self, cause: str, share: float, chosen: pl.Series, steps: tuple[int, ...], slower: float) -> Strain:
+        """Return the figures of the chosen steps."""
+
+        def rate(amount: pl.Series) -> float:
+            return _sum(amount, chosen) / max(_sum(self.length, chosen), 1e-9)
+
+        return Strain(
+            cause,
+            min(share, 1.0),
+            steps,
+            slower,
+            rate(self.queued) if self.known else None,
+            rate(self.own),
+            None if self.others is None else rate(self.others),
+            rate(self.stolen),
+            rate(self.machine),
+            _sum(self.throttled, chosen) / max(_sum(self.periods, chosen), 1.0),
+            None if self.quota is None or self.period is None else rate(self.quota) / max(rate(self.period), 1.0),
+            rate(self.faults),
+            rate(self.swapped),
+            max(rate(self.stalled), rate(self.waited)),
+        )
+
+
+def _sum(amount: pl.Series, chosen: pl.Series) -> float:
+    return float(amount.filter(chosen).sum())
+
+
+def _queued(cells: pl.DataFrame, during: pl.DataFrame) -> pl.Series:
+    """Return for how many seconds the stepping thread waited for a processor in each of some times."""
+    waits = cells.drop_nulls("queued_ns").with_columns(
+        value=pl.col("queued_ns") / (pl.col("end_ns") - pl.col("start_ns"))
+    )
+    if waits.is_empty():
+        return pl.zeros(during.height, pl.Float64, eager=True)
+    return host_load.integral(waits, during["end_ns"]) - host_load.integral(waits, during["start_ns"])
+
+
+def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: bool) -> list[Strain]:
+    """Return what of the machine made steps slow, the most of it first.
+
+    Args:
+        recording: the run.
+        steps: in use.
+        rows: of the steady ones.
+        others: other programs are known to keep the processors busy.
+    """
+    during = steps.table.with_row_index("row").filter(pl.col("row").is_in(rows)).sort("start_ns")
+    samples = (recording.names == SAMPLE).arg_true()
+    times = recording.metrics.filter(pl.col("name").is_in(samples.implode()), pl.col("process") == steps.process)
+    if during.is_empty() or times.height < SAMPLES:
+        return []
+    load = _Load(recording, steps, during)
+    every = pl.repeat(True, during.height, dtype=pl.Boolean, eager=True)
+    median = float(load.length.median() or 0)  # type: ignore[arg-type]
+    first, last = times.select(first=pl.col("time_ns").min(), last=pl.col("time_ns").max()).row(0)
+    apart = (last - first) / 1e9 / (times.height - 1)
+    slow = (load.length >= SLOW * median) & (load.length >= SAMPLES * apart)
+    usual = _causes(load, ~slow, (), 1.0, others)
+    if usual or not slow.any():
+        return _causes(load, every, (), 1.0, others) if slow.any() else usual
+    told = tuple(during["row"].filter(slow).to_list())
+    return _causes(load, slow, told, float(load.length.filter(slow).mean() or 0) / median, True)  # type: ignore[arg-type]
+
+
+def _causes(load: _Load, chosen: pl.Series, rows: tuple[int, ...], slower: float, others: bool) -> list[Strain]:
+    """Return the causes in the chosen steps: as a part of them, or where they are slow of what they took longer."""
+    whole = _sum(load.length, chosen)
+    usual = ~chosen
+
+    def more(amount: pl.Series) -> float:
+        """Return how much more there was than in as much time of the other steps, of which these have as many."""
+        others = amount.filter(usual)
+        each = float(others.sum()) / max(len(others), 1)
+        return _sum(amount, chosen) - each * len(rows)
+
+    least = EXPLAINS * more(load.length) if rows else SOME * whole
+    queued, limited = more(load.queued), _sum(load.throttled, chosen) >= OFTEN * max(_sum(load.periods, chosen), 1.0)
+    found = []
+    if limited and max(queued, more(load.length) if rows else 0.0) >= least:
+        found.append(load.strain(THROTTLED, max(queued, least) / whole, chosen, rows, slower))
+    elif queued >= least and others and load.others is not None and load.crowded(chosen):
+        found.append(load.strain(BUSY, queued / whole, chosen, rows, slower))
+    swaps = _sum(load.faults, chosen) >= FAULTS * whole and _sum(load.swapped, chosen) >= SWAPPED * whole
+    if swaps:
+        # the kernel counts few of these waits as those for memory, and nothing else that swapping takes
+        share = more(load.length) if rows else max(_sum(load.stalled, chosen), _sum(load.waited, chosen))
+        found.append(load.strain(SWAPPING, share / whole, chosen, rows, slower))
+    return sorted(found, key=lambda item: -item.share)

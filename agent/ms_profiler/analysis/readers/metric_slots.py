@@ -1,0 +1,70 @@
+"""Numbers that the system counts, see `store.format.Kind.METRIC`."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.columns.slots import SLOTS
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.store.format import Kind
+
+_LOW: Final = 2**32
+
+
+@dataclass
+class Metrics:
+    """The numbers of one process.
+
+    Attributes:
+        parts: rows of `columns.slots.SLOTS`, of this kind.
+    """
+
+    parts: list[pl.DataFrame] = field(default_factory=list)
+
+    def take(self, slots: pl.DataFrame) -> int:
+        """Note the slots of this kind; return how many there are."""
+        self.parts.append(slots.filter(pl.col("kind") == Kind.METRIC))
+        return self.parts[-1].height
+
+    @property
+    def threads(self) -> set[int]:
+        """Return the threads that wrote them, which are none of the job's."""
+        return {number for part in self.parts for number in part["thread"].unique()}
+
+    def table(
+        self, process: int, clock: Clock, names: Callable[[pl.Series], pl.Series], between: tuple[int, int]
+    ) -> pl.DataFrame:
+        """Return `tables.METRICS`.
+
+        Args:
+            process: pid.
+            clock: of the run.
+            names: returns the row of `Recording.names` for each id.
+            between: the part of the store that belongs to the run; 0 where it has no such bound.
+        """
+        slots = pl.concat([pl.DataFrame(schema=SLOTS), *self.parts])
+        begins = pl.col("start_ns") >= between[0]
+        slots = slots.filter(begins & (pl.col("start_ns") < between[1]) if between[1] else begins)
+        labels = (slots["end_ns"] // _LOW).cast(pl.UInt32)
+        return slots.select(
+            pl.lit(process, pl.UInt32).alias("process"),
+            names(slots["id"]).alias("name"),
+            pl.col("end_ns").mod(_LOW).cast(pl.UInt64).alias("native_tid"),
+            names(labels).alias("thread_name"),
+            clock.epoch(slots["start_ns"]).alias("time_ns"),
+            pl.col("arg").cast(pl.Float64).alias("value"),
+        ).select(tables.METRICS.names())
+
+
+def doubles(args: pl.Series) -> pl.Series:
+    """Return the numbers whose bits arguments of counters are.
+
+    Args:
+        args: UInt64.
+    """
+    count = len(args)
+    return pl.Series(struct.unpack(f"={count}d", struct.pack(f"={count}Q", *args)), dtype=pl.Float64)

@@ -1,0 +1,82 @@
+"""The control group of this process, and those around it, whose limits are its own, see cgroups(7)."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+#: bytes from which on version 1 means that there is no limit
+NO_LIMIT: Final = 1 << 60
+
+
+@dataclass(frozen=True)
+class Group:
+    """A folder of a controller.
+
+    Attributes:
+        folder: its path.
+        unified: of version 2.
+    """
+
+    folder: str
+    unified: bool
+
+    def read(self, name: str) -> str:
+        """Return the content of one of its files; empty where it has none."""
+        try:
+            with open(f"{self.folder}/{name}", encoding="utf-8", errors="replace") as stream:
+                return stream.read(4096)
+        except OSError:
+            return ""
+
+
+def quota(group: Group) -> int:
+    """Return what processors a group may use, in thousandths; 0 where it has no limit."""
+    if group.unified:
+        words = group.read("cpu.max").split()
+    else:
+        words = [group.read(f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
+    known = len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]) > 0
+    return 1000 * int(words[0]) // int(words[1]) if known else 0
+
+
+def memory_limit(group: Group) -> int:
+    """Return the bytes that a group may use; 0 where it has no limit."""
+    text = group.read("memory.max" if group.unified else "memory.limit_in_bytes").strip()
+    return int(text) if text.isdecimal() and int(text) < NO_LIMIT else 0
+
+
+def groups(controller: str, root: str) -> Iterator[Group]:
+    """Yield the group of this process, then those around it; none where the system shows none.
+
+    Args:
+        controller: "cpu" or "memory".
+        root: where `proc` and `sys` are.
+    """
+    try:
+        with open(f"{root}proc/self/cgroup", encoding="utf-8", errors="replace") as stream:
+            own = [line.rstrip("\n").split(":", 2) for line in stream]
+        with open(f"{root}proc/self/mountinfo", encoding="utf-8", errors="replace") as stream:
+            mounts = [line.split() for line in stream]
+    except OSError:
+        return
+    paths = {name: entry[2] for entry in own if len(entry) == 3 for name in entry[1].split(",")}
+    for fields in mounts:
+        if "-" not in fields or len(fields) < 8:
+            continue
+        kind, options = fields[fields.index("-") + 1], fields[-1].split(",")
+        unified = kind == "cgroup2"
+        path = paths.get("" if unified else controller)
+        if path is None or not (unified or (kind == "cgroup" and controller in options)):
+            continue
+        above, place = fields[3].rstrip("/"), fields[4]
+        inside = path[len(above) :] if path.startswith(above) else ""  # a container may see its own group alone
+        yield from _upwards(f"{place}/{inside.strip('/')}".rstrip("/"), place, controller, unified)
+
+
+def _upwards(folder: str, top: str, controller: str, unified: bool) -> Iterator[Group]:
+    tells = {"cpu": "cpu.stat", "memory": "memory.current" if unified else "memory.usage_in_bytes"}[controller]
+    while len(folder) >= len(top):
+        if os.path.exists(f"{folder}/{tells}"):
+            yield Group(folder, unified)
+        folder = os.path.dirname(folder)

@@ -1,0 +1,50 @@
+"""Train a little, and tell by psutil what the process used between two moments."""
+
+import json
+import os
+import sys
+import time
+
+import psutil
+import torch
+
+own = psutil.Process()
+torch.set_num_threads(1)
+model = torch.nn.Linear(256, 256)
+optimizer = torch.optim.SGD(model.parameters(), 0.001)
+data = torch.randn(256, 256)
+
+
+def look() -> dict[str, float]:
+    """Return what psutil tells now."""
+    times, switches, files = own.cpu_times(), own.num_ctx_switches(), own.io_counters()
+    return {
+        "time_ns": time.time_ns(),
+        "cpu": times.user + times.system,
+        "switches": switches.voluntary + switches.involuntary,
+        "written": files.write_chars,
+        "resident": own.memory_info().rss,
+    }
+
+
+def train(seconds: float) -> None:
+    """Train for some time, in steps."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        model(data).sum().backward()
+        optimizer.step()
+
+
+train(0.5)
+first = look()
+train(0.3)  # what is counted between two samples is spread evenly
+held = torch.ones(96 << 18)  # 96 MiB
+with open(sys.argv[1], "wb") as stream:
+    stream.write(bytes(24 << 20))
+    stream.flush()
+    os.fsync(stream.fileno())
+train(0.5)
+middle = look()
+time.sleep(0.5)
+train(0.3)
+print(json.dumps([first, middle]))
