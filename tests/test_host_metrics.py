@@ -6,9 +6,10 @@ import pytest
 from conftest import PROGRAMS
 from csv_rows import rows
 from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.report import remarks
 from ms_profiler.job.samplers import control_groups, system
 from ms_profiler.store import host_metrics as names
-from store_builder import MS, StoreBuilder
+from store_builder import MS, StoreBuilder, training
 
 RAN = [f"{metric.name} (processors)" for metric in (names.USER, names.SYSTEM)]
 
@@ -47,6 +48,37 @@ def test_resident_memory_is_what_psutil_tells(told):
         after = next(row for row in table if float(row["Start(us)"]) * 1e3 > look["time_ns"])
         assert float(after["process: resident memory (B)"]) == pytest.approx(look["resident"], abs=8 << 20)
     assert float(table[-1]["process: peak of resident memory (B)"]) >= looks[1]["resident"]
+
+
+def test_the_summary_has_the_memory_of_the_process(told):
+    run, looks, table = told
+    found = json.loads((run.result / "summary.json").read_text())["host_memory"]
+    (held,) = found["processes"]
+    assert held["peak_mb"] * 2**20 == pytest.approx(looks[1]["resident"], abs=8 << 20)
+    # what was allocated between the two looks, 96 MiB, within 5 %
+    before = next(row for row in table if float(row["Start(us)"]) * 1e3 > looks[0]["time_ns"])
+    grown = held["peak_mb"] - float(before["process: resident memory (B)"]) / 2**20
+    assert grown == pytest.approx(96, rel=0.09)
+    assert 0 < held["proportional_mb"] <= held["peak_mb"]
+    assert held["anonymous_mb"] < held["peak_mb"]
+    assert held["minor_faults"] > 96 * 2**20 / (2 << 20)
+    assert found["peak_step"] is not None
+
+
+def test_the_limit_of_a_control_group_and_how_close_it_came_are_told(tmp_path):
+    store = training(tmp_path)
+    helper = store.processes[0].thread(2, "ms-profiler")
+    for time, used in ((60, 600), (70, 950), (80, 700)):
+        helper.metric(names.SAMPLE, time * MS, 1000)
+        helper.metric(names.PEAK.name, time * MS, 1024 * used)
+        helper.metric(names.GROUP_MEMORY.name, time * MS, used << 20)
+        helper.metric(names.GROUP_LIMIT.name, time * MS, 1000 << 20)
+    path = store.write()
+    engine.analyse([path])
+    summary = json.loads((path / "summary.json").read_text())
+    assert summary["host_memory"]["group"] == {"limit_mb": 1000.0, "most_mb": 950.0}
+    line = "the control group (container) used 950.0 of 1,000.0 MB, 95.0 %, memory for files included"
+    assert remarks.memory(summary["host_memory"])[-1] == line
 
 
 def test_threads_and_lanes_are_shown(told):

@@ -1,9 +1,12 @@
 """The lines below the tables of a summary: the end of the run, missing data, the cost, and the files."""
 
-from typing import Any
+from typing import Any, Final
 
 from ms_profiler.analysis.report.durations import milliseconds
 from ms_profiler.store import layout
+
+#: processes whose memory is shown
+SHOWN: Final = 5
 
 
 def end(process: dict[str, Any]) -> str:
@@ -46,6 +49,31 @@ def gaps(summary: dict[str, Any]) -> list[str]:
         f"the wall clock was set by {item['jump_ns'] / 1e6:.3f} ms during the run; our times do not follow the change"
         for item in summary["clock"]["wall_steps"]
     ]
+    return lines
+
+
+def memory(found: dict[str, Any] | None) -> list[str]:
+    """Return the memory of whole processes, and how close their control group came to its limit.
+
+    Args:
+        found: `host_memory` of a summary.
+    """
+    if not found:
+        return []
+    lines = []
+    for held in found["processes"][:SHOWN]:
+        more = (("own memory", "anonymous_mb"), ("proportional", "proportional_mb"), ("swapped", "swapped_mb"))
+        parts = [f"{name} {held[key]:,.1f} MB" for name, key in more if held[key]]
+        faults = f"{held['minor_faults']:,} minor and {held['major_faults']:,} major page faults"
+        lines.append(f"process {held['pid']}: at most {held['peak_mb']:,.1f} MB; {', '.join([*parts, faults])}")
+    if len(found["processes"]) > SHOWN:
+        lines.append(f"{len(found['processes']) - SHOWN} more processes held less")
+    if found["peak_step"] is not None:
+        lines.append(f"the stepping process held most in step {found['peak_step']}: {found['peak_step_mb']:,.1f} MB")
+    if group := found["group"]:
+        part = group["most_mb"] / max(group["limit_mb"], 1e-9)
+        used = f"{group['most_mb']:,.1f} of {group['limit_mb']:,.1f} MB"
+        lines.append(f"the control group (container) used {used}, {part * 100:.1f} %, memory for files included")
     return lines
 
 

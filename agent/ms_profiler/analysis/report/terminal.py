@@ -93,6 +93,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
     for title, lines in (
         ("Slowest step", modules.slow(summary.get("module_tree"), summary["steps"])),
         ("Memory of tensors", _memory(summary["memory"], summary.get("module_tree"))),
+        ("Memory of processes", remarks.memory(summary.get("host_memory"))),
         ("Utilization", utilization(summary.get("utilization"))),
         ("Communication", _packets(summary.get("small_packets"))),
         ("Advice", [line for number, item in enumerate(summary["advice"], 1) for line in _advice(number, item)]),

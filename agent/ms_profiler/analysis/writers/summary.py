@@ -18,6 +18,7 @@ from ms_profiler.analysis.metrics.steps import milliseconds
 from ms_profiler.analysis.writers import (
     device_summary,
     diagnosis_summary,
+    host_summary,
     modules_summary,
     operator_details,
     sampling_summary,
@@ -87,6 +88,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "kernels": _kernels(measures),
         "shapes": shapes_summary.summary(measures),
         "memory": _memory(measures),
+        "host_memory": host_summary.summary(measures),
         "stacks": stacks_summary.summary(measures),
         "functions": stacks_summary.functions(measures),
         "modules": operators.top(sampling_summary.spans(measures, measures.modules, Category.MODULE)),

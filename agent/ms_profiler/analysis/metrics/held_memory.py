@@ -1,0 +1,91 @@
+"""The memory of whole processes, and how close their control group came to its limit, by samples of the host."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import host_load, intervals
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
+from ms_profiler.store import host_metrics as names
+
+
+@dataclass(frozen=True)
+class Held:
+    """The memory of a process.
+
+    Attributes:
+        process: pid.
+        peak: most resident memory since its start, as the system noted it, bytes.
+        anonymous: most of its own memory, without files, in a sample.
+        proportional: most in a sample with a part of each page that several processes share; None where not read.
+        swapped: most in the swap in a sample.
+        major: page faults that waited for a disk.
+        minor: other page faults.
+    """
+
+    process: int
+    peak: float
+    anonymous: float | None
+    proportional: float | None
+    swapped: float | None
+    major: float
+    minor: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """The control group with the tightest limit.
+
+    Attributes:
+        limit: bytes.
+        most: bytes that it used in a sample, memory for files included.
+    """
+
+    limit: float
+    most: float
+
+
+def processes(recording: tables.Recording) -> list[Held]:
+    """Return the memory of each process that was sampled, the one with most first."""
+    known = host_load.shown(recording).filter(pl.col("native_tid") == 0)
+    found = []
+    for process in known["process"].unique().sort():
+        own = known.filter(pl.col("process") == process)
+        peak = _most(own, names.PEAK)
+        if peak is None:
+            continue
+        counted = (_sum(own, metric) for metric in (names.MAJOR, names.MINOR))
+        told = (_most(own, metric) for metric in (names.ANONYMOUS, names.PROPORTIONAL, names.SWAPPED))
+        found.append(Held(process, peak, *told, *counted))
+    return sorted(found, key=lambda held: -held.peak)
+
+
+def group(recording: tables.Recording) -> Group | None:
+    """Return the control group; None where none around the job has a limit, or where that was not read."""
+    known = host_load.shown(recording)
+    limits = known.filter(pl.col("name") == names.GROUP_LIMIT.name)["value"]
+    most = _most(known, names.GROUP_MEMORY)
+    return None if limits.is_empty() or most is None else Group(limits[-1], most)
+
+
+def by_step(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
+    """Return the most resident memory of the stepping process in the samples of each recorded step.
+
+    Returns:
+        `number`, `peak` (bytes); a step without a sample is not there.
+    """
+    known = host_load.shown(recording).filter(pl.col("process") == steps.process, pl.col("name") == names.RESIDENT.name)
+    row = intervals.locate(known["start_ns"], steps.recorded)
+    placed = known.select(steps.recorded["number"].gather(row).alias("number"), peak="value").drop_nulls()
+    return placed.group_by("number").agg(pl.col("peak").max()).sort("number")
+
+
+def _most(known: pl.DataFrame, metric: names.Metric) -> float | None:
+    values = known.filter(pl.col("name") == metric.name)["value"].to_list()
+    return max(values, default=None)
+
+
+def _sum(known: pl.DataFrame, metric: names.Metric) -> float:
+    rows = known.filter(pl.col("name") == metric.name)
+    return float((rows["value"] * (rows["end_ns"] - rows["start_ns"]) / 1e9).sum())
