@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ms_profiler import log, options
-from ms_profiler.job import process
+from ms_profiler.job import actors, attempts, process
 from ms_profiler.options import OPTIONS
 from ms_profiler.store import alive, layout, run_info
 from ms_profiler.store.format import SLOT_SIZE, StepSource
@@ -71,6 +71,7 @@ class Recording:
         self.reachable = True
         #: metadata of the script, key to text or JSON value
         self.metadata: dict[str, object] = {}
+        actor = actors.told()
         self.info = run_info.RunInfo(
             product_version=process.product_version(),
             pid=os.getpid(),
@@ -84,6 +85,8 @@ class Recording:
             local_rank=identity.local_rank,
             world_size=identity.world_size,
             device_id=identity.device_id,
+            role=actor.pop("role", ""),
+            actor=actor,
             job=identity.job,
             python=".".join(map(str, sys.version_info[:3])),
             machine=process.machine(),
@@ -102,6 +105,7 @@ class Recording:
             self.info.messages.append(message)
         if path is None:
             return False
+        self.info.attempt, self.info.before = attempts.earlier(path, self.identity, self.info, os.environ)
         try:
             self.result = _make(path, name or self.info.host)
         except OSError as reason:

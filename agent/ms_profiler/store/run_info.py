@@ -47,6 +47,11 @@ class RunInfo:
     device_id: int = 0
     #: of this process in its job: the class of an actor; empty where all processes do the same
     role: str = ""
+    #: {"actor": id, "name": ...} of an actor of Ray, as far as they are told
+    actor: dict[str, str] = field(default_factory=dict)
+    #: starts of this rank before this one by the same launcher, and the name of the result of the last of them
+    attempt: int = 0
+    before: str = ""
     #: ranks of one launch on this host share it; the last of them to end analyses all
     job: str = ""
     python: str = ""

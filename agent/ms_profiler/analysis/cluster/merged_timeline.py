@@ -132,6 +132,8 @@ def _track(known: RankAccount, measures: "Measures", order: int, clock: Offset, 
     while pid in taken or pid <= 0:
         pid = 1 + (pid + 1) % 2**22
     taken.add(pid)
-    labels = tuple(filter(None, (known.role, known.host)))
-    name = f"{known.role} {known.rank}" if known.role else f"Rank {known.rank}"
+    labels = tuple(filter(None, (known.role, known.host, known.actor)))
+    name = f"Rank {known.rank}"
+    if known.role:
+        name = f"{known.role} {known.actor[:8] if known.actor and known.world_size <= 1 else known.rank}"
     return RankTrack((order + 1) * _STRIDE, pid, name, labels, order, clock.offset_ns)

@@ -48,6 +48,8 @@ class RankAccount:
         verdict: what its own summary says.
         uncertainty_ns: of its clock; None where it is not known.
         role: of its process in the job; empty where all do the same.
+        actor: id of the actor of Ray that it is; empty for none.
+        attempt: how often its launcher had started the rank before.
         groups: ranks of the groups that it used, by name.
         steps: `STEPS`.
         parts: `PARTS`.
@@ -65,6 +67,8 @@ class RankAccount:
     verdict: str
     uncertainty_ns: int | None
     role: str = ""
+    actor: str = ""
+    attempt: int = 0
     groups: dict[str, list[int]] = field(default_factory=dict)
     steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEPS))
     parts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PARTS))
@@ -92,6 +96,8 @@ def account(measures: "Measures") -> RankAccount:
         verdict=measures.verdict,
         uncertainty_ns=recording.clock.uncertainty_ns,
         role=info.role,
+        actor=info.actor.get("actor", ""),
+        attempt=info.attempt,
         groups=communication.ranks(recording.instants, recording.names),
         steps=steps_of(measures.steps.table, found),
         parts=_parts(measures),

@@ -130,30 +130,43 @@ def collect(accounts: Iterable[RankAccount], remarks: list[str]) -> WholeJob:
     """
     told = list(remarks)
     members = last_run(accounts, told)
-    roles = [known.role for known in members]
-    role = max(sorted(set(roles)), key=roles.count, default="")
-    for other in sorted(set(roles) - {role}):
-        told.append(f"{roles.count(other)} results are of the role {other or 'without a name'}; they are left out.")
-    return WholeJob({known.rank: known for known in members if known.role == role}, told)
+    roles: dict[str, list[RankAccount]] = {}
+    for known in members:
+        roles.setdefault(known.role, []).append(known)
+    chosen = max(roles.values(), key=lambda same: (len(same), sum(not each.exchanges.is_empty() for each in same)))
+    for role, same in roles.items():
+        if same is not chosen:
+            what = f"of the role {role}" if role else "without a role"
+            told.append(f"{len(same)} result{'s' * (len(same) > 1)} {what}: left out of the comparison of ranks.")
+    ranks: dict[int, RankAccount] = {}
+    for known in chosen:
+        if known.rank in ranks:
+            told.append(f"{known.directory} is of another actor that is rank {known.rank}; it is left out.")
+        ranks.setdefault(known.rank, known)
+    return WholeJob(ranks, told)
 
 
 def last_run(accounts: Iterable[RankAccount], remarks: list[str]) -> list[RankAccount]:
-    """Return the newest account of each role and rank, of the last one of several runs, by role and rank.
+    """Return the newest account of each rank and actor, of the last one of several runs, by role and rank.
 
     Args:
         accounts: of results.
         remarks: receives what is left out.
     """
     known = sorted(accounts, key=lambda each: each.started_ns)
-    chosen: dict[tuple[str, int], RankAccount] = {}
+    chosen: dict[tuple[str, int, str], RankAccount] = {}
     newest = known[-1] if known else None
     for each in reversed(known):
+        # actors that are no ranks of one job all have rank 0
+        key = each.role, each.rank, each.actor if each.world_size <= 1 else ""
         if newest is not None and each.ended_ns + CLOCKS_NS < newest.started_ns:
             remarks.append(f"{each.directory} is of a run that ended before this one began; it is left out.")
-        elif (each.role, each.rank) in chosen:
-            remarks.append(f"{each.directory} is an older result of rank {each.rank}; it is left out.")
+        elif key in chosen:
+            ended = f", which ended with {each.end}," if each.end not in _USUAL else ""
+            start = f" of start {each.attempt + 1}" if chosen[key].attempt else ""
+            remarks.append(f"{each.directory} is an older result of rank {each.rank}{start}{ended}; it is left out.")
         else:
-            chosen[each.role, each.rank] = each
+            chosen[key] = each
     return [chosen[key] for key in sorted(chosen)]
 
 

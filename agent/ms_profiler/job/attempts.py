@@ -1,0 +1,41 @@
+"""Which start of a rank this is: torchrun starts all ranks again when one fails; each start has its own result."""
+
+import os
+from collections.abc import Mapping
+
+from ms_profiler.job.process import Identity
+from ms_profiler.store import layout, run_info
+
+#: of torchrun: how often it has started its ranks again
+_RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+
+
+def earlier(folder: str, own: Identity, info: run_info.RunInfo, environ: Mapping[str, str]) -> tuple[int, str]:
+    """Return how often this rank was started before, and the name of the result of the last time, empty without one.
+
+    Nothing is read where it was not.
+
+    Args:
+        folder: of the results.
+        own: the rank.
+        info: of this process.
+        environ: of this process.
+    """
+    count = environ.get(_RESTARTS, "")
+    if not (count.isascii() and count.isdecimal() and len(count) < 6) or not int(count):
+        return 0, ""
+    found = (0.0, "")
+    try:
+        for name in os.listdir(folder):
+            if not name.endswith((layout.SUFFIX, layout.TORCH_SUFFIX)):
+                continue
+            try:
+                known = run_info.read_run(layout.run_info_path(os.path.join(folder, name)))
+            except (OSError, ValueError):
+                continue
+            same = (known.host, known.boot_id, known.job, known.rank) == (info.host, info.boot_id, own.job, own.rank)
+            if same and known.pid != info.pid and known.attempt < int(count):
+                found = max(found, (known.started_wall, name))
+    except OSError:
+        pass
+    return int(count), found[1]

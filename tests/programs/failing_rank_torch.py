@@ -1,0 +1,26 @@
+"""Training of which rank 1 fails in its first start. usage: torchrun --max-restarts=1 ... failing_rank_torch.py"""
+
+import os
+
+import torch
+from torch import distributed, nn
+
+
+def main():
+    """Train."""
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo")
+    model = nn.parallel.DistributedDataParallel(nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    for step in range(6):
+        if first and step == 3 and distributed.get_rank() == 1:
+            raise RuntimeError("planted")
+        optimizer.zero_grad()
+        model(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
