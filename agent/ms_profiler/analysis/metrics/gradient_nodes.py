@@ -144,18 +144,19 @@ def split(
     if not named["node"].any():
         nothing = pl.DataFrame(schema=KEYED)
         return nothing.with_columns(pl.lit(None, pl.Boolean).alias("accumulates")), nothing
+    # most operators are no node and make none, and what follows would take three times as long with all of them
+    made_by = named.filter(pl.col("node") | pl.col("key").is_in(named.filter("node")["key"].drop_nulls().implode()))
+    used = operators.select("row", "thread", "start_ns", "end_ns", "name", "module", "parent")
+    operators = used.filter(pl.col("name").is_in(made_by["name"].implode()))
     around = innermost(passed.with_columns(category=pl.lit(0, pl.UInt8), process=pl.lit(0, pl.UInt32)), "row")
-    keyed = operators.join(named, on="name", how="left", maintain_order="left").with_columns(
+    keyed = operators.join(made_by, on="name", how="left", maintain_order="left").with_columns(
         around["row"].gather(intervals.locate(operators["start_ns"], around)).alias("around")
     )
     evaluating = keyed.filter("evaluates")
     inner = keyed["node"] & ~keyed["evaluates"] & keyed["parent"].is_in(evaluating["row"].implode())
-    # a compilation traces a backward pass, too
-    compiling = intervals.union(spans.filter(pl.col("category") == int(Category.COMPILE)))
-    ran = intervals.locate(keyed["start_ns"], compiling).is_null()
-    nodes = keyed.filter(keyed["node"] & ~inner.fill_null(False) & ran)
+    nodes = keyed.filter(keyed["node"] & ~inner.fill_null(False))
     nodes = nodes.select(*_COLUMNS, "accumulates").sort("start_ns")
-    made = keyed.filter(ran, ~pl.col("node"), pl.col("key").is_in(nodes["key"].drop_nulls().unique().implode()))
+    made = keyed.filter(~pl.col("node"), pl.col("key").is_in(nodes["key"].drop_nulls().unique().implode()))
     apart = intervals.union(spans.filter(pl.col("category") == int(Category.OPTIMIZER)))
     without = spans.filter(pl.col("category") == int(Category.FORWARD), pl.col("flags") & int(Flag.NO_GRADIENTS) > 0)
     threads = passed["thread"].unique()

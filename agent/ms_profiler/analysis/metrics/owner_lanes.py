@@ -16,6 +16,7 @@ LANES: Final = pl.Schema(
         "end_ns": pl.Int64,
     }
 )
+_NAMES: Final = pl.Enum(["forward", "backward", "optimizer"])
 #: as the table of modules counts them
 _PASSES: Final = {
     int(Part.UNKNOWN): "forward",
@@ -42,45 +43,47 @@ def lanes(found: Ownership | None) -> pl.DataFrame:
     pieces = found.pieces.filter(pl.col("owner").is_not_null() | pl.col("part").is_in([Part.BACKWARD, Part.OPTIMIZER]))
     owners = pieces["owner"].unique().drop_nulls().sort()
     paths = [owner.split(".") for owner in owners]
-    row = pieces["owner"].replace_strict(owners, range(owners.len()), default=None, return_dtype=pl.UInt32)
     ordered = pieces.select(
         "step",
         "start_ns",
         "end_ns",
-        owner=row,
-        part=pl.col("part").replace_strict(_PASSES, return_dtype=pl.String),
+        part=pl.col("part").replace_strict(_PASSES, return_dtype=pl.String).cast(_NAMES),
+        owner=pl.col("owner").replace_strict(owners, range(owners.len()), default=None, return_dtype=pl.UInt32),
     ).sort("start_ns", "end_ns")
-    drawn = [_merged(ordered.with_columns(module=pl.lit(None, pl.String), name="part"), 0, queued)]
+    passed = _merged(ordered.with_columns(place="part"), queued)
+    drawn = [_told(passed, 0, pl.col("place").cast(pl.String), pl.lit(None, pl.String))]
     for depth in range(max(map(len, paths), default=0)):
-        around = pl.Series(
-            [".".join(path[: depth + 1]) if len(path) > depth else None for path in paths], dtype=pl.String
-        )
-        here = ordered.with_columns(module=around.gather(ordered["owner"]))
-        own = here.with_columns(name=pl.col("module").str.split(".").list.last())
-        drawn.append(_merged(own, depth + 1, queued))
+        around = [".".join(path[: depth + 1]) if len(path) > depth else None for path in paths]
+        known = pl.Series(sorted({path for path in around if path is not None}), dtype=pl.String)
+        numbers = {path: number for number, path in enumerate(known)}
+        place = pl.Series([None if path is None else numbers[path] for path in around], dtype=pl.UInt32)
+        here = _merged(ordered.with_columns(place=place.gather(ordered["owner"])), queued)
+        names = known.str.split(".").list.last()
+        drawn.append(_told(here, depth + 1, names.gather(here["place"]), known.gather(here["place"])))
     return pl.concat(drawn)
 
 
-def _merged(pieces: pl.DataFrame, depth: int, queued: bool) -> pl.DataFrame:
-    """Join what follows each other and is of one module, one pass and one step.
+def _merged(pieces: pl.DataFrame, queued: bool) -> pl.DataFrame:
+    """Join what follows each other and is of one place, one pass and one step.
 
     Args:
-        pieces: `step`, `part`, `module`, `name` (null where nothing is at this depth) and times, by start.
-        depth: of the lane.
+        pieces: `step`, `part`, `place` (a number; null where nothing is at this depth) and times, by start.
         queued: join over gaps.
     """
-    change = pl.any_horizontal(
-        pl.col(key).ne_missing(pl.col(key).shift(1)) for key in ("module", "name", "part", "step")
-    )
-    if not queued:
-        change = change | (pl.col("start_ns") != pl.col("end_ns").shift(1)).fill_null(False)
-    stretches = (
-        pieces.with_columns(run=change.cum_sum())
-        .drop_nulls("name")
-        .group_by("run", maintain_order=True)
-        .agg(pl.col("name", "module", "start_ns").first(), pl.col("end_ns").max())
-    )
-    return stretches.select(
+    change = pl.any_horizontal(pl.col(key).ne_missing(pl.col(key).shift(1)) for key in ("place", "part", "step"))
+    if queued:
+        runs = pieces.with_columns(run=change.cum_sum()).drop_nulls("place").group_by("run", maintain_order=True)
+        return runs.agg(pl.col("place", "start_ns").first(), pl.col("end_ns").max())
+    change = change | (pl.col("start_ns") != pl.col("end_ns").shift(1)).fill_null(False)
+    # pieces of the host do not overlap: a run ends with its last piece
+    last = (change.shift(-1)).fill_null(True)
+    ends = pieces.filter(last)["end_ns"]
+    return pieces.filter(change).select("place", "start_ns", ends).drop_nulls("place")
+
+
+def _told(stretches: pl.DataFrame, depth: int, name: pl.Expr | pl.Series, module: pl.Expr | pl.Series) -> pl.DataFrame:
+    """Return stretches of a lane with what they are called."""
+    return stretches.with_columns(name=name, module=module).select(
         pl.lit(depth, pl.UInt32).alias("depth"),
         "name",
         "module",
