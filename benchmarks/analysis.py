@@ -98,7 +98,7 @@ def generate(folder: str, events: int, spread: int = 0) -> int:
 
 
 def analyse(folder: str) -> tuple[float, float, int]:
-    """Return the seconds that the command takes, its peak memory in MB, and what it wrote in bytes."""
+    """Return the seconds that the command takes, its peak memory in MB, and the bytes that it wrote."""
     output = os.path.join(folder, "ASCEND_PROFILER_OUTPUT")
     shutil.rmtree(output, ignore_errors=True)  # to remove gigabytes takes a while, which is not to be counted
     took, _, peak = pairs.analysed(folder)
@@ -130,7 +130,9 @@ def kineto() -> float:
 
 
 def apart(*arguments: str) -> float:
-    """Return what this file prints, run in a process of its own: what one has held counts as its children's peak."""
+    """Return the output of this file, run in a process of its own: memory of a process counts for its children's
+    peak.
+    """
     command = [sys.executable, os.path.abspath(__file__), *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout.splitlines()[-1])

@@ -29,7 +29,7 @@ STEPS = 10
 
 
 def took(command: list[Any]) -> tuple[float, str]:
-    """Run a command; return its seconds and what it printed."""
+    """Run a command; return its seconds and its output."""
     begun = time.perf_counter()
     done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
     return time.perf_counter() - begun, done.stdout

@@ -33,7 +33,7 @@ HIGH = 2**32
 
 @dataclass
 class Thread:
-    """What a thread writes in a step: slots with times from the step's begin on.
+    """The slots that a thread writes in a step, with times from the step's begin on.
 
     Attributes:
         number: of the thread.
@@ -156,7 +156,7 @@ def launched(reader: Thread, began: list[tuple[int, int]], name: Strings) -> int
 
 
 def write(folder: str, index: int, thread: Thread, begins: "np.ndarray[tuple[int], np.dtype[np.uint64]]") -> int:
-    """Write what a thread records in all steps as segments, and return the number of the next one."""
+    """Write the records of a thread in all steps as segments, and return the number of the next segment."""
     from ms_profiler.store import format as fmt, layout
 
     template = np.array(thread.slots, SLOT)

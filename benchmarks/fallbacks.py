@@ -68,7 +68,7 @@ print(statistics.median(times))
 
 
 def columns() -> None:
-    """Print what each kind of work on columns takes with the extension and without it."""
+    """Print the cost of each kind of work on columns, with the extension and without it."""
     with tempfile.TemporaryDirectory(prefix="ms_profiler_columns_") as parent:
         folder = os.path.join(parent, "host_1_20260101000000000_ascend_ms")
         count = analysis.apart("generate", folder, str(EVENTS))
@@ -85,7 +85,7 @@ def columns() -> None:
 
 
 def recorder() -> None:
-    """Print what both recorders add to a step of a job, all operators kept."""
+    """Print the time that both recorders add to a step of a job, all operators recorded."""
     times: dict[str, list[float]] = {"off": [], "native": [], "python": []}
     for _ in range(ROUNDS):
         for kind, found in times.items():

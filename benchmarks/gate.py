@@ -19,7 +19,7 @@ from gate_job import SHARE
 PYTHON = sys.executable
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gate_job.py")
 REPEAT = 5
-#: planted, and what the first contributor has to name
+#: planted change, and the words that the first contributor has to contain
 PLANTED = {
     "layer": r"\b2\b",
     "data": r"data",
@@ -64,7 +64,7 @@ def usual(folder, framework):
 
 
 def run(folder, case):
-    """Run one case, and leave what it recorded and what it took."""
+    """Run one case; leave its recordings, and its duration."""
     framework, kind, _ = case.split("-")
     place = os.path.join(folder, case)
     if os.path.exists(place):
@@ -81,7 +81,7 @@ def run(folder, case):
 
 
 def judge(folder):
-    """Print what every case came to."""
+    """Print the result of every case."""
     alarms = equal = found = planted = named = 0
     for case in CASES:
         place = os.path.join(folder, case)
@@ -112,7 +112,7 @@ def judge(folder):
 
 
 def main(folder, *words):
-    """Run cases, or judge what they recorded."""
+    """Run cases, or judge their recordings."""
     os.makedirs(folder, exist_ok=True)
     if words != ("--judge",):
         for case in words or CASES:

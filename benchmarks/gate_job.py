@@ -14,7 +14,7 @@ FEATURES, CLASSES = 256, 10
 TORCH, MINDSPORE = (256, 512, 128, 40), (384, 2048, 384, 20)
 #: of the slower layer, times as wide: three layers take nearly all of a step
 WIDER = 1.6
-#: what is added to a step, as a part of it
+#: time that is added to a step, as a part of the step
 SHARE = 0.15
 
 
@@ -95,7 +95,7 @@ def train_mindspore(kind, extra):
     def samples():
         for _ in range(steps):
             spin(1)
-            if kind == "data":  # batches are made ahead: those that take less than a step take none of it
+            if kind == "data":  # batches are made ahead: a batch that takes less than a step costs the step nothing
                 time.sleep((extra + extra / SHARE) / 1e3)
             yield x, y
 

@@ -17,7 +17,7 @@ ROUNDS = 80
 
 def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else "graph"
-    # without activity CPU there is no kernel stream: what is measured is the hooks alone
+    # without activity CPU there is no kernel stream: only the hooks are measured
     session = training.profiled(output_path=tempfile.mkdtemp(), activities=["NPU"])
     (plugin,) = session.hooks.plugins
     if mode == "graph":

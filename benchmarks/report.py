@@ -20,7 +20,7 @@ from typing import Any
 import analysis
 
 ROUNDS = 3
-#: ns by which events differ from step to step: without, a million take a fiftieth of what they do
+#: ns by which events differ from step to step: equal events would compress to a fiftieth of the size
 SPREAD = 400
 #: ms; bytes; shapes; a ratio
 LONGEST_TASK, LONGEST_KEY, LARGEST, SHAPES, DEAREST = 500, 200, 30_000_000, 20_000, 1.2
@@ -38,14 +38,14 @@ PRESSED = """key => new Promise(done => {
 
 
 def command(*words: str) -> float:
-    """Return the seconds that one of our commands takes."""
+    """Return the duration of one of our commands, in seconds."""
     began = time.perf_counter()
     subprocess.run([sys.executable, "-m", "ms_profiler", *words], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - began
 
 
 def looked_at(page: Path) -> dict[str, Any]:
-    """Return what a browser takes to show a page and to move in its timeline."""
+    """Return the times that a browser needs to show a page and to move in its timeline."""
     from playwright.sync_api import sync_playwright
 
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))

@@ -1,4 +1,4 @@
-"""What a long job looks like under the budget: memory, files, threads and the time of a step, from first to last.
+"""Watch a long job with a budget: memory, files, threads and the time of a step, from the first step to the last.
 
 A loop that is bound by launches trains for minutes with `overhead_budget` 0.05, as one process that is watched from
 outside. What grows shows in the last third against the second; the first third warms up and finds the pace.
@@ -25,7 +25,7 @@ import psutil
 EVERY: Final = 2.0
 #: rows of the table
 ROWS: Final = 10
-#: steps of which the median time is told at once
+#: steps whose median time is one figure
 STEPS: Final = 200
 LAYERS: Final = 20
 LOOP: Final = f"""
@@ -46,7 +46,7 @@ while time.monotonic() < until:
         print(statistics.median(times), flush=True)
         times.clear()
 """
-#: what is looked at: title, unit
+#: measured values: title, unit
 COLUMNS: Final = {
     "step": "us",
     "resident": "MB",
@@ -59,7 +59,7 @@ COLUMNS: Final = {
 
 
 def look(process: psutil.Process, folder: Path) -> dict[str, float]:
-    """Return what the job holds, and what its result takes."""
+    """Return the resources that the job holds, and the size of its result."""
     memory = process.memory_full_info()
     files = [path.stat() for path in folder.rglob("*") if path.is_file()]
     return {
@@ -73,7 +73,7 @@ def look(process: psutil.Process, folder: Path) -> dict[str, float]:
 
 
 def looks(seconds: float, budget: float, folder: Path) -> Iterator[dict[str, float]]:
-    """Yield what was seen of a job, look by look; the first has the time since its start as `time`."""
+    """Yield the measurements of a job, one by one; `time` is the time since its start."""
     options = {"start": True, "analyse": "off", "quiet": True, "overhead_budget": budget, "output_path": str(folder)}
     environment = {**os.environ, "MS_PROFILER_OPTIONS": json.dumps(options)}
     command = [sys.executable, "-c", LOOP, str(seconds)]

@@ -80,7 +80,7 @@ class Theirs:
 
 
 def timed(program):
-    program()  # what the interpreter changes in the code is changed then
+    program()  # by then the interpreter has specialised the code
     start = time.perf_counter_ns()
     program()
     return time.perf_counter_ns() - start

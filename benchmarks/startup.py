@@ -24,7 +24,7 @@ ROUNDS = 60
 
 
 def interpreter(folder: str, installed: bool) -> str:
-    """Make a virtual environment, with what an installation puts into it or with nothing, and return its Python."""
+    """Make a virtual environment, with the files of an installation or empty, and return its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     if installed:
         (packages,) = Path(folder).glob("lib/python*/site-packages")
@@ -65,7 +65,7 @@ def main() -> None:
             "PYTHONPATH, unset": (bare, {"PYTHONPATH": site}),
             "PYTHONPATH, set": (bare, {"PYTHONPATH": site, "MS_PROFILER_OPTIONS": on}),
         }
-        for python, variables in rows.values():  # compiles what is compiled once
+        for python, variables in rows.values():  # compiles the modules that are compiled once
             seconds(python, **variables)
         base = statistics.median(seconds(bare) for _ in range(20))
         print(pairs.machine())

@@ -25,7 +25,7 @@ WARM = 5
 
 
 class Took(NamedTuple):
-    """Seconds of the loop, of what follows it in the job, and of the whole process; kernels that ran on a GPU."""
+    """Seconds of the loop, of the rest of the job after it, and of the whole process; kernels that ran on a GPU."""
 
     loop: float
     after: float
@@ -78,7 +78,7 @@ def job(kind: str, kineto: bool) -> None:
 
 
 def kernels(directory: str) -> int:
-    """Return how many kernels are in what we recorded there."""
+    """Return the number of kernels in our recording there."""
     (summary,) = glob.glob(os.path.join(directory, "**", "summary.json"), recursive=True)
     with open(summary) as file:
         return int(json.load(file)["kernels"]["count"])
@@ -94,7 +94,7 @@ def driver() -> str:
 
 
 def measure(kind: str, way: str) -> Took:
-    """Return what one job took."""
+    """Return the times of one job."""
     environment = {key: value for key, value in os.environ.items() if key != "MS_PROFILER_OPTIONS"}
     options = {"ours": {}, "ours, no budget": {"overhead_budget": 0}}.get(way)
     with tempfile.TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""The job whose loop is measured: a small network, so that what is added to a step shows."""
+"""The job whose loop is measured: a small network, so that time added to a step is visible."""
 
 import importlib
 import json

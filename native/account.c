@@ -93,7 +93,7 @@ static void exchange(int64_t bytes, int64_t limit, int64_t refused) {
   if (bytes != 0 || limit != 0 || refused != 0) {
     msp_file_limit limited = msp_file_limit_begin();
     ssize_t written = pwrite(descriptor, &account.own, sizeof account.own, 0);
-    (void)written; /* a file system that takes nothing takes no segments either */
+    (void)written; /* a file system that refuses this file refuses segments, too */
     msp_file_limit_end(limited);
   }
   close(descriptor);

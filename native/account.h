@@ -22,7 +22,7 @@ typedef struct {
   uint64_t refused; /* processes that found no room to begin */
 } msp_account;
 
-/* What an event is worth when disk is short. */
+/* The priority of an event when disk space is short. */
 typedef enum {
   MSP_WORTH_FINE,   /* stops at half of the limit */
   MSP_WORTH_COARSE, /* stops at seven eighths */
@@ -32,23 +32,23 @@ typedef enum {
 /* Join the account in `path`, or make it with `limit`; "" is one of this process alone. Raises no signal. */
 void msp_account_open(const char *path, uint64_t limit);
 
-/* Let go of it; what was taken stays counted. */
+/* Leave the account; bytes that were taken stay counted. */
 void msp_account_close(void);
 void msp_account_after_fork(void);
 
-/* Take so many bytes if that leaves the account below the ceiling of `worth`. */
+/* Take bytes, if that leaves the account below the ceiling of `worth`. */
 bool msp_account_take(uint64_t bytes, msp_worth worth);
 
-/* Add what is taken anyway, or give back, below zero. */
+/* Add bytes that were taken in any case; a negative number gives them back. */
 void msp_account_add(int64_t bytes);
 
-/* Lower the limit by so many bytes, which somebody else may take; below zero: raise it again. */
+/* Lower the limit by bytes that other code may take; a negative number raises it again. */
 void msp_account_set_aside(int64_t bytes);
 
-/* Count this process as one that found no room. */
+/* Count this process as one that was refused. */
 void msp_account_refuse(void);
 
-/* Bytes that are left of what `worth` may have. */
+/* Bytes that are left for events of this priority. */
 uint64_t msp_account_left(msp_worth worth);
 uint64_t msp_account_limit(void);
 

@@ -41,8 +41,8 @@ static void close_others(void) {
   for (int fd = 3; fd < DESCRIPTORS_MOST && (rlim_t)fd < limit.rlim_cur; ++fd) close(fd);
 }
 
-/* What the job ignores would stay ignored in the program. Zeros are SIG_DFL whatever the machine; the C library's own
- * function takes a lock for some signals, which a thread of the job may hold. */
+/* Signals that the job ignores would stay ignored in the program. Zeros are SIG_DFL whatever the machine; the C
+ * library's own function takes a lock for some signals, which a thread of the job may hold. */
 static void reset_signals(void) {
   static const char zeros[64];
   for (int number = 1; number <= SIGNALS_MOST; ++number) {
@@ -74,10 +74,11 @@ static int starter(void *data) {
   _exit(0);
 }
 
-/* A process between this one and the program starts it and is gone, so that the system takes the program over. It ends
- * with signal 0 instead of SIGCHLD: then no handler of the job is told, no wait() of the job finds it, which looks for
- * children that end with SIGCHLD alone, and it waits for us where SIGCHLD is ignored (clone(2), wait(2): __WCLONE).
- * Both use this process's memory until the program is executed, so nothing is copied, however large the job is.
+/* An intermediate process starts the program and exits, so that the program has no parent in the job. The intermediate
+ * process ends with signal 0 instead of SIGCHLD. So no handler of the job is called, no wait() of the job finds it,
+ * because wait() looks only for children that end with SIGCHLD, and we can wait for it even where SIGCHLD is ignored
+ * (clone(2), wait(2): __WCLONE). Both use this process's memory until the program is executed, so nothing is copied,
+ * however large the job is.
  *
  * Where the job is process 1 of its container, or has made itself a subreaper, the system gives the program to it. */
 int msp_start_apart(char **argv, char **envp, int output, int errors) {

@@ -1,4 +1,4 @@
-/* Start a program that is nobody's child.
+/* Start a program that is no child of the job.
  *
  * A job may wait for any child of its own, count its children, or ignore SIGCHLD: a child of ours would be in its way.
  */

@@ -16,7 +16,7 @@ static struct {
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 msp_calls *msp_calls_make(msp_writer *writer) {
-  if (writer->gate != msp_gate_page) return NULL; /* it measures what recording costs */
+  if (writer->gate != msp_gate_page) return NULL; /* this call measures the cost of recording */
   msp_calls *calls = calloc(1, sizeof *calls);
   if (calls == NULL) return NULL;
   calls->writer = writer;
@@ -43,7 +43,7 @@ bool msp_calls_grow(msp_calls *calls) {
   return true;
 }
 
-/* What was not told to end has not ended by itself: with what it was called by. */
+/* A call whose end was not reported ends with its caller. */
 bool msp_calls_return_to(msp_calls *calls, const msp_callee *callee, uint64_t now) {
   uint32_t at = calls->depth;
   while (at > 0 && calls->open[at - 1].callee != callee) --at;
@@ -104,7 +104,7 @@ void msp_calls_begin(uint64_t least_ns, uint32_t depth_most) {
   msp_calls_tracing.span = span;
 }
 
-/* Other threads write no calls meanwhile, for who calls this holds the GIL; so it writes theirs as its own. */
+/* Other threads write no calls meanwhile, because the caller holds the GIL; so it writes their calls, too. */
 void msp_calls_end(void) {
   if (msp_calls_tracing.span == 0) return;
   msp_writer *writer = msp_writer_get();

@@ -1,8 +1,8 @@
-/* The calls of functions that a thread traces: those that have not ended, and the slots of those that have.
+/* The traced calls of a thread: those that have not ended, and the slots of those that have.
  *
- * A slot is written when a call ends, with both of its times: 16 bytes for each of the two events. What runs for a
- * millisecond is written before too, so that it is in the store when the process is killed. Whoever begins or ends a
- * call holds the GIL. Knows nothing of Python.
+ * A slot is written when a call ends, with both of its times: 16 bytes for each of the two events. A call that has run
+ * for a millisecond is written before its end, too, so that it is in the store when the process is killed. The thread
+ * that begins or ends a call holds the GIL. Knows nothing of Python.
  */
 #ifndef MSP_CALLS_H
 #define MSP_CALLS_H
@@ -14,7 +14,7 @@
 
 #define MSP_TELL_NS 1000000u /* after which a thread writes down what runs */
 
-/* A function as its slots have it. */
+/* A function in the form of its slots. */
 typedef struct {
   const void *key; /* that it is known by */
   uint64_t place;  /* as of MSP_KIND_CALL, without a thread */
@@ -30,7 +30,7 @@ typedef struct {
 typedef struct msp_calls {
   msp_open_call *open;
   uint32_t depth, room;
-  uint32_t beyond;    /* further ones, deeper than is recorded */
+  uint32_t beyond;    /* number of deeper calls, which are not recorded */
   uint32_t told;      /* the outermost of them that are written already */
   uint32_t span;      /* of tracing that they belong to, 0: none */
   const void *strand; /* of several stacks of a thread, the one that runs */
@@ -49,7 +49,7 @@ typedef struct {
 
 extern msp_tracing msp_calls_tracing;
 
-/* Begin a span of tracing, or end it: then what runs on all threads is written, as far as it went. */
+/* Begin a span of tracing, or end it: then the running calls of all threads are written. */
 void msp_calls_begin(uint64_t least_ns, uint32_t depth_most);
 void msp_calls_end(void);
 
@@ -59,7 +59,7 @@ bool msp_calls_grow(msp_calls *calls);
 bool msp_calls_return_to(msp_calls *calls, const msp_callee *callee, uint64_t now);
 void msp_calls_tell(msp_calls *calls, uint64_t now);
 
-/* End all calls of the thread, which go on in another stack of it or are not known any more. */
+/* End all calls of the thread: they continue in another of its stacks, or are no longer known. */
 void msp_calls_cut(msp_calls *calls, uint64_t now);
 
 /* What a thread's writer has done with its calls: closed its store, or come to its end, from which on no other thread
@@ -78,7 +78,7 @@ static inline msp_calls *msp_calls_get(void) {
   return __builtin_expect(calls != NULL, 1) ? calls : msp_calls_make(writer);
 }
 
-/* Note a call that is under way since `start`. False: it is deeper than is recorded. */
+/* Note a call that has been running since `start`. False: it is too deep to be recorded. */
 static inline bool msp_calls_push(msp_calls *calls, const msp_callee *callee, uint64_t start, uint8_t flags) {
   if (__builtin_expect(calls->depth == calls->room, 0) && !msp_calls_grow(calls)) {
     ++calls->beyond;
@@ -98,7 +98,7 @@ static inline void msp_calls_enter(msp_calls *calls, const msp_callee *callee, u
 
 static inline void msp_calls_write(msp_writer *writer, const msp_open_call *call, uint64_t end_ns, uint32_t thread,
                                    uint8_t flags) {
-  /* no record that the budget counts by: the tracer tells it what it takes */
+  /* not counted as a record: the tracer itself reports its cost to the budget */
   if (__builtin_expect(writer->next == writer->limit, 0) && !msp_writer_extend(writer, MSP_WORTH_FINE)) return;
   msp_slot_commit(writer->next++, call->start_ns, end_ns, call->callee->place | thread, call->callee->name,
                   msp_slot_word(MSP_KIND_CALL, MSP_CATEGORY_CALL, call->flags | flags, 0));

@@ -1,4 +1,4 @@
-/* Functions of Python, and those in C that it calls: each is named once in a process. Used with the GIL only. */
+/* Functions of Python, and functions in C that it calls: each is named once in a process. Used only with the GIL. */
 #ifndef MSP_CODES_H
 #define MSP_CODES_H
 
@@ -12,7 +12,7 @@
 
 typedef struct {
   const void *key;   /* a code object, which is kept alive, or the definition of a function in C */
-  const char *named; /* of a function in C: its name there, by which another one at that address is told apart */
+  const char *named; /* of a function in C: its name, which distinguishes functions at one address */
   uint32_t number;
   msp_function told;
   msp_callee callee;
@@ -23,23 +23,23 @@ typedef struct {
 /* Once per process. Returns 0, or -1 with an exception. */
 int msp_codes_init(void);
 
-/* Return what is known of a code object; NULL where there is no room for one more. Neither runs any code of Python. */
+/* Return the entry of a code object; NULL if there is no room for one more. Runs no code of Python. */
 const msp_code *msp_code_of(PyObject *code);
 
-/* As msp_code_of, of what Python calls; NULL also where that is no function in C. */
+/* As msp_code_of, for an object that Python calls; NULL also if that is no function in C. */
 const msp_code *msp_code_of_c(PyObject *callable);
 
-/* Tell whether calls are those of a function in C. */
+/* Return whether an entry is that of a function in C. */
 bool msp_code_is_c(PyObject *callable);
 
 /* Leave out functions by their files, from the next msp_codes_forget on.
  *
- * only: paths or parts of paths: functions of other files are left out; none: no function is, but for the next.
- * without: paths or parts of them whose functions are left out.
- * Both are tuples of bytes. A path is absolute, and stands for all below it. Returns 0, or -1 with an exception. */
+ * only: paths or parts of paths: functions of other files are left out; empty: only `without` counts. without: paths
+ * or parts of paths: functions of these files are left out. Both are tuples of bytes. A path is absolute, and stands
+ * for all below it. Returns 0, or -1 with an exception. */
 int msp_codes_choose(PyObject *only, PyObject *without);
 
-/* Forget all of them. While nobody samples and no call is open. */
+/* Forget all functions. Only while nothing samples and no call is open. */
 void msp_codes_forget(void);
 
 uint32_t msp_intern_attribute(PyObject *of, PyObject *name);

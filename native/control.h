@@ -1,4 +1,4 @@
-/* The control stream of the open session: strings, clock anchors, and the count of what was dropped. */
+/* The control stream of the open session: strings, clock anchors, and the number of dropped records. */
 #ifndef MSP_CONTROL_H
 #define MSP_CONTROL_H
 
@@ -28,7 +28,7 @@ void msp_control_count_drop(bool limit);
 uint64_t msp_control_dropped(void);
 uint64_t msp_control_dropped_by_limit(void);
 
-/* What the helper thread does: have the next segment ready when most of this one is used. */
+/* Work of the helper thread: make the next segment before this one is full. */
 void msp_control_prepare_spare(void);
 
 #endif

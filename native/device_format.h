@@ -1,4 +1,4 @@
-/* Device slots: what the tracing interface of an accelerator told, in the segments of file_format.h.
+/* Device slots: the records of an accelerator's tracing interface, in the segments of file_format.h.
  *
  * A record is an MSP_KIND_DEVICE slot, and where it ran on a device an MSP_KIND_DEVICE_PLACE slot behind it, in the
  * same segment. The second is committed first: a head that a reader sees is followed by what its `extra` announces. A

@@ -73,7 +73,7 @@ int msp_exit_status(const char *path) {
 
 static bool is_read(const struct stat *info) { return S_ISFIFO(info->st_mode) || S_ISSOCK(info->st_mode); }
 
-/* Whether the reader of a descriptor can be let go: nothing is left in the buffer of the C library. One that another
+/* Whether the reader of a descriptor can be released: the buffer of the C library is empty. A buffer that another
  * thread holds, because it still writes, is left alone. */
 static bool is_flushed(FILE *stream) {
   if (ftrylockfile(stream) != 0) return false;
@@ -82,8 +82,8 @@ static bool is_flushed(FILE *stream) {
   return flushed;
 }
 
-/* Let go of the pipes and sockets behind descriptors 0, 1 and 2, and of copies of them: the job is done, and who reads
- * what it said waits for nothing more. Threads that still run write to nowhere, as if they had come too late. */
+/* Close the pipes and sockets behind descriptors 0, 1 and 2, and copies of them: the job is done, and their readers
+ * must not wait any longer. Output of threads that still run is dropped, as if they had come too late. */
 static void let_readers_go(const bool *chosen) {
   struct stat ends[3];
   for (int fd = 0; fd < 3; ++fd) {
@@ -160,7 +160,7 @@ static void say(const char *text, size_t size) {
   while (write(STDERR_FILENO, text, size) < 0 && errno == EINTR) continue;
 }
 
-/* Return whether the program has ended; what it wrote is added to `line`. */
+/* Return whether the program has ended; add its output to `line`. */
 static bool has_ended(char *line, size_t *size, size_t room) {
   struct pollfd end = {waiting.reader, POLLIN, 0};
   char rest[64];
@@ -201,8 +201,8 @@ static void tell_status(int status, void *unused) {
   close(file);
 }
 
-/* What is registered while destructors run comes after the last of them, when nothing of the job is left but to flush
- * the streams of the C library. The last one registered is called first. */
+/* Functions that are registered while destructors run are called after the last destructor, when only the streams of
+ * the C library have to be flushed. The last one registered is called first. */
 __attribute__((destructor)) static void wait_last(void) {
   if (waiting.pid != 0 && waiting.owner == getpid()) on_exit(wait_now, NULL);
   if (telling.path != NULL && telling.owner == getpid()) on_exit(tell_status, NULL);

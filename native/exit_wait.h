@@ -1,7 +1,7 @@
 /* Wait for the analysis at the very end of this process, beside the tear-down of everything else.
  *
- * MindSpore takes 0.4 s to unload after Python's last atexit callback; an analysis that was started before that runs
- * meanwhile, and costs the user only what it takes longer.
+ * MindSpore takes 0.4 s to unload after Python's last atexit callback. An analysis that was started before runs
+ * meanwhile, and the user waits only for the rest of it.
  */
 #ifndef MSP_EXIT_WAIT_H
 #define MSP_EXIT_WAIT_H

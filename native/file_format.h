@@ -103,16 +103,16 @@ typedef struct {
  *
  * An MSP_KIND_OPERANDS slot has such an argument for an operator whose span is that of another recording, which ran
  * beside it: of MSP_CATEGORY_OP, or MSP_CATEGORY_MARKER for a region. `end_ns` has the native number of the thread
- * below 32 bits, above them which time of recording it was of. Such slots of a thread and a time stand in the order in
- * which operators began, and leave none out from the first to the last; their times are of another clock and differ by
- * some microseconds. So it is the n-th of them that tells of the n-th span from the first on. */
+ * below 32 bits, above them which time of recording it was of. The slots of a thread and a time of recording are in
+ * the order in which operators began, without gaps from the first to the last; their times are of another clock and
+ * differ by some microseconds. So the n-th slot belongs to the n-th span from the first one on. */
 #define MSP_OP_TIE_BITS 40
 
-/* An MSP_KIND_PROCESSOR slot has what the scheduler knows of its thread. The recorder writes it itself: after at least
- * MSP_QUIET_NS in which the thread recorded nothing, and otherwise every MSP_LOOK_NS and where a step ends. `end_ns` is
- * the time of the event before it. `arg` is the processor time of the thread so far. `name` is for how many
- * microseconds the thread waited for a processor since the last such slot that tells it, MSP_NOT_READ in one that does
- * not tell it. */
+/* An MSP_KIND_PROCESSOR slot has the scheduler's figures for its thread. The recorder writes it itself: after at
+ * least MSP_QUIET_NS in which the thread recorded nothing, and otherwise every MSP_LOOK_NS and where a step ends.
+ * `end_ns` is the time of the event before it. `arg` is the processor time of the thread so far. `name` is for how
+ * many microseconds the thread waited for a processor since the last such slot that tells it, MSP_NOT_READ in one
+ * that does not tell it. */
 #define MSP_NOT_READ 0xFFFFFFFF
 
 /* Stacks are paths in a tree, whose nodes have numbers from 1 that are used once in a process. An MSP_KIND_FRAME slot
@@ -128,9 +128,9 @@ typedef struct {
 
 /* An MSP_KIND_CALL slot is written when a call ends, so that calls stand in the order of their ends. `arg` has the
  * number of the thread, 0 for the one that wrote the slot, and the line that the function begins in, both of
- * MSP_FRAME_LINE_BITS, and above the id of its file's path; 0 of a function in C. One that runs for some time has a
- * slot without an end before that: where none with an end has the same begin and function, it ran when the process
- * ended. A generator has one for each time that it went on. */
+ * MSP_FRAME_LINE_BITS, and above the id of its file's path; 0 of a function in C. A call that runs for some time has
+ * an earlier slot without an end. If no slot with an end has the same begin and function, the call was running when
+ * the process ended. A generator has a slot for each time that it continued. */
 
 /* An MSP_KIND_METRIC slot has a number that the system counts of the process or the machine. All numbers of a sample
  * have the same time. One number tells for how many nanoseconds reading them ran and stands in each; any other one

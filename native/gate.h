@@ -45,7 +45,7 @@ void msp_gate_let_go(void);
 /* Return a number for the next session, which starts with nothing refused. */
 uint32_t msp_gate_next(void);
 
-/* Let everybody in. */
+/* Open the gate for all threads. */
 void msp_gate_open(uint32_t session);
 
 /* Close the gate, and wait until no thread holds the session. False: a thread still holds it after ten seconds,

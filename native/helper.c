@@ -44,12 +44,13 @@ static struct {
   uint32_t answered;
 } helper = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Use descriptors of our own from here on. A job that closes all it does not know, and opens its own files under their
- * numbers, would else meet this thread in the middle of making a segment. Before Linux 5.9 it may. */
+/* Use a separate table of descriptors from here on. Otherwise a job that closes all unknown descriptors, and opens
+ * its own files under their numbers, could interfere while this thread makes a segment. Before Linux 5.9 it can. */
 static void part_with_descriptors(void) { syscall(SYS_close_range, 0u, UINT_MAX, CLOSE_RANGE_UNSHARE); }
 
-/* Never run at once in place of the thread that woke us: it would wait 3 ms for the segment that it has no need of yet.
- * (SCHED_IDLE would leave us none of a machine that is busy, and the job to make its segments itself.) */
+/* Never run at once in place of the thread that woke this one: it would wait 3 ms for a segment that it does not
+ * need yet. (With SCHED_IDLE this thread would not run at all on a busy machine, and the job would have to make its
+ * segments itself.) */
 static void give_way(void) {
   const struct sched_param none = {0};
   sched_setscheduler(0, SCHED_BATCH, &none);
@@ -165,7 +166,7 @@ bool msp_helper_answers(uint32_t patience_ms) {
   return answers;
 }
 
-/* Count the threads of this process; 0 where the system does not tell. */
+/* Count the threads of this process; 0 if the system does not report them. */
 static unsigned count_threads(void) {
   struct stat info; /* the folder has a link for itself, one from above, and one for each thread */
   return stat("/proc/self/task", &info) == 0 && info.st_nlink > 2 ? (unsigned)info.st_nlink - 2 : 0;

@@ -40,7 +40,8 @@ static PyObject *leaves(PyObject *object, uint8_t flags, bool can_disable) {
   return none();
 }
 
-/* What sys.monitoring calls is an object of our own: a function of a module would take 10 ns more each time. */
+/* The callback of sys.monitoring is an object of a type of ours: a function of a module would take 10 ns more for
+ * each call. */
 typedef PyObject *(*quick_call)(PyObject *self, PyObject *const *args, size_t count, PyObject *names);
 
 typedef struct {
@@ -66,7 +67,7 @@ EVENT(py_returned, 1, return leaves(args[0], 0, true);)
 EVENT(py_yielded, 1, return leaves(args[0], MSP_FLAG_YIELDED, true);)
 EVENT(py_unwound, 1, return leaves(args[0], MSP_FLAG_RAISED, false);)
 
-/* The function that calls is most often the one that was called last. */
+/* The caller is most often the function that was called last. */
 static bool is_last(const msp_calls *calls, const void *key) {
   return calls->depth > 0 && calls->open[calls->depth - 1].callee->key == key;
 }

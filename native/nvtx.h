@@ -17,7 +17,7 @@
 /* Record ranges from here on, on each thread whose hook is on. Returns false when PyTorch did not ask us. */
 bool msp_nvtx_start(void);
 
-/* What the name of a range tells. */
+/* The parsed name of a range. */
 typedef struct {
   size_t name_length;
   uint64_t tie;      /* as in the argument of an operator (file_format.h); 0 where no number is told */

@@ -1,4 +1,4 @@
-/* PyTorch's stream of operators: what its C++ core tells a collector of the ITT interface on every thread.
+/* PyTorch's stream of operators: the reports of its C++ core to a collector of the ITT interface, on every thread.
  *
  * The extension is that collector: the interface loads the library that INTEL_LIBITTNOTIFY64 names and calls its
  * __itt_api_init with a table of functions to fill in. Nothing here needs Python. Layouts and names are those of the
@@ -14,7 +14,7 @@
 /* Record operators from here on, on each thread whose hook is on. Returns false when PyTorch did not ask us. */
 bool msp_op_stream_start(void);
 
-/* Tell that what the calling thread began last, under this name, is a region that the user marked. */
+/* Mark the operator that the calling thread began last, if it has this name, as a region of the user. */
 void msp_op_stream_annotate(const char *name, size_t length);
 
 #endif

@@ -1,4 +1,4 @@
-/* Operators as PyTorch reports them, whatever interface it does that through: begins and ends that nest on a thread. */
+/* Operators that PyTorch reports, through any interface: begins and ends that nest on a thread. */
 #ifndef MSP_OPERATORS_H
 #define MSP_OPERATORS_H
 
@@ -44,7 +44,7 @@ static inline void msp_operator_begin(msp_writer *writer, uint32_t text, msp_ope
   }
 }
 
-/* The end of an operator does not say of which. They nest on a thread, so each is counted, recorded or not. */
+/* The end of an operator does not name the operator. They nest on a thread, so each is counted, recorded or not. */
 static inline void msp_operator_end(msp_writer *writer) {
   if (writer->ops == 0) return; /* it began before the session */
   uint32_t depth = writer->depth;

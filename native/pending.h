@@ -1,5 +1,5 @@
-/* Have a thread that runs Python call a function of ours between two of its bytecodes, asked by a thread without the
- * GIL. Nothing waits, and no thread gives up the GIL for it. */
+/* Make a thread that runs Python call a function of ours between two of its bytecodes; the request comes from a
+ * thread without the GIL. Nothing waits, and no thread gives up the GIL for it. */
 #ifndef MSP_PENDING_H
 #define MSP_PENDING_H
 

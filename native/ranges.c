@@ -110,7 +110,7 @@ void msp_ranges_guard(void) {
   page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
   struct sigaction there;
   if (sigaction(SIGBUS, NULL, &there) != 0) return;
-  /* who ignores it leaves that to the programs that it starts; a fault ends the process even so */
+  /* a job that ignores it passes that on to the programs that it starts; a fault ends the process all the same */
   if (!(there.sa_flags & SA_SIGINFO) && there.sa_handler == SIG_IGN) return;
   previous = there;
   /* as the handler before, so that it runs as it would without ours; one that never returns leaves nothing blocked */

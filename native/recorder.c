@@ -62,7 +62,7 @@ int msp_recorder_init(void) {
   return 0;
 }
 
-/* In the lock. What a thread still uses is left to it; then nothing is recorded any more. */
+/* In the lock. If a thread still uses the session, it is left to that thread, and nothing is recorded any more. */
 static void close_session(void) {
   if (recorder.session == 0) return;
   recorder.session = 0;

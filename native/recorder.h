@@ -23,18 +23,18 @@
  */
 int msp_open(const char *folder, uint32_t first_slots, const char *account, uint64_t limit, uint32_t flags);
 
-/* End the calling thread's open spans, write a last anchor, and record nothing from here on. Other threads let go of
- * their segments when they next pass by, or end.
- * Returns 0, or ETIMEDOUT where a file system does not answer: then what uses it is left as it is. */
+/* End the calling thread's open spans, write a last anchor, and stop recording. Other threads release their segments
+ * at their next event, or when they end. Returns 0, or ETIMEDOUT if a file system does not answer: then everything
+ * that uses it is left as it is. */
 int msp_close(void);
 
-/* Count bytes on disk that somebody else took, or gave back, below zero. */
+/* Count bytes on disk that other code took; a negative number was released. */
 void msp_spend(int64_t bytes);
 
-/* Leave so many bytes of the limit to somebody else; below zero: take them back. */
+/* Reserve bytes of the limit for other code; a negative number returns them. */
 void msp_set_aside(int64_t bytes);
 
-/* Bytes that are left to fine-grained records; 0 while nothing is open. */
+/* Bytes that are left for fine-grained records; 0 while nothing is open. */
 uint64_t msp_room(void);
 
 /* cffi:end */
@@ -59,8 +59,8 @@ void msp_get_stats(msp_stats *stats);
 void msp_pause(bool paused);
 void msp_fine(bool on);
 
-/* Have one more thing done in fork children, also in those of a bare system call, where nobody calls at-fork handlers:
- * there it is done when any of our functions is called first. */
+/* Register a function to run in fork children, including those of a bare system call, which calls no at-fork
+ * handlers: there it runs when any of our functions is first called. */
 void msp_recorder_when_forked(void (*also)(void));
 
 /* In a fork child, forget what was inherited; does nothing otherwise. */

@@ -25,7 +25,7 @@ extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak));
 #define LATE_MOST 0xFFFFFFFFu
 #define JITTER 0.5 /* part of the period by which looks vary, so that they go along with nothing in the job */
 #define PATIENCE_NS 10000000000u
-/* Where a thread had to let go of the GIL for us, which takes it 0.1 ms and more, we come less often. */
+/* When a thread had to release the GIL for us, which costs it 0.1 ms and more, samples become rarer. */
 #define WAITED_NS 1000000u
 #define LEFT_OUT 3
 
@@ -100,8 +100,8 @@ static uint32_t thread_of(PyObject *ident, uint64_t number) {
   return node;
 }
 
-/* Note where a thread was at all looks that were due from `due` to `now`. Of the thread that looks itself it is known
- * where it was when it was asked: in the bytecode that has just ended. */
+/* Note the place of a thread for all samples that were due from `due` to `now`. The sampling thread itself was in
+ * the bytecode that has just ended. */
 static void sample(PyObject *ident, PyFrameObject *frame, uint64_t due, uint64_t now, uint32_t times, bool itself) {
   unsigned long number = PyLong_AsUnsignedLongMask(ident);
   uint64_t late = now - due;
@@ -161,7 +161,7 @@ static void tick(void) {
     if (msp_pending_ask(come_by)) return;
     __atomic_store_n(&sampler.asked, false, __ATOMIC_RELEASE);
   }
-  /* Nobody has come by for a period. */
+  /* No thread of the job has taken the sample for a period. */
   if (sampler.left_out < sampler.leaves_out) {
     ++sampler.left_out;
     return;

@@ -1,8 +1,9 @@
-/* Samples of the Python stacks of all threads: a thread of ours says when, and whoever has the GIL anyway looks.
+/* Sample the Python stacks of all threads: a thread of ours sets the time, and the thread that has the GIL takes the
+ * sample.
  *
- * A thread that asks for the GIL has the running one stop: 5 ms later, for two changes of context. So a thread that
- * runs Python is asked to look, between two of its bytecodes. Where none does for a period, all of them run C code or
- * wait; our thread takes the GIL, which is free then, or is left when that code ends.
+ * A thread that requests the GIL stops the running one after 5 ms, at the cost of two context switches. So a thread
+ * that runs Python takes the sample, between two of its bytecodes. If none does so for a period, all threads run C code
+ * or wait. Then our thread takes the GIL, which is free, or is released when that code ends.
  */
 #ifndef MSP_SAMPLER_H
 #define MSP_SAMPLER_H

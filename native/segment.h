@@ -1,4 +1,4 @@
-/* One segment file: made, reserved on disk, mapped, and let go. */
+/* One segment file: made, reserved on disk, mapped, and released. */
 #ifndef MSP_SEGMENT_H
 #define MSP_SEGMENT_H
 
@@ -34,8 +34,8 @@ static inline uint64_t msp_segment_size(uint32_t capacity) {
   return MSP_HEADER_SIZE + (uint64_t)capacity * MSP_SLOT_SIZE;
 }
 
-/* Tell whether a mapping of a file in `folder` can be relied on never to raise SIGBUS. Local file systems that write
- * in place keep what fallocate(2) promised; network, FUSE and copy-on-write ones may not. */
+/* Return whether a mapping of a file in `folder` can be relied on never to raise SIGBUS. Local file systems that
+ * write in place keep what fallocate(2) promised; network, FUSE and copy-on-write ones may not. */
 bool msp_segment_mappable(const char *folder);
 
 /* Make segment `index` in `folder`, reserve its blocks and map it, or give it plain memory where mapping is refused
@@ -63,7 +63,8 @@ void msp_segment_unlink(const char *folder, uint32_t index);
  * rest. */
 void msp_segment_make_ready(msp_segment *segment);
 
-/* Copy what was ready or has ended since the last call to the file. One caller at a time. Returns 0 or an errno. */
+/* Copy to the file the slots that became ready, or ended, since the last call. One caller at a time. Returns 0 or an
+ * errno. */
 int msp_segment_flush(msp_segment *segment, const char *folder);
 
 #endif

@@ -27,7 +27,7 @@ static void note(int number, siginfo_t *info, void *unused) {
                               __ATOMIC_RELAXED);
 }
 
-/* Those that nobody sends to end a process, that tell of what a thread just did, or that nobody can put off. */
+/* Signals that do not end a process on request, that report a fault of a thread, or that cannot be put off. */
 static bool is_let_through(int number) {
   static const int numbers[] = {SIGKILL, SIGSTOP, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD, SIGURG,  SIGWINCH,
                                 SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGTRAP, SIGSYS,  SIGABRT, SIGPIPE, SIGXFSZ};

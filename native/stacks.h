@@ -1,7 +1,7 @@
-/* Stacks of threads, as paths in a tree: from whoever looks at them to the thread that writes them to the store.
+/* Stacks of threads, as paths in a tree: passed from the sampling thread to the thread that writes them to the store.
  *
- * Who looks holds the GIL, so that it is one thread at a time. It names nodes and queues samples; it takes no lock and
- * writes nothing. One other thread, always the same, writes. Knows nothing of Python.
+ * The sampling thread holds the GIL, so there is one at a time. It numbers nodes and queues samples; it takes no lock
+ * and writes nothing. One other thread, always the same, writes. Knows nothing of Python.
  */
 #ifndef MSP_STACKS_H
 #define MSP_STACKS_H
@@ -9,12 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is known of a function: ids of its name and of the path of its file, and the line that it begins in. */
+/* A function: ids of its name and of the path of its file, and the line that it begins in. */
 typedef struct {
   uint32_t name, file, line;
 } msp_function;
 
-/* Forget all nodes. Numbers of nodes are used once in a process. While nobody looks or writes. */
+/* Forget all nodes. Numbers of nodes are used once in a process. Only while no thread samples or writes. */
 void msp_stacks_clear(void);
 
 /* Return the node of a thread, below which its stacks are, 0 where there is no room for it.
@@ -39,12 +39,12 @@ typedef struct {
   uint64_t first_ns, last_ns;
 } msp_sample;
 
-/* Queue a sample; one that there is no room for is counted. */
+/* Queue a sample; if the queue is full, count it as dropped. */
 void msp_stacks_put(const msp_sample *sample);
 void msp_stacks_lost(void);
 
-/* What the writing thread does: write what is queued, of threads that stay where they are a sample for some of them;
- * `all`: and what has been put off. */
+/* Work of the writing thread: write the queued samples; samples of a thread that stays in one place are combined;
+ * `all`: write those, too. */
 void msp_stacks_write(uint64_t period_ns, bool all);
 
 #endif

@@ -1,4 +1,4 @@
-/* The segments of the open session: where they are made, what they may cost, which are spare or left over.
+/* The segments of the open session: their folder, their budget, and the spare and left-over ones.
  *
  * Everything but `open` and `close` needs the session to be held (gate.h), or is called by the helper thread, which
  * ends before `close`.
@@ -31,17 +31,17 @@ typedef struct {
 /* Start with no segments. Returns 0 or an errno, EDQUOT where the account has no room to begin. */
 int msp_store_open(const msp_store_settings *settings);
 
-/* Copy the remaining slots, unmap everything that no thread holds, remove the spare segment, and cut off unused space.
- * Returns the number of slots that are not in their files. */
+/* Copy the remaining slots, unmap everything that no thread holds, remove the spare segment, and cut off unused
+ * space. Returns the number of slots that are not in their files. */
 uint64_t msp_store_close(void);
 
-/* Go back behind `open`, which nothing was made after; `refused`: the account had no room. */
+/* Undo `open`, if no segment was made since; `refused`: the account had no room. */
 void msp_store_abandon(bool refused);
 
 /* Forget everything inherited; in a fork child. */
 void msp_store_after_fork(void);
 
-/* Ask the file system of the store something that it must answer itself; returns when it has. */
+/* Send the file system of the store a request that it cannot answer from a cache; return when it has answered. */
 void msp_store_ask(void);
 
 uint32_t msp_store_first_slots(void);
@@ -59,19 +59,19 @@ msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segm
 /* Get a segment of the control stream, of at least so many slots. */
 msp_outcome msp_store_take_control(uint32_t slots, uint32_t least, msp_segment **taken);
 
-/* Hand over the unused rest of a segment to the next new thread. */
+/* Leave the unused rest of a segment to the next new thread. */
 void msp_store_leave_over(msp_segment *segment, uint32_t used);
 
-/* Give up a segment that nobody writes to any more, of which so many slots are used; while the session is closed. */
+/* Release a segment that no thread writes to any more, with its number of used slots; while the session is closed. */
 void msp_store_end(msp_segment *segment, uint32_t used);
 
-/* Give up a segment whose slots will not change any more. Unmapping 4 MiB takes 0.3 ms, so the helper does it. */
+/* Release a segment whose slots will not change any more. Unmapping 4 MiB takes 0.3 ms, so the helper does it. */
 void msp_store_retire(msp_segment *segment);
 
 /* Remove a segment that nothing was written to, from the disk too. On the helper thread, or when it has ended. */
 void msp_store_discard(msp_segment *segment);
 
-/* What the helper thread does: make the next spare, unmap full segments, copy written ones. */
+/* Work of the helper thread: make the next spare segment, unmap full segments, copy written ones. */
 void msp_store_prepare_spare(void);
 void msp_store_unmap_full(void);
 void msp_store_flush(void);

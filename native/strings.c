@@ -9,7 +9,7 @@
 #include "gate.h"
 #include "recorder.h"
 
-/* A job that makes up a new name for every event must not fill its memory through us. */
+/* A job that makes a new name for every event must not fill its memory through us. */
 #define KEPT_BYTES_MOST (8u << 20)
 #define KEPT_MOST 65536u
 #define OF_THE_JOB(most) ((most) / 8 * 7) /* of each; the rest is for our own */

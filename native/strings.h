@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Whose a text is. A job may make up names without end, so an eighth of what is kept is for ours; and names of what
- * comes and goes are bounded by how much of it there is. */
+/* The owner of a text. A job may make names without end, so an eighth of the room is reserved for our own names; and
+ * the number of names of short-lived objects is bounded by the number of these objects. */
 typedef enum { MSP_OURS, MSP_OF_THE_JOB, MSP_COUNTED } msp_origin;
 
 /* Return the id of `text`, 0 when it is empty, or cannot be kept or written: a process keeps 65536 texts and 8 MB, and
@@ -21,7 +21,8 @@ uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t
 /* Return the length of a text that was cut anywhere, without the part of a character at its end. */
 size_t msp_whole_characters(const char *text, size_t length);
 
-/* Texts that were interned last by their addresses, which names of operators keep: without a hash and a table. */
+/* The texts that were interned last, by their addresses, which names of operators keep: a lookup without hash and
+ * table. */
 typedef struct {
   struct {
     const char *from;
@@ -44,7 +45,7 @@ static inline uint32_t msp_intern_recent(msp_recent *recent, const char *text, u
   return msp_intern_anew(recent, text, session);
 }
 
-/* How often a text was refused because a process keeps no more of them; for its life. */
+/* Number of texts that were refused because the process holds too many, over the life of the process. */
 uint64_t msp_strings_refused(void);
 
 /* Slots that all strings take in a store. In the control stream's lock. */
@@ -53,7 +54,7 @@ uint32_t msp_strings_slots(void);
 /* Write to the store of `session` what is not in it yet. In the control stream's lock. */
 void msp_strings_write(uint32_t session);
 
-/* Mend what a fork may have cut short, when it is next needed. */
+/* Repair a change that a fork may have interrupted, at the next use. */
 void msp_strings_after_fork(void);
 
 #endif

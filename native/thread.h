@@ -1,4 +1,4 @@
-/* Threads of ours in the job, and what they wait with. */
+/* Our own threads in the job, and their locks and conditions. */
 #ifndef MSP_THREAD_H
 #define MSP_THREAD_H
 
@@ -12,7 +12,7 @@
  * a usual one. False: there is none to be had. */
 bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, const char *name);
 
-/* Take a lock, but wait no longer than so many seconds. False: somebody else still has it. */
+/* Take a lock, but wait no longer than the given seconds. False: another thread still has it. */
 bool msp_lock_soon(pthread_mutex_t *lock, unsigned seconds);
 
 /* Make a condition that is waited for by CLOCK_MONOTONIC. */

@@ -37,7 +37,8 @@ static const msp_callee *callee_of(const msp_code *code) {
   return code == NULL || code->left_out ? NULL : &code->callee;
 }
 
-/* Note what runs on this thread already: its frames from the outermost to the innermost, or to the one before that. */
+/* Note the calls that run on this thread already: its frames from the outermost to the innermost, or to the one
+ * before that. */
 static void take_up(msp_calls *calls, PyFrameObject *frame, const PyObject *entered, uint64_t since) {
   const msp_callee *few[64], **found = few;
   size_t count = 0, room = 64;
@@ -188,7 +189,7 @@ static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg
   return 0;
 }
 
-/* What a script gets that asks for the profile function, and sets again later; and what new threads call first. */
+/* The object that a script gets from sys.getprofile and may set again later; new threads call it first, too. */
 static PyObject *py_hook(PyObject *self, PyObject *args) {
   (void)self;
   (void)args;
@@ -198,7 +199,7 @@ static PyObject *py_hook(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-/* Have all threads that came since the last time, or all, tell of their calls. */
+/* Make the threads that are new since the last time, or all threads, report their calls. */
 static void profile_threads(bool all) {
   PyThreadState *own = PyThreadState_Get();
   uint64_t last = all ? 0 : tracer.last_thread;
@@ -231,7 +232,7 @@ static void tell_interpreter(bool on) {
   PyErr_Restore(type, value, trace);
 }
 
-/* Whether the profile function of this thread is that of somebody else. */
+/* Whether the profile function of this thread belongs to another tool. */
 static bool is_taken(void) {
   PyObject *ask = PySys_GetObject("getprofile");
   PyObject *there = ask == NULL ? NULL : PyObject_CallObject(ask, NULL);

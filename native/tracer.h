@@ -1,7 +1,7 @@
-/* Traces calls of Python: what the interpreter tells of calls, sys.monitoring from 3.12 on and a profile function
- * before, goes to calls.h.
+/* Trace calls of Python: the interpreter reports calls, through sys.monitoring from 3.12 on and a profile function
+ * before, and this code passes them to calls.h.
  *
- * Nothing of this runs code of Python, waits, or raises.
+ * None of these functions runs code of Python, waits, or raises.
  */
 #ifndef MSP_TRACER_H
 #define MSP_TRACER_H
@@ -17,17 +17,17 @@
 /* Add the functions of the tracer to the module. Returns 0, or -1 with an exception. */
 int msp_tracer_add(PyObject *module);
 
-/* Trace while calls are admitted, and only then; after what admits them has changed. With the GIL. */
+/* Start or stop tracing after a change of the gate: calls are traced only while the gate admits them. With the GIL. */
 void msp_tracer_settle(void);
 
 /* The rare cases of the functions below. */
 msp_calls *msp_tracer_refused(void);
 void msp_tracer_turn(msp_calls *calls, PyFrameObject *frame, const PyObject *entered, const void *strand);
 
-/* As msp_code_of; one that there is no room for counts as dropped. */
+/* As msp_code_of; a function without room counts as dropped. */
 const msp_code *msp_tracer_code(PyObject *code);
 
-/* The calls of this thread; NULL where none is to be noted.
+/* The calls of this thread; NULL if no call is to be noted.
  *
  * frame: that runs, NULL for the innermost one.
  * entered: the code object that has just begun, or NULL. */

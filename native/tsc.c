@@ -82,7 +82,7 @@ static bool slept_between(const msp_tsc_pair *one, const msp_tsc_pair *other) {
   return apart > 2 * SLEPT_MOST_NS;
 }
 
-/* Return the rate, 0 while it is not known; whoever comes first when 20 ms have passed finds it. */
+/* Return the rate, 0 while it is unknown; the first thread that calls after 20 ms computes it. */
 static uint32_t rate_with(const msp_tsc_pair *pair) {
   uint32_t rate = __atomic_load_n(&counter.rate, __ATOMIC_RELAXED);
   if (rate != 0 || __atomic_exchange_n(&counter.busy, 1, __ATOMIC_ACQUIRE) != 0) return rate;
@@ -101,7 +101,7 @@ static uint32_t rate_with(const msp_tsc_pair *pair) {
   return rate;
 }
 
-/* Tell whether the clock is elsewhere than the line leads, as far as that can be told. */
+/* Return whether the clock deviates from the line, as far as the readings show it. */
 static bool strays(const msp_tsc *tsc, const msp_tsc_pair *pair) {
   uint64_t ran = pair->ticks - tsc->ticks;
   if (ran >= COMPARED_MOST * tsc->length) return false; /* also when there is none */

@@ -1,9 +1,9 @@
 /* CLOCK_MONOTONIC_RAW for one thread, computed from the processor's time-stamp counter.
  *
  * Where Linux keeps its time by that counter, RAW is a straight line over it. A thread reads both, follows the line for
- * a millisecond and reads both again, so that errors do not add up, whatever became of the machine meanwhile: each is
- * that of one reading, some tens of nanoseconds. When the clock is not where a line led, the counter is not what the
- * clock follows, and from then on all threads read the clock. A thread's times never decrease.
+ * a millisecond and reads both again. So errors do not add up, whatever happened to the machine meanwhile: each is the
+ * error of one reading, some tens of nanoseconds. If the clock deviates from the end of a line, the clock does not
+ * follow the counter, and from then on all threads read the clock. A thread's times never decrease.
  */
 #ifndef MSP_TSC_H
 #define MSP_TSC_H
@@ -31,11 +31,11 @@ typedef struct {
   uint64_t slept; /* ns for which the machine was suspended so far: the counter may have seen them, the clock did not */
 } msp_tsc_pair;
 
-/* Look whether the counter can be relied on, and begin to measure its rate; once per process. Lines begin when that is
- * known, 20 ms later. */
+/* Find out whether the counter is reliable, and begin to measure its rate; once per process. Lines begin when the
+ * rate is known, 20 ms later. */
 void msp_tsc_init(void);
 
-/* Mend what a fork may have cut short; the child may be in another time namespace. */
+/* Repair a change that a fork may have interrupted; the child may be in another time namespace. */
 void msp_tsc_after_fork(void);
 
 /* Tell whether threads may follow the counter. */
@@ -47,7 +47,7 @@ void msp_tsc_distrust(void);
 /* Begin a line at a pair and return its time. */
 uint64_t msp_tsc_begin(msp_tsc *tsc, const msp_tsc_pair *pair);
 
-/* The rare case of msp_tsc_now: read the clock, and begin a line if that can be. */
+/* The rare case of msp_tsc_now: read the clock, and begin a line if possible. */
 uint64_t msp_tsc_read(msp_tsc *tsc);
 
 /* The time given, or the thread's last one when that is later. */

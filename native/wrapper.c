@@ -56,7 +56,7 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t flagged,
   return result;
 }
 
-/* Whether an exception of ours has been dealt with; false where one is left that is the job's. */
+/* Whether an exception of ours has been handled; false if the exception is the job's. */
 static bool forgiven(const wrapper *self) {
   if (self->failed == NULL) return false;
   PyObject *kind, *value, *trace;
@@ -71,8 +71,8 @@ static bool forgiven(const wrapper *self) {
   return answer != NULL;
 }
 
-/* The flags of a span that the current exception ends: the end of an iteration is no failure, nor is that by which
- * PyTorch stops a recomputation when all is there that is needed. */
+/* The flags of a span that the current exception ends: the end of an iteration is no failure, and neither is the
+ * exception with which PyTorch stops a recomputation that has all it needs. */
 static uint8_t flags_of_exception(void) {
   if (PyErr_ExceptionMatches(PyExc_StopIteration)) return 0;
   PyObject *kind, *value, *trace;
@@ -86,7 +86,7 @@ static uint8_t flags_of_exception(void) {
   return stops ? 0 : MSP_FLAG_RAISED;
 }
 
-/* Begin a span; in a fork child that does not record yet, have it record first. */
+/* Begin a span; in a fork child that does not record yet, start its recording first. */
 static bool begin(const wrapper *self, uint32_t name, uint8_t category, uint64_t arg, uint32_t *token) {
   *token = msp_begin(name, category, arg);
   if (*token != 0 || self->forked == NULL || PyList_Size(self->forked) == 0) return true;
@@ -177,7 +177,7 @@ static PyObject *by_label(const wrapper *self, PyObject *const *args, size_t fla
   return recorded(self, (uint32_t)values[0], (uint8_t)values[1], values[2], args, flagged, names);
 }
 
-/* Ask once how the spans of all calls are called. */
+/* Get the name of the spans of all calls, once. */
 static bool named(wrapper *self, PyObject *first) {
   PyObject *label = PyObject_CallFunctionObjArgs(self->describe, first, NULL);
   uint64_t values[3];
@@ -284,7 +284,7 @@ static PyObject *wrapper_get(PyObject *object, PyObject *instance, PyObject *typ
   return PyObject_CallFunctionObjArgs(method_type, object, instance, NULL);
 }
 
-/* What is not set on it is that of the function: its code, its defaults. */
+/* Attributes that are not set on it are those of the function: its code, its defaults. */
 static PyObject *wrapper_getattr(PyObject *object, PyObject *name) {
   PyObject *value = PyObject_GenericGetAttr(object, name);
   if (value != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;

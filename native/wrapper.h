@@ -1,6 +1,6 @@
-/* What stands in place of a function of a framework and records its calls, without a Python frame of its own.
+/* The object that replaces a function of a framework and records its calls, without a Python frame of its own.
  *
- * A frame of ours would cost the job depth of recursion, stand in its tracebacks and in `inspect.stack()`, and shift
+ * A frame of ours would cost the job depth of recursion, appear in its tracebacks and in `inspect.stack()`, and shift
  * the line that `warnings.warn(stacklevel=...)` names.
  */
 #ifndef MSP_WRAPPER_H

@@ -50,7 +50,7 @@ static void clear(msp_writer *writer) {
   __atomic_store_n(&writer->records, 0, __ATOMIC_RELAXED);
 }
 
-/* Take the writer out of the count of its session, which may be closed but has had no successor. */
+/* Remove the writer from the count of its session, which may be closed but has had no successor. */
 static void delist(msp_writer *writer) {
   pthread_mutex_lock(&writers.lock);
   if (writer->number != 0 && writer->session == writers.session) {
@@ -65,7 +65,7 @@ static void delist(msp_writer *writer) {
   pthread_mutex_unlock(&writers.lock);
 }
 
-/* The session was closed by another thread: its lists are gone, the segments are still ours. */
+/* Another thread closed the session: its lists are gone, but the segments still belong to this thread. */
 static void leave_closed(msp_writer *writer) {
   msp_segment *last = writer->segment;
   for (uint32_t i = writer->depth; i-- > 0;) { /* spans of one segment stand together */
@@ -229,8 +229,9 @@ void msp_writer_drop(const msp_writer *writer) {
   msp_gate_let_go();
 }
 
-/* Return for how long the calling thread has waited for a processor so far, UINT64_MAX where the system does not tell:
- * the second number of proc_pid_schedstat. The file is opened each time, for one that stays open is in the job's way.
+/* Return how long the calling thread has waited for a processor so far, UINT64_MAX if the system does not report it:
+ * the second number of proc_pid_schedstat. The file is opened each time, because an open descriptor would be in the
+ * job's way.
  */
 static uint64_t waited_so_far(void) {
   char text[64];
@@ -244,7 +245,7 @@ static uint64_t waited_so_far(void) {
   return second == NULL ? UINT64_MAX : strtoull(second, NULL, 10);
 }
 
-/* Return for how many microseconds the thread has waited since it was asked last, where it is worth asking. */
+/* Return the microseconds for which the thread has waited since the last reading, if a reading is worth its cost. */
 static uint32_t waited(msp_looks *looks, uint64_t now, uint64_t ran) {
   bool first = looks->since_ns == 0;
   if (!first && now - looks->since_ns < ran - looks->since_ran_ns + WAITED_LEAST_NS) return MSP_NOT_READ;

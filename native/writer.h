@@ -30,8 +30,8 @@ typedef struct {
   bool op; /* it is one itself, of the op stream */
 } msp_open_span;
 
-/* What a thread that records asks the system now and then: whether it ran. CLOCK_THREAD_CPUTIME_ID takes 0.4 us, so
- * looks 250 us apart take 0.2 % at most. */
+/* The times of a recording thread's looks at the scheduler, which show whether the thread ran.
+ * CLOCK_THREAD_CPUTIME_ID takes 0.4 us, so looks 250 us apart take 0.2 % at most. */
 #define MSP_QUIET_NS 250000u /* without an event, after which a thread looks */
 #define MSP_LOOK_NS 5000000u /* after which it looks anyway */
 
@@ -44,7 +44,7 @@ typedef struct {
   uint64_t waited_ns; /* what it was told then */
 } msp_looks;
 
-/* What events need stands together: between two of them a framework has gone through all of the cache. */
+/* The fields that every event needs are next to each other: between two events a framework uses the whole cache. */
 typedef struct msp_writer {
   const msp_gate *gate;
   uint32_t session; /* that the segment belongs to */
@@ -99,11 +99,11 @@ uint32_t msp_writer_threads(void);
 /* Start counting for a new session. */
 void msp_writer_reset(uint32_t session);
 
-/* Let the calling thread write into memory of its own (true), or into the store again: to measure what recording
- * costs. Returns false when there is no memory. */
+/* Let the calling thread write into private memory (true), or into the store again, to measure the cost of
+ * recording. Returns false if there is no memory. */
 bool msp_writer_scratch(bool on);
 
-/* The writer of this thread if a session is open, or was and nothing has changed since. */
+/* The writer of this thread, if a session is open, or if the last one was closed and nothing has changed since. */
 static inline msp_writer *msp_writer_get(void) {
   msp_writer *writer = msp_writer_current;
   if (__builtin_expect(writer == NULL || writer->session != msp_gate_load(&writer->gate->session), 0)) {
@@ -133,7 +133,7 @@ static inline uint64_t msp_writer_now(void) {
   return writer != NULL ? msp_tsc_now(&writer->tsc) : msp_now();
 }
 
-/* Note an event of this thread, and look whether it ran since the last one where that was long ago. */
+/* Note an event of this thread; if the last one was long ago, look whether the thread ran meanwhile. */
 static inline void msp_writer_passed(msp_writer *writer, uint64_t now) {
   uint64_t before = writer->looks.event_ns;
   writer->looks.event_ns = now;

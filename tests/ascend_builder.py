@@ -243,7 +243,7 @@ def sample(folder):
 
 
 LAUNCHES = [int(absolute(time).replace(".", "")) for time in (5, 7, 6)]
-#: what `sample` ran: stream, name, type, core, group, exchange, launch
+#: tasks of `sample`: stream, name, type, core, group, exchange, launch
 TASKS = [
     (2, "MatMul1", "MatMul", "AI_CORE", None, False, LAUNCHES[0]),
     (0, "hcom_allReduce__077_0_1", "hcom_allReduce_", "HCCL", "g", True, LAUNCHES[1]),

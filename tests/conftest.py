@@ -19,7 +19,7 @@ VARIABLE = "MS_PROFILER_OPTIONS"
 
 @dataclass
 class Run:
-    """What became of a program."""
+    """The outcome of a program."""
 
     code: int
     out: str

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: cudaErrorInsufficientDriver: what CUDA's runtime answers where there is no driver.
+#: cudaErrorInsufficientDriver: the answer of CUDA's runtime without a driver.
 NO_DRIVER = 35
 #: Bytes of a variable; the largest there are hold a few numbers.
 VARIABLE_SIZE = 256
@@ -48,7 +48,7 @@ class Library:
 
 
 def read(listing: str) -> Library:
-    """Return what `readelf --wide --dynamic --version-info --dyn-syms` says of a library."""
+    """Return the output of `readelf --wide --dynamic --version-info --dyn-syms` for a library."""
     library = Library()
     file = ""
     for line in listing.splitlines():
@@ -102,7 +102,7 @@ class StandIn:
 
 
 def stand_ins(libraries: list[Library], missing: set[str], host: Callable[[str], bool]) -> dict[str, StandIn]:
-    """Return for each missing library what has to stand for it.
+    """Return for each missing library the symbols that its stand-in needs.
 
     Args:
         libraries: of the wheel.

@@ -56,7 +56,7 @@ NUMBERS = {
     "CUPTI_MEMORY": "KIND_MEMORY2",
     "CUPTI_GRAPH_TRACE": "KIND_GRAPH_TRACE",
 }
-#: our table of texts -> what its entries are called by CUPTI, in their order, and how far their numbers lie apart
+#: our table of texts -> CUPTI's names of its entries, in their order, and the distance of their numbers
 TEXTS = {
     "copies": (
         "MEMCPY_KIND_",
@@ -92,7 +92,7 @@ def newest(header: str, name: str) -> str:
 
 
 def checks(header: str) -> list[str]:
-    """Return what has to hold beside a header, as assertions of C.
+    """Return the conditions that a header has to meet, as assertions of C.
 
     Args:
         header: the text of `cupti_activity.h`.
@@ -119,7 +119,7 @@ def _texts(header: str) -> Iterator[tuple[str, str]]:
 
 
 def differences(include: Path, folder: Path, after: Sequence[Path] = ()) -> tuple[int, str]:
-    """Return how much was compared with the headers in a folder, and what a compiler says is different.
+    """Return the number of comparisons with the headers in a folder, and the differences that a compiler reports.
 
     Args:
         include: the folder.

@@ -29,7 +29,7 @@ from versions import BrokenError
 
 #: packages of PyPI, and how the versions begin that they are taken for
 PACKAGES = {"nvidia-cuda-cupti": "13.", "nvidia-cuda-cupti-cu12": "12.", "nvidia-cuda-cupti-cu11": "11.8"}
-#: those that have what CUPTI's headers include, of any version that is as new
+#: packages with the headers that CUPTI's headers include, of any version that is as new
 INCLUDED = ("nvidia-cuda-runtime", "nvidia-cuda-crt")
 DRIVER = "libcuda.so.1"
 BEGIN = "<!-- cupti-versions:begin -->"
@@ -126,7 +126,7 @@ def train(folder: Path, variables: dict[str, str], options: dict[str, Any] | Non
 
 
 class Version:
-    """Try a library; each method returns what was seen, for a cell of the table.
+    """Try a library; each method returns its observation, for a cell of the table.
 
     Args:
         folder: with what was unpacked, and for what the runs write.
@@ -256,7 +256,7 @@ def has_driver() -> bool:
 
 
 def main() -> int:
-    """Try what is asked for; return 1 when something was not as it has to be, 2 when nothing could be tried."""
+    """Try the requested versions; return 1 if something was wrong, 2 if nothing could be tried."""
     _, asked = versions.asked_for("CUPTI", str(__doc__), BEGIN, END)
     if has_driver():
         print("this machine has a driver of NVIDIA's: what is tried here is what happens without one", file=sys.stderr)

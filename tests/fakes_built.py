@@ -16,11 +16,11 @@ ASCEND = {
     "libascendcl.so": ("ascend.c", "-DACL"),
     "libmspti.so": ("mspti.c", "ascend_launches.c"),
 }
-#: of that vendor, too: what is read after the job
+#: of that vendor, too: variables that are read after the job
 COUNTERS = {"libascendcl.so": ("ascend.c", "-DACL"), "libmsprofiler.so": ("aclprof.c",)}
 
 
-#: what every Python process of a job does first: the driver's files are somewhere else
+#: program that every Python process of a job runs first: it moves the place of the driver's files
 STAND_IN = """
 import os
 try:
@@ -75,7 +75,7 @@ def counter_fakes(tmp_path_factory):
 
 
 def runner(job, program, folder, vendor, library, log):
-    """Return a function that runs a program in a mode beside fakes; what it returns has `log`, the calls of these.
+    """Return a function that runs a program in a mode beside fakes; its result has `log`, the calls of the fakes.
 
     Args:
         job: the fixture.

@@ -38,7 +38,7 @@ class Guest:
         )
 
     def both(self, program, channels=dict, options=None):
-        """Return exit code, stdout and what else `channels()` says of a bare run and of a profiled one.
+        """Return exit code, stdout and the other values of `channels()` for a bare run and for a profiled one.
 
         Args:
             program: its text.

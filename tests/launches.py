@@ -20,7 +20,7 @@ def free_port():
 
 
 def msrun(directory, program, *arguments, options=None, workers=2):
-    """Run a program under msrun in `directory`; return what each worker printed, without MindSpore's log.
+    """Run a program under msrun in `directory`; return the output of each worker, without MindSpore's log.
 
     Args:
         directory: of the job; the logs are below it.

@@ -92,7 +92,7 @@ def _placed(kinds, rank, vary, slow):
 
 
 def _times(header, row, vary, factor):
-    """Return the times of a step: what it computes is longer by a factor, and the step is by as much."""
+    """Return the times of a step whose computing is longer by a factor, and the step by the same time."""
     known = dict(zip(header[1:], map(float, row[1:]), strict=True))
     more = known["Computing"] * vary * (factor - 1)
     found = {name: value * vary for name, value in known.items()}

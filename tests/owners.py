@@ -9,7 +9,7 @@ NOTHING = "N/A"
 
 @dataclass
 class Score:
-    """Kernel time in us: of kernels whose owner the shapes tell, what of it is right and wrong, and all of it."""
+    """Kernel time in us: of kernels whose owner the shapes determine, the right part, the wrong part, and all of it."""
 
     right: float = 0.0
     wrong: float = 0.0
@@ -29,7 +29,7 @@ def truth(shapes, planted):
 
 
 def score(path, planted, keep=lambda row: True):
-    """Compare `kernel_details.csv` with what was planted, {size: path}."""
+    """Compare `kernel_details.csv` with the planted owners, {size: path}."""
     found = Score()
     planted = {int(size) if size.isdigit() else size: part for size, part in planted.items()}
     with open(path, newline="") as stream:
@@ -54,7 +54,9 @@ def score(path, planted, keep=lambda row: True):
 
 
 def outer(module, part):
-    """Return whether a module is around a part: it ends with what the part begins with, or is the whole network."""
+    """Return whether a module is around a part: its path ends with the first name of the part, or it is the whole
+    network.
+    """
     names, parts = module.split("."), part.split(".")
     return any(names[-count:] == parts[:count] for count in range(1, len(parts))) or not any(
         name in parts or name.isdigit() for name in names

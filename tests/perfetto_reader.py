@@ -133,7 +133,7 @@ def _events(found, packets):
 
 
 def _event(sequence, event, stack, begun):
-    """Return what an event ends, or is by itself."""
+    """Return the event that an end belongs to, or the event itself."""
     if event.type == TrackEvent.TYPE_COUNTER:
         return sequence.track, sequence.now, event.double_counter_value
     if event.type == TrackEvent.TYPE_SLICE_END:

@@ -1,4 +1,4 @@
-"""The recorders that every test of the protocol runs on, and what those tests need."""
+"""The recorders that every test of the protocol runs on, and helpers for those tests."""
 
 import os
 import subprocess
@@ -61,7 +61,7 @@ def run_program(program, *args):
 
 
 def finish(recorder, folder):
-    """Close the recorder, read what it wrote, and compare its own account of it."""
+    """Close the recorder, read its files, and compare them with its own counts."""
     recorder.close()
     store, stats = read_store(folder), recorder.stats()
     assert stats.records == len(store.records)
@@ -72,7 +72,7 @@ def finish(recorder, folder):
 
 
 def run_thread(function, *args):
-    """Run a thread to its end: `join` returns before the system's thread has ended."""
+    """Run a thread until the system's thread has ended, because `join` returns earlier."""
     thread = threading.Thread(target=function, args=args)
     thread.start()
     thread.join()

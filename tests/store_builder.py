@@ -122,7 +122,9 @@ class ThreadBuilder:
         self.device(Device.KERNEL, name, start, start + duration, correlation, place=(device, stream, 1, 0), amount=8)
 
     def look(self, time, before, ran, waited_us=fmt.NOT_READ):
-        """Record for how long the thread ran so far, and waited for a processor since the last look that tells it."""
+        """Record how long the thread ran so far, and how long it waited for a processor since the last look with that
+        figure.
+        """
         self.segment.add(Kind.PROCESSOR, RAW_NS + time, RAW_NS + before, ran, waited_us)
 
     def metric(self, name, time, value, tid=0):

@@ -36,7 +36,7 @@ class Record:
 
 @dataclass
 class Store:
-    """What one process wrote.
+    """The store of one process.
 
     `torn` counts slots that were being filled when the process was killed, `unborn` files it had not yet begun.
     """

@@ -74,7 +74,7 @@ KERNELS = [
     ("MatMul1", "MatMul", "2", "AI_CORE", "100.000"),
     ("hcom_allReduce__001_0_1", "hcom_allReduce_", "7", "HCCL", "80.000"),
 ]
-#: what msprof says of each that computes
+#: msprof's columns of each computing task
 DETAILS = {
     "OP State": "static",
     "Block Num": "24",

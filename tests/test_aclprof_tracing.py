@@ -31,7 +31,7 @@ CREATED = "aclprofCreateConfig 3 8 0x13f 0"
 
 @pytest.fixture
 def run(counter_fakes, tmp_path):  # noqa: F811
-    """Return a function that runs a program with the fake, and returns what it printed, and the calls."""
+    """Return a function that runs a program with the fake, and returns its output and the calls."""
 
     def run(program, words="", library=None, check=True):
         log, out = tmp_path / "log", tmp_path / "out"
@@ -130,7 +130,7 @@ def test_a_code_that_nobody_knows_is_told(run):
 
 
 def test_somebody_elses_stays_somebody_elses(run):
-    """The second owner of one process is refused, and does not end what the first has begun."""
+    """The second owner in a process is refused, and does not end the recording of the first."""
     _, printed, calls = run(
         """
         other = AclprofTracing(npu._plan, npu._refused)

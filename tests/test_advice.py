@@ -92,7 +92,7 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
     [
         ({"parts": parts(data=0.5), "waits": WAITS}, "input-bound", "wait for Samples: 10 times, 6.0 ms on average"),
         ({"parts": parts(checkpoint=0.1)}, "checkpointing", "10.0 %"),
-        # computing is shown with what it waited for a processor, saving without
+        # the share of computing includes waits for a processor, the share of saving does not
         ({"parts": parts(checkpoint=0.04), "crowd": Crowd(0.85, 0.9, 0.9)}, "checkpointing", "4.0 %"),
         ({"parts": parts(communication=0.2)}, "communication-bound", "20.0 %"),
         (
@@ -108,7 +108,7 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
         ),
         ({"parts": parts(launch=0.4, host=0.4), "launched": MANY}, "launch-bound", "launching them takes 40.0 %"),
         ({"parts": parts(host=0.7), "launched": Launched("kernels", 20, 9)}, "host-bound", "70.0 %"),
-        # computing takes more, but what the script does itself could be elsewhere
+        # computing takes more, but the script's own work could be moved elsewhere
         ({"parts": parts(host=0.3), "launched": Launched("operators", 20, 9)}, "host-bound", "30.0 %"),
         ({"parts": parts(data=0.41), "delayed": Delayed({"data": 0.5}, 0.0)}, "input-bound", "41.0 %"),
         (

@@ -1,4 +1,4 @@
-"""The shape of the tree: who imports whom, and what is lazy."""
+"""The shape of the tree: imports between its parts, and lazy imports."""
 
 import ast
 import os
@@ -29,7 +29,7 @@ FORBIDDEN = {
     "cann": ("job", "analysis", "api", "cli", "store", "options"),
 }
 FRAMEWORKS = ("mindspore", "torch")
-#: The analysis runs beside jobs: it must not need what they are made of, nor a package for another kind of machine.
+#: The analysis runs beside jobs: it must need neither their frameworks nor a package for another kind of machine.
 HEAVY = ("polars", "rich", "numpy", "pandas", *FRAMEWORKS)
 
 
@@ -49,7 +49,7 @@ def imports(path):
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
             inner = {f"{module}.{alias.name}" for alias in node.names}
-            # of `from package import module` it is the module that is needed, which Python tells by looking
+            # `from package import module` needs the module; only a lookup shows whether the name is one
             outer = {module} if any(not _is_module(name) for name in inner) else set()
             found |= outer | inner
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
@@ -65,7 +65,7 @@ def _is_module(name):
 
 
 def part_of(name):
-    """Return the part of our tree that a full name lies in, empty for what is not ours."""
+    """Return the part of our tree that a full name lies in, empty for foreign names."""
     parts = name.split(".")
     return parts[1] if parts[0] == "ms_profiler" and len(parts) > 1 else ""
 
@@ -82,13 +82,13 @@ def test_imports_point_one_way(path):
 
 
 def test_no_imports_run_in_a_circle():
-    """Not even those that are for types alone: who reads one module of a circle has to read all."""
+    """Imports for types count, too: to read one module of a circle, one has to read all."""
     names = {name_of(path) for path in MODULES}
     targets = {name_of(path): imports(path) & names for path in MODULES}
     remaining = set(names)
     while ends := {name for name in remaining if not targets[name] & remaining - {name}}:
         remaining -= ends
-    # what is left is on a circle, or leads to one
+    # the remaining modules are on a circle, or lead to one
     while starts := {name for name in remaining if not any(name in targets[other] for other in remaining - {name})}:
         remaining -= starts
     assert remaining == set()

@@ -127,7 +127,7 @@ def test_what_no_module_was_around_has_none(bound):
 
 
 def networks():
-    """Return networks with branches, shared weights, and parts that need no gradient, and what they take."""
+    """Return networks with branches, shared weights, and parts that need no gradient, with their inputs."""
     import torch
     from torch import nn
 
@@ -162,7 +162,9 @@ def networks():
 
 
 def kineto(network, batch):
-    """Return what Kineto saw of a pass: thread, name, category, start, end, autograd's number, whether a gradient."""
+    """Return Kineto's records of a pass: thread, name, category, start, end, autograd's number, and whether it is a
+    gradient.
+    """
     import torch
 
     profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])

@@ -115,7 +115,7 @@ def test_gradients_tell_where_the_backward_pass_is_in_the_queue(run):
     found = run.bind(
         ("ReLU", 150),
         ("Zeros", 230),  # may be of the forward pass still
-        ("Ones", 240),  # what the backward pass begins with
+        ("Ones", 240),  # the first kernel of the backward pass
         ("ReluGrad", 250),
         ("MatMul", 350),
         ("BiasAddGrad", 450),  # runs while the host is at the optimizer

@@ -38,7 +38,7 @@ def python(tmp_path):
     return run
 
 
-#: Puts site-packages on the path without what is started from there, and becomes the program.
+#: Puts site-packages on the path without running its .pth files, and becomes the program.
 _WITH_PACKAGES = f"""
 import sys
 sys.path += [sys.argv[1], *{[entry for entry in sys.path if entry.endswith("-packages")]!r}]
@@ -49,7 +49,7 @@ exec(compile(open(sys.argv[0]).read(), sys.argv[0], "exec"))
 
 
 def sampled(fast, *slow):
-    """Return values of which one goes through all of a start; what is made of the others has tests without a job."""
+    """Return values, one of which is tried with a whole start; the others have tests without a job."""
     return [fast, *(pytest.param(value, marks=pytest.mark.slow) for value in slow)]
 
 
@@ -220,7 +220,7 @@ def test_a_framework_imported_before_is_reported_late(python):
     assert done.stdout == "mindspore True 0 0\n", done.stderr
 
 
-#: Loaded into the fork server before anything else: says whom the session is told of.
+#: Loaded into the fork server before anything else: prints the frameworks that are reported to the session.
 REPORTER = """
 import os
 from ms_profiler.job import collection

@@ -1,4 +1,4 @@
-"""What bounds a step: worked out by hand, in microseconds."""
+"""The parts that bound a step, worked out by hand, in microseconds."""
 
 import pytest
 from microseconds import US, phases, shown, spans, table

@@ -33,7 +33,7 @@ print(json.dumps([counts(), [thread.native_id for thread in threads]]))
     assert set(launched) == {(f"kernel {number}", thread) for number, thread in enumerate(threads)}
 
 
-#: launches while no buffer comes back, and what becomes of them
+#: launches while no buffer comes back, and their outcome
 TOO_MANY = 250000
 
 

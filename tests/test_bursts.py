@@ -17,7 +17,9 @@ def _same_each_time(monkeypatch):
 
 
 def run(share, cost, steps=20_000, slower_from=None, noise=0.05):
-    """Return of a job of a given cost of a sampled step, ns: what was sampled, in which stretch, and the true share."""
+    """Simulate a job with a given cost of a sampled step, ns; return the sampled steps, their stretches, and the true
+    share.
+    """
     chance, now, paid = random.Random(7), 0, 0.0
     bursts, seen = Bursts(share, 0, 0, 0.0, cost / 3, STEP), []
     for count in range(1, steps + 1):
@@ -27,7 +29,7 @@ def run(share, cost, steps=20_000, slower_from=None, noise=0.05):
         paid += cost * sampled
         now += length
         seen.append((bursts.stretch, sampled))
-        if count >= bursts.due:
+        if count >= bursts.next_look:
             bursts.passed(count, int(now), cost / 3)
         elif length > bursts.long_ns:
             bursts.slow(count, int(now))
@@ -78,7 +80,7 @@ def test_a_slow_step_does_not_starve_sampling():
         length = STEP if count < 1_000 else 2 * LONG * STEP
         sampled += bursts.sampled and count > 1_500
         now += length
-        if count >= bursts.due:
+        if count >= bursts.next_look:
             bursts.passed(count, int(now), 50_000)
         elif length > bursts.long_ns:
             bursts.slow(count, int(now))

@@ -14,7 +14,7 @@ PROGRAM = str(PROGRAMS / "call_tree.py")
 
 
 def calls(python, folder, case):
-    """Return the lines of a case: what was dropped, and each call with its depth and flags."""
+    """Return the lines of a case: the number of dropped calls, and each call with its depth and flags."""
     name, _, c_calls = case.partition(" ")
     folder.mkdir()
     command = [python, PROGRAM, _native.__file__, str(folder), name, *([c_calls] if c_calls else [])]

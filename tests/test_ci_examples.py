@@ -17,7 +17,7 @@ FOLDER = ROOT / "examples" / "ci"
 
 
 def commands(text):
-    """Return what the steps of a workflow run, in order."""
+    """Return the commands of a workflow's steps, in order."""
     found = re.findall(r"^( +)(?:- )?run: (?:\|\n((?:\1 +.*\n)+)|(.*)\n)", text, re.MULTILINE)
     return [textwrap.dedent(block) if block else line for _, block, line in found]
 
@@ -49,7 +49,7 @@ def test_the_workflow_of_github(tmp_path, new, code):
     work = repository(tmp_path, 1.0, new)
     tools = tmp_path / "tools"
     tools.mkdir()
-    # what the machine of a pipeline has: a Python with ms-profiler; nothing is installed here
+    # stands for the machine of a pipeline: a Python with ms-profiler; nothing is installed here
     for name, line in {"pip": f'echo "$@" > {tmp_path}/installed', "python": f'exec {sys.executable} "$@"'}.items():
         (tools / name).write_text(f"#!/bin/sh\n{line}\n")
     (tools / "ms-profiler").write_text(f'#!/bin/sh\nexec {sys.executable} -m ms_profiler "$@"\n')

@@ -1,4 +1,4 @@
-"""`ms-profiler doctor` finds what is there and says what is missing, also where a library crashes."""
+"""`ms-profiler doctor` finds the devices and names missing parts, also if a library crashes."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from ms_profiler.job.devices import cupti, survey
 
 
 def doctor(interface="CUPTI", **extra):
-    """Return what the command prints of an interface, with what a user has in the environment."""
+    """Return the command's lines about an interface, given a user's environment."""
     command = [sys.executable, "-m", "ms_profiler", "doctor"]
     done = subprocess.run(command, env=environment(**extra), capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -87,7 +87,7 @@ def with_ascend(folder, words="", **extra):
 
 
 def test_an_npu_that_can_be_traced(ascend_fakes, tmp_path):  # noqa: F811
-    """CANN's version is beside the library; what is not preloaded records no memory."""
+    """CANN's version stands beside the library; a library that is not preloaded records no memory."""
     home = tmp_path / "cann"
     (home / "lib64").mkdir(parents=True)
     (home / "version.info").write_text("[ver]\nVersion=8.5.0\n")

@@ -50,7 +50,9 @@ def test_every_cell_is_that_of_msprof_analyze(ranks, steps, tmp_path):
 @needs_data
 @pytest.mark.slow
 def test_cells_of_a_job_with_pipeline_stages_and_a_layout(tmp_path):
-    """Messages between stages, and what Megatron says of its cut: rows of stages, and columns of the parts."""
+    """Messages between stages, and Megatron's arguments about its division: rows of stages, and columns of the
+    parts.
+    """
     make(Path(data) / "level1", tmp_path / "job", 8, 3, pipelines=2, tensors=2)
     ours, theirs = compared(tmp_path / "job", tmp_path)
     assert ours == theirs

@@ -1,4 +1,4 @@
-"""What the extension does with columns, and what Polars does in its place: the same."""
+"""The extension and Polars do the same work on columns with the same results."""
 
 import errno
 import io
@@ -165,7 +165,7 @@ def test_both_know_the_same_of_operators():
 
 
 def test_sums_by_hand(columns):
-    """What was counted before lends its self time to what is inside and was not."""
+    """A span that was counted before loses the time of later spans inside from its self time."""
     rows = [
         (0, 0, 100, 1, True),
         (0, 10, 40, 2, False),
@@ -206,7 +206,9 @@ def test_both_sum_up_alike_also_squares_of_hours():
 
 
 def test_nesting_by_hand(columns):
-    """A span that crosses its neighbour is one deeper while both run, and what begins together is sorted by length."""
+    """A span that crosses its neighbour is one deeper while both run; spans that begin together are sorted by
+    length.
+    """
     rows = [(0, 10, 20), (0, 0, 100), (0, 15, 30), (0, 25, 26), (0, 0, 40), (0, 40, 40), (1, 5, 6), (0, 40, 41)]
     nested = columns.nest(*spans(rows))
     assert nested.schema == {"row": pl.UInt32, "depth": pl.UInt16, "parent": pl.UInt32}

@@ -1,4 +1,4 @@
-"""Device slots as columns: what each record is, and what is missing of one."""
+"""Device slots as columns: the type of each record, and its missing parts."""
 
 import random
 
@@ -24,7 +24,7 @@ def place(what, device=1, stream=2, context=3, graph=4, amount=2**63, detail=2):
 
 
 def test_records_by_hand(columns):
-    """A record is one slot or two; calls, what computes, and the rest are told apart."""
+    """A record is one slot or two; calls, computing tasks and other records go into separate tables."""
     first = packed(
         HEAD,
         head(Device.API, 10, 20, 2**32 - 1, 4711),

@@ -1,4 +1,4 @@
-"""`ms-profiler compare A B`: figures of both, what they differ by, and why, of digests and of real jobs."""
+"""`ms-profiler compare A B`: figures of both sides, differences and causes, of digests and of real jobs."""
 
 import io
 import json
@@ -374,7 +374,9 @@ def jobs(request, tmp_path_factory):
 
 @pytest.mark.slow
 def test_real_jobs(jobs):
-    """Planted far above what the machine does beside; that may be named, too, but no other part of the job."""
+    """The planted change is far larger than the noise of the machine; the machine may be named, too, but no other part
+    of the job.
+    """
     framework, results = jobs
     found = {planted: as_json(results["none"], results[planted]) for planted in ("layer", "data", "renamed", "copy")}
 

@@ -1,4 +1,4 @@
-"""A library that is linked to missing ones loads beside their stand-ins, and is told that there is no driver."""
+"""A library that is linked to missing ones loads beside their stand-ins, which report that there is no driver."""
 
 import ctypes
 import subprocess
@@ -55,7 +55,7 @@ def test_a_library_loads_with_stand_ins_for_what_it_misses(wheel):
     assert sorted(file.name for file in wheel.iterdir()) == ["libcudamissing.so.7", "libncclmissing.so.2", "libuser.so"]
     library = ctypes.CDLL(str(wheel / "libuser.so"))
     assert (library.devices(), library.version()) == (cuda_stand_ins.NO_DRIVER,) * 2
-    # an error has an empty text, a variable is there, and what the interpreter has stays its own
+    # an error has an empty text, a variable exists, and symbols of the interpreter stay its own
     assert (library.text(), library.variable(), library.interpreter()) == (0, 64, 1)
     assert cuda_stand_ins.make(wheel) == []
 

@@ -32,7 +32,7 @@ typedef struct { uint32_t kind; } CUpti_ActivityOverhead;
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
-    """Return a function that compares with a header of one structure and two numbers; it returns what is different."""
+    """Return a function that compares with a header of one structure and two numbers, and returns the differences."""
     monkeypatch.setattr(cupti_layouts, "LAYOUTS", {"overhead_record": ("Overhead", "start end")})
     monkeypatch.setattr(cupti_layouts, "SET", "")
     monkeypatch.setattr(cupti_layouts, "TEXTS", {})

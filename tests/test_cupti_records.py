@@ -7,7 +7,7 @@ from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Kind
 from traced import records, run  # noqa: F401
 
-#: fields of a record by their offsets, and what is kept of it: type, name, (device, stream, context, graph), amount,
+#: fields of a record by their offsets, and the stored fields: type, name, (device, stream, context, graph), amount,
 #: detail, correlation. The offsets are those of CUPTI's headers, 11.8 to 13.5.
 KERNEL = {40: 1, 44: 2, 48: 3, 52: 5, 56: 6, 60: 7, 92: 99, 156: 4}
 COPY = {8: 4096, 32: 1, 36: 2, 40: 3, 44: 99}

@@ -1,4 +1,4 @@
-"""`make test-cupti`: which versions it takes, what it finds wrong, and what it writes about it.
+"""`make test-cupti`: the versions that it tries, the errors that it finds, and its table.
 
 What it does with NVIDIA's packages needs them, which no test here downloads; the made-up library stands for one.
 """

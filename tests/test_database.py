@@ -15,7 +15,7 @@ from test_sections import operators
 from test_thinning import small  # noqa: F401 - a fixture
 
 OURS = "ascend_mindspore_profiler_0.db"
-#: what does not depend on where a run was read from
+#: tables that do not depend on the source of a run
 TABLES = (layout.STEP_TRACE_TIME, layout.OP_STATISTIC)
 
 

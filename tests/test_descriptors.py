@@ -1,4 +1,4 @@
-"""Descriptors: the job finds its own in its process, and none of ours, and what it opens is left alone."""
+"""Descriptors: the job finds only its own in its process, and files that it opens are left alone."""
 
 import pytest
 from conftest import PROGRAMS

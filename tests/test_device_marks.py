@@ -49,7 +49,7 @@ def test_markers_of_the_host_stand_on_their_threads(tmp_path):
     assert texts(recording, recording.instants) == [("mine: a moment", Category.MARKER)]
     assert recording.instants["time_ns"].to_list() == [WALL_NS + 6 * MS]
     assert recording.info.not_collected == [
-        {"what": "1 markers", "why": "nothing else was recorded of the threads that set them"}
+        {"what": "1 markers", "why": "nothing else was recorded on the threads that set them"}
     ]
 
 

@@ -294,7 +294,7 @@ def test_of_the_chosen_steps_the_kernels_are_kept(tmp_path, monkeypatch):
 
 
 def test_whatever_is_looked_at_at_once_shows_the_same(tmp_path, monkeypatch):
-    """Parts end where nothing runs: what is idle between two of them belongs to the step in which it begins."""
+    """Parts end where nothing runs: idle time between two parts belongs to the step in which it begins."""
     generator = random.Random(5)
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread = store.process().thread()
@@ -319,7 +319,7 @@ def test_whatever_is_looked_at_at_once_shows_the_same(tmp_path, monkeypatch):
 
 def test_parts_end_where_nothing_runs():
     runs = pl.DataFrame({"start_ns": [0, 5, 20, 30, 30, 41, 60], "end_ns": [10, 20, 25, 40, 41, 50, 61]})
-    # what begins as something else ends goes on with it
+    # a task that begins when another one ends belongs to the same part
     assert [part["start_ns"].to_list() for part in device_steps.parts(runs, 1)] == [[0, 5, 20], [30, 30, 41], [60]]
     assert [part["start_ns"].to_list() for part in device_steps.parts(runs, 4)] == [[0, 5, 20, 30, 30, 41], [60]]
     assert [part.height for part in device_steps.parts(runs, 7)] == [7]

@@ -1,4 +1,4 @@
-"""What a device recorded besides kernels, and kernels where they are exported; numbers are worked out by hand.
+"""Records of a device besides kernels, and kernels where they are exported; numbers are worked out by hand.
 
 A run of two steps of 10 ms from 50 ms on. In each the main thread takes 3 MiB and 1 MiB of memory, gives the 1 MiB
 back, launches a kernel of 2 ms from an operator, and waits 3 ms for its stream; then it waits for all of them.
@@ -97,7 +97,7 @@ def test_reservations(analysed):
 
 
 def test_what_the_driver_has_given_is_in_the_memory_record(analysed):
-    """Of the device alone: 3, 4, 3 MiB, and again from there on; what tensors have of it nobody told."""
+    """Memory of the device only: 3, 4, 3 MiB, and so on from there; the part of tensors is unknown."""
     found = rows(analysed, "memory_record")
     assert [row["Total Reserved(MB)"] for row in found] == ["3.0", "4.0", "3.0", "6.0", "7.0", "6.0"]
     assert {(row["Component"], row["Device Type"], row["Total Allocated(MB)"]) for row in found} == {
@@ -109,7 +109,7 @@ def test_what_the_driver_has_given_is_in_the_memory_record(analysed):
 
 
 def test_what_was_there_before_recording_counts_from_when_it_is_given_back():
-    """Of one device 5 are given back that nobody saw given; the other begins with none."""
+    """One device gets 5 back whose allocation was not recorded; the other begins with none."""
     told = [(0, True, 3), (1, True, 2), (0, False, 8), (0, True, 4), (1, False, 2)]
     rows = pl.DataFrame(
         [

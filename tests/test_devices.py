@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reaso
 
 PROGRAM = PROGRAMS / "device_job.py"
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-#: what a step launches: name, stream, microseconds
+#: launches of a step: name, stream, microseconds
 STEP = [
     ("gemm(float*, int)", "7", "100.000"),
     ("relu_kernel", "7", "50.000"),
@@ -38,14 +38,14 @@ def device_job(job, fakes, tmp_path):  # noqa: F811
 
 
 def kernels(result):
-    """Return the kernels as (step, name, stream, microseconds), and check what they have in common."""
+    """Return the kernels as (step, name, stream, microseconds), and check their common properties."""
     found = rows(result, "kernel_details")
     assert {row["Accelerator Core"] for row in found} == {"GPU"}
     return [(row["Step ID"], row["Name"], row["Stream ID"], row["Duration(us)"]) for row in found]
 
 
 def of_steps(steps):
-    """Return what some steps launch, in the order of the table."""
+    """Return the launches of some steps, in the order of the table."""
     launched = [(str(step), *kernel) for step in steps for kernel in STEP]
     return sorted(launched, key=lambda kernel: (int(kernel[2]), int(kernel[0])))
 
@@ -64,7 +64,9 @@ def test_kernels_are_in_the_tables(device_job):
 
 
 def test_each_cause_of_a_step_has_the_time_that_was_planted(device_job):
-    """Whatever else the machine does, nothing takes less than was planted, and what ran on the device exactly that."""
+    """Whatever else the machine does, no cause takes less than its planted time, and work of the device takes exactly
+    it.
+    """
     run = device_job("bound", 4)
     assert run.code == 0, run.err
     found, path = run.summary["bounds"], run.summary["critical_path"]
@@ -115,7 +117,7 @@ def stored(result):
 
 
 def not_collected(result):
-    """Return what the run's record says about the GPU, by what."""
+    """Return the notes of the run's record about the GPU: what -> why."""
     entries = json.loads((result / "FRAMEWORK" / "run_info.json").read_text())["not_collected"]
     return {entry["what"]: entry["why"] for entry in entries if "GPU" in entry["what"]}
 

@@ -1,4 +1,4 @@
-"""Of two interfaces to one device one records it: that which what was asked for needs, as long as it has a library."""
+"""Of two interfaces to one device, one records it: the one that the options need, if it has a library."""
 
 from types import SimpleNamespace
 

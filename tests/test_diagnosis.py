@@ -76,7 +76,7 @@ def test_kernels_that_keep_up_with_a_host_that_never_waits_are_not_what_takes_th
     (advice,) = found["advice"]
     assert advice["cause"] == "launch-bound"
     assert "critical path" in advice["evidence"]
-    # nobody knows what a host does that is far ahead of its kernels: it may be held up by the queue
+    # a host far ahead of its kernels may be waiting for the queue: its work is unknown
     assert summary(queueing(tmp_path / "far", 4_000))["advice"] == []
 
 

@@ -1,4 +1,4 @@
-"""The digest of a run: what it holds, and that it survives JSON."""
+"""The digest of a run: its contents, and the way through JSON and back."""
 
 import json
 import shutil

@@ -6,7 +6,7 @@ import os
 import pytest
 from fakes_built import build_one
 
-#: trains with forked workers, and prints what it lost and who was its child at the end
+#: trains with forked workers, and prints its lost records and its children at the end
 JOB = """
 import os, resource, sys
 import torch
@@ -48,7 +48,7 @@ def disk(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bare(launch):
-    """Return what the job prints where nobody profiles it."""
+    """Return the output of the job without a profiler."""
     return {kind: launch(JOB, kind, profile=False) for kind in ("fork", "files", "memory")}
 
 

@@ -33,7 +33,7 @@ def commands(page):
 
 
 def anchors(page):
-    """Return what a link can name on a page, made from headings as Markdown renderers do."""
+    """Return the anchors of a page, made from headings as Markdown renderers do."""
     headings = re.findall(r"^#+ (.*)$", text_of(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
@@ -95,7 +95,7 @@ def test_commands_are_those_of_the_program(page):
         assert words[0] in COMMANDS, line
         parser = argparse.ArgumentParser(exit_on_error=False)
         importlib.import_module(COMMANDS[words[0]]).add_arguments(parser)
-        # a sentence may leave out what everybody knows, but what it names has to be there
+        # a sentence may leave out known options, but the options that it names have to exist
         known = {word for action in parser._actions for word in action.option_strings}
         named = words[1 : words.index("--")] if "--" in words else words[1:]
         assert {word for word in named if word.startswith("--")} <= known, line

@@ -54,7 +54,7 @@ def first(findings):
     return min(findings, key=lambda finding: ("cause", "note", "ok").index(finding["state"]))
 
 
-#: what is planted -> (options, more of the environment, command, about, part of the text); FOLDER is where the job is
+#: planted situation -> (options, more of the environment, command, about, part of the text); FOLDER is the job's folder
 CAUSES = {
     "no variable": (None, {}, "PYTHON train.py", "variable", "MS_PROFILER_OPTIONS is not set"),
     "an empty variable": ("", {}, "PYTHON train.py", "variable", "is empty"),
@@ -317,7 +317,7 @@ def test_who_watches_holds_no_pipe_of_the_command(pythons, folder):
 
 
 def watchers(command):
-    """Return what each process has open that began as the same command line and is not it."""
+    """Return the open files of each other process with the same command line."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

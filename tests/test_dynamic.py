@@ -61,7 +61,7 @@ def test_the_variable_names_a_file_that_is_watched(tmp_path):
     assert folder.name == "rank0_start9_stop11"
     assert numbers(result) == [9, 10, 11]
     assert summary(result)["steps"]["source"] == "optimizer_cycle"
-    # what the file says holds, though the variable says otherwise
+    # the file's values hold, although the variable has others
     assert not (result / "ASCEND_PROFILER_OUTPUT" / "operator_details.csv").exists()
 
 

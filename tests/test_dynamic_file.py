@@ -1,4 +1,4 @@
-"""The file of dynamic profiling: what its keys mean, and what is said of wrong ones."""
+"""The file of dynamic profiling: the meaning of its keys, and messages about wrong ones."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from ms_profiler.job.control.dynamic_file import DEFAULTS, DynamicFile
 
 @pytest.fixture
 def written(tmp_path):
-    """Return a function that writes the file and returns what reads it, looking each time it is asked."""
+    """Return a function that writes the file and returns its reader, which looks at every call."""
 
     def write(content, **given):
         path = tmp_path / "profiler_config.json"

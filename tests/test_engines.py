@@ -35,7 +35,7 @@ def command(job, name, *words):
 
 
 def told(job, name, *words):
-    """Run the command; return what it prints and the bytes of its files."""
+    """Run the command; return its output and the bytes of its files."""
     done = subprocess.run(command(job, name, *words), capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout, files(job, name)
@@ -57,7 +57,7 @@ def lost_in_the_middle(job, name, *words):
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                # nobody but a reader that waits lets it be opened
+                # it can be opened only while a reader waits
                 descriptor = os.open(place, os.O_WRONLY | os.O_NONBLOCK)
                 break
             except OSError as error:

@@ -1,4 +1,4 @@
-"""msprof makes tables of what aclprof recorded, and whatever becomes of that, the raw data stay."""
+"""msprof makes tables of aclprof's data; whether it succeeds or not, the raw data stay."""
 
 import json
 import os
@@ -85,7 +85,7 @@ def test_what_was_not_read_yet_says_what_to_run(result):
 
 
 def ended(pid):
-    """Return whether a process runs no longer, be it that nobody has asked for its status."""
+    """Return whether a process has ended, even if its parent has not waited for it."""
     try:
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -1,4 +1,6 @@
-"""Damaged results of other tools: what can be read is used, what cannot is counted; nothing readable is an error."""
+"""Damaged results of other tools: readable parts are used, unreadable ones are counted; a result without readable parts
+is an error.
+"""
 
 import json
 import sqlite3
@@ -15,7 +17,7 @@ PART = {"ph": "X", "name": "Memcpy", "pid": 3_000_000_002, "tid": 2, "ts": absol
 
 
 def analyse(path, capsys):
-    """Return the exit code, what was warned of, and the counts of the summary where there is one."""
+    """Return the exit code, the warnings, and the counts of the summary if there is one."""
     code = main(["analyse", str(path)])
     summary = path / layout.SUMMARY
     content = json.loads(summary.read_text()) if summary.exists() else {}
@@ -144,7 +146,7 @@ def test_steps_that_go_back_in_time_do_not_overlap(tmp_path, capsys):
         ("UPDATE STRING_IDS SET value = x'ff00' WHERE value = 'Add1'", "damaged_kernels", 1),
         ("UPDATE PYTORCH_API SET endNs = x'ff' WHERE connectionId = 1", "damaged_events", 1),
         ("UPDATE COMMUNICATION_TASK_INFO SET size = 'many' WHERE globalTaskId = 2001", "damaged_events", 1),
-        # what nothing was recorded of, as without a profiler level
+        # parts without details, as without a profiler level
         ("UPDATE COMMUNICATION_TASK_INFO SET size = -1, transportType = 65534", None, 0),
         ("UPDATE COMMUNICATION_TASK_INFO SET size = -1", "damaged_events", 7),
         ("UPDATE COMMUNICATION_TASK_INFO SET opId = 5 WHERE globalTaskId = 2001", "damaged_events", 1),

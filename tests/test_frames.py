@@ -1,4 +1,4 @@
-"""Nothing of ours stands between a job and its own code: what it sees of its frames is what it sees bare."""
+"""No frame of ours stands between a job and its own code: the job sees the same frames as without us."""
 
 import re
 

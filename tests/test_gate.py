@@ -1,4 +1,4 @@
-"""The gate as a pipeline sees it: what it prints, what it leaves, and what it exits with."""
+"""The gate as a pipeline sees it: its output, its files, and its exit codes."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def outside_of_any_pipeline(monkeypatch, tmp_path):
 
 @pytest.fixture
 def gate(capsys, tmp_path):
-    """Return a function that gates and returns exit code, document, and what was printed on stderr."""
+    """Return a function that gates and returns exit code, document, and stderr."""
 
     def run(*words):
         place = tmp_path / "verdict.json"

@@ -14,7 +14,7 @@ from csv_rows import rows
 
 pytestmark = pytest.mark.gpu
 STEPS = 20
-#: what a kernel may take more or less in another run, over all steps
+#: largest relative difference of a kernel's time in another run, over all steps
 NOISE = 0.25
 
 
@@ -33,7 +33,7 @@ def run(folder, *words, program="gpu_job.py"):
 
 
 def by_stream(kernels):
-    """Return the names on each stream in order, the streams by what ran on them: their numbers differ."""
+    """Return the names on each stream in order; the streams are sorted by these names, because their numbers differ."""
     found = defaultdict(list)
     for _, stream, name in sorted(kernels):
         found[stream].append(name)
@@ -84,7 +84,7 @@ def test_without_a_word_the_variable_records_the_gpu(tmp_path):
 
 
 def test_a_program_that_knows_only_the_driver_has_its_kernels_and_copies_recorded(tmp_path):
-    """What it launches is known exactly; how long that takes is told by PyTorch's own profiler."""
+    """Its launches are known exactly; PyTorch's own profiler measures their durations."""
     trace = tmp_path / "theirs.json"
     printed = run(tmp_path, str(STEPS), str(trace), program="gpu_driver.py")
     assert printed == run(tmp_path, str(STEPS), program="gpu_driver.py") == "3.75 3.75"

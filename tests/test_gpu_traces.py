@@ -99,7 +99,7 @@ def test_the_time_of_the_device_is_divided_among_the_steps(measured, truth, name
     assert moments["computing"] == direct["union_comp"]
     assert moments["not_overlapped"] == direct["union_comm"] - direct["overlap"]
     assert (moments["overlapped"], moments["copying"]) == (direct["overlap"], direct["mem_not_other"])
-    # idle before the first task and after the last one, besides what is idle between
+    # idle time before the first task and after the last one, in addition to the idle time between tasks
     device = measures.recording.device
     bounds = [part.select("start_ns", "end_ns") for part in (device.tasks, device.copies)]
     first, last = pl.concat(bounds).select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)

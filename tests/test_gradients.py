@@ -42,12 +42,12 @@ def test_each_kernel_finds_the_operator_it_is_the_gradient_of():
         (["ReLU", "Tanh", "ReLU"], ["ReluGrad"], [(0, 2)]),
         # the order decides which
         (["ReLU", "Tanh", "ReLU"], ["TanhGrad", "ReluGrad"], [(1, 1), (0, 0)]),
-        # what may come from anything lies between its neighbours
+        # a kernel that may come from any operator lies between its neighbours
         (["ReLU", "Concat", "Tanh"], ["TanhGrad", "Concat", "ReluGrad"], [(2, 2), (0, 2), (0, 0)]),
         # elementwise kernels come from nothing that has a gradient kernel of its own
         (["ReLU", "Mul", "Tanh"], ["TanhGrad", "Mul", "Mul", "ReluGrad"], [(2, 2), (1, 1), (1, 1), (0, 0)]),
         (["Mul", "ReLU", "AddExt", "Tanh"], ["TanhGrad", "Mul", "ReluGrad"], [(3, 3), (2, 2), (1, 1)]),
-        # an operator of an unknown type may launch anything but what is named after another one that ran
+        # an operator of an unknown type may launch anything but kernels that are named after another one that ran
         (["Fancy", "ReLU"], ["ReluGrad"], [(1, 1)]),
         (["Fancy", "ReLU"], ["MatMul"], [(0, 0)]),
         (["Fancy", "Mul"], ["ReluGrad"], [(0, 0)]),
@@ -70,7 +70,7 @@ def test_each_kernel_finds_the_operator_it_is_the_gradient_of():
             ["Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput", "Conv2DBackpropFilter"],
             [(1, 1), (1, 1), (0, 1), (0, 0)],
         ),
-        # what a compiled function launches keeps no order
+        # kernels of a compiled function have no order
         (
             ["ReLU", "Tanh", "Sigmoid"],
             ["SigmoidGrad", "Gradients/Default/Grad_ReLU/ReluGrad-op0", "Gradients/Default/Grad_Tanh/TanhGrad-op0"],
@@ -140,7 +140,7 @@ def test_the_owner_is_always_among_those_found(seed, share):
         backward = []
         for place in reversed(range(len(forward))):
             kernels = LAUNCHES[forward[place]] if generator.random() < share else []
-            # a product with what needs no gradient has one kernel
+            # a product with an operand that needs no gradient has one kernel
             kernels = kernels[: generator.choice([1, 2])] if forward[place] == "MatMul" else kernels
             # a view, which has no kernel itself, may have some for its gradient
             kernels = kernels + (["Concat"] if generator.random() < 0.1 else [])

@@ -164,7 +164,7 @@ def test_owners_of_compiled_networks_of_mindcv(job, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["graph", "pynative"])
 def test_two_networks_of_a_class_are_told_apart(job, mode):
-    """What updates weights in pynative mode names neither of them."""
+    """In pynative mode, the updates of weights name neither of them."""
     run = job(PLANTED, mode, "6", "pair", env=FAST)
     assert run.code == 0, run.err
     details = run.result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"

@@ -1,4 +1,4 @@
-"""Which recorded steps count once it is known what the job does."""
+"""The recorded steps that count once the job's own steps are known."""
 
 import polars as pl
 import pytest

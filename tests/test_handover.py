@@ -1,4 +1,4 @@
-"""The end of a job: its readers and its status are its own, and the analysis is nobody's child.
+"""The end of a job: its readers and its status are as without us, and the analysis is no child of the job.
 
 The interpreter that runs the analysis is a shell script that a test chooses, where it does not matter what it finds.
 """
@@ -19,7 +19,7 @@ PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
 class Analysis:
-    """What stands in for the interpreter of the analysis."""
+    """A stand-in for the interpreter of the analysis."""
 
     def __init__(self, folder):
         self.path = folder / "interpreter"
@@ -49,7 +49,7 @@ class Analysis:
 
 @pytest.fixture
 def analysis(tmp_path):
-    """Return what stands in for the analysis; it ends with the test."""
+    """Return a stand-in for the analysis; it ends with the test."""
     made = Analysis(tmp_path)
     yield made
     if made.started.exists() and made.lives():
@@ -76,7 +76,7 @@ def in_files(guest, program, folder, options=None):
 
 @STATES
 def test_an_analysis_that_takes_longer_goes_on_alone(guest, analysis, tmp_path, state):
-    """It finds nobody at the other end of the pipe that it tells its finding."""
+    """Its finding goes into a pipe that has no reader any more."""
     go, done = tmp_path / "go", tmp_path / "done"
     script = f"trap '' PIPE\nwhile [ ! -e {go} ]; do sleep 0.1; done\necho 'ms-profiler: x' 2>{done} || true"
     code, lines = in_files(guest, state + analysis(script), tmp_path, {"exit_timeout": 0.3})
@@ -119,7 +119,7 @@ def test_a_quiet_job_does_not_tell(guest, analysis, tmp_path, state):
 @STATES
 @pytest.mark.parametrize("script", ["exit 3", "echo 'ms-profiler: the verdict'", "exec sleep 100"])
 def test_descriptor_2_that_is_a_file_of_the_job(guest, analysis, tmp_path, state, script):
-    """`2>&-`: what the job opens first is descriptor 2, and the analysis spoke there."""
+    """`2>&-`: the first file that the job opens gets descriptor 2, and the analysis wrote into it."""
     program = "import os\nassert os.open('own', os.O_RDWR | os.O_CREAT) == 2\n" + state + analysis(script)
     process = guest.start(program, {"exit_timeout": 0.3}, stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
     out, _ = process.communicate(timeout=60)
@@ -195,7 +195,7 @@ THREAD = "import threading, time\nthreading.Thread(target=time.sleep, args=(100,
 
 
 def heard(name):
-    """Return a line that has a signal its default, where whoever runs the tests ignores it, as nohup does."""
+    """Return a line that restores a signal's default, in case the tests run with the signal ignored, as under nohup."""
     number = f"signal.{name}"
     return f"import signal\nif signal.getsignal({number}) == signal.SIG_IGN: signal.signal({number}, signal.SIG_DFL)\n"
 
@@ -224,7 +224,7 @@ ended = []
 sys.addaudithook(hook)
 """
 HANDLED = "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'handled\\n'), os._exit(5)))\n"
-#: what the job does after us, so that the signal finds it
+#: work of the job after our callback, so that the signal meets it
 GOES_ON = "atexit.register(lambda: (os.write(1, b'on\\n'), time.sleep(60)))\n"
 
 

@@ -22,7 +22,7 @@ AGENT = Path(__file__).parent.parent / "agent"
 
 
 def interpreter(program, *args, path=(AGENT,)):
-    """Return what a program prints in an interpreter of its own."""
+    """Return the output of a program in an interpreter of its own."""
     done = subprocess.run(
         [sys.executable, "-c", program, *args],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path))},
@@ -36,7 +36,7 @@ def interpreter(program, *args, path=(AGENT,)):
 
 
 class Log(list):
-    """What was called, in order."""
+    """The calls, in order."""
 
     def before(self, name):
         self.append(("before", name))

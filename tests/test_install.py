@@ -1,4 +1,4 @@
-"""The README's first command installs what the README then uses."""
+"""The README's first command installs the command that the README then uses."""
 
 import re
 import shlex
@@ -30,7 +30,7 @@ def test_three_commands_of_the_readme_lead_to_a_result(tmp_path):
     subprocess.run(["git", "clone", "-q", ROOT, tmp_path / "ms-profiler"], check=True)
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
-    # the build of the tests' own environment is out of date here: what is committed counts
+    # the build of the tests' own environment may be out of date: the committed sources count
     subprocess.run([python, "-m", "pip", "-q", *shlex.split(install)], cwd=tmp_path, env=environment(), check=True)
     (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     (framework,) = [entry for entry in sys.path if entry.endswith("site-packages") and str(sys.prefix) in entry]

@@ -246,7 +246,7 @@ def test_tables_are_those_of_all_kernels(tmp_path, small, monkeypatch):
     assert thinned["coverage"]["kernels"] == whole["coverage"]["kernels"] == 300
     assert thinned["coverage"]["kernels_kept"] < 60 < whole["coverage"]["kernels_kept"]
     assert whole["coverage"]["kernel_steps"] is None
-    # what bounds a step is told of the steady ones whose kernels are kept
+    # the bounds are those of the steady steps whose kernels are in memory
     assert 0 < thinned["bounds"].pop("steps") < len(thinned["coverage"]["kernel_steps"]) < whole["bounds"].pop("steps")
     paths = [{path["number"]: path for path in run["critical_path"].pop("steps")} for run in (thinned, whole)]
     assert set(paths[0]) <= set(thinned["coverage"]["kernel_steps"])

@@ -1,4 +1,4 @@
-"""What was recorded survives SIGKILL, to the last span that ended."""
+"""All records survive SIGKILL, up to the last span that ended."""
 
 import json
 import random

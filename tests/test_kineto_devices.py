@@ -13,7 +13,7 @@ US = 1000
 
 
 class Trace:
-    """A trace in the making: calls of a runtime, and what they launch."""
+    """Builds a trace: calls of a runtime, and the work that they launch."""
 
     def __init__(self, runtime="cuda_runtime", prefix="cuda", kernel="kernel", copy="gpu_memcpy", set_="gpu_memset"):
         self.events, self.runtime, self.prefix, self.number = [], runtime, prefix, 0
@@ -192,7 +192,7 @@ def test_a_copy_whose_call_comes_back_after_it_blocks(tmp_path, prefix, kind, re
 
 
 def test_kernels_that_outlive_their_step(tmp_path):
-    """The host asks for 3 x 90 in steps of 30, and waits for nothing: the device is what the run waits for."""
+    """The host launches 3 x 90 in steps of 30, and waits for nothing: the run waits for the device."""
     trace = Trace()
     trace.steps(0, 30, 60, 90)
     for number in range(3):
@@ -210,7 +210,7 @@ def test_kernels_that_outlive_their_step(tmp_path):
     assert shares(whole) == {"computing": 98, critical_path.GAP: 2}
     assert bound(whole) == {"computing": 98, critical_path.GAP: 2}
     assert whole.advice == []
-    # a step that is asked for alone is what it was among all
+    # a selected step has the same figures as among all steps
     alone = trace.measured(tmp_path, [1])
     assert alone.stream.times.drop("step").equals(whole.stream.times.slice(1, 1).drop("step"))
     assert alone.finding.share == pytest.approx(88 / 90)

@@ -203,7 +203,7 @@ class Stage:
         self.session = SimpleNamespace(
             recordings=[recording],
             home=SimpleNamespace(folder=str(folder)),
-            steps=SimpleNamespace(recording=True, due=99),
+            steps=SimpleNamespace(recording=True, next_look=99),
             limit=2 * 10**9,
             recorder=Recorder(),
             owner=True,
@@ -238,7 +238,7 @@ def stage(tmp_path, monkeypatch):
 def test_each_pipeline_has_a_window(stage, tmp_path):
     for _ in range(2):
         iterator = stage.build()
-        assert stage.taken() == "init start" and stage.session.steps.due == 0
+        assert stage.taken() == "init start" and stage.session.steps.next_look == 0
         stage.close(iterator)
         assert stage.taken() == "stop save"
     assert sorted(os.listdir(tmp_path / "pipelines")) == ["000000", "000001"]

@@ -59,7 +59,7 @@ def stored(result):
 
 
 def not_collected(result):
-    """Return what the run's record says about the NPU but for its clock, by what."""
+    """Return the notes of the run's record about the NPU, except for its clock: what -> why."""
     entries = json.loads((result / "FRAMEWORK" / "run_info.json").read_text())["not_collected"]
     return {entry["what"]: entry["why"] for entry in entries if "NPU" in entry["what"] and "times" not in entry["what"]}
 
@@ -69,7 +69,7 @@ EVERY = [(step, name) for step in range(3) for name, *_ in STEP]
 
 @pytest.fixture(scope="module")
 def losses(tmp_path_factory, ascend_fakes):  # noqa: F811
-    """What the program prints where nobody profiles it."""
+    """The output of the program without a profiler."""
     from conftest import launcher
 
     run = launcher(tmp_path_factory.mktemp("bare"))

@@ -1,4 +1,4 @@
-"""Runs on real NPUs, beside what the vendor's tools made of them: without that, the same has to come out."""
+"""Runs on real NPUs: without the derived files of the vendor's tools, the analysis has to give the same figures."""
 
 import csv
 import json
@@ -150,7 +150,7 @@ def test_kernels_of_the_trace_alone(bare, rank):
         {row["Start Time(us)"].strip(): row for row in table(folder / layout.KERNEL_DETAILS)}
         for folder in (ours, theirs)
     )
-    # of the exchanges the vendor cuts off what the trace rounds
+    # for exchanges, the vendor truncates times that the trace rounds
     kernels = {start: row for start, row in known.items() if row["Accelerator Core"] != "HCCL"}
     assert kernels.keys() <= derived.keys() and len(derived) == len(known)
     for start, row in kernels.items():
@@ -307,7 +307,7 @@ def test_every_kernel_has_the_operator_that_launched_it(runs, level):
 
 
 def test_without_calls_of_the_runtime_there_is_no_critical_path(runs):
-    """At level 0 nothing tells when the host waited: the path would be that of a host that never does."""
+    """At level 0 the waits of the host are unknown: the path would be that of a host that never waits."""
     for level, told in (("level0", False), ("level1", True)):
         measures = engine.measured(str(runs / level / "rank0_ascend_pt"))
         assert measures.diagnosis.path.is_empty() != told

@@ -60,7 +60,7 @@ def built(folder, name, *options):
 
 
 def pushed(client, folder, names):
-    """Return what a process prints that pushes these names and pops where there is none, and what it recorded."""
+    """Return the output and the records of a process that pushes these names, and pops where there is none."""
     process = folder / "FRAMEWORK" / "process_1"
     process.mkdir(parents=True)
     words = [sys.executable, "-c", PUSH, str(client), str(process), json.dumps(names)]

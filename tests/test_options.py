@@ -1,4 +1,4 @@
-"""The variable: what it may hold, and that nothing it may hold gets further than one line."""
+"""The variable: its valid values, and one line for each invalid one."""
 
 import json
 import random
@@ -15,7 +15,7 @@ SAMPLE = (
 
 
 def on(**given):
-    """Return what is resolved with profiling on and these options."""
+    """Return the resolved options, with profiling on and these options."""
     return parse(json.dumps({"start": True} | given))
 
 

@@ -1,4 +1,4 @@
-"""What an optimizer takes whose kernels run beside the host; of made-up kernels."""
+"""The cost of an optimizer whose kernels run beside the host, by made-up kernels."""
 
 import polars as pl
 import pytest

@@ -1,4 +1,6 @@
-"""What a script overrides is called as often as in the bare run: hooks run none of its code to look at its objects."""
+"""Overridden methods of a script are called as often as in the bare run: hooks run none of its code to read its
+objects.
+"""
 
 import pytest
 from conftest import PROGRAMS

@@ -150,7 +150,7 @@ def test_models_of_timm_are_bound_as_autograds_numbers_say(planted, name):
     ],
 )
 def test_jobs_are_bound_as_the_numbers_of_their_shapes_say(job, name):
-    """With shapes Kineto tells autograd's numbers of three steps, with which order and its graph are compared."""
+    """With shapes, Kineto reports autograd's numbers of three steps; order and graph are compared with them."""
     run = job(NETWORKS, name, options={"record_shapes": True})
     assert run.code == 0, run.err
     recording = store.read(str(run.result))

@@ -1,4 +1,4 @@
-"""report.html in Chromium: every view, keys, languages, paper; what it shows is what summary.json says.
+"""report.html in Chromium: every view, keys, languages, paper; the page shows the figures of summary.json.
 
 `make test-browser` runs all of it, with real jobs, and takes the pictures of the pages.
 """
@@ -32,7 +32,7 @@ NPU, GPU = os.environ.get("MS_PROFILER_TEST_DATA"), os.environ.get("MS_PROFILER_
 #: where pictures of pages go, a folder
 PICTURES = os.environ.get("MS_PROFILER_PICTURES")
 SHAPES_MOST = 20_000
-#: what a press of the button alone asks
+#: the request that only a press of the button makes
 PERFETTO = "https://ui.perfetto.dev"
 
 
@@ -122,7 +122,7 @@ def assert_figures(page, summary):
 
 
 def assert_sums(page, view, rows):
-    """Assert that a table of the page, searched for a name, sums up to what the summary says of it.
+    """Assert that a table of the page, searched for a name, sums up to the summary's figure for it.
 
     Args:
         rows: of the summary, `name`, `count`, `total_ms`, `self_ms` in part.

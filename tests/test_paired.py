@@ -32,7 +32,7 @@ def made(count, seed=1, noise=0.0, drift=0.0):
 
 
 def cost(steps):
-    """Return what recording cost: 6 modules in a sampled step, and no coarse span."""
+    """Return the cost of recording: 6 modules in a sampled step, and no coarse span."""
     sums = pl.DataFrame({"category": [int(Category.MODULE)], "count": [6 * steps.recorded.height]})
     info = SimpleNamespace(cost={"span_ns": 100.0, "idle_ns": 50.0})
     recording = SimpleNamespace(info=info, spans=pl.DataFrame(schema=tables.SPANS))

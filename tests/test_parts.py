@@ -17,7 +17,9 @@ from spans s left join spans p on s.parent = p.id
 
 
 def crossing(parent):
-    """The same, with spans that begin in one section and end many later, one of which ends with nobody to see it."""
+    """The same, with spans that begin in one section and end many sections later, one of them without a recorded
+    end.
+    """
     store = nested(parent, steps=60, seed=7)
     thread = store.processes[0].thread(3, "long", 4400)
     thread.span("run", Category.RUN, 2, 590_000)
@@ -73,7 +75,8 @@ def test_they_are_exported_and_summed_up(tmp_path, small, monkeypatch):  # noqa:
     answer = query.ask([str(path)], text)
     assert answer.notes == [] and answer.table.sort("name", "category").rows() == summed.rows()
     sums = query.ask([str(path)], "select name, category, count, total from span_sums").table
-    other = pl.col("category") != "op"  # an operator that is all there is in one of its name counts with that one
+    # an operator that is the only content of one with the same name counts with that one
+    other = pl.col("category") != "op"
     assert sums.sort("name", "category").filter(other).rows() == summed.filter(other).rows()
     own = query.ask([str(path)], "select sum(self) as own from spans where category = 'op'").table["own"][0]
     assert own == query.ask([str(path)], "select sum(self) as own from span_sums where category = 'op'").table["own"][0]

@@ -1,4 +1,6 @@
-"""Five million events: Perfetto's own classes read from one file what the pieces of the JSON timeline hold."""
+"""Five million events: Perfetto's own classes read the same content from one file as from the pieces of the JSON
+timeline.
+"""
 
 import json
 import subprocess
@@ -20,7 +22,7 @@ def nanoseconds(text):
 
 
 def drawn(paths):
-    """Return what the pieces of a JSON timeline show: sums that do not depend on the order, and counts."""
+    """Return sums and counts of the pieces of a JSON timeline, which do not depend on the order."""
     found, total = Counter(), 0
     for path in paths:
         for event in orjson.loads(path.read_bytes()):
@@ -41,7 +43,7 @@ def drawn(paths):
 
 
 def decoded(path):
-    """Return the same of Perfetto's trace, and at what depth slices stand."""
+    """Return the same for Perfetto's trace, and the depths of slices."""
     found, total, depths = Counter(), 0, Counter()
     threads = {}
     for trace, each in streamed(path):

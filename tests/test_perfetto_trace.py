@@ -251,7 +251,7 @@ def test_a_long_run_is_in_one_file(tmp_path, small, monkeypatch, build):
     whole, events = analysed(store)
     same(whole, events)
     (slices, flows, counters), (all_slices, all_flows, all_counters) = picture(cut), picture(whole)
-    # when steps computed is told by operators, and of a long run by phases; modules are those of the detailed steps
+    # operators show when steps computed, and phases in a long run; modules are those of the detailed steps
     assert without_overlap(slices) == without_overlap(all_slices) and counters == all_counters
     assert set(flows) <= set(all_flows)
     for track in {each.track for each in cut.slices}:

@@ -1,4 +1,4 @@
-"""From the files of MindSpore's dataset profiler to what is said of a pipeline."""
+"""From the files of MindSpore's dataset profiler to the finding about a pipeline."""
 
 import csv
 import json
@@ -42,7 +42,7 @@ def pipeline(*operators):
 
 
 def files(sizes, *, cpu=None, batches=(), interval=1000):
-    """Return what MindSpore writes of Batch <- Map <- Generator whose queues hold `sizes`, by name."""
+    """Return MindSpore's files about Batch <- Map <- Generator whose queues hold `sizes`, by name."""
     kinds = ["BatchOp", "MapOp", "GeneratorOp"]
     info = []
     for number, (kind, held) in enumerate(zip(kinds, sizes, strict=True)):

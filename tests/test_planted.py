@@ -1,4 +1,6 @@
-"""Jobs with one thing wrong are told that first, those with nothing wrong nothing, and no page contradicts itself."""
+"""A job with one planted fault gets this fault as first advice, a job without faults gets none, and no page contradicts
+itself.
+"""
 
 import json
 import re
@@ -9,7 +11,7 @@ from conftest import PROGRAMS, launcher
 from csv_rows import rows
 from launches import TOOLS, free_port, launched, msrun
 
-#: what is wrong, and what is told first; of those on several ranks, by rank
+#: planted fault -> first advice; for jobs of several ranks, by rank
 TORCH = {
     "input": "input-bound",
     "sync": "sync-bound",
@@ -54,7 +56,7 @@ MINDSPORE = {
     "pynative": "",
     "convolution": "",
 }
-#: written as strangers would, `strangers_torch.py`
+#: written as an outsider would write them, `strangers_torch.py`
 STRANGERS = {
     "callback": "host-waits",
     "histograms": "host-bound",
@@ -142,7 +144,7 @@ def agrees(result):
 
 
 def shares_add_up(page):
-    """Check that each table is the whole of what it is a table of."""
+    """Check that the shares of each table add up."""
     phases = page["phases"]
     tables = [page["bounds"]["shares"], page["critical_path"]["shares"]]
     tables += [{name: phase[key] for name, phase in phases.items()} for key in ("share", "steady_share")]
@@ -165,7 +167,7 @@ def shares_add_up(page):
 
 
 def steps_are_the_same(page, result):
-    """Check that what is told of steps on several places is of the same steps and intervals."""
+    """Check that figures of steps in several places come from the same steps and intervals."""
     bounds, path, phases, steady = (
         page["bounds"]["shares"],
         page["critical_path"],
@@ -194,7 +196,7 @@ def steps_are_the_same(page, result):
         assert share == pytest.approx(bounds.get(part, 0.0), abs=2e-3), (column, bounds)
     if len(walked) == steady["count"]:
         assert sum(walked.values()) == pytest.approx(steady["count"] * steady["mean_ms"], rel=1e-4)
-    if page["framework"]["name"] == "torch":  # operators run on the host: its path is what it does
+    if page["framework"]["name"] == "torch":  # operators run on the host: the critical path is the host's work
         for part in {*bounds, *path["shares"]}:
             assert path["shares"].get(part, 0.0) == pytest.approx(bounds.get(part, 0.0), abs=1e-4)
     for part in {*bounds, *path["shares"]}:  # beside kernels the host may be the path, never the other way round

@@ -11,7 +11,7 @@ RAISES = {"MS_PROFILER_RAISE": "1"}
 
 
 def counted(job, program, *kind):
-    """Return how many steps the script counted, those that were found, and the parts of the whole run."""
+    """Return the script's number of steps, the found steps, and the parts of the whole run."""
     run = job(PROGRAMS / program, *kind, options={"analyse": "off", "quiet": True}, env=RAISES)
     assert (run.code, run.lines) == (0, []), run.err
     recording = store.read(str(run.result))

@@ -15,7 +15,7 @@ SHOW = "import json, os; print(json.dumps(os.environ.get('LD_PRELOAD', '')))"
 
 
 def started(folder, *words, **extra):
-    """Return what a command that `ms-profiler run` starts has in LD_PRELOAD, and what was said."""
+    """Return LD_PRELOAD of a command that `ms-profiler run` starts, and the printed lines."""
     variables = {"LD_LIBRARY_PATH": str(folder), "MS_PROFILER_LIBMSPTI": str(folder / "libmspti.so"), **extra}
     done = ms_profiler("run", "--option", "quiet=true", *words, "--", sys.executable, "-S", "-c", SHOW, **variables)
     assert done.returncode == 0, done.stderr

@@ -32,7 +32,7 @@ def toolkit(tmp_path):
 
 
 def tried(toolkit, devices="dev"):
-    """Return what is found of aclprof, in a process of its own: what is loaded stays loaded."""
+    """Return the finding about aclprof, in a process of its own, because a loaded library stays loaded."""
     extra = {"PATH": "/usr/bin:/bin", "ASCEND_HOME_PATH": str(toolkit), "FAKE_ACLPROF_LOG": str(toolkit / "log")}
     command = [sys.executable, "-c", PROGRAM, str(toolkit.parent / devices)]
     done = subprocess.run(command, env=environment(**extra), capture_output=True, text=True, timeout=100, check=True)

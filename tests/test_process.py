@@ -1,4 +1,4 @@
-"""What a process is in its job, read from the environment and /proc."""
+"""The identity of a process in its job, read from the environment and /proc."""
 
 import os
 import signal
@@ -70,7 +70,7 @@ def test_the_place_in_the_job(environ, expected):
 def test_a_rank_that_is_given_out_later_is_not_known(environ, known):
     found = process.identity(environ)
     assert found.known is known
-    # nobody can say whether it is among those asked for
+    # it is unknown whether it is among the selected ranks
     assert found.selected("9") is not known
     assert found.selected("all")
 

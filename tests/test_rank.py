@@ -47,7 +47,7 @@ def test_each_rank_has_a_result_of_its_own(job):
     ends = sorted(json.loads(path.read_text())["end"] for path in own.glob("FRAMEWORK/process_*/*.json"))
     assert ends == ["became rank 1 of 2", "exit", "exit"]
     assert [called(run, rank)["aten::tanh"] for rank in range(2)] == [1, 0]
-    # the job computes and prints what it does without; the ranks may write into each other's lines
+    # the job computes and prints the same as without us; the ranks may write into each other's lines
     told = re.compile(r"(?:parent|rank \d) -?\d+\.\d{9}")
     assert sorted(told.findall(run.out)) == sorted(told.findall(bare.stdout)) and len(told.findall(bare.stdout)) == 3
     lines = run.err.splitlines()

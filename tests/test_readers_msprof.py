@@ -1,4 +1,4 @@
-"""What msprof wrote of aclprof's recording becomes tasks, launches, calls and tables of ours, whatever its columns."""
+"""msprof's export of aclprof's data becomes tasks, launches, calls and tables of ours, whatever its columns."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def steps(parent, **info):
 
 
 def kernels_of(step):
-    """Return what a step launches: the second runs when the step has ended on the host."""
+    """Return the launches of a step: the second one runs when the step has ended on the host."""
     begin = 10_000 * step
     return [
         task("MatMul1", "MatMul", 2, begin + 2000, 100, 50),
@@ -171,7 +171,7 @@ def test_what_a_schedule_leaves_out_is_cut_by_launch(tmp_path, result):
 
 
 def exported(path, **files):
-    """Put what msprof wrote into a result, by name of the file, in which a dot is an underscore."""
+    """Put msprof's files into a result, by name of the file, in which a dot is an underscore."""
     output = path / FOLDER / export.OUTPUT
     output.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():

@@ -1,4 +1,4 @@
-"""What every recorder does, native or not, mapped or written: sessions, spans and events."""
+"""Sessions, spans and events of every recorder, native or not, mapped or written."""
 
 import sys
 import threading
@@ -277,7 +277,7 @@ class TestEvents:
         name = recorder.intern("step")
         assert recorder.record(STEP, 3, UNRECORDED, name, 100, 200, 7) is True
         assert recorder.record(SPAN, 0x41, RAISED, name, 50, 2**63, 2**64 - 1) is True
-        for kind in (0, 1, 6, 7, 8, 9, 255):  # what is no event, or is not complete
+        for kind in (0, 1, 6, 7, 8, 9, 255):  # slots that are no events, or not complete
             assert recorder.record(kind, 0, 0, name, 1, 2, 3) is False
         assert recorder.record(OPERANDS, 0x41, 0, name, 60, 1 << 32 | 77, 5 << 40) is True
         step, span, operands = finish(recorder, folder).records

@@ -1,4 +1,4 @@
-"""What becomes of a recording when its process forks, is killed, or runs out of disk."""
+"""Recordings of processes that fork, are killed, or run out of disk."""
 
 import os
 import random
@@ -134,7 +134,7 @@ def test_a_limit_on_file_sizes_is_no_signal(kind, folder):
 
 @all_kinds
 def test_a_job_may_close_descriptors_it_does_not_know(kind, folder):
-    """As daemons do; what the job then opens under the same numbers must stay untouched."""
+    """As daemons do; files that the job then opens under the same numbers must stay untouched."""
     pid = int(run_program("recorder_close_all.py", kind, folder))
     assert len(read_store(folder, pid).spans("x")) == 20_000
 

@@ -1,4 +1,4 @@
-"""What every recorder makes of its store: segments, strings, and what it refuses."""
+"""The store of every recorder: segments, strings, and refused records."""
 
 import errno
 import shutil
@@ -72,7 +72,7 @@ class TestRefusal:
         # looks at the processor, one after a while, are refused, too
         assert store.dropped == store.dropped_limit
         assert 0 <= store.dropped - (80_000 - (fine_bytes + coarse_bytes) // 32) < 100
-        # what is kept is the beginning
+        # the beginning of the text is stored
         assert [record.arg for record in store.spans("fine")] == list(range(fine_bytes // 32))
 
     def test_nothing_goes_beyond_the_limit(self, recorder, folder):
@@ -100,7 +100,7 @@ class TestRefusal:
             folder = tmp_path / str(number)
             folder.mkdir()
             try:
-                # what a later one asks for counts nothing
+                # the limit of a later process does not count
                 recorder.open(str(folder), first_slots=64, account=str(path), limit=limit * (number + 1))
             except OSError as error:
                 assert error.errno == errno.EDQUOT
@@ -248,7 +248,7 @@ class TestStrings:
             assert [record.name for record in records] == ["before any store", "since the first store"]
 
     def test_names_of_what_comes_and_goes_are_fewer(self, recorder, tmp_path):
-        """What was refused stands in the store at once: a process that is killed says nothing at its end."""
+        """Refusals are in the store at once, because a killed process writes nothing at its end."""
         folder = tmp_path / "process_1"
         folder.mkdir()
         recorder.open(str(folder))

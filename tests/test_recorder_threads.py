@@ -1,4 +1,4 @@
-"""What every recorder does with threads, and with signal handlers that interrupt them."""
+"""Threads in every recorder, and signal handlers that interrupt them."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""report.html: what a browser shows of it is what summary.json says, and no request leaves."""
+"""report.html: a browser shows the figures of summary.json, and no request leaves."""
 
 import base64
 import hashlib

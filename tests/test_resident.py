@@ -9,7 +9,7 @@ from conftest import PROGRAMS
 from ms_profiler.analysis.readers import store
 from ms_profiler.job.samplers.resident import Resident
 
-#: what the planted job keeps a step: 256 x 1024 floats
+#: memory that the planted job keeps each step: 256 x 1024 floats
 KEPT = 256 * 1024 * 4
 #: the system may put each of them on a huge page of its own
 HUGE = 2 << 20

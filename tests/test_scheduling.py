@@ -1,4 +1,4 @@
-"""What is known of a thread from looks at its processor time: worked out by hand, in microseconds."""
+"""Time of a thread off its processor, from samples of its processor time; worked out by hand, in microseconds."""
 
 import polars as pl
 import pytest

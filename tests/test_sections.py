@@ -56,7 +56,7 @@ def files_of(path, **options):
 
 
 def drawn(timeline, overlap=True):
-    """What is drawn, in the order of time; metadata left out, and the lanes of the overlap analysis where asked.
+    """Return the drawn events by time, without metadata, and on request without the lanes of the overlap analysis.
 
     Modules are left out: of a run that is too large to hold they are those of some steps.
     """

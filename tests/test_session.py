@@ -1,4 +1,4 @@
-"""What a job sees of us, and what is left however it ends."""
+"""The effects on a job, and the files that remain however it ends."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from conftest import PROGRAMS, environment, eventually, launcher
 from ms_profiler.analysis.driver import engine
 
 IMPORT = "import mindspore\n"
-#: what no file may hold, given as an argument, in the environment and in a row
+#: text that no file may contain, given as an argument, in the environment and in a row
 CANARY = "canary-7d1f"
 TRAINS = (
     "import mindspore.dataset as ds\n"
@@ -94,7 +94,7 @@ EXITS = {
     "thread exits": ("import threading; t = threading.Thread(target=lambda: exit(5)); t.start(); t.join()", 0),
 }
 STATES = {"exit": "exit code 7", "exception": "exception: KeyError", "thread exits": "exit"}
-#: what of ours runs in them is what runs in another
+#: they run the same code of ours as another test
 VARIANTS = ("_exit", "abort", "killed", "thread exits")
 
 

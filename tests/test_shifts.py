@@ -95,7 +95,7 @@ def test_a_change_is_found_while_the_speed_of_the_processor_changes_more(factor,
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_parts_of_steps_tell_no_change_where_only_the_processor_changes(seed):
-    """What lengths tell alone may be true of a run that was short or long at first."""
+    """A change that only the lengths show may be that of a run with short or long first steps."""
     steps, spans = flipping(6_000, 0, 1.0, seed)
     assert shifts.shift(steps, None, spans) == shifts.shift(steps, None, NO_SPANS)
 

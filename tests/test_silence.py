@@ -1,4 +1,4 @@
-"""What Kineto would print while it is ours is kept back, and its level is then what it was."""
+"""Kineto's output is suppressed while we use it, and its level is restored afterwards."""
 
 import ctypes
 

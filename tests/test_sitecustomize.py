@@ -14,7 +14,7 @@ from conftest import ROOT, environment
 
 SITE = ROOT / "sitecustomize"
 ON = '{"start": true}'
-#: Prints what a start leaves behind, for comparison.
+#: Prints the traces that a start leaves, for comparison.
 SNAPSHOT = """
 import sys, os, signal, json
 fds = sorted(os.listdir("/proc/self/fd"))[:-1]
@@ -214,7 +214,7 @@ def test_another_sitecustomize_runs_as_it_would(bare, tmp_path, form, options):
 
 
 def test_another_sitecustomize_runs_though_ours_failed(bare, tmp_path):
-    """Ours fails here because what it imports is broken."""
+    """Ours fails here because a module that it imports is broken."""
     (tmp_path / "sitecustomize.py").write_text("print('theirs')")
     (tmp_path / "ms_profiler").mkdir()
     (tmp_path / "ms_profiler" / "__init__.py").write_text("raise SystemExit('broken')")
@@ -235,7 +235,7 @@ def test_two_copies_of_ours_are_one(bare, tmp_path):
     assert start("-c", program, path=(SITE, tmp_path, SITE), python=bare).stdout == without
 
 
-# -- what is left behind, and what does not fit
+# -- traces in the process, and invalid values
 
 
 @pytest.mark.parametrize("kept", [[], ["ms_profiler_start.py"]])

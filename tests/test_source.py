@@ -17,7 +17,7 @@ NOTHING = TraceCounts(*[0] * len(TraceCounts.__dataclass_fields__))
 
 
 class Tracing:
-    """Notes what it is asked for; `answers` has the outcomes that are not DONE."""
+    """Notes the requests; `answers` has the outcomes that are not DONE."""
 
     def __init__(self, in_use=True, counts=NOTHING, left_out="", **answers):
         self.in_use, self._counts, self._left_out, self._answers = in_use, counts, left_out, answers
@@ -48,7 +48,7 @@ class Tracing:
 
 
 class Recording:
-    """What a source needs of a recording."""
+    """The part of a recording that a source uses."""
 
     result = "results"
 
@@ -71,7 +71,7 @@ class Recording:
 
 
 class Session:
-    """What a source needs of a session."""
+    """The part of a session that a source uses."""
 
     def __init__(self, tracing, schedule=None, recordings=1, interface=None, left_running="", **options):
         clock = SimpleNamespace(now=lambda: 0, intern=lambda text: 0, record=lambda *_: True)

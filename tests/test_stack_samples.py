@@ -218,7 +218,7 @@ def samples(*rows):
 
 
 class Made:
-    """What `Stacks` asks of a recording."""
+    """The part of a recording that `Stacks` uses."""
 
     def __init__(self, rows):
         self.frames, self.samples, self.names = frames(), rows, NAMES

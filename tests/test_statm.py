@@ -1,4 +1,4 @@
-"""What the process holds, from the file of the system."""
+"""The memory of the process, from the system's file."""
 
 import mmap
 

@@ -158,7 +158,7 @@ def test_what_a_script_has_put_in_place_of_stderr_is_not_ours(guest):
 
 
 def test_jupyter_shows_our_lines(guest):
-    """Its kernel sends what is written to `sys.stderr` to the notebook; descriptor 2 is a log that nobody sees."""
+    """Its kernel sends the output to `sys.stderr` to the notebook; descriptor 2 is a log that the user does not see."""
     program = (
         "import io, sys\nstream = type('OutStream', (io.StringIO,), {'__module__': 'ipykernel.iostream'})()\n"
         "sys.stderr = stream\nimport mindspore\nprint(stream.getvalue().splitlines()[0])"
@@ -200,7 +200,7 @@ def test_a_terminal_that_belongs_to_another_job_does_not_stop_it(guest):
 
 
 def test_a_long_line_is_cut_between_characters(guest):
-    """More than a pipe takes at once would be cut anywhere, or mix with what others write."""
+    """A line longer than a pipe takes at once would be cut anywhere, or mix with the output of others."""
     process = guest.start(JOB, {"\u4e2d" * 3000: 1} | OFF, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     _, err = process.communicate(timeout=60)
     assert max(map(len, err.splitlines())) <= 4096

@@ -9,7 +9,7 @@ from ms_profiler.store.format import Flag, Kind, StepSource
 
 
 class Notebook:
-    """A recorder that keeps what it is given."""
+    """A recorder that stores its calls."""
 
     kind = "python"
 
@@ -301,7 +301,7 @@ def of(notebook, source):
 
 
 def test_optimizer_that_comes_late_is_numbered_from_its_own_first_step(notebook):
-    """Calls of a network that decided meanwhile were a rollout; the schedule begins again with what is trained."""
+    """Calls of a network that decided meanwhile were a rollout; the schedule begins again with the training."""
     chosen = []
     steps = Steps(notebook, Schedule(wait=1, active=1, repeat=1), decided=chosen.append)
     for at in range(0, 2000, 10):

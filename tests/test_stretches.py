@@ -1,4 +1,4 @@
-"""What the whole run was spent on, and steps without what lies before their work."""
+"""The parts of the whole run, and steps without the calls before their work."""
 
 import random
 

@@ -46,7 +46,7 @@ def python(tmp_path):
 
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory):
-    """A job with a subprocess and a spawn child: its folder, and what became of it."""
+    """A job with a subprocess and a spawn child: its folder, and its outcome."""
     folder = tmp_path_factory.mktemp("parent")
     program = """
         import multiprocessing, os, subprocess
@@ -152,7 +152,7 @@ def test_where_it_cannot_mindspores_own_profiler_runs_and_our_spans_stand_beside
     )
 
 
-# -- what is decided, without an import of MindSpore
+# -- decisions, without an import of MindSpore
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def attached(tmp_path):
 
 @pytest.fixture
 def hidden(monkeypatch):
-    """Return a function that says what MindSpore would see of a value, and why."""
+    """Return a function that returns the value that MindSpore would see, and the reason."""
     monkeypatch.setenv("MS_PROFILER_OPTIONS", "")
     monkeypatch.delenv("RANK_ID", raising=False)
 
@@ -229,7 +229,7 @@ def test_on_an_npu_it_goes_on_with_what_we_understood(hidden, attached, tried):
 
 @pytest.mark.parametrize(("asked", "interface"), [("l2_cache", "aclprof"), ("mstx", "msPTI")])
 def test_on_an_npu_that_ours_can_record_it_is_hidden(hidden, attached, tried, asked, interface):
-    """Tried is the interface that what is asked for needs, and no other."""
+    """Only the interface that the options need is tried."""
     names = tried("")
     assert hidden(json.dumps({"start": True, asked: True}), devices=attached) == (None, "")
     assert names == [interface]

@@ -62,7 +62,7 @@ def test_tables_are_those_of_the_whole_run(tmp_path, small, monkeypatch, seed):
     assert thinned["coverage"]["fine_records_kept"] < whole["coverage"]["fine_records_kept"]
     assert thinned["coverage"]["fine_records"] == whole["coverage"]["fine_records"]
     assert whole["coverage"]["detailed_steps"] is None
-    # where reads are most is told by modules, of which a long run keeps the outermost outside of its detailed steps
+    # modules show where most reads are; outside of its detailed steps, a long run keeps only the outermost ones
     assert thinned["synchronisation"].pop("most") and whole["synchronisation"].pop("most")
     # modules are those of the detailed steps, the heaviest, which the verdict names, too
     assert thinned.pop("verdict").partition(";")[0] == whole.pop("verdict").partition(";")[0]
@@ -91,7 +91,9 @@ def test_run_without_steps_keeps_its_first_part(tmp_path, small):
 
 
 def compiling(parent):
-    """Steps of three operators; of the first one's, two ran in a compilation, one of them beside it on a worker."""
+    """Make steps of three operators; two calls of the first operator ran during a compilation, one of them on a
+    worker.
+    """
     store = StoreBuilder(parent)
     process = store.process()
     main, worker = process.thread(1), process.thread(2, "worker", 4300)

@@ -11,7 +11,7 @@ from events import events, inside, named, of, steps
 from ms_profiler.store.format import Category, Kind, StepSource
 
 LOOPS = PROGRAMS / "torch_loops.py"
-#: kind -> steps, and who told where they end
+#: kind -> steps, and the source that decides where they end
 EXPECTED = {
     "accumulate": (4, StepSource.OPTIMIZER_CYCLE),
     "gan": (12, StepSource.OPTIMIZER_CYCLE),
@@ -27,7 +27,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """What each kind prints without us."""
+    """The output of each kind without us."""
     done = subprocess.run(
         [sys.executable, LOOPS, "plain", *EXPECTED],
         env=environment(),
@@ -43,7 +43,7 @@ def bare(tmp_path_factory):
 
 @pytest.fixture
 def recorded(job, bare):
-    """Return a function that runs one kind and returns its events, when it did what it does without us."""
+    """Return a function that runs one kind and returns its events, if it behaved as without us."""
 
     def run(kind):
         done = job(LOOPS, kind, options={"analyse": "off", "quiet": True}, env={"MS_PROFILER_RAISE": "1"})
@@ -152,14 +152,14 @@ def scaled(found):
 
 
 def failed(found):
-    """The call that failed is marked, the one that was made again lies beside it, and only that one counts."""
+    """The failed call is marked, the repeated call is beside it, and only the repeated one counts."""
     calls = named(found, "SGD.step")
     assert [call.raised for call in calls] == [number == 2 for number in range(13)]
     assert not inside(calls[3], calls)
 
 
 def computed_again(found):
-    """What is computed again lies in the backward pass, and is no forward pass."""
+    """The recomputation is inside of the backward pass, and is no forward pass."""
     backward = named(found, "backward")
     for name in ("recompute Linear", "recompute Sequential"):
         assert len(named(found, name)) == 12

@@ -1,4 +1,4 @@
-"""What takes PyTorch's functions and objects apart finds them as they were, and compiled code is the same."""
+"""Code that inspects PyTorch's functions and objects finds them unchanged, and compiled code is the same."""
 
 import pytest
 from conftest import PROGRAMS
@@ -28,12 +28,12 @@ def test_captures_are_the_same_and_compilations_are_recorded(job, tmp_path):
     graphs = of(found, Category.GRAPH)
     assert graphs["graph Net.forward"] == 4 * 3
     assert graphs["graph function.<locals>.forward"] == 3
-    # what a compilation traces is no backward pass: six trainings of three steps, and two calls elsewhere
+    # a traced backward pass does not count: six trainings of three steps, and two calls elsewhere
     assert of(found, Category.BACKWARD) == {"backward": 6 * 3 + 1 + 1}
     causes = {event.name for event in found if event.kind == Kind.INSTANT and event.category == Category.COMPILE}
     assert "recompile Net.forward: tensor 'x' size mismatch at index 0. expected 4, actual 6" in causes
     assert "recompile function.<locals>.forward: scale has another value" in causes
-    # of what is compiled only the outermost call passes by; where the graph breaks, the rest is compiled, too
+    # only the outermost call of compiled code reaches our hook; where the graph breaks, the rest is compiled, too
     assert named(found, "OptimizedModule") and not any(event.raised for event in found)
     # two files, and six tensors in each of two pickles; only a zip container is opened and closed by itself
     files = {"torch.save, opening": 1, "torch.save, closing": 1}

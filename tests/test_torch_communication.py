@@ -36,12 +36,12 @@ VARIABLES = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
 def computed(directory):
-    """Return what each of two ranks computed."""
+    """Return the results of two ranks."""
     return [(directory / f"rank_{rank}").read_text() for rank in range(2)]
 
 
 def bare(directory):
-    """Run the program on two ranks, without us and without a launcher; return what each of them computed."""
+    """Run the program on two ranks, without us and without a launcher; return their results."""
     directory.mkdir()
     common = VARIABLES | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = [
@@ -55,7 +55,7 @@ def bare(directory):
 
 
 def torchrun(directory, options):
-    """Run the program on two ranks; return what each of them computed, and what was written to stderr."""
+    """Run the program on two ranks; return their results, and stderr."""
     directory.mkdir()
     command = [TOOLS / "torchrun", "--nproc_per_node=2", f"--master_port={free_port()}"]
     path = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
@@ -92,7 +92,7 @@ def test_collectives_between_two_ranks(tmp_path):
         exchanged = [(call.name, call.arg) for call in calls if call not in work]
         message = [("Scatter@0", 32), ("Send@0", 16)] if rank == 0 else [("Scatter@0", 0), ("Receive@0", 16)]
         assert exchanged[: len(COMMON) + 2] == COMMON + message
-        # that a message has come is told where it is waited for, and ends nothing else there
+        # the arrival of a message is reported where the script waits for it, and ends nothing else there
         (around,) = named(seen, "message")
         (inside,) = (call for call in calls if around.start < call.start < around.end)
         assert inside.name == message[1][0] and inside.end < around.end
@@ -101,21 +101,21 @@ def test_collectives_between_two_ranks(tmp_path):
         assert {("Send@0", 16), ("Receive@0", 16)} <= set(exchanged)  # both in one call
         groups = [(event.name, event.arg) for event in seen if event.name.startswith("group ")]
         assert groups == [("group 0 ranks 0,1", 2), ("group 1 ranks 0,1", 2)]
-        # of 30 weights, by the name of what the replicas are of
+        # of 30 weights, by the name of the replicated module
         (told_bytes,) = (event for event in seen if event.name.startswith(GRADIENTS))
         assert (told_bytes.name, told_bytes.arg) == (f"{GRADIENTS}Sequential", 120)
-        # three steps with replicas, three with shards; the names are those of what is inside
+        # three steps with replicas, three with shards; the names are those of the inner modules
         assert len(steps(seen)) == 6
         modules = of(seen, Category.MODULE)
         assert (modules["DistributedDataParallel"], modules["Sequential"], modules["FSDPSequential"]) == (3, 3, 3)
-        # what the replicas exchange beside each backward pass is asked for in C++, and done on threads of gloo's
+        # the exchanges of replicas during a backward pass are requested in C++, and run on threads of gloo
         passes = [event for event in seen if event.category == Category.BACKWARD]
         beside = [
             [call.name for call in work if around.start < call.start < around.end and call.thread != around.thread]
             for around in passes
         ]
         assert beside[:3] == [["gloo:all_reduce"]] * 3
-        # what is compiled exchanges in the graph, where no function of ours is
+        # compiled code exchanges data inside of the graph, where no function of ours is called
         assert of(seen, Category.GRAPH) == {"graph train.<locals>.<lambda>": 2}
 
 

@@ -1,4 +1,4 @@
-"""Why a function is compiled again, told without what its arguments were."""
+"""The reason why a function is compiled again, without the values of its arguments."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -60,7 +60,7 @@ def lazily(name):
     [
         ((lazily("LAZY_BACKWARD"),), False, ["compile lazy backward", 1]),
         ((lazily("DYNAMO"),), True, [0]),
-        # until PyTorch 2.7 nothing tells what is compiled
+        # until PyTorch 2.7 the name of the compiled code is unknown
         ((), False, ["compile graph", 1]),
         ((), True, [0]),
     ],

@@ -16,7 +16,7 @@ from recorders import make
 from test_source import Session as OneSource, Tracing
 
 CALLS = 10_000
-#: what becomes of the interface, once and for all
+#: final states of the interface
 FINAL = (Outcome.DONE, Outcome.OWNED, Outcome.FAILED, Outcome.MISSING, Outcome.HANGS)
 
 

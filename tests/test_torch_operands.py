@@ -1,4 +1,4 @@
-"""What Kineto tells of operators is held as the store's format says, in every version."""
+"""Kineto's arguments of operators are stored in the store's format, in every version."""
 
 from types import SimpleNamespace
 

@@ -24,7 +24,7 @@ STRICT = {"MS_PROFILER_RAISE": "1"}
 
 
 def run_both(job, folder, *names):
-    """Run works under us and under Kineto; return the run, and by work what each of the two saw."""
+    """Run the workloads under us and under Kineto; return the run, and for each workload the records of both."""
     run = job(WORKLOADS, str(folder), *names, env=STRICT)
     assert run.code == 0, run.err
     assert "Leaked" not in run.err

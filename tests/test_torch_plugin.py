@@ -135,7 +135,7 @@ def test_loops_of_libraries_that_are_imported_later(job, tmp_path):
     assert run.code == 0, run.err
     found = events(run.result)
     assert {StepSource(step.category) for step in steps(found)} == {StepSource.FRAMEWORK_LOOP}
-    # the first loop has four steps, the second three of two batches; what is evaluated is in none
+    # the first loop has four steps, the second three of two batches; evaluations are in none
     assert [sum(inside(call, [step]) for call in named(found, "forward")) for step in steps(found)] == [1] * 4 + [2] * 3
     assert of(found, Category.RUN) == {"Trainer.train": 1, "Trainer.fit": 1}
     assert of(found, Category.EVALUATION) == {"Trainer.evaluate": 1, "Trainer.validate": 1}

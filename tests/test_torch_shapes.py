@@ -1,4 +1,4 @@
-"""Shapes of PyTorch's operators are those of torch.profiler, and operators stay what they are without them."""
+"""Shapes of PyTorch's operators are those of torch.profiler, and the operators are the same as without shapes."""
 
 import importlib.util
 import json
@@ -42,7 +42,7 @@ def operators(result):
 
 @pytest.fixture(scope="module")
 def runs(launch, tmp_path_factory):
-    """Return what torch.profiler saw, and the runs: bare, profiled without shapes, with them, and without ITT."""
+    """Return the records of torch.profiler, and the runs: bare, profiled without shapes, with them, and without ITT."""
     seen = tmp_path_factory.mktemp("seen") / "seen.json"
     program = PROGRAMS / "torch_shapes.py"
     bare = launch(program, str(seen), profile=False)
@@ -59,7 +59,7 @@ def test_shapes_are_those_of_torch_profiler(runs):
     theirs, *_, shaped, without = runs
     for run in (shaped, without):
         window = operators(run.result).filter(pl.col("step").is_between(2, 4), pl.col("category") == Category.OP)
-        # `events` leaves out what marks a region
+        # `events` leaves out the marks of regions
         ours = [row for row in window.select("text", "shapes").rows() if not row[0].startswith("profiler::")]
         assert ours == theirs
     assert ("aten::convolution", "6,1,8,8;2,1,3,3;2;;;;;;;") in theirs
@@ -120,7 +120,7 @@ CUT = ["profile", "thread", "schedule", "all threads", "legacy", "itt", "fork", 
 
 
 def said(run):
-    """Return what PyTorch printed, without times; of Kineto there may be less: it is first used where it is at home."""
+    """Return PyTorch's output, without times; Kineto's lines may be fewer, because it prints them at its first use."""
     lines = [line for line in run.err.splitlines() if not line.startswith(("ms-profiler: ", "USDT:", "ERROR:"))]
     return {re.sub(r"^\[W[\d. :]*", "", line) for line in lines}
 

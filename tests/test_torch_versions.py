@@ -1,4 +1,4 @@
-"""`make test-torch-versions`: which versions it takes, what it finds wrong, and what it writes about it.
+"""`make test-torch-versions`: the versions that it tries, the errors that it finds, and its table.
 
 What it does is running what it asks pip for, which no test here can.
 """
@@ -15,7 +15,8 @@ from conftest import ROOT
 from torch_versions import Seen, minors
 from versions import BrokenError
 
-#: what stands for a job: with the variable it says and leaves what the profiler would, unless it is told otherwise
+#: stand-in for a job: with the variable it prints the lines and leaves the files of the profiler, unless configured
+#: otherwise
 JOB = """
 import json, os, pathlib, sys
 options = os.environ.get("MS_PROFILER_OPTIONS")

@@ -128,7 +128,7 @@ def test_a_query_gives_the_same_a_second_time(trace, monkeypatch):
 def test_a_table_that_was_asked_for_is_measured_once(trace, tmp_path, monkeypatch):
     asked = "select s.name, s.dur from spans s left join copies c on c.start = s.start order by s.start"
     first = query.ask([str(trace)], asked)
-    # what is not there is told the second time, too
+    # missing parts are reported the second time, too
     assert first.table.height == 2 and any("copies is empty" in note for note in first.notes)
     monkeypatch.setattr(engine, "measured", None)  # must not be called
     again = query.ask([str(trace)], asked)

@@ -124,7 +124,7 @@ def test_what_cannot_be_taken_is_left_alone(run, words, outcome, why):  # noqa: 
 
 @pytest.mark.parametrize(("driver", "outcome"), [("12090", "before 13.0, and this one is of CUDA 12.9"), ("13000", "")])
 def test_13_2_is_not_called_beside_a_driver_it_crashes_with(run, tmp_path, driver, outcome):  # noqa: F811
-    """It is known by its functions: what stands for it has them, and every one ends the process with 42."""
+    """It is recognised by its functions: the stand-in has them, and every one ends the process with 42."""
     names = ["GetVersion", "Subscribe", "Unsubscribe", "ActivityRegisterCallbacks", "ActivityEnable", "ActivityDisable"]
     names += ["ActivityGetNextRecord", "ActivityFlushAll", "ActivityGetNumDroppedRecords", "ActivityEnable_v2"]
     library = tmp_path / "libcupti.so.13"

@@ -45,7 +45,7 @@ def test_native(program, mode):
 
 
 def test_times_of_records_are_the_kernels_clock_and_in_order(tmp_path):
-    """Also beside those that Python asks for, and from the first record on."""
+    """Also beside times that Python reads, and from the first record on."""
     recorder = make("native")
     recorder.open(str(tmp_path))
     name, clock = recorder.intern("x"), time.CLOCK_MONOTONIC_RAW

@@ -35,7 +35,7 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             "The steps are dominated by backward (48 %).",
         ),
         (
-            # the host stands in the optimizer while what it queued before is computed
+            # the host is in the optimizer while earlier queued work is computed
             {"computing": 0.9, "data": 0.1},
             shares(optimizer=0.56, forward=0.3, data=0.1),
             {"queued": {"forward": 0.24, "backward": 0.75, "optimizer": 0.01}},
@@ -48,7 +48,7 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             "35 % of the step is spent computing, and backward has 56 % of the time of kernels.",
         ),
         (
-            # a compiled graph is what the kernels are of
+            # the kernels belong to a compiled graph
             {"computing": 0.9, "data": 0.1},
             shares(compute=0.9, data=0.1),
             {"queued": {"forward": 0.24, "backward": 0.75, "optimizer": 0.01}},

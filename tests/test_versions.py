@@ -1,4 +1,4 @@
-"""`make test-versions`: what it takes for a version of MindSpore that works, and what it writes about it.
+"""`make test-versions`: its conditions for a working version of MindSpore, and its table.
 
 What it does is running what it asks pip for, which no test here can.
 """

@@ -1,4 +1,4 @@
-"""`ms-profiler view`: what the server answers, to whom, and that it serves nothing else."""
+"""`ms-profiler view`: the server's answers, its clients, and that it serves nothing else."""
 
 import http.client
 import signal

@@ -1,4 +1,4 @@
-"""What the whole run was spent on, as a user sees it."""
+"""The parts of the whole run, as a user sees them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What of a store belongs to a run that shares it with others."""
+"""The part of a shared store that belongs to a run."""
 
 import polars as pl
 import pytest
@@ -51,7 +51,7 @@ def test_events_belong_to_the_run_in_which_they_began():
         (Window(start_ns=104, end_ns=297), [(1, 104, 200), (2, 200, 297)]),
         # begun near the end of a step, and ended near the begin of another: these are not measured
         (Window(start_ns=185, end_ns=310), [(2, 200, 300)]),
-        # no step is whole: the fullest tells what a usual one has
+        # no step is complete: the fullest one shows the usual number of spans
         (Window(start_ns=205, end_ns=310), [(2, 205, 300)]),
         # the script counts from 1
         (Window(start_ns=100, end_ns=300, shift=1), [(2, 100, 200), (3, 200, 300)]),

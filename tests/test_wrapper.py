@@ -1,4 +1,6 @@
-"""What stands in place of a function: a function to all who look, no frame, no level of recursion, and recorded."""
+"""The replacement of a function: it looks like a function, has no frame, takes no level of recursion, and is
+recorded.
+"""
 
 import copy
 import functools
@@ -19,7 +21,7 @@ from ms_profiler.store.format import Category
 
 @pytest.fixture(params=[NativeRecorder, PythonRecorder], ids=["native", "python"])
 def wrap(request):
-    """Return what wraps a function, with a list of the exceptions of ours."""
+    """Return a function that wraps a function, with a list of our exceptions."""
     recorder, errors = request.param(), []
 
     def make(function, **settings):

@@ -1,4 +1,4 @@
-"""Train with every minor version of PyTorch from 2.4 on, with and without the profiler, and say what was seen.
+"""Train with every minor version of PyTorch from 2.4 on, with and without the profiler, and report the results.
 
     python tests/torch_versions.py [VERSION ...] [--wheel DIRECTORY] [--write FILE] [--keep]
 
@@ -29,7 +29,7 @@ from versions import SCHEMA, VARYING, BrokenError
 
 #: The first version that is served.
 OLDEST = [2, 4]
-#: What PyTorch needs beside itself and CUDA.
+#: Packages that PyTorch needs besides CUDA.
 PURE = ("typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "filelock", "setuptools", "numpy<2")
 #: Seconds for one run: Inductor compiles for 40 on a processor that others use too.
 LIMIT = 300
@@ -52,7 +52,7 @@ HEADINGS = (
 
 @dataclass(frozen=True)
 class Profiled:
-    """A run with the profiler that did what the one without did.
+    """A run with the profiler that behaved as the run without it.
 
     Attributes:
         folder: in which it ran.
@@ -162,7 +162,7 @@ def expect_same_files(folder: Path, pattern: str) -> None:
 
 
 class Version:
-    """Run what a version has to do; each method returns what it recorded, for a cell of the table.
+    """Run the programs for a version; each method returns its result, for a cell of the table.
 
     Args:
         python: of its environment.
@@ -185,7 +185,7 @@ class Version:
         return found
 
     def built(self) -> str:
-        """Tell what this build is for."""
+        """Return the platform of this build."""
         code = "import torch; print('CUDA ' + torch.version.cuda if torch.version.cuda else 'CPU', torch.ones(2).sum())"
         done = launched(self.python, self.folder / "built", ["-c", code], None)
         if done.returncode:
@@ -215,7 +215,7 @@ class Version:
         return f"{steps['count']} of 12 steps"
 
     def operators(self) -> str:
-        """Run works twice, the second time under Kineto: what it recorded are the same operators."""
+        """Run the workloads twice, the second time under Kineto: both record the same operators."""
         program = str(PROGRAMS / "torch_workloads.py")
         (run,) = self._both("operators", [program, ".", *WORKS])
         mine = ours(run.result)
@@ -238,7 +238,7 @@ class Version:
         return "; ".join(seen)
 
     def _without(self, *others: str) -> str:
-        """Train where somebody else has what these variables give."""
+        """Train while another tool occupies the interfaces that these variables name."""
         name = f"without {len(others)}"
         words = [str(PROGRAMS / "torch_loops.py"), "gan"]
         (run,) = self._both(name, words, **dict.fromkeys(others, "/another.so"))
@@ -256,7 +256,7 @@ class Version:
         return f"{by}: {len(backward) / 5:g} steps"
 
     def profilers(self) -> str:
-        """Use every profiler of PyTorch in every way: each sees what it sees without us."""
+        """Use every profiler of PyTorch in every way: each records the same as without us."""
         self._both("profilers", [str(PROGRAMS / "torch_own_profiler.py")], analyse="off")
         return "see the same"
 
@@ -306,7 +306,7 @@ def _differences(own: list[Any], kineto: list[Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of one version.
+    """The results of one version.
 
     Attributes:
         version: of PyTorch.
@@ -333,7 +333,7 @@ def minors(found: list[str]) -> list[str]:
 
 
 def examine(python: str, version: str, wheel: Path, keep: bool) -> Seen:
-    """Install one version, run everything with it, and say what was seen."""
+    """Install one version, run everything with it, and report the results."""
     folder = versions.PLACE / f"torch-{version}"
     cells: list[str] = []
     passed = True
@@ -362,13 +362,13 @@ def examine(python: str, version: str, wheel: Path, keep: bool) -> Seen:
 
 
 def table(seen: list[Seen]) -> str:
-    """Return what was seen as a Markdown table."""
+    """Return the results as a Markdown table."""
     name = ".".join(map(str, sys.version_info[:2]))
     return versions.markdown(HEADINGS, [(each.version, name, *each.cells) for each in seen])
 
 
 def main() -> int:
-    """Run what is asked for; return 1 when something was not as it has to be, 2 when nothing could be run."""
+    """Run the requested versions; return 1 if something was wrong, 2 if nothing could be run."""
     asked, wheel = versions.arguments("PyTorch", str(__doc__), BEGIN, END)
     found = versions.available(sys.executable, "torch")
     chosen = [version for version in found if version in asked.versions] if asked.versions else minors(found)

@@ -1,4 +1,4 @@
-"""Run programs that are traced by the made-up CUPTI or msPTI, and read what they left."""
+"""Run programs that are traced by the fake CUPTI or msPTI, and read their results."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ from ms_profiler.store import reader
 from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Kind
 
-#: what a program begins with: a recorder
+#: first lines of a program: a recorder
 HEAD = """
 import ctypes, json, os, signal, sys
 from ms_profiler.job.recorder.native import NativeRecorder
@@ -73,7 +73,7 @@ def traced(kinds=Kinds.BASIC):
 
 @pytest.fixture
 def run(fakes, tmp_path):  # noqa: F811
-    """Return a function that runs a program with the fakes; it returns what that printed as JSON, and its log."""
+    """Return a function that runs a program with the fakes, and returns its output as JSON and its log."""
     return runner(HEAD + CUPTI, fakes, "FAKE_CUPTI", tmp_path)
 
 

@@ -1,17 +1,17 @@
-"""What a run says of the kernels of its backward passes, beside the truth of a twin that noted which nodes ran when."""
+"""Compare the modules of a run's backward kernels with the truth of a twin that noted which nodes ran when."""
 
 import csv
 import json
 from dataclasses import dataclass, field
 
 NOTHING = "N/A"
-#: what the twin runs to see numbers
+#: program of the twin, which notes numbers
 PROBE = "Atanh"
 
 
 @dataclass
 class Verdict:
-    """Kernel time in us by what became of it: bound to its module, to one around that, to the network alone, ..."""
+    """Kernel time in us by its binding: to its module, to one around that, only to the network, ..."""
 
     passes: int = 0
     same: float = 0.0

@@ -1,4 +1,4 @@
-"""Train with every MindSpore that PyPI has for this machine, with and without the profiler, and say what was seen.
+"""Train with every MindSpore that PyPI has for this machine, with and without the profiler, and report the results.
 
     python tests/versions.py [VERSION ...] [--wheel DIRECTORY] [--write FILE] [--keep]
 
@@ -32,18 +32,18 @@ PLACE = ROOT / ".venv-versions"
 SCHEMA = ROOT / "agent" / "ms_profiler" / "analysis" / "report" / "summary.schema.json"
 BEGIN = "<!-- versions:begin -->"
 END = "<!-- versions:end -->"
-#: What differs from run to run in a line of a log: times, process ids, addresses.
+#: Parts of a log line that differ from run to run: times, process ids, addresses.
 VARYING = re.compile(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
 HEADINGS = ("MindSpore", "Python", "Graph mode", "Pynative mode", "Hooks without a target in it")
 
 
 class BrokenError(Exception):
-    """A run did not do what it has to; the message says what."""
+    """A run failed its conditions; the message says which one."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What became of a run of the training loop.
+    """The outcome of a run of the training loop.
 
     Attributes:
         code: how it ended.
@@ -62,7 +62,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of one version on one Python.
+    """The results of one version on one Python.
 
     Attributes:
         version: of MindSpore.
@@ -158,7 +158,7 @@ def run(python: str, mode: str, output: Path | None) -> Job:
 
 
 def problems(version: str, mode: str, bare: Job, profiled: Job) -> list[str]:
-    """Return what is not as it has to be, in words."""
+    """Return the failed conditions, in words."""
     summary = profiled.summary
     found = []
     if bare.code:
@@ -194,14 +194,14 @@ def _reason(summary: Any) -> str:
 
 
 def described(summary: Any) -> str:
-    """Return what a run recorded, for a cell of the table."""
+    """Return the records of a run, for a cell of the table."""
     kernels = _kernels(summary)
     counted = f"{kernels} kernels" if kernels else f"no kernels: {_reason(summary)}"
     return f"{summary['steps']['count']} steps, {counted}"
 
 
 def examine(name: str, python: str, version: str, wheel: Path, keep: bool) -> Seen:
-    """Install one version for one interpreter, run it in both modes, and say what was seen."""
+    """Install one version for one interpreter, run it in both modes, and report the results."""
     folder = PLACE / f"{version}-{name}"
     modes: list[str] = []
     missing: set[str] = set()
@@ -228,12 +228,12 @@ def examine(name: str, python: str, version: str, wheel: Path, keep: bool) -> Se
 
 
 def order(version: str) -> list[int]:
-    """Return what versions are sorted by: 2.10.0 comes after 2.9.0."""
+    """Return a key for sorting versions: 2.10.0 comes after 2.9.0."""
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def table(seen: Iterable[Seen]) -> str:
-    """Return what was seen as a Markdown table, newest version first, equal rows of several Pythons as one."""
+    """Return the results as a Markdown table, newest version first, equal rows of several Pythons as one."""
     pythons: dict[tuple[str, ...], list[str]] = {}
     for each in sorted(seen, key=lambda each: order(each.python)):
         row = (each.version, *each.modes, listed(each.missing, "mindspore."))
@@ -274,7 +274,7 @@ def write(document: Path, content: str, begin: str = BEGIN, end: str = END) -> N
 def asked_for(
     product: str, document: str, begin: str = BEGIN, end: str = END
 ) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Return what is asked for on the command line; exit with 2 where that cannot be done.
+    """Return the versions that the command line names; exit with 2 if they cannot be tried.
 
     Args:
         product: whose versions are tried.
@@ -294,7 +294,7 @@ def asked_for(
 
 
 def arguments(product: str, document: str, begin: str = BEGIN, end: str = END) -> tuple[argparse.Namespace, Path]:
-    """Return what is asked for on the command line, as `asked_for` does, and our wheel."""
+    """Return the versions that the command line names, as `asked_for` does, and our wheel."""
     parser, asked = asked_for(product, document, begin, end)
     wheels = list(asked.wheel.resolve().glob("ms_profiler-*.whl"))
     if len(wheels) != 1:
@@ -303,7 +303,7 @@ def arguments(product: str, document: str, begin: str = BEGIN, end: str = END) -
 
 
 def main() -> int:
-    """Run what is asked for; return 1 when something was not as it has to be, 2 when nothing could be run."""
+    """Run the requested versions; return 1 if something was wrong, 2 if nothing could be run."""
     asked, wheel = arguments("MindSpore", str(__doc__))
     seen = []
     for name, python in interpreters().items():

@@ -1,4 +1,4 @@
-"""Read a workbook of a spreadsheet, without what else there is to know about one."""
+"""Read the cells of a spreadsheet's workbook, and nothing else."""
 
 import re
 import zipfile

@@ -55,7 +55,7 @@ class BoolOr:
     """`true`, `false`, or a word.
 
     Args:
-        word: which.
+        word: the word.
     """
 
     type = "bool or str"

@@ -1,4 +1,4 @@
-/* What is known of operators from what ran around them, inside them and before them. Knows nothing of Python. */
+/* Facts about operators from the spans around, inside and before them. Knows nothing of Python. */
 #ifndef MSP_CALLS_H
 #define MSP_CALLS_H
 

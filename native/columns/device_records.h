@@ -1,4 +1,4 @@
-/* What an accelerator's tracing left in a store, as columns. Knows nothing of Python. */
+/* The records of an accelerator's tracing in a store, as columns. Knows nothing of Python. */
 #ifndef MSP_DEVICE_RECORDS_H
 #define MSP_DEVICE_RECORDS_H
 
@@ -21,17 +21,17 @@ typedef struct {
   uint8_t *type, *source; /* MSP_DEVICE_*, MSP_DEVICE_SOURCE_* */
 } msp_device_rows;
 
-/* How many there are, or where to go on in the columns. */
+/* The numbers of records, or the next rows of the columns. */
 typedef struct {
   size_t calls, ran, others;
 } msp_device_counts;
 
-/* Add how many records there are among `count` slots. */
+/* Add the numbers of records among `count` slots. */
 void msp_device_count(const char *slots, size_t count, msp_device_counts *of);
 
-/* Fill the columns with the records among `count` slots: with calls, with what computes or exchanges data, and with
- * everything else. Names and times are those of `wanted`, and its bounds do not matter. What a record lacks behind its
- * first slot is 0, and a second slot without a first one is nothing. */
+/* Fill the columns with the records among `count` slots: calls, tasks that compute or exchange data, and all others.
+ * Names and times are those of `wanted`, and its bounds do not matter. What a record lacks behind its first slot is
+ * 0, and a second slot without a first one is nothing. */
 void msp_device_read(const char *slots, size_t count, const msp_wanted *wanted, const msp_device_calls *calls,
                      const msp_device_rows *ran, const msp_device_rows *others, msp_device_counts *at);
 

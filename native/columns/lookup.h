@@ -1,4 +1,4 @@
-/* Where something stands in a table. Knows nothing of Python. */
+/* Look up rows of a table. Knows nothing of Python. */
 #ifndef MSP_LOOKUP_H
 #define MSP_LOOKUP_H
 

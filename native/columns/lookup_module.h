@@ -1,4 +1,4 @@
-/* What `ms_profiler._columns` looks up, as Python calls it. */
+/* The functions of `ms_profiler._columns` that look up rows, as Python calls them. */
 #ifndef MSP_LOOKUP_MODULE_H
 #define MSP_LOOKUP_MODULE_H
 

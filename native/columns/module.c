@@ -1,4 +1,4 @@
-/* The Python module `ms_profiler._columns`: what the analysis does a million times, on columns of Polars.
+/* The Python module `ms_profiler._columns`: the work of the analysis on every row, on columns of Polars.
  *
  * It is no part of the extension that records: a job never loads it. Other threads run while it works.
  */

@@ -1,4 +1,4 @@
-/* Which span stands inside which, from the times alone. Knows nothing of Python. */
+/* Find the nesting of spans from their times alone. Knows nothing of Python. */
 #ifndef MSP_NESTING_H
 #define MSP_NESTING_H
 

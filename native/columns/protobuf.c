@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* Bytes that a sink is handed at once, about. */
+/* Approximate number of bytes that a sink gets at once. */
 enum { SINK_BYTES = 1 << 20 };
 
 bool msp_output_flush(msp_output *output) {

@@ -26,7 +26,7 @@ typedef struct {
   bool refused; /* by the sink */
 } msp_output;
 
-/* Hand the sink what there is. Returns whether it wants more. */
+/* Pass the collected bytes to the sink. Returns whether it wants more. */
 bool msp_output_flush(msp_output *output);
 
 /* Make room for at least `most` bytes. Returns whether there is. */
@@ -38,12 +38,12 @@ static inline uint8_t *msp_output_reserve(msp_output *output, size_t most) {
   return output->bytes + output->length;
 }
 
-/* Keep what was written into reserved bytes, up to `end`. */
+/* Mark reserved bytes up to `end` as written. */
 static inline void msp_output_take(msp_output *output, const uint8_t *end) {
   output->length = (size_t)(end - output->bytes);
 }
 
-/* Each of these writes to `to` and returns where to go on. */
+/* Each of these writes to `to` and returns the place behind the written bytes. */
 
 static inline uint8_t *msp_varint(uint8_t *to, uint64_t value) {
   while (value >= 0x80) {

@@ -23,7 +23,7 @@ typedef struct {
 /* Return a raw time as nanoseconds since the epoch. `knot` is where the last time was, at first 0: most are near. */
 int64_t msp_since_epoch(const msp_knots *knots, int64_t raw, int64_t *knot);
 
-/* What of a store is wanted, and what its numbers mean. Raw times but for `from_ns` and `until_ns`. */
+/* The selection of slots, and the meaning of their numbers. Times are raw, except for `from_ns` and `until_ns`. */
 typedef struct {
   const uint32_t *names; /* by id */
   size_t name_count;
@@ -48,8 +48,8 @@ typedef struct {
 size_t msp_spans_read(const char *slots, size_t count, uint32_t *thread, const msp_wanted *wanted, msp_span_columns to,
                       size_t row);
 
-/* What is known of fine-grained spans that are left out. Raw times; without any, INT64_MAX for the first and INT64_MIN
- * for the last ones. */
+/* A summary of the fine-grained spans that are left out. Raw times; without any, INT64_MAX for the first and
+ * INT64_MIN for the last ones. */
 typedef struct {
   uint64_t count, lost;                     /* of these, whose name is missing */
   int64_t first_ns, last_start_ns, last_ns; /* first and last start, last end */

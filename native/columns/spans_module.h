@@ -1,4 +1,5 @@
-/* What `ms_profiler._columns` does with slots and spans, as Python calls it. Spans of a lane may stand in each other.
+/* The functions of `ms_profiler._columns` for slots and spans, as Python calls them. Spans of a lane may stand in each
+ * other.
  */
 #ifndef MSP_SPANS_MODULE_H
 #define MSP_SPANS_MODULE_H

@@ -1,4 +1,4 @@
-/* Spans summed up by what they are called. Knows nothing of Python. */
+/* Sums of spans by name and category. Knows nothing of Python. */
 #ifndef MSP_SUMS_H
 #define MSP_SUMS_H
 
@@ -6,7 +6,7 @@
 
 #include "nesting.h"
 
-/* What is summed up: all that is called alike, by `key`. */
+/* The sums of all spans with one `key`. */
 typedef struct {
   uint64_t key, count;
   int64_t total_ns, self_ns, min_ns, max_ns;
@@ -18,8 +18,8 @@ typedef struct {
   size_t count;
 } msp_sums;
 
-/* Sum up spans by `key`: a name times 256, and a category. An operator that is all there is in one of the same name
- * adds to the self time alone: both are one call.
+/* Sum up spans by `key`: a name times 256, and a category. An operator that is the only content of an operator of the
+ * same name adds only to the self time: both are one call.
  *
  * A span that is `counted` has been summed up before: only what is inside it and is not counted itself is taken from
  * its self time. Self times are what `msp_inside` leaves. Without any span that is not counted, `min_ns` is INT64_MAX

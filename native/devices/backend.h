@@ -1,8 +1,8 @@
-/* What stands between a vendor's tracing interface and tracing.h: one of these for each interface.
+/* The adapter between a vendor's tracing interface and tracing.h: one for each interface.
  *
- * Nothing of a vendor's is loaded before `attach`, and nothing of it is called in a fork child. Callbacks of an
- * interface come on any thread, the job's own among them, with locks of the vendor's held: they may take and give
- * buffers (buffers.h) and nothing else.
+ * No library of a vendor is loaded before `attach`, and none is called in a fork child. Callbacks of an interface come
+ * on any thread, the job's own among them, with locks of the vendor's held: they may take and give buffers (buffers.h)
+ * and nothing else.
  */
 #ifndef MSP_DEVICES_BACKEND_H
 #define MSP_DEVICES_BACKEND_H
@@ -12,12 +12,12 @@
 
 #include "buffers.h"
 
-/* Why something cannot be: one line without its end. */
+/* The reason why something is impossible: one line without a newline. */
 typedef struct {
   char text[256];
 } msp_reason;
 
-/* What became of the records so far. */
+/* The counts of records so far, by outcome. */
 typedef struct {
   uint64_t records;    /* written */
   uint64_t refused;    /* not written: a budget, or no disk */
@@ -30,23 +30,24 @@ typedef struct {
 } msp_device_counts;
 
 typedef struct {
-  /* Tell whether the job has the device's driver in use: nobody else's code is asked that is not loaded anyway. */
+  /* Return whether the job uses the device's driver; calls only libraries that are loaded already. */
   bool (*ready)(void);
-  /* Load the library and take the interface for us, with nothing recorded yet. Returns an MSP_TRACE_*. */
+  /* Load the library and attach the interface, without recording yet. Returns an MSP_TRACE_*. */
   int (*attach)(const char *library, msp_reason *why);
-  /* Begin to record kinds of MSP_TRACE_*, or end it (0). Returns an MSP_TRACE_*; on failure nothing is recorded, and
-   * otherwise `why` tells what is left out. */
+  /* Begin to record kinds of MSP_TRACE_*, or stop (0). Returns an MSP_TRACE_*; after a failure nothing is recorded,
+   * and otherwise `why` says which kinds are left out. */
   int (*record)(uint32_t kinds, msp_reason *why);
-  /* Have buffers completed: those whose records are, or (everything) all of them; and count what was dropped. */
+  /* Make the interface return buffers: those with complete records, or (everything) all of them; count dropped
+   * records. */
   void (*flush)(bool everything, msp_device_counts *counts);
-  /* Read a buffer, and write what is in it. On one thread. */
+  /* Read a buffer, and write its records to the store. On one thread. */
   void (*read)(const msp_buffer *buffer, msp_device_counts *counts);
-  /* Give the interface back as it was found. */
+  /* Detach the interface and restore its state. */
   void (*detach)(void);
-  /* What the clock of the records is uncertain by, ns; 0 where it is ours. */
+  /* The uncertainty of the records' clock, ns; 0 if it is ours. */
   uint64_t (*uncertainty)(void);
   uint32_t (*version)(void);
-  /* In a fork child: see to it that this one can end. NULL where nothing is to be done. */
+  /* In a fork child: make sure that it can end. NULL if nothing has to be done. */
   void (*after_fork)(void);
 } msp_backend;
 

@@ -1,7 +1,7 @@
-/* Buffers that a tracing interface fills with records: handed out on any thread, read by one.
+/* Buffers that a tracing interface fills with records: given out on any thread, read by one thread.
  *
- * What is handed out and what waits to be read is bounded. Beyond that a record is lost and counted, never waited for:
- * whoever asks is the job.
+ * The numbers of buffers that are given out, and that wait to be read, are bounded. Beyond that, records are lost and
+ * counted. No caller ever waits, because the caller is the job.
  */
 #ifndef MSP_DEVICES_BUFFERS_H
 #define MSP_DEVICES_BUFFERS_H
@@ -25,10 +25,10 @@ typedef struct msp_buffer {
   bool scratch; /* its records are counted and thrown away */
 } msp_buffer;
 
-/* refusable: NULL may be handed out when there are enough. */
+/* refusable: NULL may be returned when too many buffers are given out. */
 void msp_buffers_open(bool refusable);
 
-/* Hand out a buffer, aligned to a page; NULL where there is none to be had. On any thread. */
+/* Give out a buffer, aligned to a page; NULL if there is none. On any thread. */
 uint8_t *msp_buffers_request(size_t *size);
 
 /* Take a buffer back, with so many bytes of records in it. On any thread. */
@@ -37,7 +37,7 @@ void msp_buffers_complete(uint8_t *memory, size_t valid);
 /* Return the buffer that has waited longest, NULL while none does; for the one thread that reads. */
 msp_buffer *msp_buffers_take(void);
 
-/* Give back what `take` returned. */
+/* Return a buffer that `take` returned. */
 void msp_buffers_return(msp_buffer *buffer);
 
 /* Wait until a buffer is complete, too many are out, `msp_buffers_wake` is called, or CLOCK_MONOTONIC reaches a time.
@@ -45,13 +45,13 @@ void msp_buffers_return(msp_buffer *buffer);
 void msp_buffers_wait(uint64_t until_ns);
 void msp_buffers_wake(void);
 
-/* Tell whether any buffer is handed out: with records in it that have not ended. */
+/* Return whether any buffer is given out: it holds records that have not ended. */
 bool msp_buffers_any_out(void);
 
-/* Tell whether so many are handed out that nothing more may be recorded. */
+/* Return whether so many buffers are given out that nothing more may be recorded. */
 bool msp_buffers_overrun(void);
 
-/* Free what is not handed out. */
+/* Free the buffers that are not given out. */
 void msp_buffers_close(void);
 
 /* Forget the parent's, in a fork child. */

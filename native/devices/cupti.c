@@ -1,9 +1,9 @@
 /* NVIDIA's CUPTI, its activity interface as versions 11.8 to 13.5 export it.
  *
- * Facts that shape this file: CUPTI 13.2 crashes on any call without a driver, or with one that lacks what it looks up,
- * and later ones fail on every call; so the driver comes first. Activity calls are not refused to whoever has not
- * subscribed, so that two tools would overwrite each other's callbacks; so the subscription comes second. What is set
- * here stays set for who comes after us, PyTorch's own profiler for one; so `detach` sets it back.
+ * Facts that shape this file. Without a driver, or with a driver that lacks a function that it looks up, CUPTI 13.2
+ * crashes on any call, and later versions fail on every call; so the driver comes first. CUPTI accepts activity calls
+ * from tools that have not subscribed, so that two tools would overwrite each other's callbacks; so the subscription
+ * comes second. Settings stay in force for the next tool, such as PyTorch's own profiler; so `detach` restores them.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -56,7 +56,7 @@ static struct {
   msp_matches matches;
 } cupti = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Return what a function of the driver says, 0 where it says nothing; it is asked if the job has loaded it. */
+/* Return the result of a function of the driver, 0 if it fails; the driver is called only if the job has loaded it. */
 static int of_driver(const char *function) {
   void *driver = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
   if (driver == NULL) return 0;
@@ -105,7 +105,7 @@ static int fail(msp_reason *why, const char *call, int result) {
   return result == OWNED ? MSP_TRACE_OWNED : MSP_TRACE_FAILED;
 }
 
-/* What it refuses before anything is asked of it, and is not another's, it refuses because of the driver. */
+/* If CUPTI refuses the first call and no other tool owns it, the driver is the reason. */
 static int refuse(msp_reason *why, const char *call, int result) {
   int outcome = fail(why, call, result);
   if (result == OWNED) return outcome;
@@ -169,7 +169,7 @@ static bool crashes(msp_reason *why) {
 
 static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-/* Have it read our clock; where it will not, take the first pair of readings of both. */
+/* Make CUPTI use our clock; if it refuses, take the first pair of readings of both clocks. */
 static void set_clock(void) {
   uint64_t theirs = 0;
   cupti.wall_clock = !their_clock(&theirs) || distance(theirs, wall_clock()) < distance(theirs, raw_clock());

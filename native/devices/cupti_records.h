@@ -1,4 +1,4 @@
-/* CUPTI's activity records, as far as they are read, and what becomes of them.
+/* CUPTI's activity records, as far as they are read, and their conversion.
  *
  * The layouts are prefixes of what CUPTI 11.8 to 13.5 writes: the fields that are used have kept their places in all of
  * these, newer ones stand behind, and the library itself says where the next record begins. Times are in whatever clock

@@ -1,6 +1,7 @@
-/* The thread that reads what devices recorded: it has buffers completed once a second, and writes what is in them.
+/* The thread that reads the records of devices: once a second it makes the interface return buffers, and writes their
+ * records.
  *
- * A killed job so loses a second of its devices' records at most. It calls no Python and blocks all signals.
+ * So a killed job loses at most a second of its devices' records. It calls no Python and blocks all signals.
  */
 #ifndef MSP_DEVICES_DRAIN_H
 #define MSP_DEVICES_DRAIN_H
@@ -12,7 +13,7 @@
 /* Returns false when there is no thread to be had. */
 bool msp_drain_start(const msp_backend *backend);
 
-/* Have buffers completed and read now. Returns false when that took longer than can be waited for: the interface
+/* Make the interface return its buffers, and read them, now. Returns false if that took too long: the interface
  * hangs, and must not be called any more. */
 bool msp_drain_flush(bool everything);
 

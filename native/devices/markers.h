@@ -1,7 +1,7 @@
-/* Ranges of markers whose begin was told and whose end was not, since an interface tells the two apart from each other;
- * and names of markers that a stream tells later, by their numbers alone.
+/* Open ranges of markers, because an interface reports begin and end separately; and the names of markers that a stream
+ * reports later by their numbers only.
  *
- * One thread at a time. What is kept is bounded; of too many the oldest is forgotten.
+ * One thread at a time. The number of entries is bounded; the oldest is dropped first.
  */
 #ifndef MSP_DEVICES_MARKERS_H
 #define MSP_DEVICES_MARKERS_H
@@ -27,17 +27,17 @@ typedef struct {
 
 void msp_markers_clear(msp_markers *markers);
 
-/* Keep the names of a marker of the host that a stream will tell too. */
+/* Store the names of a marker of the host that a stream will report, too. */
 void msp_markers_name(msp_markers *markers, const msp_device_record *host);
 
 /* Give a marker of a stream the names that the host has for its number, if they are known. */
 void msp_markers_find(const msp_markers *markers, msp_device_record *stream);
 
-/* Keep a range that begins; its number is `correlation`, among those of the host (which have a thread) and of devices.
+/* Store a range that begins; its number is `correlation`, among those of the host (which have a thread) and of devices.
  */
 void msp_markers_begin(msp_markers *markers, const msp_device_record *begin);
 
-/* Give the end of a range its begin and names. Returns false where that is not known. */
+/* Give the end of a range its begin and names. Returns false if the begin is unknown. */
 bool msp_markers_end(msp_markers *markers, msp_device_record *end);
 
 #endif

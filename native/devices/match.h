@@ -27,11 +27,11 @@ bool msp_match_take(msp_matches *matches, bool (*read)(uint64_t *theirs));
 /* Add a pair. */
 void msp_match_add(msp_matches *matches, msp_match pair, uint64_t half_width_ns);
 
-/* How far the difference of both clocks moved between the pairs, ns. */
+/* Change of the difference of both clocks between the pairs, ns. */
 uint64_t msp_match_wander(const msp_matches *matches);
 
-/* Between two pairs on the line through both; outside by as much as the nearest pair differs. Of a clock that was set
- * back some times come twice: then the later one is meant. */
+/* Convert a time: between two pairs on the line through both; outside of all pairs with the difference of the
+ * nearest pair. If a clock was set back, some of its times occur twice: then the later one counts. */
 uint64_t msp_match_convert(const msp_matches *matches, uint64_t theirs);
 
 #endif

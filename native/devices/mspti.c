@@ -1,19 +1,18 @@
 /* Huawei's msPTI, its activity interface as CANN 8 and 9 export it.
  *
- * Facts that shape this file. Loading the library ends the process where one of some others is missing or lacks a
- * function, by an exception that nobody can catch; so these come first. Activities need a subscription, and there is
- * one in a process. Of kinds some are refused, which ones depends on the version and on LD_PRELOAD; so each is tried.
- * A buffer that is not full comes back by msptiActivityFlushAll alone.
+ * Facts that shape this file. Loading the library ends the process, by an exception that cannot be caught, if one of
+ * several other libraries is missing or lacks a function; so these are loaded first. Activities need a subscription,
+ * and a process has only one. Some kinds are refused, depending on the version and on LD_PRELOAD; so each kind is
+ * tried. A buffer that is not full comes back only by msptiActivityFlushAll.
  *
- * Whoever forks after the subscription has a child that does not end: exit() there hangs or crashes in destructors of
- * the library. (Seen with the library itself, built from its public source; after the subscription was given back a
- * child ends as it should.) To give it back before each fork and take it again would call the library with locks of the
- * job's held, lose what it holds, and have every fork wait for its threads to end. So the child leaves without these
- * destructors: what it registers at the fork runs first in exit(), flushes what is written through C's streams, and
- * ends the process with its own status. (Registered by the parent it would come after destructors of what the library
- * makes later.) Python's atexit callbacks have run by then, and its streams are flushed; what is skipped are
- * destructors of libraries. Children that leave by _exit() or exec, as those of multiprocessing and of subprocess do,
- * notice nothing.
+ * A process that is forked after the subscription does not end: exit() hangs or crashes in destructors of the library.
+ * (Seen with the library itself, built from its public source; after the subscription was given back a child ends as it
+ * should.) To unsubscribe before each fork and subscribe again would call the library while the job holds locks, lose
+ * its records, and make every fork wait for its threads to end. So the child leaves without these destructors: what it
+ * registers at the fork runs first in exit(), flushes what is written through C's streams, and ends the process with
+ * its own status. (Registered by the parent it would come after destructors of what the library makes later.) Python's
+ * atexit callbacks have run by then, and its streams are flushed; what is skipped are destructors of libraries.
+ * Children that leave by _exit() or exec, as those of multiprocessing and of subprocess do, notice nothing.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -127,8 +126,8 @@ static bool wall_clock(uint64_t *theirs) {
   return true;
 }
 
-/* Pair the clocks. The library itself goes by a pair of up to seven seconds ago: what the clocks parted since is what
- * its times are wrong by, and the pairs kept here reach back twice as far. */
+/* Pair the clocks. The library itself uses a pair of readings that is up to seven seconds old, so its times are
+ * wrong by the drift of the clocks since then. The pairs stored here reach back twice as far. */
 static void match(void) {
   msp_match_take(&mspti.matches, wall_clock);
   uint64_t now = mspti.matches.uncertainty_ns + msp_match_wander(&mspti.matches);

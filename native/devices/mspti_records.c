@@ -3,8 +3,8 @@
 #include <stddef.h>
 
 #define PACKED __attribute__((packed))
-/* Host and device are brought to the wall clock by readings that are taken anew every seven seconds: what began before
- * one and ended after it may seem to end earlier. */
+/* msPTI converts times of host and device to the wall clock by readings that it repeats every seven seconds: a
+ * record that spans a new reading may seem to end before it begins. */
 #define BACKWARDS_NS 1000000u
 
 typedef struct PACKED {

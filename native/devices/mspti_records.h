@@ -1,9 +1,9 @@
-/* msPTI's activity records, as far as they are read, and what becomes of them.
+/* msPTI's activity records, as far as they are read, and their conversion.
  *
  * A record is as long as its kind is, packed and padded to 8 bytes, so that its 64-bit fields stand at multiples of 4.
- * msPTI's own function that steps from one to the next keeps its place in the thread until it comes to an end, and
- * stands still at what it does not know; so the steps are taken here, by this table. Times are nanoseconds of
- * CLOCK_REALTIME. Names live as long as the library.
+ * msPTI's own function that steps from one record to the next keeps its place per thread until the end, and does not
+ * advance past an unknown kind; so this code steps by itself, by this table. Times are nanoseconds of CLOCK_REALTIME.
+ * Names live as long as the library.
  */
 #ifndef MSP_DEVICES_MSPTI_RECORDS_H
 #define MSP_DEVICES_MSPTI_RECORDS_H
@@ -38,13 +38,14 @@ typedef enum {
   MSPTI_UNFINISHED,
 } mspti_outcome;
 
-/* How long a record of a kind is; 0 for a kind that is not known. */
+/* The length of a record of a kind; 0 for an unknown kind. */
 size_t mspti_size_of(uint32_t kind);
 
-/* Tell whether a record is a marker of the host that a stream will tell too: without its name, by its number. */
+/* Return whether a record is a marker of the host that a stream will report, too, by its number and without its
+ * name. */
 bool mspti_marks_stream(const void *activity);
 
-/* Describe a record of a kind that is known; its times are msPTI's. */
+/* Describe a record of a known kind; its times are msPTI's. */
 mspti_outcome mspti_describe(const void *activity, msp_device_record *record);
 
 #endif

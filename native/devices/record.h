@@ -1,4 +1,4 @@
-/* What a device did, in one shape whatever its vendor calls it, and how that gets into the store (device_format.h). */
+/* Records of devices, in one form for all vendors, and how they are written to the store (device_format.h). */
 #ifndef MSP_DEVICES_RECORD_H
 #define MSP_DEVICES_RECORD_H
 

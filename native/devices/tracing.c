@@ -127,7 +127,7 @@ int msp_trace_flush(void) {
   return outcome;
 }
 
-/* Have everything written that ends soon: a device is behind the host, and what is taken from it now has no end. In the
+/* Write all records that end soon: a device runs behind the host, and records that are read now have no end. In the
  * lock. */
 static int settle(void) {
   const struct timespec pause = {0, SETTLE_PAUSE_NS};

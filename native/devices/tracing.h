@@ -1,7 +1,7 @@
-/* Tracing of a device by its vendor's interface, whichever that is: the one door to all of them.
+/* Tracing of a device by its vendor's interface; all interfaces are used through these functions.
  *
  * One is attached at a time, once the job has its driver in use: an interface that is attached earlier would be
- * inherited by fork children that may use the device. Which one is told by its MSP_DEVICE_SOURCE_* (device_format.h).
+ * inherited by fork children that may use the device. Its MSP_DEVICE_SOURCE_* identifies it (device_format.h).
  */
 #ifndef MSP_DEVICES_TRACING_H
 #define MSP_DEVICES_TRACING_H

@@ -27,7 +27,7 @@ def analyse(
 
     Raises:
         UsageError: a parameter has a wrong value.
-        MsProfilerError: the analysis failed; what it said is on stderr.
+        MsProfilerError: the analysis failed; its messages are on stderr.
     """
     run(profiler_path, max_process_number, pretty, step_list, data_simplification)
 
@@ -44,7 +44,7 @@ def run(
 
     Raises:
         UsageError: a parameter has a wrong value.
-        MsProfilerError: the analysis failed; what it said is on stderr.
+        MsProfilerError: the analysis failed; its messages are on stderr.
     """
     words = ["analyse", os.fspath(profiler_path)]
     if max_process_number is not None:

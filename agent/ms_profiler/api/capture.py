@@ -57,11 +57,11 @@ class Capture:
             warnings.warn(message, stacklevel=4)
         self._session = collection.for_script()
         self._recording: Recording | None = None
-        self._running = False  # the recording records
+        self._running = False  # the recording is active
         self._metadata: dict[str, Any] = {}
         self._metadata_bytes = 0
         self.started = False
-        self.stopped = False  # once at least
+        self.stopped = False  # it was started at least once
         self.step = 0
         self.action = self._action_of(0)
         #: result directories taken so far
@@ -70,7 +70,7 @@ class Capture:
     # -- requests of a script
 
     def start(self) -> None:
-        """Begin, with the action of the step that runs now."""
+        """Begin with the action of the current step."""
         if self.started:
             self.refuse("The profiler has already started.", "Stop it before you start it again.")
             return
@@ -114,7 +114,7 @@ class Capture:
         warnings.warn(f"{message} {remedy}", stacklevel=4)
 
     def add_metadata(self, key: str, value: str, is_json: bool) -> None:
-        """Keep a text, or a JSON value, for every result from now on."""
+        """Add a text, or a JSON value, to every result from now on."""
         if not isinstance(key, str) or not isinstance(value, str):
             warnings.warn(f"metadata {key!r} is left out: key and value must be text", stacklevel=4)
             return
@@ -140,7 +140,7 @@ class Capture:
         """Analyse the result taken last.
 
         Args:
-            async_mode: do not wait for it.
+            async_mode: do not wait for the analysis.
             how: as for `ms_profiler.analyse`.
 
         Raises:
@@ -157,7 +157,7 @@ class Capture:
                 raise
             log.line(str(error))
 
-    # -- the deeds of the table
+    # -- the effects in the table of transitions
 
     def _pass(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
         warning = WARNINGS.get((before, after)) if self._schedule is not None else None
@@ -193,7 +193,7 @@ class Capture:
         self._running = False
 
     def _discard(self) -> None:
-        """Remove a directory that nothing was recorded into."""
+        """Remove a directory without any records."""
         recording, self._recording = self._recording, None
         if recording is not None:
             shutil.rmtree(recording.result, ignore_errors=True)
@@ -216,7 +216,7 @@ class Capture:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as the variable would hold it."""
+    """Return a value in the form that the variable has."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (list, tuple, set, frozenset)):

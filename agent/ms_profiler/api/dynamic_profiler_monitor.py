@@ -70,7 +70,7 @@ class DynamicProfilerMonitor:
             except OSError as reason:
                 log.line(f"cannot write {file.path}: {reason.strerror}; nothing is recorded until it is there")
         self._dynamic = Dynamic(self._session, file, os.path.abspath(output_path or "./dyn_profile_data"), os.getcwd())
-        self._steps = 0  # that `step` has ended
+        self._steps = 0  # steps that `step` has ended
         self._decides = False  # `step` tells the session where steps end
         atexit.register(self._dynamic.close)
         self._dynamic.begins(1)
@@ -79,7 +79,7 @@ class DynamicProfilerMonitor:
         """Start before the first step of MindSpore's `Model` that the file names.
 
         Args:
-            run_context: what `Model` passes.
+            run_context: the context that `Model` passes.
         """
         self._dynamic.begins(_number(run_context))
 
@@ -87,7 +87,7 @@ class DynamicProfilerMonitor:
         """Stop after the last step that the file names.
 
         Args:
-            run_context: what `Model` passes.
+            run_context: the context that `Model` passes.
         """
         self._dynamic.ended(_number(run_context))
 
@@ -111,7 +111,7 @@ class DynamicProfilerMonitor:
         """Stop when `Model` has trained, if a recording is still running.
 
         Args:
-            run_context: what `Model` passes.
+            run_context: the context that `Model` passes.
         """
         self._dynamic.close()
 

@@ -9,7 +9,7 @@ DEFAULT_DOMAIN = "default"
 
 
 class mstx:  # noqa: N801 - the documents' name
-    """Mark moments and ranges; where nothing is recorded, nothing happens."""
+    """Mark moments and ranges; without effect while nothing is recorded."""
 
     _ranges: ClassVar[dict[int, tuple[str, int]]] = {}
     _next = 0
@@ -29,7 +29,7 @@ class mstx:  # noqa: N801 - the documents' name
 
     @classmethod
     def range_start(cls, message: str, stream: Any = None, domain: str = DEFAULT_DOMAIN) -> int:
-        """Begin a range, which may end on another thread; return its number, 0 where nothing is recorded.
+        """Begin a range, which may end on another thread; return its number, 0 while nothing is recorded.
 
         Args:
             message: its text.
@@ -49,7 +49,7 @@ class mstx:  # noqa: N801 - the documents' name
         """End the range of that number.
 
         Args:
-            range_id: what `range_start` returned.
+            range_id: the number that `range_start` returned.
             domain: what it belongs to.
         """
         current, found = collection.current(), cls._ranges.pop(range_id, None)

@@ -14,7 +14,7 @@ from ms_profiler.store import layout
 
 
 class profile(Profiling):  # noqa: N801 - the documents' name
-    """Profile what runs between `start` and `stop`, on any platform.
+    """Profile the code between `start` and `stop`, on any platform.
 
     Every parameter but these is explained in the table of options under the same name. With the variable
     MS_PROFILER_OPTIONS set, the main recording continues beside this one.
@@ -70,8 +70,8 @@ class profile(Profiling):  # noqa: N801 - the documents' name
         """Start recording.
 
         Raises:
-            RuntimeError: it has started already, or was told to do so by itself (`start_profile`); a script that used
-                MindSpore's class before gets a warning.
+            RuntimeError: it has started already, or starts by itself (`start_profile`); a script that used MindSpore's
+                class before gets a warning.
         """
         if self._starts and self._capture.started:
             self._capture.refuse(

@@ -15,7 +15,7 @@ from ms_profiler.api.profiling import Profiling
 from ms_profiler.errors import MsProfilerError, StateError
 from ms_profiler.store import layout
 
-#: Parameters of the first interface that never did anything since.
+#: Parameters of the first interface that have no effect.
 DEPRECATED = ("optypes_not_deal", "ascend_job_id")
 
 
@@ -26,7 +26,7 @@ class ProfileOption(Enum):
 
 
 class Profiler(Profiling):
-    """Profile what runs between `start` and `stop` or `analyse`, on any platform.
+    """Profile the code between `start` and `stop` or `analyse`, on any platform.
 
     Args:
         kwargs: `output_path`, `start_profile`, `schedule`, `on_trace_ready`, and every option of the table of options
@@ -52,8 +52,8 @@ class Profiler(Profiling):
         """Start recording.
 
         Raises:
-            RuntimeError: it has started already, or was told to do so by itself (`start_profile`), or the data
-                pipeline was measured and stopped; a script that used MindSpore's class before gets a warning.
+            RuntimeError: it has started already, or starts by itself (`start_profile`), or the data pipeline was
+                measured and stopped; a script that used MindSpore's class before gets a warning.
         """
         if self._starts:
             self._capture.refuse(
@@ -179,7 +179,7 @@ class Profiler(Profiling):
 
 
 def _leave(_: Any) -> None:
-    """Leave a result for `analyse`."""
+    """Leave the analysis of a result to `analyse`."""
 
 
 def _occurrences(path: str, name: str) -> list[dict[str, Any]]:

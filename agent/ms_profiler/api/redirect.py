@@ -1,4 +1,6 @@
-"""Replacements of MindSpore's own classes, which warn: a script that ran before with a warning must not fail now."""
+"""Replacements of MindSpore's own classes. They warn instead of raising, because a script that ran with a warning
+before must not fail now.
+"""
 
 from typing import Any
 

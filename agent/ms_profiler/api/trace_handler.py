@@ -8,7 +8,7 @@ WORKER_MOST = 225
 
 
 class TraceHandler:
-    """Say where results go, and analyse each when its cycle has ended.
+    """Set the place of results, and analyse each when its cycle has ended.
 
     Args:
         dir_name: directory that receives the results; empty for "./data".

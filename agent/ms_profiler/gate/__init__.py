@@ -1,1 +1,1 @@
-"""The gate: is a job slower than it was? Decides over digests of runs; what a digest is, the analysis knows."""
+"""The gate: is a job slower than it was? It compares digests of runs, which the analysis makes."""

@@ -1,6 +1,6 @@
-"""The file that a baseline is stored in: figures of each run and the digest of a usual one, small enough to commit.
+"""The file of a baseline: figures of each run and the digest of a typical one, small enough to commit.
 
-It changes on a pass alone: a baseline that follows a regression hides it from every later run.
+It changes only on a pass: a baseline that follows a regression hides it from every later run.
 """
 
 import json
@@ -15,18 +15,18 @@ from ms_profiler.gate import figures, noise
 from ms_profiler.gate.errors import NotWrittenError
 from ms_profiler.gate.figures import Figure
 
-#: of the form; what a later version writes an earlier one refuses, what an earlier one wrote a later one reads
+#: version of the form: a later version reads files of an earlier one, an earlier version refuses files of a later one
 FORMAT: Final = 1
 KIND: Final = "ms-profiler baseline"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is known of the base side.
+    """The stored base side.
 
     Attributes:
         runs: figures of each run, by name.
-        typical: digest of the run in the middle; contributors are told from it.
+        typical: digest of the median run, from which contributors are computed.
     """
 
     runs: tuple[dict[str, Figure], ...]
@@ -34,7 +34,7 @@ class Baseline:
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """Return what its runs have in common."""
+        """Return machine, versions and workload of its runs."""
         return self.typical.fingerprint
 
     @property
@@ -43,12 +43,14 @@ class Baseline:
         return [run[figures.STEP].value for run in self.runs]
 
     def floor(self) -> float | None:
-        """Return the smallest threshold that its machine holds for as many new runs; None of too few."""
+        """Return the smallest threshold that the noise of its runs allows, with as many new runs; None for too few
+        runs.
+        """
         return noise.floor(self.step_times, len(self.runs))
 
 
 def of(digests: list[Digest]) -> Baseline:
-    """Return the baseline that some runs make.
+    """Return the baseline of some runs.
 
     Args:
         digests: at least one.
@@ -57,13 +59,13 @@ def of(digests: list[Digest]) -> Baseline:
 
 
 def typical(digests: list[Digest]) -> Digest:
-    """Return the run in the middle by step time, the faster one of two."""
+    """Return the median run by step time; of an even number, the faster one of the two in the middle."""
     middle = statistics.median_low([digest.step.median_ns for digest in digests])
     return next(digest for digest in digests if digest.step.median_ns == middle)
 
 
 def write(path: str, baseline: Baseline) -> None:
-    """Replace a file by a baseline, never leaving half of one.
+    """Replace a file by a baseline, atomically.
 
     Args:
         path: of the file.
@@ -99,7 +101,7 @@ def read(path: str) -> Baseline:
         path: of the file.
 
     Raises:
-        StoreError: there is none, or one of a later version.
+        StoreError: the file holds no baseline, or one of a later version.
     """
     remedy = f"Make one: `ms-profiler gate --save {path} DIR...`."
     try:

@@ -1,8 +1,9 @@
 """E-Divisive: where in a series of runs did the figures change? No threshold is set; chance is measured by reordering.
 
-Our own, because the libraries that have it cannot stand beside a training job: apache-otava 0.8 pins NumPy 2.2 and has
-clients of BigQuery, Postgres and Slack, signal-processing-algorithms 2.1 wants Python 3.11 alone and NumPy 1; ruptures
-has other methods, which want a penalty set, and SciPy. Energy statistics of one dimension are a page of Python.
+This is our own implementation, because the libraries that have it cannot be installed beside a training job:
+apache-otava 0.8 pins NumPy 2.2 and has clients of BigQuery, Postgres and Slack; signal-processing-algorithms 2.1 needs
+Python 3.11 and NumPy 1; ruptures has other methods, which need a penalty and SciPy. Energy statistics of one dimension
+are a page of Python.
 
 Source: Matteson and James 2014, with alpha 1; significance from reordering as MongoDB uses it (Daly et al. 2020).
 """
@@ -13,12 +14,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: a change counts below this probability; each new run asks anew, so it is stricter than that of one comparison
+#: a change counts below this probability, which is stricter than for one comparison, because every new run tests again
 ALPHA = 0.01
 REORDERINGS = 999
-#: runs on each side of a change: fewer have no energy worth the name
+#: fewest runs on each side of a change
 SMALLEST = 4
-#: runs looked at, the latest: what is older has been told, and time grows with the square
+#: number of the latest runs that are examined: older changes have been reported, and time grows with the square
 WINDOW = 60
 SEED = 20260101
 
@@ -44,7 +45,7 @@ def find(series: Sequence[float], alpha: float = ALPHA, window: int = WINDOW, se
     Args:
         series: one positive figure a run, oldest first.
         alpha: the probability below which a change counts.
-        window: figures to look at, the latest.
+        window: number of the latest figures to examine.
         seed: of the reorderings; the same series gives the same changes.
     """
     first = max(len(series) - window, 0)
@@ -75,7 +76,7 @@ def _divide(
 
 
 def best(part: Sequence[float]) -> tuple[int, float]:
-    """Return where a series falls into the two parts that differ most, and the energy statistic there.
+    """Return the place that divides a series into the two parts that differ most, and the energy statistic there.
 
     Args:
         part: at least `2 * SMALLEST` figures.

@@ -1,12 +1,13 @@
-"""Whether runs may be compared at all: each is whole, and all ran the same thing on the same kind of machine."""
+"""Check whether runs may be compared: each is complete, and all ran the same workload on the same kind of machine."""
 
 from collections.abc import Iterator, Sequence
 
 from ms_profiler.analysis.comparison.digest import Digest, Fingerprint
 
-#: steady steps below which a median is none
+#: fewest steady steps for a median
 STEPS = 3
-#: what has to be the same; `host` is a new one in each container, `profiler` and `modules` are told only
+#: properties that have to be the same; not `host`, which is new in each container; `profiler` and `modules` are only
+#: reported
 _SAME = {
     "cpu": "processor",
     "cores": "number of processors",
@@ -25,7 +26,7 @@ _WELL = ("exit", "stopped", "")
 
 
 def faults(digest: Digest) -> Iterator[str]:
-    """Yield what a run lacks, one sentence each.
+    """Yield a sentence for each missing part of a run.
 
     Args:
         digest: of the run.
@@ -49,7 +50,7 @@ def faults(digest: Digest) -> Iterator[str]:
 
 
 def mismatches(base: Fingerprint, new: Fingerprint) -> list[str]:
-    """Return what two runs must have in common and have not, one sentence each."""
+    """Return a sentence for each property that two runs must have in common and do not."""
     return [
         f"the {what} differs: {_text(getattr(base, key))} and {_text(getattr(new, key))}."
         for key, what in _SAME.items()
@@ -58,7 +59,7 @@ def mismatches(base: Fingerprint, new: Fingerprint) -> list[str]:
 
 
 def remarks(base: Fingerprint, new: Fingerprint) -> list[str]:
-    """Return what differs and does not matter by itself, one sentence each."""
+    """Return a sentence for each difference that does not prevent a comparison."""
     return [
         f"The {what} differs: {_text(getattr(base, key))} and {_text(getattr(new, key))}."
         for key, what in _TOLD.items()
@@ -67,7 +68,7 @@ def remarks(base: Fingerprint, new: Fingerprint) -> list[str]:
 
 
 def reasons(base: Sequence[Digest], new: Sequence[Digest], fingerprint: Fingerprint | None = None) -> list[str]:
-    """Return why two sides cannot be compared; empty where they can.
+    """Return the reasons why two sides cannot be compared; empty if they can.
 
     Args:
         base: runs; may be empty where the side is a stored baseline.

@@ -1,7 +1,7 @@
 """Is the new side worse? One verdict for each figure, and one for all of them.
 
 Time is decided over runs: the estimate has to be beyond the threshold, and significant. Counts and peak memory hardly
-vary, so one run a side tells.
+vary, so one run a side is enough.
 """
 
 import statistics
@@ -13,30 +13,30 @@ from ms_profiler.errors import UsageError
 from ms_profiler.gate import exits, figures, noise, significance
 from ms_profiler.gate.figures import Figure, Kind, Metric
 
-#: runs a side from which on time decides: of three runs each no order is significant
+#: runs a side from which on time decides: with three runs a side, no order is significant
 RUNS = 4
-_LISTED = 3  #: figures that a sentence names
+_LISTED = 3  #: largest number of figures in a sentence
 THRESHOLD = 0.05
 TRIPWIRE = 1.5
 
 
 class Verdict(Enum):
-    """What a gate says; the values are stable."""
+    """The verdict of a gate; the values are stable."""
 
     PASS = "pass"
     REGRESSION = "regression"
     INCONCLUSIVE = "inconclusive"
     NOT_COMPARABLE = "not comparable"
-    ADVISORY = "advisory"  # of single figures alone: it decides nothing
+    ADVISORY = "advisory"  # only of single figures: it decides nothing
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What counts as worse.
+    """The rules for what counts as worse.
 
     Attributes:
         threshold: share by which steps may take longer.
-        tripwire: ratio from which on steps took too long, however few runs there are.
+        tripwire: ratio from which on steps are too slow, however few runs there are.
     """
 
     threshold: float = THRESHOLD
@@ -48,13 +48,13 @@ class Judged:
     """A figure of both sides.
 
     Attributes:
-        metric: what it is of.
+        metric: the metric that it is a value of.
         base: median over the base runs, in the metric's unit.
         new: likewise.
-        verdict: on it.
+        verdict: on this figure.
         why: one sentence.
         ratio: new to base; None where base is 0.
-        low, high, p: of `significance.Estimate`; None where it was not asked.
+        low, high, p: of `significance.Estimate`; None if it was not computed.
     """
 
     metric: Metric
@@ -77,10 +77,9 @@ class Decision:
         headline: one sentence.
         judged: each figure, those that decide first.
         reasons: why it is not comparable; empty otherwise.
-        notes: what else the reader has to know.
-        base_runs, new_runs: how many.
+        notes: further notes for the reader. base_runs, new_runs: number of runs.
         rules: that were followed.
-        spread: between runs of a side, the larger one, as a share; None where there are too few.
+        spread: between runs of a side, the larger of both, as a share; None for too few runs.
     """
 
     verdict: Verdict
@@ -94,10 +93,10 @@ class Decision:
     spread: float | None = None
 
     def exit_code(self, strict: bool) -> int:
-        """Return what the command exits with.
+        """Return the exit code of the command.
 
         Args:
-            strict: an inconclusive verdict is none to go on with.
+            strict: an inconclusive verdict has an exit code of its own.
         """
         if self.verdict is Verdict.INCONCLUSIVE:
             return exits.INCONCLUSIVE if strict else exits.PASS
@@ -115,10 +114,10 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
         base: figures of each run, by name.
         new: likewise.
         rules: what counts as worse.
-        floor_of: step times of the runs of a stored baseline, which tell what threshold its machine can hold.
+        floor_of: step times of the runs of a stored baseline, whose noise limits the threshold.
 
     Raises:
-        UsageError: it cannot hold this one.
+        UsageError: the threshold is too small for that noise.
     """
     if min(len(base), len(new)) >= RUNS:
         _refuse_low(rules, floor_of, len(new))
@@ -150,7 +149,7 @@ def not_comparable(reasons: Sequence[str], rules: Rules) -> Decision:
 
 
 def with_notes(decision: Decision, *notes: str) -> Decision:
-    """Return a decision with more for the reader to know."""
+    """Return a decision with further notes."""
     return replace(decision, notes=(*decision.notes, *notes))
 
 
@@ -223,7 +222,7 @@ def _time(
 def _single(
     metric: Metric, before: list[Figure], after: list[Figure], base: float, new: float, ratio: float | None
 ) -> Judged:
-    """Judge a figure that hardly varies: each step of the new side has to have more of it, not only some."""
+    """Judge a figure that hardly varies: every step of the new side has to have more of it, not only some."""
     most = max(figure.value for figure in before)
     grown = new > most * (1 + metric.room) + metric.least
     if metric.kind is Kind.COUNT and max(figure.least for figure in before) >= statistics.median(
@@ -239,7 +238,7 @@ def _worst(verdicts: list[Verdict]) -> Verdict:
     for worst in (Verdict.REGRESSION, Verdict.INCONCLUSIVE):
         if worst in verdicts:
             return worst
-    # with nothing but advice nothing has been decided
+    # if all figures are advisory, nothing has been decided
     return Verdict.PASS if Verdict.PASS in verdicts else Verdict.INCONCLUSIVE
 
 
@@ -268,7 +267,7 @@ def _notes(sides: list[list[float]], rules: Rules, unsure: bool) -> list[str]:
     floor = noise.floor(noisy, min(map(len, sides))) or 0.0
     notes = [f"Equal runs differ by {spread:.1%} here; so many of them hold a threshold of {floor:.1%}."]
     if unsure:
-        # the estimate is as far from the threshold as that, which the interval has to be narrower than
+        # distance of the estimate from the threshold; the interval has to be narrower
         away = abs(statistics.median(sides[1]) / statistics.median(sides[0]) / (1 + rules.threshold) - 1)
         more = noise.runs_needed(noisy, away, at_least=min(map(len, sides)) + 1)
         unknown = "No number of runs that can be waited for would tell."

@@ -1,4 +1,4 @@
-"""A gate's verdict as one document, from which all forms of it are made; `gate.schema.json` describes it."""
+"""A gate's verdict as one document, from which all output formats are made; `gate.schema.json` describes it."""
 
 from typing import Any, Final
 
@@ -11,12 +11,12 @@ VERSION: Final = 1
 
 
 def of(decision: Decision, exit_code: int, why: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the verdict as JSON has it.
+    """Return the verdict as a dictionary for JSON.
 
     Args:
         decision: the verdict.
         exit_code: of the command.
-        why: what made the difference; None where that is not known.
+        why: the causes of the difference; None if unknown.
     """
     from ms_profiler import __version__
 
@@ -41,12 +41,12 @@ def of(decision: Decision, exit_code: int, why: dict[str, Any] | None) -> dict[s
 
 
 def _first(decision: Decision, why: dict[str, Any] | None) -> str:
-    """Return the largest contributor to a regression in a sentence; nothing where no part is large enough."""
+    """Return a sentence with the largest contributor to a regression; empty if no part is large enough."""
     if decision.verdict is not Verdict.REGRESSION or why is None:
         return ""
     first = next((each for each in why["contributors"] if each["told"] and each["change_ms"] > 0), None)
     slower = any(one.metric.kind is Kind.TIME and one.verdict is Verdict.REGRESSION for one in decision.judged)
-    # what all of a step takes more is no reason why a count grew
+    # a factor of the whole step is no reason why a count grew
     if first is not None and first["kind"] == causes.ALIKE and not slower:
         first = None
     return "" if first is None else f" {first['change_ms']:+.3g} ms of {why['change_ms']:+.3g} ms: {first['what']}."

@@ -1,4 +1,4 @@
-"""What ends a gate without a verdict, with the exit code of it."""
+"""Errors that end a gate without a verdict, with their exit codes."""
 
 from ms_profiler.errors import MsProfilerError, UsageError
 from ms_profiler.gate.exits import NOT_COMPARABLE
@@ -12,7 +12,7 @@ class IncompleteError(MsProfilerError):
 
 
 class NotWrittenError(UsageError):
-    """A file that was asked for cannot be written.
+    """A requested file cannot be written.
 
     Args:
         path: of the file.

@@ -1,4 +1,4 @@
-"""The figures of a run that a gate looks at, and how closely it looks at each kind."""
+"""The figures of a run that a gate examines, and how each kind decides."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from enum import Enum
 
 from ms_profiler.analysis.comparison.digest import Digest
 
-#: the one that decides about time
+#: the figure that decides about time
 STEP = "step time"
 FIRST = "time to first step"
 
 
 class Kind(Enum):
-    """How closely a figure is looked at."""
+    """How a figure decides."""
 
     TIME = "decides, over runs"
     ADVISORY = "advisory"
@@ -22,14 +22,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Metric:
-    """What a figure is of.
+    """A metric.
 
     Attributes:
-        name: where people read it.
-        kind: how closely it is looked at.
+        name: its name for people.
+        kind: how it decides.
         unit: of the figure; empty for counts.
         room: share by which it may grow, for memory and for bytes.
-        least: growth below which it is none, in its unit.
+        least: smallest growth that counts, in its unit.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Figure:
     """A figure of one run.
 
     Attributes:
-        value: of a usual step, or of the run.
-        least: in a step; the value itself where there is one a run.
+        value: of a typical step, or of the run.
+        least: smallest value of a step; `value` itself for a figure of the run.
     """
 
     value: float
@@ -53,7 +53,7 @@ class Figure:
 
 
 MEMORY = (
-    # what the host holds also depends on when its allocator gives pages back
+    # memory of the host also depends on when its allocator returns pages
     Metric("host memory", Kind.MEMORY, "MB", room=0.1, least=16),
     Metric("device memory", Kind.MEMORY, "MB", room=0.01, least=1),
     Metric("allocated memory", Kind.MEMORY, "MB", room=0.01, least=1),
@@ -65,7 +65,7 @@ _STEP = " a step"
 
 
 def metric(name: str) -> Metric:
-    """Return what a figure of this name is of."""
+    """Return the metric with this name."""
     for known in MEMORY:
         if known.name == name:
             return known
@@ -105,7 +105,7 @@ def names(runs: Iterable[dict[str, Figure]]) -> list[str]:
 
 
 def counted_once(name: str) -> bool:
-    """Return whether a count is of a whole run: one that does not happen may not be mentioned."""
+    """Return whether a count is of a whole run: digests leave it out when it is 0."""
     return name.endswith(_RUN)
 
 

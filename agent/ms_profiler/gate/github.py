@@ -1,4 +1,4 @@
-"""What GitHub shows of a verdict: a part of the job's page, and lines at the check."""
+"""A verdict for GitHub: a part of the job's page, and lines at the check."""
 
 import os
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from ms_profiler.gate import text
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 ACTIONS = "GITHUB_ACTIONS"
-#: of a step's summary; GitHub takes no file above 1 MiB at all, and a job may have written before us
+#: bytes of a step's summary; GitHub refuses a file above 1 MiB, and the job may have written to it already
 CAP = 256 * 1024
-#: annotations of a kind that GitHub shows of a step
+#: number of annotations of a kind that GitHub shows for a step
 MOST = 10
 _CUT = "\n\nThe rest is left out: the summary of a step has a limit.\n"
 

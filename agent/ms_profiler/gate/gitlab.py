@@ -1,11 +1,11 @@
-"""What GitLab shows of a verdict: a code quality report at the merge request, and a metrics report beside it."""
+"""A verdict for GitLab: a code quality report at the merge request, and a metrics report beside it."""
 
 import hashlib
 import json
 import re
 from typing import Any
 
-#: a finding has to name a file; the gate's are of no single one
+#: a finding has to name a file, although the gate's findings concern no single file
 _PLACE = "ms-profiler-gate"
 
 
@@ -26,7 +26,7 @@ def code_quality(document: dict[str, Any]) -> str:
             {
                 "description": said,
                 "check_name": name,
-                # the same finding has the same one in the next pipeline
+                # the same finding has the same fingerprint in the next pipeline
                 "fingerprint": hashlib.sha256(f"{name} {severity}".encode()).hexdigest(),
                 "severity": severity,
                 "location": {"path": _PLACE, "lines": {"begin": 1}},

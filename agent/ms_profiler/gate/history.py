@@ -12,7 +12,7 @@ from ms_profiler.gate.errors import NotWrittenError
 from ms_profiler.gate.figures import Kind
 
 VERSION: Final = 1
-#: what has to be the same for two runs to be of one series
+#: properties that all runs of a series have in common
 SERIES: Final = ("cpu", "cores", "device", "world_size", "network")
 
 
@@ -46,7 +46,7 @@ def entry(digest: Digest, label: str) -> dict[str, Any]:
 
     Args:
         digest: of the run.
-        label: what people call it, such as the commit.
+        label: name for people, such as the commit.
     """
     print_of = digest.to_dict()["fingerprint"]
     return {
@@ -59,16 +59,16 @@ def entry(digest: Digest, label: str) -> dict[str, Any]:
 
 
 def append(path: str, digests: list[Digest], label: str) -> int:
-    """Append runs to a file; return how many are new: one that is in it already is not appended again.
+    """Append runs to a file and return the number of new ones; runs that are in the file already are skipped.
 
     Args:
-        path: of the file, made where there is none.
+        path: of the file, which is made if missing.
         digests: of the runs.
         label: of all of them; by default each has the name of its directory.
 
     Raises:
         UsageError: the file cannot be written.
-        StoreError: a run is not whole, so that its figures tell nothing.
+        StoreError: a run is incomplete, so that its figures say nothing.
     """
     known = {line["started_ns"] for line in read(path)} if os.path.exists(path) else set()
     new = [digest for digest in digests if digest.started_ns not in known]
@@ -89,7 +89,7 @@ def read(path: str) -> list[dict[str, Any]]:
         path: of the file.
 
     Raises:
-        StoreError: it cannot be read, or a line of it is none of a history.
+        StoreError: the file cannot be read, or a line is not a line of a history.
     """
     found = []
     try:
@@ -104,9 +104,9 @@ def read(path: str) -> list[dict[str, Any]]:
 
 
 def changes(lines: list[dict[str, Any]]) -> list[Change]:
-    """Return where figures of a history changed: the step time first, then what else decides in a gate.
+    """Return the changes of a history's figures: the step time first, then the other figures that decide in a gate.
 
-    Runs on another machine or of another network are another series: the latest run tells which one is looked at.
+    Runs on another machine or of another network belong to another series: the series of the latest run is examined.
 
     Args:
         lines: of `read`.

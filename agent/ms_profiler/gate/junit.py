@@ -7,7 +7,8 @@ _SUITE = "ms-profiler gate"
 
 
 def report(document: dict[str, Any]) -> bytes:
-    """Return the XML: a regression is a failure, what is unsure is skipped, what is not comparable is an error.
+    """Return the XML: a regression is a failure, an inconclusive figure is skipped, and runs that are not comparable
+    are an error.
 
     Args:
         document: of `document.of`.

@@ -12,13 +12,13 @@ from ms_profiler.errors import UsageError
 from ms_profiler.gate.errors import IncompleteError
 
 BASE, NEW = "base", "new"
-#: Nothing is analysed inside of the job, nothing printed: the gate reads the recordings later. Without a budget,
-#: which would end the records of operators in the middle of a run: their counts would be none, and later steps quicker.
+#: The job analyses nothing and prints nothing: the gate reads the recordings later. It has no budget, because a budget
+#: would end the records of operators in the middle of a run: counts would be missing, and later steps faster.
 OPTIONS = {"analyse": "off", "quiet": "true", "overhead_budget": "0"}
-LOG = "output.txt"  #: of the job, beside its result
+LOG = "output.txt"  #: file with the job's output, beside its result
 #: seconds from SIGTERM to SIGKILL for a command that ran out of time
 GRACE_S = 5
-#: what a shell exits with when there is no such command, or it may not be executed
+#: exit codes of a shell when there is no such command, or it may not be executed
 _NO_COMMAND = (126, 127)
 _TAIL = 5  #: lines of a failed command that are shown
 
@@ -39,12 +39,12 @@ class Planned:
 
 
 def order(commands: dict[str, str], repeat: int) -> Iterator[Planned]:
-    """Yield the runs in the order ABBAABBA...: what a machine gains or loses steadily meets both sides alike.
+    """Yield the runs in the order ABBAABBA..., so that a steady drift of the machine meets both sides alike.
 
     In ABAB every run of B comes after its A, so a machine that warms up makes B slower.
 
     Args:
-        commands: of each side; with one side alone there is no turn to take.
+        commands: of each side; a single side runs without turns.
         repeat: runs of each side.
     """
     for number in range(1, repeat + 1):
@@ -63,7 +63,7 @@ def launch(
         repeat: runs of each side.
         timeout: seconds a run may take.
         folder: receives a folder for each run.
-        say: told of each run.
+        say: called with a line for each run.
 
     Raises:
         IncompleteError: a run failed or took too long; nothing can be compared then.
@@ -86,7 +86,7 @@ def _run(run: Planned, place: str, timeout: float) -> float:
     program = [sys.executable, "-m", "ms_profiler", "run", "--output-path", place, *options]
     start = time.monotonic()
     with open(log, "wb") as output:
-        # a session of its own, so that all that the command starts can be ended
+        # a session of its own, so that the command can be ended with all its children
         process = subprocess.Popen(
             [*program, "--", "/bin/sh", "-c", run.command],
             stdin=subprocess.DEVNULL,
@@ -112,7 +112,7 @@ def _run(run: Planned, place: str, timeout: float) -> float:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End a command and all that it started."""
+    """End a command and all its children."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)

@@ -36,12 +36,12 @@ class Noise:
 
 
 def durations(noise: Noise, chance: random.Random, place: float | None = None) -> list[int]:
-    """Return how long the steps of one run take, in ns: noise of the run, noise of steps, and spikes.
+    """Return the durations of the steps of one run, in ns, with noise of the run, noise of steps, and spikes.
 
     Args:
         noise: of runs.
-        chance: where it comes from.
-        place: of the run among all, from 0 to 1, if that is not left to chance.
+        chance: the random generator.
+        place: quantile of the run among all, from 0 to 1; None for a random one.
     """
     away = chance.gauss(0, 1) if place is None else NormalDist().inv_cdf(place)
     run = noise.slower * max(1 + noise.between * away, 0.1)

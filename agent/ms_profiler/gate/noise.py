@@ -1,4 +1,4 @@
-"""What chance alone does to runs of one side, and so what a gate over them can hold."""
+"""The noise of runs of one side, and the smallest threshold that a gate over them can use."""
 
 import math
 import statistics
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 #: the median of this many runs of normal noise has a standard error of sqrt(pi / 2 / runs)
 _MEDIAN = math.pi / 2
-#: one gate of equal sides in twenty lies this many standard errors above 1, before significance is asked for too
+#: one gate of equal sides in twenty lies this many standard errors above 1, even without the test of significance
 _FACTOR = 1.645
-#: a floor of fewer runs is none
+#: fewest runs for a floor
 RUNS = 4
 
 
@@ -16,7 +16,7 @@ def spread(values: Sequence[float]) -> float | None:
     """Return the spread of runs around their median, as a share; None for fewer than `RUNS`.
 
     It is the smaller one of the standard deviation of logarithms and of their quartiles' distance, so that one run
-    beside a busy neighbour raises no floor: a floor too high lets a gate sleep.
+    beside a busy neighbour does not raise the floor: with a floor too high, a gate would miss regressions.
 
     Args:
         values: one positive figure a run.
@@ -30,7 +30,8 @@ def spread(values: Sequence[float]) -> float | None:
 
 
 def floor(values: Sequence[float], runs: int) -> float | None:
-    """Return the smallest threshold that equal sides of so many runs hold; None for fewer values than `RUNS`.
+    """Return the smallest threshold that equal sides of so many runs do not exceed by chance; None for fewer values
+    than `RUNS`.
 
     Args:
         values: of runs of one side, one positive figure each.
@@ -43,13 +44,13 @@ def floor(values: Sequence[float], runs: int) -> float | None:
 
 
 def runs_needed(values: Sequence[float], threshold: float, at_least: int = RUNS, most: int = 100) -> int | None:
-    """Return how many runs a side hold a threshold; None where `most` do not, or too few runs are known.
+    """Return the number of runs a side that a threshold needs; None if `most` are too few, or too few runs are known.
 
     Args:
         values: of runs of one side.
         threshold: as a share.
-        at_least: runs, however quiet the machine is.
-        most: runs that anybody would wait for.
+        at_least: fewest runs, however quiet the machine is.
+        most: largest number of runs that is practical.
     """
     found = spread(values)
     if found is None or threshold <= 0:

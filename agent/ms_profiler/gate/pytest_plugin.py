@@ -1,6 +1,6 @@
 """The pytest marker `perf_smoke(cmd, baseline)`: the test fails where the command got slower than the baseline.
 
-Every run of pytest loads this, so it imports the standard library alone until a test has the marker.
+Every run of pytest loads this module, so it imports only the standard library until a test has the marker.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ MARKER = "perf_smoke"
 SAVE = "--perf-smoke-save"
 _LINE = (
     f"{MARKER}(cmd, baseline, repeat=5, threshold=0.05, timeout=600): fail where `cmd` got slower than `baseline`, of "
-    "`ms-profiler gate --save`, skip where the runs do not tell; both are seen from the root of the tests"
+    "`ms-profiler gate --save`, skip when the runs are inconclusive; both start from pytest's root directory"
 )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that stores baselines."""
-    text = f"run the commands of {MARKER} and store their baselines; one that is there changes on a pass"
+    text = f"run the commands of {MARKER} and store their baselines; an existing one changes only on a pass"
     parser.getgroup("ms-profiler").addoption(SAVE, action="store_true", help=text)
 
 
@@ -57,7 +57,7 @@ def _gate(item: pytest.Item, command: str, baseline: str, options: list[str]) ->
         sides = ["--base", command, "--save", path]
     else:
         sides = ["--baseline", path, "--new", command]
-    # --strict tells what is inconclusive from a pass
+    # --strict gives an inconclusive verdict an exit code of its own
     words = [sys.executable, "-m", "ms_profiler", "gate", *sides, *options, "--strict"]
     done = subprocess.run(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     item.add_report_section("call", "ms-profiler gate", done.stdout)

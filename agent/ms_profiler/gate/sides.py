@@ -17,11 +17,11 @@ from ms_profiler.gate.errors import IncompleteError
 
 @dataclass(frozen=True)
 class Gated:
-    """What a gate found.
+    """The result of a gate.
 
     Attributes:
         decision: the verdict.
-        base, new: the runs of each side, of a stored baseline one of them; empty where they cannot be compared.
+        base, new: the runs of each side, or the typical run of a stored baseline; empty if they cannot be compared.
     """
 
     decision: Decision
@@ -29,7 +29,7 @@ class Gated:
     new: Sequence[Digest] = ()
 
     def why(self) -> dict[str, Any] | None:
-        """Return what made the difference, as parts that add up to it; None where nothing can be compared."""
+        """Return the causes of the difference, as parts that add up to it; None if nothing can be compared."""
         if not self.base or not self.new:
             return None
         found = causes.causes(self.base, self.new)
@@ -48,10 +48,10 @@ def read(paths: Sequence[str], tell: Callable[[str], None] | None = None) -> lis
 
     Args:
         paths: result directories, parents of some, traces.
-        tell: called with each before it is read.
+        tell: called with each path before it is read.
 
     Raises:
-        StoreError: there is no such path.
+        StoreError: a path does not exist.
         IncompleteError: nothing at one of them can be read.
     """
     found: list[Digest] = []
@@ -66,7 +66,7 @@ def read(paths: Sequence[str], tell: Callable[[str], None] | None = None) -> lis
 
 
 def read_launched(places: Sequence[str]) -> list[Digest]:
-    """Return the digest of the one run that each command left.
+    """Return the digest of the one run of each command.
 
     Args:
         places: of `launch.launch`.
@@ -99,7 +99,7 @@ def gate(base: Sequence[Digest], new: Sequence[Digest], rules: Rules) -> Gated:
 
 
 def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
-    """Gate runs against a stored baseline, whose runs tell what threshold its machine can hold.
+    """Gate runs against a stored baseline, the noise of whose runs limits the threshold.
 
     Args:
         stored: the baseline.
@@ -107,7 +107,7 @@ def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
         rules: what counts as worse.
 
     Raises:
-        UsageError: that machine cannot hold the threshold.
+        UsageError: the threshold is too small for that noise.
     """
     if found := comparable.reasons([], new, stored.fingerprint):
         return Gated(decide.not_comparable(found, rules))

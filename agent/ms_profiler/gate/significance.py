@@ -1,8 +1,8 @@
-"""How sure it is that the runs of one side take longer than those of the other.
+"""Compute how certain it is that the runs of one side take longer than those of the other.
 
-The unit is the run: steps of one run share its memory layout, its placement and its neighbours, so a test over steps
-calls every second pair of equal runs different. All of this is exact and draws no random number: the same runs give the
-same figures.
+The test compares runs, not steps: steps of one run share its memory layout, its placement and its neighbours, so a test
+over steps calls every second pair of equal runs different. All computations are exact and draw no random numbers: the
+same runs give the same figures.
 """
 
 import math
@@ -21,7 +21,7 @@ class Estimate:
 
     Attributes:
         ratio: median over the new runs, divided by that over the base runs.
-        low, high: the interval of the ratio, each end missed with probability `ALPHA` at most; None where so few runs
+        low, high: the interval of the ratio, each end missed with probability `ALPHA` at most; None if too few runs
             have no such end.
         p: the probability of runs ordered so by chance alone, if both sides were equal.
     """
@@ -46,8 +46,8 @@ def estimate(base: Sequence[float], new: Sequence[float]) -> Estimate:
 def larger(base: Sequence[float], new: Sequence[float]) -> float:
     """Return the exact one-sided permutation p that `new` has larger figures than `base`.
 
-    Of all ways to call `len(new)` of the runs new, it is the share that has a sum of ranks as large as the runs have.
-    Ranks, because one run beside a busy neighbour would otherwise decide; equal figures share their rank.
+    p is the share of all choices of `len(new)` runs whose sum of ranks is as large as that of the new runs. Ranks are
+    used because otherwise a single run beside a busy neighbour could decide; equal figures share their rank.
 
     Source: Wilcoxon 1945; the count by Streitberg and Röhmel 1986.
     """
@@ -64,10 +64,10 @@ def larger(base: Sequence[float], new: Sequence[float]) -> float:
 
 
 def interval(base: Sequence[float], new: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return the ends of the interval of the ratio new to base: those that the test above does not refuse.
+    """Return the ends of the interval of the ratio new to base: all ratios that `larger` does not refuse.
 
-    They are two of the ratios of a new run to a base run. If all new figures are divided by a ratio below the low end,
-    `larger` stays below `ALPHA`. None where so few runs have no end.
+    Both ends are ratios of a new run to a base run. If all new figures are divided by a ratio below the low end,
+    `larger` stays below `ALPHA`. An end is None if too few runs have one.
 
     Source: Hodges and Lehmann 1963; Bauer 1972.
     """

@@ -1,7 +1,8 @@
-"""How often a gate is right: trials over generated runs, through the readers and the verdict of any other gate.
+"""Measure how often a gate is right, by trials over generated runs, with the same readers and the same verdict as any
+gate.
 
-Runs are written as result directories and read once each. The runs of a pool lie at the quantiles of their noise: no
-pool is quieter than another by luck. A trial draws its runs from there, without putting one back.
+Runs are written as result directories and read once each. The runs of a pool lie at the quantiles of their noise, so
+that no pool is quieter than another by luck. A trial draws its runs from the pool without replacement.
 """
 
 import random
@@ -22,11 +23,10 @@ SLOWER = 1.1
 
 
 def rates(base: list[Digest], new: list[Digest], trials: int, chance: random.Random) -> Counter[Verdict]:
-    """Return how often each verdict is given.
+    """Return the rate of each verdict.
 
     Args:
-        base: runs to draw from.
-        new: likewise; the same list where both sides are equal.
+        base: runs to draw from. new: likewise; the same list for equal sides.
         trials: gates.
         chance: that draws.
     """
@@ -42,12 +42,12 @@ def rates(base: list[Digest], new: list[Digest], trials: int, chance: random.Ran
 
 
 def run(trials: int, seed: int, say: Callable[[str], None]) -> list[tuple[float, float, Counter[Verdict]]]:
-    """Gate generated runs and tell the rates.
+    """Gate generated runs and print the rates.
 
     Args:
         trials: gates of each kind.
-        seed: of all chance; the same one gives the same rates.
-        say: told of the rates, line by line.
+        seed: of the random generator; the same seed gives the same rates.
+        say: called with each line of the rates.
 
     Returns:
         noise between runs, how much slower the new side is, and how often each verdict was given.

@@ -57,7 +57,7 @@ class Budget:
         #: estimated time that recorders other than ours take of a step, ns
         self.expected: dict[str, float] = {}
         #: number of steps from which on `look` is to be called
-        self.due = 0
+        self.next_look = 0
 
     def open(self, share: float) -> None:
         """Measure the cost of a hook in this process, and begin to count.
@@ -72,7 +72,7 @@ class Budget:
         steps = self._host.steps
         steps.marks.switch(True, 0, 0)
         steps.long_ns = NEVER
-        self.due = steps.count + INTERVAL if share > 0 else NEVER
+        self.next_look = steps.count + INTERVAL if share > 0 else NEVER
         self._measure()
 
     def _measure(self) -> None:
@@ -121,10 +121,10 @@ class Budget:
         """
         bursts = self._bursts
         if bursts is not None:
-            self._go_on(bursts, count)
-        elif count >= self.due:
+            self._continue_bursts(bursts, count)
+        elif count >= self.next_look:
             self._check(count)
-        return self.due
+        return self.next_look
 
     def _check(self, count: int) -> None:
         host = self._host
@@ -132,7 +132,7 @@ class Budget:
         then, computed, spent = self._pace.last, (records - self._records) * self.cost["span_ns"], self._spent
         before, self._records, self._count, self._spent = self._count, records, count, 0
         self._pace.looked(now)
-        self.due = count + self._pace.steps
+        self.next_look = count + self._pace.steps
         passed, steps = now - then, count - before
         taken, share = computed * HOOK + sum(self.expected.values()) * steps + spent, self._affordable()
         if not then or taken <= share * passed:
@@ -142,10 +142,10 @@ class Budget:
         self._settle(self._bursts)
         host.save()
 
-    def _go_on(self, bursts: Bursts, count: int) -> None:
+    def _continue_bursts(self, bursts: Bursts, count: int) -> None:
         host = self._host
         steps, now = host.steps, host.recorder.now()
-        if count >= bursts.due:
+        if count >= bursts.next_look:
             records = host.recorder.stats().records
             each = (records - self._records) * self.cost["span_ns"] / max(count - self._count, 1)
             each += sum(self.expected.values()) / HOOK
@@ -168,4 +168,4 @@ class Budget:
         if steps.marks.sampled is not bursts.sampled:
             self._host.recorder.fine(bursts.sampled)
         steps.sample(bursts.sampled, bursts.stretch)
-        steps.long_ns, self.due = bursts.long_ns, bursts.due
+        steps.long_ns, self.next_look = bursts.long_ns, bursts.next_look

@@ -77,7 +77,7 @@ class Bursts:
         #: the steps from here on are sampled
         self.sampled = True
         #: number of steps from which on `passed` is to be called
-        self.due = 0
+        self.next_look = 0
         self._begin(count, now)
 
     @property
@@ -130,7 +130,7 @@ class Bursts:
             self._computed = computed_ns
         if count < self._marks[-1]:
             self._reach(count, now)
-            self.due = self._marks[self._place]
+            self.next_look = self._marks[self._place]
         else:
             self._end(count, now)
             self._deaf = False
@@ -158,7 +158,7 @@ class Bursts:
         self._steps, self._times, self._spent = [0, 0, 0], [0, 0, 0], 0
         self._at, self._since = count, now
         self._turn(count)
-        self.due = self._marks[self._place]
+        self.next_look = self._marks[self._place]
 
     def _reach(self, count: int, now: int) -> None:
         part = _PARTS[self._place]

@@ -32,7 +32,7 @@ class Child(Protocol):
     recordings: list[Recording]
 
     def stop(self, recording: Recording, end: str) -> None:
-        """Record no longer for this result directory."""
+        """Stop recording into this result directory."""
 
     def take(self, recording: Recording) -> None:
         """Make this the recording of the variable."""

@@ -30,7 +30,7 @@ PATIENCE = 10.0
 LEAST = 256_000
 #: Slots of the first segment of a thread, in the main process and in a fork child, of which there may be many.
 FIRST_SLOTS, CHILD_SLOTS = 2048, 256
-#: It takes no more than this part of the limit, unless it had fewer slots than that.
+#: The first segment takes at most this part of the limit, unless it would have fewer slots than these.
 FIRST_SHARE, SLOTS_LEAST = 64, 64
 
 
@@ -69,7 +69,7 @@ class Recording:
         self.result = ""
         #: the file system has answered so far
         self.reachable = True
-        #: metadata of the script, key to text or JSON value
+        #: metadata of the script: key -> text or JSON value
         self.metadata: dict[str, object] = {}
         actor = actors.told()
         self.info = run_info.RunInfo(
@@ -184,7 +184,7 @@ class Recording:
     def _remove_empty(self) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(self.folder)
-        with contextlib.suppress(OSError):  # the first one ends it that anybody records into
+        with contextlib.suppress(OSError):  # the first process that records into it ends it
             for name in (layout.FRAMEWORK, layout.LOGS, ""):
                 os.rmdir(os.path.join(self.result, name))
 
@@ -201,14 +201,14 @@ class Recording:
         return self.identity.rank == 0 and not self.options.quiet
 
     def say(self, message: str) -> None:
-        """Print a line that only rank 0 prints and `quiet` keeps for the record."""
+        """Print a line, by rank 0 only; with `quiet` it goes only into the run's record."""
         if self.speaks:
             log.line(message)
         elif self.options.quiet:
             self.note(message)
 
     def not_collected(self, what: str, why: str) -> None:
-        """Note something that the result will not hold, and why."""
+        """Note data that the result will lack, and why."""
         more = {"what": "more of this list", "why": f"only {run_info.NOTES} are kept"}
         run_info.note(self.info.not_collected, {"what": what, "why": why}, more)
 

@@ -1,9 +1,9 @@
 """The session of this process: it holds the hooks, the recorder and the recordings.
 
-The variable has a `Recording`, and so has each call of a script that starts a profiler. The session records while at
-least one is open, into the store of the first. The variable's recording opens after the import of a framework and is
-closed by atexit. A killed process needs no closing: its records are in the store, and the run's record says how far it
-came.
+MS_PROFILER_OPTIONS has a `Recording`, and so has each call of a script that starts a profiler. The session records
+while at least one recording is open, into the store of the first. The recording of MS_PROFILER_OPTIONS opens after the
+import of a framework and is closed by atexit. A killed process needs no closing: its records are in the store, and the
+run's record is up to date.
 """
 
 import atexit
@@ -63,19 +63,19 @@ class Session:
         self.limit = 0
         self._failures: set[str] = set()
         self._budget = Budget(self)
-        self.main: Recording | None = None  # the variable's
+        self.main: Recording | None = None  # the recording of MS_PROFILER_OPTIONS
         self.parent: kinship.Parent | None = None  # the process that owns the result directory, where this is a child
-        self._dynamic: dynamic.Dynamic | None = None  # the variable's
+        self._dynamic: dynamic.Dynamic | None = None  # the file of the option `dynamic`
 
     # -- beginning
 
     def open(self, recording: Recording, parent: "kinship.Parent | None", since_ns: int) -> bool:
-        """Begin the variable's recording, print the line of the start, and return whether it began.
+        """Begin the recording of MS_PROFILER_OPTIONS, print the line of the start, and return whether it began.
 
         Args:
-            recording: the variable's.
+            recording: the recording of MS_PROFILER_OPTIONS.
             parent: the profiled process whose result this one adds to, if any.
-            since_ns: begin of our start, which is counted as our cost.
+            since_ns: begin of our own start, whose time counts as cost of profiling.
         """
         if parent is not None:
             recording.result, self.owner, self.parent = parent.directory, False, parent
@@ -94,7 +94,7 @@ class Session:
         return True
 
     def take(self, recording: Recording) -> None:
-        """Let a recording be the variable's, with its schedule."""
+        """Make this the recording of MS_PROFILER_OPTIONS, with its schedule."""
         self.main = recording
         self.steps.reset(Schedule.from_option(recording.options.schedule))
 
@@ -107,10 +107,10 @@ class Session:
             self._dynamic.begins(1)
 
     def start(self, recording: Recording, number: int | None = None) -> bool:
-        """Record for one more result directory, which exists; return whether that worked.
+        """Record into one more result directory, which exists; return whether that worked.
 
         Args:
-            recording: the directory.
+            recording: the recording of the directory.
             number: number that the script gives the current step; by default the session's own number.
         """
         if not self.recordings:
@@ -128,17 +128,17 @@ class Session:
         self._settle_pause()
         self.hooks.describe(recording)
         self.sources.started()
-        self.steps.due = 0
+        self.steps.next_look = 0
         self.save()
         return True
 
     def _open_store(self, recording: Recording) -> bool:
-        """Let the recorder write into the folder of this recording; where it cannot, print one line with the reason."""
+        """Make the recorder write into the folder of this recording; if it cannot, print one line with the reason."""
         try:
             self.limit = recording.limit()
             recording.fill(self.recorder, self.limit)
         except OSError as error:
-            if self.owner:  # of a child of the job the account tells it
+            if self.owner:  # for a child of the job, the account counts it
                 log.line(f"cannot record into {recording.folder}: {error}. This run is not profiled.")
             return False
         if self.home is None:
@@ -213,11 +213,11 @@ class Session:
             recording.note(message)
 
     def guard(self, what: str) -> "Guard":
-        """Return a context that lets no error of ours out of the block."""
+        """Return a context manager that suppresses our own errors in its block."""
         return Guard(self.failed, what)
 
     def at_step(self, call: Callable[[int], tuple[int, bool]]) -> None:
-        """Have a source called between steps, on the stepping thread, with the number of steps so far.
+        """Register a source to call between steps, on the stepping thread, with the number of steps so far.
 
         It returns the number of steps from which on it is to be called again (it may be called before), and whether it
         did something that took time: no step is to pay for that.
@@ -231,7 +231,7 @@ class Session:
             call()
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Have a source called before recording ends, or is cut between two results."""
+        """Register a source to call before recording ends, or is cut between two results."""
         self.sources.end.append(call)
 
     def _end_sources(self) -> None:
@@ -240,7 +240,7 @@ class Session:
             self.sources.ended()
 
     def _settle_pause(self) -> None:
-        """Record the steps that the variable's schedule leaves out while the script has a recording."""
+        """Record steps that the schedule of MS_PROFILER_OPTIONS leaves out while the script has a recording."""
         self.steps.override_schedule(any(recording is not self.main for recording in self.recordings))
 
     def _steps_decided(self, source: StepSource) -> None:
@@ -253,7 +253,7 @@ class Session:
         if self._dynamic:
             due, took_time = count + 1, self._dynamic.between(self.steps.number)
         if self.recordings:
-            marks, every = self.steps.marks, not self.steps.due
+            marks, every = self.steps.marks, not self.steps.next_look
             sampled = marks.sampled
             wanted = self._budget.look(count)
             begun = self.recorder.now()
@@ -261,11 +261,13 @@ class Session:
             if took:
                 self._budget.spend(self.recorder.now() - begun)
             due, took_time = min(due, wanted, next_call), took_time or took
-        self.steps.due = due
+        self.steps.next_look = due
         return took_time
 
     def expect(self, what: str, ns: float) -> None:
-        """Note what a recorder beside our records takes of a step; the budget measures it once steps are sampled."""
+        """Note the estimated time that a recorder other than ours takes of a step; the budget measures it once steps
+        are sampled.
+        """
         self._budget.expected[what] = ns
 
     def save(self) -> None:
@@ -335,7 +337,7 @@ class Session:
         self._settle_pause()
         if home is not None and others:
             self.sources.started()
-        self.steps.due = 0
+        self.steps.next_look = 0
 
     def _share(self, recording: Recording, end: str) -> None:
         """Link the segments of another recording's store into a recording that ends."""

@@ -35,8 +35,8 @@ class Steps:
         recorder: receives the steps; the schedule pauses and resumes it.
         schedule: the steps to record; None records all.
         decided: called once with the source that decides.
-        stepped: called between two steps with the number of steps so far, from `due` steps on and after a step longer
-            than `long_ns`; returns whether it took noticeable time, which then belongs to neither step.
+        stepped: called between two steps with the number of steps so far, from `next_look` steps on and after a step
+            longer than `long_ns`; returns whether it took noticeable time, which then belongs to neither step.
 
     Boundaries of other threads than the first one to report are ignored. Times are CLOCK_MONOTONIC_RAW nanoseconds.
     """
@@ -85,7 +85,7 @@ class Steps:
         self._guessed = 0  # steps that may still be revoked
         self._guesses = False  # whether the chosen source is one of a job that trains nothing
         #: `stepped` is called from this number of boundaries on
-        self.due = 0
+        self.next_look = 0
         #: `stepped` is called after a longer step, too, ns
         self.long_ns = NEVER
         self.last_ns, self.ended_ns = 0, 0  # duration and end of the step before a call of `stepped`
@@ -265,7 +265,7 @@ class Steps:
             count = self.count
             self._record(STEP, source, self.marks.flags, self._name, start, at_ns, count - self._revoked)
             self.count = count = count + 1
-            if count >= self.due or at_ns - start > self.long_ns:
+            if count >= self.next_look or at_ns - start > self.long_ns:
                 self.last_ns, self.ended_ns = at_ns - start, at_ns
                 if self._stepped(count):
                     track.start = self.recorder.now()
@@ -361,7 +361,7 @@ class Steps:
             turns.calls.clear()
         if self.schedule is not None:
             self.recorder.pause(not self.recording)
-        if news:  # each optimizer that is made late has the cycle found again, and to write that takes 5 ms
+        if news:  # each optimizer that is made late restarts the search for the cycle, and writing the steps takes 5 ms
             self._decided(source)
         for start, end in pending:
             self._write(start, end)
@@ -376,8 +376,8 @@ class Steps:
             self._pass(track)
 
     def _pass(self, track: Track) -> None:
-        # calls of a network become steps only at a later call, when their end has long passed
-        called = self.count >= self.due or self.last_ns > self.long_ns
+        # calls of a network become steps only at a later call, long after their end
+        called = self.count >= self.next_look or self.last_ns > self.long_ns
         if called and self._stepped(self.count) and self.source != NETWORK_CALL:
             track.start = self.recorder.now()
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from ms_profiler.job.boundaries import PENDING, Track
 
-#: calls in a row, once the length was known, that are another part of the training and not a part of a longer step
+#: this many consecutive calls, after the length was known, are another part of the training and not a part of a longer
+#: step
 LATE = 8
 
 
@@ -51,12 +52,12 @@ def unrepeated(calls: Sequence[Hashable]) -> int:
 
 
 class Turns:
-    """Calls of optimizers or training cells: a step ends when all were called, in their order.
+    """Calls of optimizers or training cells: a step ends when all have been called, in their order.
 
     Attributes:
         calls: calls since the last end of a step; all calls, while `length` is unknown.
         length: calls of a step; 0 while it is unknown.
-        lone: the only one that is called, once per step; None where there are several, or the length is unknown.
+        lone: the only one that is called, once per step; None if there are several, or the length is unknown.
     """
 
     __slots__ = ("_members", "_patience", "calls", "length", "lone")
@@ -69,10 +70,10 @@ class Turns:
         self._patience = PENDING // 2
 
     def begin_anew(self, which: Hashable) -> None:
-        """Find the length again where one is called that was in no step so far: it was made late.
+        """Restart the search for the length if the called optimizer was in no step so far: it was made late.
 
         Args:
-            which: is called.
+            which: the called optimizer or cell.
         """
         if self.length and which not in self._members:
             self.length, self._patience, self.lone = 0, LATE, None

@@ -1,1 +1,1 @@
-"""The only room that both wings know: names, the on-disk format and its reader."""
+"""The only folder that both wings import: names, the on-disk format and its reader."""

@@ -34,7 +34,7 @@ class Account(NamedTuple):
         return (limit, limit, limit) if limit == NO_LIMIT else (limit // 2, limit - limit // 8, limit)
 
     def packed(self) -> bytes:
-        """Return the content of its file, as far as it is not zero."""
+        """Return the content of its file, up to the last byte that is not zero."""
         return FORMAT.pack(MAGIC, self.limit, self.taken, self.refused)
 
 

@@ -1,4 +1,4 @@
-"""Whether a recorded process still runs: a process id alone may belong to another process by now.
+"""Find out whether a recorded process still runs: its process id may belong to another process by now.
 
 A process is known by its id, by its start in clock ticks since boot, and by the boot.
 """
@@ -11,7 +11,7 @@ class _Stat(NamedTuple):
     state: str
     parent: int
     start: int
-    status: int  # as of `wait()`, of a process that has ended; 0 for other users
+    status: int  # status of an ended process, as of `wait()`; 0 for other users
 
 
 def _stat(pid: int) -> _Stat:
@@ -50,9 +50,9 @@ def is_alive(pid: int, started: int) -> bool:
 
 
 def wait_status(pid: int) -> int | None:
-    """Return the status, as of `wait()`, of a process that has ended and that its parent has not asked for yet.
+    """Return the status, as of `wait()`, of a process that has ended and that its parent has not waited for yet.
 
-    None where the process runs or is gone.
+    None if the process runs or is gone.
 
     Args:
         pid: the process.

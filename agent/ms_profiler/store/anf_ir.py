@@ -1,6 +1,6 @@
-"""MindSpore's description of a compiled graph: a `ModelProto` of its anf_ir.proto, and how protobuf is read.
+"""Read MindSpore's description of a compiled graph: a `ModelProto` of its anf_ir.proto.
 
-Of the few fields that are used the numbers are below; the generated reader would make every job load protobuf.
+The numbers of the few fields that are used are below; a generated reader would make every job load protobuf.
 """
 
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
     Format: https://protobuf.dev/programming-guides/encoding/.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no message.
     """
     for number, kind, _, begin, end in _places(message):
         yield number, message[begin:end] if kind else _varint(message, begin)[0].to_bytes(8, "little")

@@ -1,9 +1,9 @@
 """The exit status of a process, which it writes as its last act.
 
 The file `exit_status` in the folder of the process holds the number that its parent gets, 0 to 255, in decimal digits
-and a line feed. Of a process that `ms-profiler run` has started and a signal has ended, it holds the signal's number
-with a minus. There is none of another process that a signal has ended, or `os._exit`, that still runs, or that the
-recorder in Python has recorded.
+and a line feed. For a process that `ms-profiler run` has started and a signal has ended, it holds the signal's number
+with a minus. Other processes that a signal or `os._exit` has ended have no such file; neither has a process that still
+runs, or that used the recorder in Python.
 """
 
 import os
@@ -15,7 +15,7 @@ _MOST = 16
 
 
 def read(folder: str) -> int | None:
-    """Return the exit status of the process that wrote `folder`, -N of signal N; None where none was written.
+    """Return the exit status of the process that wrote `folder`, -N for signal N; None if none was written.
 
     Args:
         folder: a `process_{pid}` directory.

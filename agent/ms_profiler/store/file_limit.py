@@ -1,4 +1,4 @@
-"""RLIMIT_FSIZE: growing a file past it raises SIGXFSZ in the thread that does.
+"""RLIMIT_FSIZE: a thread that grows a file past this limit gets SIGXFSZ.
 
 Python ignores that signal, and a job may set the default action again, which ends the process.
 """
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Let a file that may not grow be an error, `EFBIG`, in this block, and no signal."""
+    """In this block, let growth past the limit be the error `EFBIG` and not a signal."""
     own = {signal.SIGXFSZ}
     waited = own & signal.sigpending()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, own)

@@ -28,7 +28,7 @@ OP_TIE_BITS = 40
 #: Bits of a line in the argument of a `Kind.FRAME` slot.
 FRAME_LINE_BITS = 22
 
-#: In the name of a `Kind.PROCESSOR` slot that does not tell how long the thread waited for a processor.
+#: Name of a `Kind.PROCESSOR` slot that does not know how long the thread waited for a processor.
 NOT_READ = 2**32 - 1
 
 
@@ -59,7 +59,7 @@ class Flag(IntFlag):
     RAISED = 1
     ABANDONED = 2
     UNRECORDED = 4
-    NO_GRADIENTS = 8  # a call of a network outside of everything that makes gradients
+    NO_GRADIENTS = 8  # a call of a network outside of any code that computes gradients
     COARSE = 16  # a step without fine-grained records and kernels, to keep to a budget of time
     STRETCH = 32  # the same in all steps of a stretch, of which one burst was sampled; the other in the next stretch
     RESUMED = 64  # of a call: it began before
@@ -72,8 +72,8 @@ class Category(IntEnum):
     Categories from `CATEGORY_FINE` on are fine-grained: they are sampled, and stop first when the disk is short.
 
     The lower `OP_TIE_BITS` of the argument of an `OP` span are 2 (n + 1) for an operator that autograd gave the number
-    n, 2 (n + 1) + 1 for what computes the gradient of that operator, and 0 where no number is known; above is the id of
-    the string with the shapes of its inputs, 0 where none is known. So it is with `Kind.OPERANDS`.
+    n, 2 (n + 1) + 1 for the operator that computes its gradient, and 0 if no number is known. The upper bits are the id
+    of the string with the shapes of its inputs, 0 if unknown. `Kind.OPERANDS` uses the same layout.
     """
 
     OTHER = 0
@@ -96,7 +96,7 @@ class Category(IntEnum):
     MODULE = 0x40
     OP = 0x41
     CALL = 0x42
-    TRACED = 0x43  # in no file: the analysis says so of an operator that a compiler called
+    TRACED = 0x43  # in no file: the analysis assigns it to operators that a compiler called
 
 
 def category_name(number: int) -> str:

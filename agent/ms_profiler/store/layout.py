@@ -43,7 +43,7 @@ LOGS: Final = "logs"
 RUN_INFO: Final = "run_info.json"
 PROCESS_INFO: Final = "process_info.json"
 EXIT_STATUS: Final = "exit_status"
-#: mapped by the process that owns the folder, so that its children find the folder
+#: file that the owner of the folder maps, so that its children find the folder
 ANNOUNCED: Final = "announced"
 ACCOUNT: Final = "account"
 SUMMARY: Final = "summary.json"
@@ -249,10 +249,10 @@ def _numbered(folder: str, pattern: re.Pattern[str]) -> list[str]:
 
 
 def network_path(folder: str, index: int) -> str:
-    """Return the path of what is kept of a network of a process, counted from 0."""
+    """Return the path of the stored structure of a network of a process, counted from 0."""
     return os.path.join(folder, NETWORKS, f"{index:06d}.json")
 
 
 def networks(folder: str) -> list[str]:
-    """Return the paths of what is kept of the networks of a process, oldest first."""
+    """Return the paths of the stored structures of the networks of a process, oldest first."""
     return _numbered(os.path.join(folder, NETWORKS), _NETWORK)

@@ -27,11 +27,11 @@ class ReadCounts:
         slots: committed slots understood, strings and anchors included.
         torn: slots never committed although later ones of the same segment are.
         cut: slots cut off by the end of a file.
-        unknown: slots of a kind that this version does not know, or in a segment where that kind cannot be.
+        unknown: slots of a kind that this version does not know, or that does not belong into the segment.
         backwards: spans and steps that end before they start.
         missing_strings: records whose name was not found; they get a made-up name.
         empty_files: segments that were made and never written; nothing is lost with them.
-        damaged_kernels: kernels whose record cannot be read, or whose time is none of its window's.
+        damaged_kernels: kernels whose record cannot be read, or whose time is outside of its window.
         damaged_memory: records of the framework's allocator that cannot be read.
         damaged_events: events of another tool's trace that cannot be read.
         damaged_files: (name, reason) of each file that was left out.
@@ -51,12 +51,12 @@ class ReadCounts:
 
     @property
     def lost(self) -> int:
-        """Return how many slots could not be used."""
+        """Return the number of slots that could not be used."""
         return self.torn + self.cut + self.unknown + self.backwards
 
     @property
     def damaged(self) -> bool:
-        """Return whether anything that was recorded could not be read."""
+        """Return whether any record could not be read."""
         return bool(
             self.lost
             or self.missing_strings
@@ -67,7 +67,7 @@ class ReadCounts:
         )
 
     def describe(self) -> str:
-        """Return in one line what could not be read; empty when everything could."""
+        """Return a line about the records that could not be read; empty if all could."""
         numbers = {
             "torn slots": self.torn,
             "slots cut off": self.cut,
@@ -109,7 +109,7 @@ class Segment:
     slots: memoryview
 
 
-#: what is kept of the names that a process meets, see native/strings.c and `Labels.name`
+#: reason for missing names: the limits of native/strings.c and `Labels.name`
 ROOM = "a process has room for 65536 names and 8 MB of them, and for 4096 of modules that are gone"
 
 
@@ -152,10 +152,9 @@ class ProcessStore:
 
         Args:
             counts: is added to.
-            files: which; all by default.
+            files: segments to read; all by default.
 
-        Yields:
-            the path and what it holds.
+        Yields: the path of a segment, and its content.
         """
         for path in self.files if files is None else files:
             segment = read_segment(path, counts)
@@ -193,7 +192,7 @@ def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:
             store.dropped_limit = max(store.dropped_limit, segment.dropped_limit)
             store.unnamed = max(store.unnamed, segment.unnamed)
             _read_control(bytes(segment.slots), store, counts)
-    if store.unnamed:  # its record says so at its end only, and it may have been killed
+    if store.unnamed:  # the process notes it only at its end, and it may have been killed
         why = f"{ROOM}: {store.unnamed} times there was none"
         info.not_collected("some names of modules, operators, shapes, regions and threads", why)
     return store if readable else None
@@ -230,8 +229,8 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
         counts.cut += 1
     end = min(-(-(used - header_size) // fmt.SLOT_SIZE), whole) * fmt.SLOT_SIZE + header_size
     control = bool(flags & fmt.SEGMENT_CONTROL)
-    # what was being written when the process died is not a hole: only a committed slot ends the segment; in the
-    # control stream the last slots may be the bytes of a string
+    # a slot that was being written when the process died does not count as torn: only slots before the last committed
+    # one do; in the control stream the last slots may be the bytes of a string
     while not control and end > header_size and content[end - fmt.SLOT_SIZE + _KIND] == 0:
         end -= fmt.SLOT_SIZE
     return Segment(name, control, pid, dropped, limit, unnamed, memoryview(content)[header_size:end])
@@ -265,7 +264,9 @@ def _unusable(content: bytes) -> str:
 
 
 def _is_control(path: str) -> bool | None:
-    """Tell from the header alone, so that event segments are not read twice; None when the header says nothing."""
+    """Return from the header alone whether this is a control segment, so that event segments are not read twice; None
+    if the header does not say.
+    """
     try:
         with open(path, "rb") as stream:
             header = stream.read(fmt.HEADER_SIZE)

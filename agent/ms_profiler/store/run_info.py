@@ -1,8 +1,8 @@
-"""The run's record: what was asked for, what was done about it, and how it ended.
+"""The run's record: its options, its hooks, missing data and its end.
 
-Two small JSON files, each rewritten whole (temporary file, then rename) whenever something changes, so that
-after a kill the last state is there. `state` is "running" until the process says otherwise; a reader that
-finds "running" and no such process knows that it ended without Python's exit.
+There are two small JSON files. Each is rewritten as a whole (temporary file, then rename) whenever something changes,
+so that the last state survives a kill. `state` is "running" until the process writes its end; a reader that finds
+"running" and no such process knows that it ended without Python's exit.
 """
 
 import json
@@ -14,7 +14,7 @@ from ms_profiler.store import layout, unicode
 from ms_profiler.store.file_limit import limited
 
 RECORD_VERSION = 1
-#: Entries of a list of a record: what is noted again and again, each time in other words, must not make a job slower.
+#: Largest number of entries in a list of a record: notes that repeat in other words must not slow the job down.
 NOTES = 200
 
 
@@ -40,12 +40,12 @@ class RunInfo:
     #: the lines about bad options, as printed
     messages: list[str] = field(default_factory=list)
     rank: int = 0
-    #: false where the framework gives out the ranks after the start; `rank` then is what was likeliest
+    #: false if the framework assigns ranks after the start; `rank` is then the likeliest number
     rank_known: bool = True
     local_rank: int = 0
     world_size: int = 1
     device_id: int = 0
-    #: of this process in its job: the class of an actor; empty where all processes do the same
+    #: role of this process in its job: the class of an actor; empty if all processes do the same
     role: str = ""
     #: {"actor": id, "name": ...} of an actor of Ray, as far as they are told
     actor: dict[str, str] = field(default_factory=dict)
@@ -55,22 +55,22 @@ class RunInfo:
     #: ranks of one launch on this host share it; the last of them to end analyses all
     job: str = ""
     python: str = ""
-    #: {"cpu": model of the processor, "cores": processors of the machine, "device": model}, as far as they are told
+    #: {"cpu": model of the processor, "cores": processors of the machine, "device": model}, as far as known
     machine: dict[str, str] = field(default_factory=dict)
     #: {"name": "mindspore", "version": "2.10.0", "mode": "graph" | "pynative" | "", "device": "CPU"}
     framework: dict[str, str] = field(default_factory=dict)
     #: target -> "applied" | "missing: reason" | "failed: reason"
     hooks: dict[str, str] = field(default_factory=dict)
-    #: activity -> {"interface": whose, "why": and not another one}
+    #: activity -> {"interface": the one that records it, "why": it was chosen}
     device_sources: dict[str, dict[str, str]] = field(default_factory=dict)
     #: {"what": ..., "why": ...} each
     not_collected: list[dict[str, str]] = field(default_factory=list)
     #: {"source": StepSource name in lower case, "why": ...}; empty until decided
     steps: dict[str, str] = field(default_factory=dict)
-    #: {"start_ns", "end_ns": what of the store is this run's, where it shares it; "shift": added to numbers of steps;
-    #: "step", "step_ns": number and begin of the step that ran at `end_ns`}; empty when all of the store is
+    #: {"start_ns", "end_ns": part of a shared store that belongs to this run; "shift": added to numbers of steps;
+    #: "step", "step_ns": number and begin of the step that ran at `end_ns`}; empty if the whole store belongs to it
     window: dict[str, int] = field(default_factory=dict)
-    #: what the script gave the result to carry, by key
+    #: metadata that the script added to the result, by key
     metadata: dict[str, Any] = field(default_factory=dict)
     #: {"span_ns": cost of one recorded span, "idle_ns": cost of one hook that records nothing, "start_ns": start-up}
     cost: dict[str, float] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class ProcessInfo:
     pid: int = 0
     parent: int = 0
     process_start: int = 0
-    #: "main", or what kind of child it is: "fork", "spawn"
+    #: "main", or the kind of child: "fork", "spawn"
     role: str = "main"
     name: str = ""
     #: "native" or "python"
@@ -101,13 +101,13 @@ class ProcessInfo:
     dropped_limit: int = 0
     bytes: int = 0
     threads: int = 0
-    #: pids of the children that lived when it exited, which multiprocessing then ends
+    #: pids of the children that were alive when it exited, which multiprocessing then ends
     daemons: list[int] = field(default_factory=list)
-    #: what it did not record, `what` and `why`, where another process writes the run's record
+    #: missing data of this process, `what` and `why`, if another process writes the run's record
     missing: list[dict[str, str]] = field(default_factory=list)
 
     def not_collected(self, what: str, why: str) -> None:
-        """Note something that the result will not hold of this process, and why."""
+        """Note data of this process that the result will lack, and why."""
         note(self.missing, {"what": what, "why": why}, {"what": "more of this list", "why": f"only {NOTES} are kept"})
 
 
@@ -120,7 +120,7 @@ def note(notes: list[_Note], entry: _Note, more: _Note) -> bool:
     Args:
         notes: of the record.
         entry: to add.
-        more: takes the place of all that come after `NOTES` others.
+        more: replaces all entries after the first `NOTES`.
     """
     if len(notes) > NOTES or entry in notes:
         return False
@@ -132,7 +132,7 @@ _Record = TypeVar("_Record", RunInfo, ProcessInfo)
 
 
 def write(path: str, record: RunInfo | ProcessInfo) -> None:
-    """Replace the file at `path` by `record`, never leaving half of it."""
+    """Replace the file at `path` by `record`, atomically."""
     temporary = f"{path}.{os.getpid()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, layout.FILE_MODE)
     try:

@@ -4,7 +4,7 @@ from typing import Any
 
 
 def whole(value: Any) -> Any:
-    """Return a value as JSON has it with every half of a surrogate pair replaced by "?", as the recorder does it.
+    """Return a JSON value in which "?" replaces every half of a surrogate pair, as in the recorder.
 
     Args:
         value: text, number, list or object.

@@ -15,7 +15,7 @@ _TIMES = (
 
 
 def launches(measures: Measures) -> pl.DataFrame:
-    """Return what a device did with the calls that launched it."""
+    """Return the work of a device with the calls that launched it."""
     found = device_statistics.launches(_device(measures))
     return found.with_columns(
         *_TIMES,
@@ -36,12 +36,12 @@ def queue(measures: Measures) -> pl.DataFrame:
 
 
 def kinds(measures: Measures) -> pl.DataFrame:
-    """Return what kinds of work a device did at once."""
+    """Return the combinations of kinds of work that a device did at once."""
     return device_statistics.kinds(_device(measures)).with_columns(pl.col("total_ns").alias("total"))
 
 
 def copy_sums(measures: Measures) -> pl.DataFrame:
-    """Return the copies by kind, with what they moved in a second."""
+    """Return the copies by kind, with their bandwidth."""
     length = pl.col("end_ns") - pl.col("start_ns")
     sums = (
         _device(measures)
@@ -83,7 +83,7 @@ def _operators(spans: pl.DataFrame) -> pl.DataFrame:
     own = spans.filter("own").drop("own")
     outer = pl.Series(own["parent"])
     kinds, parents = spans["own"], spans["parent"]
-    # what is no operator stands between two of them now and then
+    # spans that are no operators may stand between two operators
     while (passed := outer.is_not_null() & ~kinds.gather(outer).fill_null(True)).any():
         outer = parents.gather(outer).zip_with(passed, outer)
     return own.with_columns(outer.alias("parent"))

@@ -1,4 +1,4 @@
-"""The content of the tables that can be asked for: columns of the analysis under the names of the catalogue."""
+"""The content of the tables: columns of the analysis under the names of the catalogue."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,20 +21,20 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED
 from ms_profiler.store.format import Flag, StepSource, category_name
 
-#: what a kernel is tied to where the operator that launched it is known, and no module
+#: binding of a kernel whose operator is known, but whose module is not
 OPERATOR: Final = "operator"
 #: stands for all streams of a context
 NO_STREAM: Final = 2**32 - 1
 
 
 def spans(measures: Measures) -> pl.DataFrame:
-    """Return the spans of a run that is held."""
+    """Return the spans of a run that is in memory."""
     numbered = measures.spans.with_row_index("id")
     return _spans(measures, numbered.with_columns(measures.drawn.gather(numbered["parent"]).alias("parent")))
 
 
 def span_parts(measures: Measures) -> Iterator[pl.DataFrame]:
-    """Yield all spans of a run that is too large to hold, by the section in which they end."""
+    """Yield all spans of a run that is too large for memory, by the section in which they end."""
     return (_spans(measures, part) for part in parts.spans(measures))
 
 
@@ -53,7 +53,7 @@ def _spans(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def kernels(measures: Measures) -> pl.DataFrame:
-    """Return the kernels that were kept."""
+    """Return the kernels that are in memory."""
     kernels, stream = measures.stream.table, measures.stream
     row = kernels["kernel"]
     by_operator = (pl.lit(kernels["bound"]) == int(Bound.NOTHING)) & pl.lit(kernels["launch"]).is_not_null()
@@ -94,7 +94,7 @@ def steps(measures: Measures) -> pl.DataFrame:
 
 
 def stretches(measures: Measures) -> pl.DataFrame:
-    """Return what the whole run was spent on."""
+    """Return the parts of the whole run."""
     return measures.stretches.with_columns(*_times())
 
 
@@ -111,7 +111,7 @@ def states(measures: Measures) -> pl.DataFrame:
 
 
 def _wait(measures: Measures) -> pl.Expr:
-    """Return how long each kernel waited since the one before it in its stream: Ascend's tools count across streams."""
+    """Return the gap before each kernel in its own stream; Ascend's tools count gaps across streams."""
     device = measures.recording.device
     if device is None or device.form in LAUNCHED:
         return pl.col("wait_ns").alias("wait")
@@ -157,7 +157,7 @@ def counters(measures: Measures) -> pl.DataFrame:
 
 
 def memory(measures: Measures) -> pl.DataFrame:
-    """Return what allocators held."""
+    """Return the memory that allocators hold."""
     device = measures.recording.device
     held = measures.memory.with_columns(component=pl.lit(memory_of.COMPONENT))
     if device is not None:
@@ -182,7 +182,7 @@ def calls(measures: Measures) -> pl.DataFrame:
     """Return the calls of the driver."""
     device = measures.recording.device
     calls = pl.DataFrame(schema=tables.DRIVER_CALLS) if device is None else device.calls
-    # of a trace of PyTorch's profiler a number may be below 0, and is then no thread's of the operating system
+    # in a trace of PyTorch's profiler a number may be negative; such a thread is none of the operating system
     number = pl.col("thread").cast(pl.UInt64, strict=False)
     return calls.with_columns(*_times(), pl.when(number > 0).then(number).alias("thread"))
 
@@ -208,7 +208,7 @@ def waits(measures: Measures) -> pl.DataFrame:
 
 
 def reservations(measures: Measures) -> pl.DataFrame:
-    """Return what a device's driver gave and took."""
+    """Return the allocations and releases of a device's driver."""
     device = measures.recording.device
     reserved = pl.DataFrame(schema=tables.RESERVATIONS) if device is None else device.reservations
     reserved = _own(measures, reserved)
@@ -218,7 +218,7 @@ def reservations(measures: Measures) -> pl.DataFrame:
 
 
 def _own(measures: Measures, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls of a device by the process of the steps, with that process."""
+    """Return the calls of the process with the steps, with its pid."""
     return table.with_columns(pl.lit(measures.steps.process, pl.UInt32).alias("process"))
 
 
@@ -251,7 +251,7 @@ def kernel_sums(measures: Measures) -> pl.DataFrame:
 
 
 def _span_of(measures: Measures, rows: pl.Series) -> pl.Series:
-    """Return the `id` of spans by their row; null where they are numbered by what is not held."""
+    """Return the `id` of spans by their row; null if the spans of the run are not all in memory."""
     known = rows if measures.recording.again is None else rows.clear(len(rows))
     return measures.drawn.gather(known).alias("span")
 

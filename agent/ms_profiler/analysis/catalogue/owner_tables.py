@@ -1,4 +1,4 @@
-"""The modules of a run as tables that can be asked for: of all steps, and step by step."""
+"""The tables of modules: over all steps, and step by step."""
 
 from typing import Final
 
@@ -11,13 +11,13 @@ _TIMES: Final = ("forward", "backward", "optimizer", "total", "self")
 
 
 def modules(measures: Measures) -> pl.DataFrame:
-    """Return the modules with their times of all steady steps."""
+    """Return the modules with their times in all steady steps."""
     tree, _ = measures.module_facts
     return tree.with_columns(*_named(*_TIMES, "inferred"))
 
 
 def module_steps(measures: Measures) -> pl.DataFrame:
-    """Return the modules with their times in each step that is known inside."""
+    """Return the modules with their times in each step whose content is known."""
     found = measures.ownership
     sums = pl.DataFrame(schema=module_tree.SUMS) if found is None else found.sums
     within = module_tree.within(sums)

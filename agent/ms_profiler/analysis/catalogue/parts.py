@@ -1,7 +1,7 @@
-"""The spans of a run that is too large to hold, all of them, part by part: those that end in each section of it.
+"""All spans of a run that is too large for memory, section by section: those that end in each section.
 
-A span is told when it has ended, because only then it is known what the spans inside took of it. What is still open is
-carried to the next section.
+A span is returned when it has ended, because only then the time of the spans inside is known. Open spans are carried
+over to the next section.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ from ms_profiler.analysis.streams.nesting import in_order, nest
 from ms_profiler.store.format import CATEGORY_FINE
 
 _COLUMNS: Final = tables.UNNESTED.names()
-#: what is kept of a span while it is open: where it stands, and what those inside took of it, ns
+#: columns of an open span: its place, and the time of the spans inside, ns
 _PLACE: Final = {"id": pl.UInt32(), "own_depth": pl.UInt16(), "own_parent": pl.UInt32(), "inside_ns": pl.Int64()}
 _OPEN: Final = pl.Schema({**tables.UNNESTED, **_PLACE})
 
 
 def spans(measures: Measures) -> Iterator[pl.DataFrame]:
-    """Yield all spans, as `Measures.spans` has some, but for `parent`, which is an `id` here.
+    """Yield all spans, with the columns of `Measures.spans`; only `parent` is an `id` here.
 
     Args:
         measures: of a run that can be read again.
@@ -53,7 +53,7 @@ def _described(new: pl.DataFrame) -> list[pl.Expr]:
 
 
 def _placed(table: pl.DataFrame) -> pl.DataFrame:
-    """Say of the new spans what they stand in, and take from that what they took."""
+    """Find the spans around the new spans, and subtract the time of the new spans from them."""
     nested = nest(table)
     new = nested["own_depth"].is_null()
     inside, _ = operators.inside(nested, new)

@@ -1,7 +1,7 @@
 """SQL over the tables of runs, by Polars (https://docs.pola.rs/api/python/stable/reference/sql/).
 
-Of several runs a table holds the rows of all; `directory` and `rank`, its first two columns, tell them apart. Only the
-tables that a query names are made.
+With several runs, a table holds the rows of all; its first two columns, `directory` and `rank`, distinguish the runs.
+Only the tables that a query names are made.
 """
 
 import os
@@ -24,10 +24,10 @@ RUN: Final = (
     Column("directory", pl.String, "name of the result directory"),
     Column("rank", pl.Int64, "of the run in its launch"),
 )
-#: tables that operators of a processor have no rows in
+#: tables without rows when operators compute on a processor
 _KERNELS: Final = ("kernels", "kernel_sums")
 _WORD: Final = re.compile(r"\w+")
-#: how Polars says that there is no such table, and no such column
+#: messages of Polars about an unknown table, and about an unknown column
 _NO_TABLE: Final = re.compile(r"relation '([^']*)' was not found")
 _NO_COLUMN: Final = re.compile(r"unable to find column \"([^\"]*)\"|no column named '([^']*)' found")
 
@@ -79,11 +79,11 @@ def ask(directories: Sequence[str], query: str) -> Answer:
                 notes += told
             frames[table.name].append(_of_run(lazy, name, rank))
     made = {name: pl.concat(parts) for name, parts in frames.items()}
-    # the others are known by name, so that SHOW TABLES lists them
+    # the other tables are registered without rows, so that SHOW TABLES lists them
     others = {table.name: pl.LazyFrame(schema=table.schema) for table in catalogue.TABLES}
     context = pl.SQLContext(others | made, eager=False)
     try:
-        # in parts only where there are: rows that are held keep an order of their own in more queries
+        # lazily only for tables that have parts: tables in memory keep their order in more queries
         return Answer(context.execute(query).collect(engine="streaming" if large else "auto"), notes)
     except pl.exceptions.PolarsError as error:
         raise _explained(str(error), named) from None
@@ -116,12 +116,12 @@ def _kernels(measures: Measures) -> tuple[int, int]:
     return measures.stream.count, measures.stream.table.height
 
 
-#: tables that do not hold everything of a long run: how many there were, and how many they hold
+#: tables that hold only a part of a long run, with the number of all rows and of the rows that they hold
 _WHOLE: Final[dict[str, Callable[[Measures], tuple[int, int]]]] = {"kernels": _kernels}
 
 
 def _explained(message: str, named: Sequence[Table]) -> UsageError:
-    """Return the error of Polars in one line, with what there is."""
+    """Return the error of Polars in one line, with the existing tables or columns."""
     if match := _NO_TABLE.search(message):
         names = ", ".join(table.name for table in catalogue.TABLES)
         return UsageError(f"There is no table {match[1]}.", f"There are {names}.")

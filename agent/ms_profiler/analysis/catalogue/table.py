@@ -21,14 +21,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that can be asked for.
+    """A table of the catalogue.
 
     Attributes:
         name: in SQL, and of the file.
         meaning: what a row is.
         columns: in their order.
         build: makes it, with these columns among others.
-        parts: makes it part by part, of a run that is too large to hold; None where it is held even then.
+        parts: makes it part by part for a run that is too large for memory; None if the table fits even then.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Table:
         return pl.Schema({column.name: column.kind for column in self.columns})
 
     def of(self, measures: Measures) -> pl.DataFrame:
-        """Return the table of a run, without rows where nothing of it was recorded.
+        """Return the table of a run; without rows if nothing was recorded for it.
 
         Args:
             measures: of the run.
@@ -51,13 +51,13 @@ class Table:
         return self._cast(self.build(measures))
 
     def lazily(self, measures: Measures) -> pl.LazyFrame | None:
-        """Return the table of a run that is too large to hold, made part by part when it is collected.
+        """Return the table of a run that is too large for memory, as a lazy frame that is made part by part.
 
         Args:
             measures: of the run.
 
         Returns:
-            None where it is held.
+            None if the table fits into memory.
         """
         make = self.parts
         if make is None or measures.recording.again is None:

@@ -1,7 +1,7 @@
-"""Cache the tables of a large trace that queries name, so that the next query on them measures nothing.
+"""Cache the tables of a large trace that queries name, so that the next query need not measure the trace again.
 
-The tables lie beside the entry of `readers.trace_cache`. They hold for the same version of the same file, and for one
-version of the code that measures. A query reads only the columns that it uses.
+The tables are stored beside the entry of `readers.trace_cache`. They are valid for the same version of the file, and
+for one version of the measuring code. A query reads only the columns that it uses.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class Cached:
 
     Attributes:
         rank: of the run in its launch.
-        rows: of the table, without the columns that tell runs apart.
+        rows: of the table, without the columns `directory` and `rank`.
         notes: what a reader of them has to know.
     """
 
@@ -40,11 +40,11 @@ class Cached:
 
 
 def load(path: str, tables: Sequence[Table]) -> dict[str, Cached] | None:
-    """Return cached tables by name; None where one of them is missing.
+    """Return cached tables by name; None if one of them is missing.
 
     Args:
         path: of what `engine.find` returns.
-        tables: that a query names.
+        tables: names in the query.
     """
     folder = trace_cache.folder(path, foreign.ARGUMENTS)
     if folder is None:
@@ -65,11 +65,11 @@ def load(path: str, tables: Sequence[Table]) -> dict[str, Cached] | None:
 
 
 def store(path: str, table: Table, rank: int, rows: pl.DataFrame, notes: list[str]) -> None:
-    """Write a table of a trace into its cache, where it has one; a failure is no error.
+    """Write a table of a trace into its cache, if it has one; a failure is no error.
 
     Args:
         path: of what `engine.find` returns.
-        table: which.
+        table: the table.
         rank: of the run in its launch.
         rows: of the table.
         notes: what a reader of them has to know.
@@ -79,7 +79,7 @@ def store(path: str, table: Table, rank: int, rows: pl.DataFrame, notes: list[st
         return
     place = _place(folder, table)
     with suppress(OSError, pl.exceptions.PolarsError):
-        # the notes last: who finds them finds the rows
+        # the notes are written last, so that rows exist wherever notes do
         _write(place + _ROWS, lambda name: rows.write_ipc(name, compression="lz4"))
         _write(place + _NOTES, lambda name: _text(name, json.dumps({"rank": rank, "notes": notes})))
 
@@ -106,7 +106,7 @@ def _place(folder: str, table: Table) -> str:
 
 @cache
 def _code() -> str:
-    """Return a digest of the code that measures, by its files: between two versions it changes, too."""
+    """Return a digest of the files of the measuring code, which changes between released versions, too."""
     told, root = [], os.path.dirname(str(ms_profiler.__file__))
     for folder, _, names in sorted(os.walk(root)):
         for name in sorted(names):

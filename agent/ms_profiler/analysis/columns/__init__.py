@@ -1,6 +1,6 @@
 """Work on every row of a recording: by our extension, or by Polars where the extension cannot be loaded.
 
-The extension takes a sixth to a third of the time. Both do the same, and one test holds them to it.
+The extension takes a sixth to a third of the time. Both give the same results, and a test compares them.
 """
 
 from ms_profiler.analysis.columns.protocol import CHUNK, Columns
@@ -17,7 +17,7 @@ def _best() -> Columns:
     return NativeColumns()
 
 
-#: in use
+#: the implementation in use
 COLUMNS: Columns = _best()
 
 __all__ = ["CHUNK", "COLUMNS", "Choice", "Columns", "Integer", "Microseconds", "Part", "Texts", "distinct"]

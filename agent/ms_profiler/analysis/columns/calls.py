@@ -1,4 +1,5 @@
-"""Facts about operators from the spans around, inside and before them, by Polars, as native/columns/calls.c does it.
+"""Facts about operators from the spans around, inside and before them: the counterpart of native/columns/calls.c in
+Python.
 
 One pass over the operators and modules of each thread, in order of start; a loop of Python's takes 2 us for each.
 """

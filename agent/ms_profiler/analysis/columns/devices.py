@@ -16,8 +16,8 @@ def traced(pieces: Sequence[pl.DataFrame], wanted: Wanted) -> Traced:
     """Return the records in the slots of some pieces.
 
     Args:
-        pieces: `SLOTS` each; a record does not reach from one to the next.
-        wanted: what names and times mean.
+        pieces: `SLOTS` each; no record is split between two pieces.
+        wanted: the meaning of names and times.
     """
     rows = pl.concat([_records(pl.DataFrame(schema=SLOTS)), *map(_records, pieces)])
     known = rows.with_columns(
@@ -36,7 +36,7 @@ def traced(pieces: Sequence[pl.DataFrame], wanted: Wanted) -> Traced:
 
 
 def _records(slots: pl.DataFrame) -> pl.DataFrame:
-    """Return the records in slots, as `CAUSED`; of those that are not whole, nothing."""
+    """Return the complete records in slots, as `CAUSED`."""
     following = slots.select(pl.col(SLOTS.names()).shift(-1).name.prefix("next_"))
     both = pl.concat([slots, following], how="horizontal").filter(pl.col("kind") == Kind.DEVICE)
     placed = (pl.col("next_kind") == Kind.DEVICE_PLACE).fill_null(False)

@@ -16,7 +16,7 @@ _NO_PARENT: Final = 2**32 - 1
 
 
 class _Table:
-    """A table of the extension's, for Polars to take over."""
+    """A table of the extension, which Polars takes over."""
 
     def __init__(self, capsules: Any) -> None:
         self._capsules = capsules
@@ -93,7 +93,9 @@ class NativeColumns:
         return _columns.rows(count, [_part(part) for part in parts])
 
     def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
-        """See `Columns.write_rows`; past the stream's buffer, which would be filled and emptied at each call."""
+        """See `Columns.write_rows`; this bypasses the stream's buffer, which would be filled and emptied at each
+        call.
+        """
         if not isinstance(stream, BufferedWriter | FileIO):  # in memory, or packed on the way
             stream.write(self.rows(count, parts))
             return
@@ -131,7 +133,7 @@ class NativeColumns:
 
 
 def _argument(events: TrackEvents, part: Argument) -> tuple[int | bool | None, object]:
-    """Return what an argument is, and its column."""
+    """Return the kind of an argument, and its column."""
     if isinstance(part, Choice):
         return events.table_of(part), _column(part.index)
     if isinstance(part, Integer):

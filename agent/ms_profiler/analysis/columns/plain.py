@@ -23,7 +23,7 @@ from ms_profiler.analysis.columns.slots import (
 from ms_profiler.analysis.columns.track_events import Place, TrackEvents
 from ms_profiler.store.format import CATEGORY_FINE, SLOT_SIZE, Category, Kind
 
-#: what fits into the column
+#: largest value that fits into the column
 _DEEPEST: Final = 2**16 - 1
 
 
@@ -85,7 +85,7 @@ class PlainColumns:
         """See `Columns.latest`."""
         names = ["key", "time"]
         rows = known.rename(dict(zip(known.columns, names, strict=True))).with_row_index("row")
-        # joined in the order of time, and put back into that of the question
+        # joined in the order of time, and then restored to the order of the arguments
         question = asked.rename(dict(zip(asked.columns, names, strict=True))).with_row_index("place").sort("time")
         found = question.join_asof(rows, on="time", by="key", check_sortedness=False)
         return found.sort("place")["row"]

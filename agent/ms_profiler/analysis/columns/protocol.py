@@ -9,7 +9,7 @@ from ms_profiler.analysis.columns.row_parts import Part
 from ms_profiler.analysis.columns.slots import Coarse, Traced, Wanted
 from ms_profiler.analysis.columns.track_events import Place, TrackEvents
 
-#: rows of text that are made at once
+#: rows of text in one batch
 CHUNK = 100_000
 
 
@@ -21,7 +21,7 @@ SUMS = pl.Schema(
         "count": pl.UInt64,
         "total_ns": pl.Int64,
         "self_ns": pl.Int64,
-        "min_ns": pl.Int64,  # null where all had been counted
+        "min_ns": pl.Int64,  # null if all had been counted
         "max_ns": pl.Int64,  # likewise
         "squares": pl.Int128,
     }
@@ -41,7 +41,7 @@ class Columns(Protocol):
             pieces: whole slots of the store; the thread of a slot is that of the last THREAD slot before it in its
                 piece.
             wanted: its window; times and names do not matter here.
-            every: of so many fine-grained spans of a piece the start of one is kept, the first's too.
+            every: the starts of the first fine-grained span of a piece, and of every so many later ones, are returned.
         """
 
     def spans(self, pieces: Sequence[bytes], wanted: Wanted) -> pl.DataFrame:
@@ -53,7 +53,7 @@ class Columns(Protocol):
         """
 
     def devices(self, pieces: Sequence[bytes], wanted: Wanted) -> Traced:
-        """Return what an accelerator's tracing left in the store, in the order of the slots.
+        """Return the records of an accelerator's tracing, in the order of the slots.
 
         Args:
             pieces: as above.
@@ -70,7 +70,7 @@ class Columns(Protocol):
         """
 
     def locate(self, times: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
-        """Return for each time the row of the interval that contains it, as UInt32; null where none does.
+        """Return for each time the row of the interval that contains it, as UInt32; null if none does.
 
         Args:
             times: Int64.
@@ -79,7 +79,7 @@ class Columns(Protocol):
         """
 
     def find(self, pairs: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
-        """Return for each pair its row among those that are known, as UInt32; null where there is none.
+        """Return for each pair its row among the known pairs, as UInt32; null if it is not among them.
 
         Args:
             pairs: two columns, UInt32.
@@ -87,11 +87,12 @@ class Columns(Protocol):
         """
 
     def latest(self, asked: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
-        """Return for each key the row of the latest known one with it, as UInt32; null where none is known by then.
+        """Return for each key the row of the latest known entry with this key, as UInt32; null if there is none by that
+        time.
 
         Args:
-            asked: two columns: keys, UInt32, and the time until which known ones count, that included, Int64.
-            known: likewise, with the time of each, and by that; of equal times the last counts.
+            asked: two columns: keys, UInt32, and the latest time of known entries that count, Int64.
+            known: likewise, with the time of each entry, sorted by time; of equal times the last counts.
         """
 
     def calls(
@@ -104,7 +105,7 @@ class Columns(Protocol):
             lane: UInt64, of the threads.
             start_ns: Int64.
             end_ns: Int64, none before its start.
-            category: UInt8; what is neither an operator nor a module does not matter.
+            category: UInt8; spans that are neither operators nor modules are ignored.
             name: UInt32.
 
         Returns:

@@ -22,13 +22,13 @@ class Texts:
 
     def at(self, index: pl.Series) -> "Choice":
         """Return the part of a row that is one of them."""
-        # where nothing was replaced by its row Polars leaves the type that it had
+        # if no value was replaced, Polars keeps the old type
         return Choice(self, index.cast(pl.UInt32))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The part of a row that is one of several texts; nothing where the index is null."""
+    """The part of a row that is one of several texts; empty if the index is null."""
 
     texts: Texts
     index: pl.Series
@@ -39,7 +39,7 @@ def distinct(values: pl.Series, texts: Callable[[pl.Series], Texts] = Texts) -> 
 
     Args:
         values: texts; null stands for nothing.
-        texts: what to make of the different ones.
+        texts: turns the distinct values into texts.
     """
     different = values.drop_nulls().unique(maintain_order=True)
     rows = pl.int_range(len(different), dtype=pl.UInt32, eager=True)
@@ -48,14 +48,14 @@ def distinct(values: pl.Series, texts: Callable[[pl.Series], Texts] = Texts) -> 
 
 @dataclass(frozen=True)
 class Integer:
-    """The part of a row that is a whole number; nothing where it is null."""
+    """The part of a row that is a whole number; empty if it is null."""
 
     values: pl.Series
 
 
 @dataclass(frozen=True)
 class Microseconds:
-    """The part of a row that is microseconds with three decimals; nothing where it is null.
+    """The part of a row that is microseconds with three decimals; empty if it is null.
 
     Attributes:
         values: nanoseconds.
@@ -64,5 +64,5 @@ class Microseconds:
     values: pl.Series
 
 
-#: of a row: a text that is the same in all, or one that is made of a column
+#: a part of a row: a constant text, or a text that is made of a column
 Part: TypeAlias = str | Choice | Integer | Microseconds

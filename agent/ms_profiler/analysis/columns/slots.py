@@ -36,7 +36,7 @@ DECODED = pl.Schema(
     }
 )
 
-#: what there is of fine-grained spans in a piece; RAW times
+#: summary of the fine-grained spans in a piece; RAW times
 FINE = pl.Schema(
     {
         "count": pl.Int64,
@@ -78,14 +78,14 @@ RAN = pl.Schema(
 )
 #: with the thread of the operating system that caused it
 CAUSED = pl.Schema({**RAN, "native_tid": pl.UInt32()})
-#: types of what computes or exchanges data
+#: types of records that compute or exchange data
 TASKS = (Device.KERNEL, Device.COMMUNICATION, Device.GRAPH)
 
 #: thread of the slots before the first one that names a thread
 NO_THREAD = 2**32 - 1
 
 IS_SPAN = pl.col("kind").is_between(Kind.OPEN, Kind.SPAN)
-#: what does not end before it starts
+#: records that do not end before they start
 FORWARDS = (pl.col("end_ns") >= pl.col("start_ns")) | (pl.col("kind") == Kind.OPEN)
 
 
@@ -94,13 +94,13 @@ class Wanted:
     """The selection of slots, and the meaning of their numbers.
 
     Attributes:
-        names: UInt32, by id; `lost` where there is none.
+        names: UInt32, by id; `lost` if an id has none.
         lost: the name of ids that have none.
         clock: of the run.
-        last_ns: RAW, the end of spans that have none.
-        window: RAW start and end of the run; 0 where it has no bound.
+        last_ns: RAW, the end of spans without an end.
+        window: RAW start and end of the run; 0 for no bound.
         between: nanoseconds since the epoch: spans that begin from the first on and before the second.
-        fine: fine-grained spans alone.
+        fine: only fine-grained spans.
     """
 
     names: pl.Series
@@ -114,7 +114,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Coarse:
-    """Slots without the fine-grained spans of the run, and what there is of these. Times are RAW.
+    """Slots without the fine-grained spans of the run, and a summary of these spans. Times are RAW.
 
     Attributes:
         table: `SLOTS`.

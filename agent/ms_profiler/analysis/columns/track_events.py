@@ -1,4 +1,4 @@
-"""Events as they stand on the tracks of Perfetto's trace: what `Columns.track_events` writes."""
+"""Events on the tracks of Perfetto's trace, which `Columns.track_events` writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,12 +23,12 @@ class EventKind(IntEnum):
 
 @dataclass(frozen=True)
 class Truth:
-    """An argument that is true where its row is, and that an event does not have elsewhere."""
+    """An argument that is true for some events, and that the other events do not have."""
 
     values: pl.Series
 
 
-#: of an event: a text, a whole number or true; none where its row is null
+#: argument of an event: a text, a whole number or true; absent if its row is null
 Argument: TypeAlias = Choice | Integer | Truth
 
 
@@ -53,9 +53,9 @@ class Place:
         tracks: all there are.
         base_ns: no event of the trace is earlier.
         sequence: number of the first sequence of packets that is free.
-        crossing_uuid: to which the number of a sequence is added for the track of what crosses.
+        crossing_uuid: base of the uuids of tracks for crossing slices; the number of a sequence is added.
         stride: from the number of a sequence to that of the next one.
-        further: all slices go to further tracks, because some that are not known may be open.
+        further: all slices go to further tracks, because unknown slices may be open.
     """
 
     tracks: list[Track]
@@ -146,7 +146,7 @@ class TrackEvents:
         return list(found.values())
 
     def table_of(self, argument: Choice) -> int:
-        """Return the place among `tables` of what an argument names."""
+        """Return the place in `tables` of the texts that an argument names."""
         lists = [id(each.texts.list) for each in self.arguments.values() if isinstance(each, Choice)]
         return 2 + list(dict.fromkeys(lists)).index(id(argument.texts.list))
 

@@ -36,7 +36,7 @@ class Ledger:
         """Write one artefact, unless somebody else's file has its name; note in the measures which of the two happened.
 
         Args:
-            writer: which.
+            writer: the writer.
             measures: of the run.
         """
         if self._free(writer, measures) and core.write(writer, measures) is not None:
@@ -46,7 +46,7 @@ class Ledger:
         """Write artefacts section by section, as `write` does one.
 
         Args:
-            writers: which.
+            writers: the writers.
             measures: of the run.
         """
         free = [writer for writer in writers if self._free(writer, measures)]

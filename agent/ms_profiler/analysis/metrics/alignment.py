@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-#: of the operators at the end of a pass, this share at most may have no gradient where only those count
+#: largest share of the operators at the end of a pass that may have no gradient, if only these operators count
 SKIPPED_MOST = 0.1
-#: in place of the number of a module: in none, and not known
+#: stand for the number of a module: in no module, and unknown
 OUTSIDE, UNKNOWN = -1, -2
 
 
@@ -32,7 +32,7 @@ class Alignment:
 
 
 def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | None:
-    """Return the possible positions of gradients; None where they are no subsequence of the operators.
+    """Return the possible positions of gradients; None if they are no subsequence of the operators.
 
     Args:
         gradients: names, in the order in which their operators ran.
@@ -84,7 +84,7 @@ class Paths:
     _known: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def common(self, one: int, other: int) -> int:
-        """Return the innermost module that contains both; `UNKNOWN` where there is none."""
+        """Return the innermost module that contains both; `UNKNOWN` if there is none."""
         if one == other:
             return one
         if one < 0 or other < 0:
@@ -119,7 +119,7 @@ def owners(
         gradients: names.
         operators: names.
         modules: of the operators, by number, or `OUTSIDE`.
-        found: where the gradients can stand.
+        found: possible positions of the gradients.
         paths: of the modules.
     """
     places: dict[int, list[int]] = defaultdict(list)

@@ -21,7 +21,7 @@ from ms_profiler.analysis.readers.tapes import Tape
 #: number of earlier passes whose operators a pass may use
 BEFORE: Final = 3
 
-#: how the name begins of a node that a compiled graph makes
+#: prefix of the names of nodes that a compiled graph makes
 _COMPILED: Final = "CompiledFunction"
 
 #: nodes of backward passes
@@ -32,7 +32,7 @@ NODES: Final = pl.Schema(
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "category": pl.UInt8,
-        "module": pl.String,  # its path; null where it is in none, or that is not known
+        "module": pl.String,  # its path; null if it is in no module, or unknown
         "bound": pl.UInt8,  # metrics.binding.Bound: by its number, by order, or not
     }
 )
@@ -82,7 +82,7 @@ def nodes(spans: pl.DataFrame, names: pl.Series, tapes: Sequence[Tape] = ()) -> 
 
 
 def _by_number(operators: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
-    """Return the module of each node that autograd's number tells, `OUTSIDE`, or null without."""
+    """Return the module of each node by autograd's number, or `OUTSIDE`; null without a number."""
     pairs = host_operators.ties(operators.drop("row"))
     module = operators["module"].gather(pairs["forward"]).cast(pl.Int64).fill_null(OUTSIDE)
     told = pl.DataFrame({"row": operators["row"].gather(pairs["backward"]), "told": module})
@@ -92,7 +92,7 @@ def _by_number(operators: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
 def _by_tape(
     found: pl.DataFrame, passed: pl.DataFrame, spans: pl.DataFrame, tapes: list[Tape], paths: Paths
 ) -> pl.Series:
-    """Return the module of each node of passes that ran the nodes of a tape, one by one; null for the others."""
+    """Return the module of each node of passes that ran exactly the nodes of a tape; null for the others."""
     passes = passed.filter(~pl.col("again")).select(pl.col("row").alias("backward"), "start_ns", scripted=False)
     known = node_owners.Known.of(tapes, passes, spans)
     modules = [_named(tape, paths) for tape in tapes]
@@ -108,9 +108,9 @@ def _by_tape(
 
 
 def _named(tape: Tape, paths: Paths) -> tuple[list[str | None], list[int | None]]:
-    """Return what the nodes of a tape are called here and their modules, in the order in which they run.
+    """Return the names of the nodes of a tape, as used here, and their modules, in the order in which they run.
 
-    That of a compiled function is None: Dynamo calls modules without telling.
+    The module of a compiled function is None, because Dynamo's calls of modules are not reported.
     """
     ran = tape.nodes[::-1]
     keys = [gradient_nodes.key(node.name).key for node in ran]
@@ -128,7 +128,7 @@ class _Pass:
 
 
 def _by_order(found: pl.DataFrame, made: pl.DataFrame, passed: pl.DataFrame, paths: Paths) -> pl.Series:
-    """Return the module of each node that the order tells, `OUTSIDE` or `UNKNOWN` in place of one."""
+    """Return the module of each node by the order, or `OUTSIDE` or `UNKNOWN`."""
     keys = found["key"].drop_nulls().unique().sort()
     numbers = pl.DataFrame({"key": keys}).with_row_index("number")
     named = found.select("key", "around").with_row_index("place").drop_nulls()
@@ -160,7 +160,7 @@ def _by_order(found: pl.DataFrame, made: pl.DataFrame, passed: pl.DataFrame, pat
 
 
 def _solve(chain: list[_Pass], told: list[int], paths: Paths, solved: dict[object, list[int]]) -> None:
-    """Tell the modules of the nodes of passes, one after the other."""
+    """Find the modules of the nodes of passes, pass by pass."""
     known: dict[object, bool] = {}
     fits = []
     for each in chain:
@@ -222,10 +222,10 @@ def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: 
 
 
 def _between(nodes: pl.DataFrame) -> pl.Series:
-    """Return the modules of all nodes: where no operator is known to make one, the nodes of its pass beside it tell.
+    """Return the modules of all nodes: a node without a known operator gets the module of its neighbours in the pass.
 
     Args:
-        nodes: of `gradient_nodes.split`, with `known`, and `exact`, which is not null where it is sure.
+        nodes: of `gradient_nodes.split`, with `known`, and `exact`, which is null if the module is only inferred.
     """
     beside = ["thread", "around"]
     nameless = pl.col("key").is_null() & (pl.col("known") == UNKNOWN)

@@ -185,13 +185,13 @@ class Hosts:
             only: the only phase that a kernel can belong to, null where there are several.
         """
         keys = [self._keys.get(_key(COLLECTIVES.get(scope.type, scope.type))) for scope in scopes]
-        # a kernel that only a backward pass has shows that the queue has reached the pass
+        # a kernel that occurs only in backward passes shows that the queue has reached the pass
         begun = self._begun(kernels["start_ns"]).zip_with(
             (only == int(Category.BACKWARD)).fill_null(False), self._begun(kernels["window_ns"])
         )
         order = kernels["start_ns"].arg_sort()
         windows = kernels["window_ns"].unique().sort()
-        # what another process ran is not known by spans of this one
+        # spans of this process say nothing about kernels of another process
         own = kernels["process"] == self.steps.process
         queue = kernels.select(
             pl.when(own).then("window_ns").alias("window"),
@@ -209,7 +209,7 @@ class Hosts:
         return launches.match(queue, present.filter(wanted)).alias("launch")
 
     def _begun(self, times: pl.Series) -> pl.Series:
-        """Return how many backward passes had begun at each time."""
+        """Return the number of backward passes that had begun at each time."""
         return self._by_phase[Category.BACKWARD]["start_ns"].search_sorted(times, side="right").cast(pl.UInt32)
 
     def _only_in(self, scope: Scope) -> int | None:
@@ -258,11 +258,11 @@ class Hosts:
         return pairs.filter(sound).select(pl.col("pass").cast(pl.UInt32), pl.col("row").cast(pl.UInt32))
 
     def _told(self, kernels: pl.DataFrame, own: pl.Series, scopes: list[Scope]) -> pl.DataFrame:
-        """Return what autograd's nodes tell of kernels, see `Passes.told`.
+        """Return the modules of kernels by autograd's nodes, see `Passes.told`.
 
         Args:
             kernels: with `after`, `before` and `phase`, as for `_ordered`.
-            own: whether nothing else is known of them.
+            own: whether their module is unknown so far.
             scopes: by row of the kernel names.
         """
         return self._passes.told(kernels.with_columns(backward=self._backward(kernels, own, scopes)), scopes)
@@ -278,7 +278,7 @@ class Hosts:
         """Return the text of the module to which the order of its backward pass binds each kernel, null for the others.
 
         Args:
-            kernels: and when they can have been queued, `after` and `before`, and the row of their `phase`.
+            kernels: with the bounds of their queueing time, `after` and `before`, and the row of their `phase`.
             launch: of the spans that queued them.
             told: of `_told`.
             scopes: by row of the kernel names.
@@ -307,12 +307,12 @@ class Hosts:
     ) -> tuple[pl.Series, pl.Series]:
         """Return the earliest and the latest time at which each kernel can have been queued.
 
-        earliest(i) = the latest of what is known of the kernels up to i: the begin of their window, which finds the
-        queue empty, the span that queued them, and the begin of the phase in which alone their primitive occurs;
-        latest(i) = the earliest of what is known of the kernels from i on, their own starts included.
+        earliest(i) = the latest known bound of the kernels up to i: the begin of their window, when the queue is empty,
+        the span that queued them, and the begin of the only phase in which their primitive occurs; latest(i) = the
+        earliest known bound of the kernels from i on, their own starts included.
         """
         queued = self._spans["start_ns"].gather(launch)
-        # a pass begins with its seed: what is queued before that was queued before the pass
+        # a pass begins with its seed: kernels queued before the seed were queued before the pass
         after: list[pl.Expr | pl.Series] = [pl.col("window_ns"), queued, seeds]
         before = [
             pl.col("start_ns"),

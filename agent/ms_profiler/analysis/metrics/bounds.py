@@ -26,21 +26,21 @@ PARTS: Final = (
     *(COMPUTING, COMMUNICATION, GARBAGE, DATA, COMPILE, CHECKPOINT, SYNC),
     *(LAUNCH, HOST, BLOCKED, RUNNABLE, UNKNOWN),
 )
-#: phases in which the host is known to do something else than queueing work
+#: phases in which the host does other things than queueing work
 WAITS: Final = (DATA, COMPILE, CHECKPOINT)
-#: ns between two operators of the script that are launching the second one: Python, the framework's dispatch and its
-#: queue take up to hundreds of microseconds, or a few milliseconds where threads have to share a processor; in anything
-#: longer the host did something else
+#: a gap of up to this many ns between two operators of the script counts as launching the second one: Python, the
+#: framework's dispatch and its queue take up to hundreds of microseconds, or a few milliseconds where threads share a
+#: processor; in a longer gap, the host did something else
 GAP: Final = 5_000_000
-#: as much where it is known for how long of it the thread ran, and operators run on that thread
+#: likewise, if the running time of the thread in the gap is known, and operators run on that thread
 GAP_RUN: Final = 1_000_000
 #: ns up to which an operator on a processor is its own launch: its dispatch takes as long as its work
 SHORT: Final = 20_000
-#: off its processor for less than this part of a stretch is what any thread is
+#: any thread is off its processor for up to this part of a gap
 JITTER: Final = 0.05
-#: phases in which the framework itself runs the model: its threads do, where operators run beside the stepping thread
+#: phases in which the framework runs the model, possibly on its own threads, beside the stepping thread
 _ELSEWHERE: Final = [name for name in COMPUTING_PHASES if name != FORWARD]
-#: the moments that are shared out at last
+#: the moments that are divided last
 _IDLE: Final = "idle"
 
 
@@ -59,11 +59,11 @@ def parts(
     The first of these that applies decides: something is computed; data is exchanged; Python collects garbage; the host
     waits for data, compiles or writes a checkpoint; it reads a value, or can queue nothing because of reads; the
     stepping thread was asleep or blocked, or waited for a processor; an operator is launched (a short operator runs, or
-    the next one starts soon); the host runs other code; nothing is known. A thread that waits for a processor while it
-    computes, or waits for data, does so as a part of that.
+    the next one starts soon); the host runs other code; nothing is known. If a thread waits for a processor while it
+    computes or waits for data, the moment counts as computing or as waiting for data.
 
     Args:
-        cut: of `phases.pieces`, of the steps that are asked for.
+        cut: of `phases.pieces`, of the selected steps.
         computing: intervals in which something was computed.
         communicating: intervals in which data was exchanged.
         drained: of `reads.drained`.
@@ -110,7 +110,7 @@ def parts(
 
 
 def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, beside: bool) -> pl.DataFrame:
-    """Return the idle pieces with the part that each is; where the thread was off its processor, cut by that."""
+    """Return the idle pieces with their part, cut where the thread was off its processor."""
     length = pl.col("end_ns") - pl.col("start_ns")
     # a gap lasts from operator to operator, across phases and samples
     apart = (pl.col("part") != _IDLE) | (pl.col("ran") > 0)

@@ -1,4 +1,4 @@
-"""What was exchanged with other ranks, call by call."""
+"""Exchanges with other ranks, call by call."""
 
 import re
 from typing import Final
@@ -17,7 +17,7 @@ _RANK: Final = re.compile(r"rank (?P<rank>\d+) of (?P<size>\d+)")
 _EXCHANGE: Final = re.compile(r"exchange (?P<call>.+) of (?P<shapes>[-\d,;]*) by (?P<kernel>.+)", re.DOTALL)
 _PARALLEL: Final = re.compile(r"parallel mode (?P<mode>\w+) in (?P<stages>[1-9]\d*) stages")
 _RANKS: Final = re.compile(r"group (?P<group>.*) ranks (?P<ranks>\d+(-\d+)?(,\d+(-\d+)?)*)")
-#: primitives whose kernels exchange data instead of computing: what they do
+#: primitives whose kernels exchange data instead of computing -> kind of exchange
 COLLECTIVES: Final = {
     "AllGather": "AllGather",
     "AllGatherV": "AllGather",
@@ -51,12 +51,11 @@ def calls(
 ) -> pl.DataFrame:
     """Return the exchanges in the steps whose bytes are known, by start: calls of the script, and kernels of graphs.
 
-    The host mostly queues a call: where the kernel is known that did it, the time is that of the kernel. An exchange
-    that a device's own interface told, with its bytes and group, is there as well where no call of the script is known
-    that it belongs to.
+    The host usually only queues an exchange: if its kernel is known, the time is that of the kernel. An exchange that a
+    device's interface reported with bytes and group is included even if no call of the script is known for it.
 
     Args:
-        recording: its spans named `OPERATION@GROUP` carry the bytes; what its graphs exchange is noted in its instants.
+        recording: its spans named `OPERATION@GROUP` carry the bytes; its instants describe the exchanges of its graphs.
         steps: the steps in use.
         kernels: `tables.KERNELS`.
         kernel_names: `tables.KERNEL_NAMES`.
@@ -67,7 +66,7 @@ def calls(
         (row of `steps.table`).
     """
     own = kernels.filter(pl.col("process") == steps.process)
-    if recording.device is not None:  # what only computes may be launched inside of a call, too
+    if recording.device is not None:  # kernels that only compute may be launched inside of a call, too
         exchanges = recording.device.tasks.filter("exchange").select("stream", "start_ns").unique()
         own = own.join(exchanges, left_on=["lane", "start_ns"], right_on=["stream", "start_ns"], how="semi")
     asked = _called(recording, steps, own)
@@ -87,15 +86,15 @@ def calls(
 
 
 def replicated(recording: tables.Recording, steps: Steps, rows: list[int]) -> tuple[pl.DataFrame, int]:
-    """Return what DistributedDataParallel exchanged in some steps, in threads of its own, and how many bytes a step.
+    """Return the exchanges of DistributedDataParallel's own threads in some steps, and their bytes a step.
 
     Args:
-        recording: its instants tell how many bytes the gradients have.
+        recording: its instants contain the bytes of the gradients.
         steps: the steps in use.
         rows: the steps.
 
     Returns:
-        `start_ns`, `end_ns`, apart from each other and by time; 0 bytes where they are not known.
+        `start_ns`, `end_ns`, without overlap and by time; 0 bytes if unknown.
     """
     told = recording.instants.filter(
         pl.col("process") == steps.process, pl.col("category") == Category.COMMUNICATION
@@ -122,14 +121,15 @@ def timed(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
-    """Return the calls of the script that exchange something, or wait for that.
+    """Return the calls of the script that exchange data, or wait for an exchange.
 
     Args:
         recording: its spans.
         steps: the steps in use.
 
     Returns:
-        `row` (of the spans), `call` (`OPERATION@GROUP`, or what waits), `bytes`, `start_ns`, `end_ns`, by row.
+        `row` (of the spans), `call` (`OPERATION@GROUP`, or the name of the wait), `bytes`, `start_ns`, `end_ns`, by
+        row.
     """
     chosen = recording.spans.with_row_index("row").filter(
         pl.col("category") == Category.COMMUNICATION, pl.col("process") == steps.process
@@ -162,7 +162,7 @@ def _called(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) ->
 
 
 def _told(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the exchanges of a device of which its interface told bytes and group, as of `_called`."""
+    """Return the exchanges of a device whose interface reported bytes and group, as of `_called`."""
     device = recording.device
     if device is None or device.launches is None:
         return pl.DataFrame(schema=_CALLED)
@@ -182,7 +182,7 @@ def _told(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> p
 
 
 def operation(kernel: str) -> str:
-    """Return what a kernel of HCCL does, in the words of `COLLECTIVES`, by its name; the name of one that is not known.
+    """Return the operation of a kernel of HCCL by its name, as in `COLLECTIVES`; the name itself if it is unknown.
 
     Args:
         kernel: as `hcom_allReduce__868_0_1` or `HcclAllReduce`.
@@ -194,9 +194,10 @@ def operation(kernel: str) -> str:
 def _compiled(
     recording: tables.Recording, kernels: pl.DataFrame, kernel_names: pl.DataFrame, texts: pl.Series
 ) -> pl.DataFrame:
-    """Return the exchanges of graphs, as of `_called`: kernels of which one graph or all graphs say the same.
+    """Return the exchanges of graphs, as of `_called`: kernels that only one graph has, or that all graphs describe
+    alike.
 
-    Several graphs may have a kernel of one name; then those count whose inputs have the kernel's shapes.
+    Several graphs may have a kernel with the same name; then the graphs count whose inputs have the kernel's shapes.
     """
     noted = _noted(recording)
     named = noted.group_by("full_name").agg(pl.struct("call", "bytes").unique())
@@ -223,7 +224,7 @@ def _compiled(
 
 
 def _noted(recording: tables.Recording) -> pl.DataFrame:
-    """Return what compiled graphs exchange: `full_name` of the kernel, `shapes` of its inputs, `call`, `bytes`."""
+    """Return the exchanges of compiled graphs: `full_name` of the kernel, `shapes` of its inputs, `call`, `bytes`."""
     marks = recording.instants.filter(pl.col("category") == Category.COMMUNICATION).unique(["name", "arg"])
     found = [
         (match["kernel"], match["shapes"].rstrip(";"), match["call"], size)
@@ -235,11 +236,11 @@ def _noted(recording: tables.Recording) -> pl.DataFrame:
 
 
 def settle_rank(recording: tables.Recording) -> None:
-    """Put the rank that the framework gave the process into the run's record, or say there that it is not known.
+    """Write the rank that the framework gave the process into the run's record, or note there that it is unknown.
 
     Args:
-        recording: its instants tell `rank NUMBER of SIZE`: those of the session's own process, or, where that has no
-            rank, of the child of it that is the rank.
+        recording: its instants contain `rank NUMBER of SIZE`: those of the session's own process, or, if it has no
+            rank, of the child that is the rank.
     """
     info = recording.info
     told = recording.instants.filter(pl.col("category") == Category.COMMUNICATION)
@@ -264,7 +265,7 @@ def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
     """Return the ranks of the groups that were used, in their order.
 
     Args:
-        instants: `tables.INSTANTS`; a group is told as `group NAME ranks 0,1,4-7`.
+        instants: `tables.INSTANTS`; the text is `group NAME ranks 0,1,4-7`.
         names: texts by row.
     """
     found = {}
@@ -276,10 +277,11 @@ def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
 
 
 def parallel(instants: pl.DataFrame, names: pl.Series, world_size: int) -> dict[str, int]:
-    """Return how many parts a job is cut into, by the names that Megatron gave its arguments; empty when not known.
+    """Return the number of parts of a job for each kind of parallelism, named as Megatron's arguments; empty if
+    unknown.
 
     Args:
-        instants: `tables.INSTANTS`; it is told as `parallel mode MODE in NUMBER stages`.
+        instants: `tables.INSTANTS`; the text is `parallel mode MODE in NUMBER stages`.
         names: texts by row.
         world_size: ranks of the job.
     """
@@ -290,7 +292,7 @@ def parallel(instants: pl.DataFrame, names: pl.Series, world_size: int) -> dict[
     stages = int(told[-1]["stages"])
     parts = world_size // stages if told[-1]["mode"] == "data_parallel" else 1
     if stages * parts != world_size:
-        return {}  # ranks that do not know of each other
+        return {}  # ranks that do not know each other
     return {
         "world_size": world_size,
         "tensor_model_parallel_size": 1,

@@ -8,20 +8,20 @@ import polars as pl
 from ms_profiler.analysis.metrics import critical_path
 from ms_profiler.analysis.metrics.device_waits import PAGEABLE
 
-#: in the name of a copy: the other kind of memory than `device_waits.PAGEABLE`
+#: part of the names of copies of memory that is not `device_waits.PAGEABLE`
 _PINNED: Final = "Pinned"
 
 
 @dataclass(frozen=True)
 class Copied:
-    """The copies that a device waits for, at least in part.
+    """The copies that a device waits for, at least partly.
 
     Attributes:
-        per_step: how many on average.
-        bytes: on average a step.
-        bandwidth: bytes a second while they run; None where their bytes are not known.
-        pageable: part of their time to or from memory that the system may move; None where their names do not tell.
-        stream: that most of their time is on.
+        per_step: average number of copies.
+        bytes: average bytes a step.
+        bandwidth: bytes a second while they run; None if their bytes are unknown.
+        pageable: part of their time that goes to or from pageable memory; None if their names do not say.
+        stream: stream with most of their time.
     """
 
     per_step: float
@@ -32,7 +32,7 @@ class Copied:
 
 
 def exposed(copies: pl.DataFrame, pieces: pl.DataFrame) -> Copied | None:
-    """Return the copies during which nothing is computed or exchanged for a time; None where there are none.
+    """Return the copies with moments in which nothing is computed or exchanged; None if there are none.
 
     Args:
         copies: `tables.COPIES`.

@@ -5,8 +5,8 @@ the end of a wait, from there along the awaited kernels, each to its predecessor
 and from a launch along the host again. Shortening work off the path does not shorten the step. Pieces of the path
 follow each other without gaps and add up to the step exactly.
 
-What a piece of the path is called does not depend on the path: a moment in which no kernel runs has the part that
-`bounds` gives it. So what bounds a step is at least as long on its path, and computing at most as long.
+The part of a piece does not depend on the path: a moment in which no kernel runs has the part that `bounds` gives it.
+So a part that bounds a step is at least as long on its path, and computing at most as long.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,7 +17,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, intervals
 
-#: ns between two kernels up to which the second was queued behind the first, where its launch is not known
+#: a kernel without a known launch was queued behind the kernel before it if the gap has at most this many ns
 BACK_TO_BACK: Final = 20_000
 #: most kernels on the path of a step; the rest of the step is assigned to the host
 MOST: Final = 100_000
@@ -36,7 +36,7 @@ class _Walk:
 
     Args:
         kernels: `start_ns`, `end_ns`, `launch_ns` (null where not known), `exchange`.
-        waits: when the host waited for kernels, `start_ns`, `end_ns`, apart from each other and by time.
+        waits: intervals in which the host waited for kernels, `start_ns`, `end_ns`, without overlap and by time.
     """
 
     def __init__(self, kernels: pl.DataFrame, waits: pl.DataFrame) -> None:
@@ -118,7 +118,7 @@ def segments(
         ranks); empty where the host itself computes.
         waits: disjoint intervals in which the host waited for kernels, by time.
         host: disjoint intervals of the host's work, by time: `part` (of `KINDS`), `start_ns`, `end_ns`.
-        moments: of `bounds.parts`; the parts of those in which no kernel ran hold for the path, too.
+        moments: of `bounds.parts`; moments in which no kernel ran have the same part on the path.
     """
     walk = _Walk(kernels, waits)
     found = [

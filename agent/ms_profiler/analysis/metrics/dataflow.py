@@ -50,8 +50,8 @@ class Flow:
     """The operators of a graph, by name, each after its inputs.
 
     Attributes:
-        operators: less those that only prepare a weight.
-        prepared: of which parameters a node is a form, by name.
+        operators: all but those that only prepare a weight.
+        prepared: parameters that a node is a form of, by name.
         written: parameter that an operator updates from gradients, by name.
     """
 
@@ -84,7 +84,7 @@ class Flow:
                 part = part if part in (Part.BACKWARD, Part.OPTIMIZER) else Part.UNKNOWN
             elif part == Part.UNKNOWN:
                 part = Part.FORWARD
-            # values that a kernel updates, as the moving averages of a norm, belong to its cell, too
+            # values that a kernel updates, such as the moving averages of a norm, belong to its cell, too
             weights += direct if part == Part.FORWARD else []
             operator = Operator(
                 name, place, node.type, scope, scope.module or "", part, inputs, weights=tuple(dict.fromkeys(weights))

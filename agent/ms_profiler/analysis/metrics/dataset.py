@@ -6,7 +6,7 @@ from ms_profiler.store.format import Category
 
 
 def waits(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return for each data operation how often it ran and how long the caller waited for it, longest first.
+    """Return for each data operation the number of its runs and the wait of the caller for it, longest first.
 
     average = sum of the durations / number of calls.
 

@@ -1,8 +1,9 @@
-"""What bounds each step where a device was watched: what it did, or why it did nothing.
+"""Divide each step on a recorded device into parts: its work, or the reason why it was idle.
 
-A step is that of `launched_steps.spans`, so that these parts and the critical path are of the same time. While a device
-is idle, the task that runs next says why. It was queued before the device fell idle: the device made it wait (a gap
-between kernels). It is on its way: launching takes that long. It was not asked for yet: the host was elsewhere.
+Steps are those of `launched_steps.spans`, so that these parts and the critical path divide the same time. While a
+device is idle, the next task shows the reason. If it was queued before the device fell idle, the device made it wait (a
+gap between kernels). If it is being launched, launching takes that long. If it was not launched yet, the host was doing
+something else.
 """
 
 from typing import Final
@@ -11,24 +12,24 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals
 
-#: what the stepping thread may seem to be at while it waits for a device
+#: parts that the stepping thread may seem to be in while it waits for a device
 _WAITING: Final = (bounds.HOST, bounds.BLOCKED, bounds.UNKNOWN)
-#: what it may seem to be at while it launches
+#: parts that it may seem to be in while it launches
 _ELSEWHERE: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
 def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
-    """Cut the time of steps into pieces of what the host was at: `part`, `start_ns`, `end_ns`, by time.
+    """Cut the time of steps into pieces by the host's work: `part`, `start_ns`, `end_ns`, by time.
 
-    At every moment the first of these that holds: it waits for the device, or has just done so and comes back with a
-    launch within `bounds.GAP`; what it did, where that is known; it launches: between two launches, waits or ends of a
-    step is no more than that time; it does something else.
+    At every moment the first of these applies: the host waits for the device, or has just done so and launches within
+    `bounds.GAP`; its known part; it launches, because two launches, waits or ends of a step are at most that time
+    apart; it does something else.
 
     Args:
-        did: of `bounds.parts`, what is known of the host: `part`, `start_ns`, `end_ns`, apart from each other.
+        did: of `bounds.parts`, the known parts of the host: `part`, `start_ns`, `end_ns`, without overlap.
         during: the steps there: `start_ns`, `end_ns`.
-        tasks: all that the device did: `launch_ns` (null where not known).
-        waits: when the host waited for the device.
+        tasks: all tasks of the device: `launch_ns` (null if unknown). waits: intervals in which the host waited for the
+        device.
     """
     bounded = [table.select(pl.col(side).alias("time_ns")) for table in (waits, during) for side in intervals.BOUNDS]
     signs = (
@@ -36,7 +37,7 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
     )
     between = signs.select(pl.col("time_ns").alias("start_ns"), pl.col("time_ns").shift(-1).alias("end_ns"))
     launching = intervals.union(between.filter(pl.col("end_ns") - pl.col("start_ns") <= bounds.GAP))
-    # what the host did is one of many parts: the rest is looked up where nothing before it holds
+    # the known part is one of many: it is looked up only where nothing before it applies
     codes = {part: code for code, part in enumerate(did["part"].unique(maintain_order=True), 1)}
     known = did.with_columns(pl.col("part").replace_strict(codes, return_dtype=pl.Int64).alias("code"))
     sets = {"step": during, "waited": _returning(waits, tasks), "launching": launching, "code": known.drop("part")}
@@ -56,12 +57,12 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
 def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launches: bool) -> pl.DataFrame:
     """Cut steps on a device into pieces of one part each.
 
-    At every moment the first of these that holds: something computes; data is exchanged; memory is copied; the next
-    task is queued, or launched; what the host was at.
+    At every moment the first of these applies: something computes; data is exchanged; memory is copied; the next task
+    is queued, or launched; the part of the host.
 
     Args:
-        states: of `launched_steps.pieces`, of the steps that are asked for.
-        tasks: all that the device did: `start_ns`, `launch_ns` (null where not known).
+        states: of `launched_steps.pieces`, of the selected steps.
+        tasks: all tasks of the device: `start_ns`, `launch_ns` (null if unknown).
         host: of `host`.
         launches: any launch of the run is known.
 
@@ -107,12 +108,13 @@ def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launche
 
 
 def _queued(idle: pl.DataFrame, tasks: pl.DataFrame, launches: bool) -> pl.DataFrame:
-    """Return of each pause the time from when its next task was launched: `queued` before the pause began, and times.
+    """Return for each pause the interval since the launch of the next task, and whether it was `queued` before the
+    pause began.
 
     Args:
         idle: apart from each other and by time.
         tasks: as of `parts`.
-        launches: any launch of the run is known; then one whose launch is not known was queued long before.
+        launches: some launches of the run are known; then a task without a known launch was queued long before.
     """
     following = tasks.select(pl.col("start_ns").alias("next_ns"), "launch_ns").sort("next_ns", "launch_ns")
     ended = idle.sort("end_ns").join_asof(following, left_on="end_ns", right_on="next_ns", strategy="forward")
@@ -128,7 +130,7 @@ def _queued(idle: pl.DataFrame, tasks: pl.DataFrame, launches: bool) -> pl.DataF
 
 
 def _returning(waits: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Return the waits, each until the next launch where that comes soon."""
+    """Return the waits, each extended to the next launch if that follows soon."""
     launches = tasks.select(pl.col("launch_ns").alias("next_ns")).drop_nulls().sort("next_ns")
     found = waits.sort("end_ns").join_asof(launches, left_on="end_ns", right_on="next_ns", strategy="forward")
     soon = pl.col("next_ns") - pl.col("end_ns") <= bounds.GAP

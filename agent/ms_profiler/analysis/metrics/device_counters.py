@@ -1,4 +1,4 @@
-"""What a device was busy with as curves beside its timeline: queues, what ran at once, bandwidth of copies, memory."""
+"""Curves beside the timeline of a device: queues, concurrent work, bandwidth of copies, memory."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import device_statistics, intervals
 from ms_profiler.analysis.model import tables
 
-#: points of a curve that are drawn: of more the largest and the last one of each slice of time
+#: largest number of points of a curve; of more points, the largest and the last one of each slice of time are drawn
 MOST: Final = 10_000
 #: lanes of a device: with several of them the device is in the upper half of a stream's number
 _LANES: Final = 2**16
@@ -48,7 +48,7 @@ def _running(device: tables.Device) -> pl.DataFrame:
 def _bandwidths(device: tables.Device) -> pl.DataFrame:
     length = pl.col("end_ns") - pl.col("start_ns")
     known = device.copies.filter(length > 0, pl.col("bytes") > 0)
-    # whole bytes a second, so that what ends leaves nothing behind
+    # whole bytes a second, so that the sum returns exactly to 0
     rates = known.select(
         pl.format("GB/s of {}", "name").alias("name"),
         *intervals.BOUNDS,
@@ -70,7 +70,7 @@ def _memory(device: tables.Device) -> pl.DataFrame:
 
 
 def _changes(rates: pl.DataFrame) -> pl.DataFrame:
-    """Return the sum of the rates of what goes on, each time that it changes: `name`, `time_ns`, `value`.
+    """Return the sum of the current rates at each change: `name`, `time_ns`, `value`.
 
     Args:
         rates: `name`, `start_ns`, `end_ns`, `rate`, a whole number.

@@ -1,11 +1,11 @@
 """The critical path of each step with a device: the chain of work that its end waited for, back to its begin.
 
-A step is what `launched_steps.spans` says: it lasts until the last kernel that it launched has ended, and begins where
-the one before it ended, so that the paths of all steps together are that of the run. From the end of a kernel the path
-runs back to its begin, and from there to what it started after: the kernel before it in its stream; where that had
-ended long before, the last one that ended on any stream, for which it must have waited; or its launch, where that came
-later than both. From a launch it runs back along the host to the end of a wait, and from there along what was waited
-for. Pieces follow each other without gaps and add up to the step exactly.
+Steps are those of `launched_steps.spans`: a step lasts until the last kernel that it launched has ended, and begins
+where the step before it ended, so that the paths of all steps together form the path of the run. From the end of a
+kernel the path runs back to its begin, and from there to its predecessor: the kernel before it in its stream; if that
+had ended long before, the last kernel that ended on any stream, for which it must have waited; or its launch, if the
+launch came later than both. From a launch the path runs back along the host to the end of a wait, and from there along
+the awaited work. Pieces follow each other without gaps and add up to the step exactly.
 """
 
 from bisect import bisect_right
@@ -16,7 +16,8 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals
 
-#: ns between two kernels of a stream up to which the second started after the first, and not after another stream's
+#: if two kernels of a stream are at most this many ns apart, the second waited for the first, and not for another
+#: stream
 NEXT: Final = 10_000
 #: most tasks on the path of a step; the rest of the step is assigned to the host
 MOST: Final = 1_000_000
@@ -83,13 +84,13 @@ class _Walk:
         if task is None:
             task = self._waited(end, stream)
         if task is None or self.ends[task] <= start or self.starts[task] >= end:
-            # nothing that is known ran: the call itself took that long
+            # no known work ran: the call itself took that long
             return start, -1, [*host, (bounds.SYNC, start, end)]
         done = min(self.ends[task], end)
         return done, task, [*host, (bounds.SYNC, done, end)]
 
     def _waited(self, end: int, stream: int | None) -> int | None:
-        """Return the last task that had ended, of one stream where it is known."""
+        """Return the last task that had ended, of one stream if that is known."""
         rows, ends = self.streams.get(stream, (None, self.ends)) if stream is not None else (None, self.ends)
         last = bisect_right(ends, end) - 1
         if last < 0:
@@ -118,7 +119,7 @@ class _Walk:
         before = self.before[task]
         if before is not None and before < task and 0 <= start - self.ends[before] <= NEXT:
             return int(before)
-        # not itself, nor one that ended when it did
+        # not the task itself, nor a task with the same end
         return bisect_right(self.ends, start, 0, task) - 1
 
 
@@ -126,10 +127,10 @@ def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, hos
     """Return the critical path of each step, as `critical_path.segments` does.
 
     Args:
-        during: of `launched_steps.spans`, the steps that are asked for.
-        tasks: all that a device did: `stream`, `start_ns`, `end_ns`, `launch_ns` (null where not known), `kind`.
+        during: of `launched_steps.spans`, the selected steps.
+        tasks: all tasks of a device: `stream`, `start_ns`, `end_ns`, `launch_ns` (null if unknown), `kind`.
         waits: of `device_waits`, those of the threads that the steps wait for.
-        host: what the host did: `part` (of `bounds.PARTS`), `start_ns`, `end_ns`, apart from each other and by time.
+        host: the host's parts: `part` (of `bounds.PARTS`), `start_ns`, `end_ns`, without overlap and by time.
     """
     walk = _Walk(tasks, waits)
     found = [
@@ -141,7 +142,9 @@ def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, hos
 
 
 def _busy(path: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Return the path with the gaps before a task as what ran on other streams meanwhile: the device was not idle."""
+    """Return the path in which gaps before a task are replaced by the work of other streams: the device was not
+    idle.
+    """
     gaps = path.filter(pl.col("kind") == critical_path.GAP)
     if gaps.is_empty() or tasks["stream"].n_unique() < 2:
         return path

@@ -1,8 +1,8 @@
-"""What Holistic Trace Analysis (HTA) tells of a device: launches, idle time by cause, queues, and kinds of kernels.
+"""The figures of Holistic Trace Analysis (HTA) about a device: launches, idle time by cause, queues, kinds of kernels.
 
 Source: `breakdown_analysis.py`, `cuda_kernel_analysis.py` and `trace_counters.py` of
-github.com/facebookresearch/HolisticTraceAnalysis, 0.5. HTA leaves the last step out, and of each launch of a graph all
-kernels but one; here all are counted.
+github.com/facebookresearch/HolisticTraceAnalysis, 0.5. HTA leaves out the last step, and all kernels but one of each
+launch of a graph; here all are counted.
 """
 
 from typing import Final
@@ -12,9 +12,9 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.model import tables
 
-#: ns of idle time up to which a task that was queued waited for the one before it and nothing else, as in HTA
+#: a queued task that starts within this many ns of idle time waited only for the task before it, as in HTA
 KERNEL_WAIT: Final = 30_000
-#: kernels of an operator up to which their sequence is told
+#: longest sequence of an operator's kernels that is reported
 LONGEST: Final = 100
 HOST_WAIT: Final = "host wait"
 BEHIND: Final = "kernel wait"
@@ -24,7 +24,8 @@ _BEHIND: Final = pl.Schema({"driver_ns": pl.Int64, "called_ns": pl.Int64, "call"
 
 
 def ran(device: tables.Device) -> pl.DataFrame:
-    """Return all that a device did, by start: `name`, `kind` (of `_KINDS`), `stream`, times and those of its launch.
+    """Return all work of a device, by start: `name`, `kind` (of `_KINDS`), `stream`, its times and the times of its
+    launch.
 
     Args:
         device: its tasks and copies.
@@ -37,9 +38,10 @@ def ran(device: tables.Device) -> pl.DataFrame:
 
 
 def launches(device: tables.Device) -> pl.DataFrame:
-    """Return what was launched, with its call: `call`, `called_ns` (how long that took) and `delay_ns`, and `ran`.
+    """Return the launched work with its call: the columns of `ran`, `call`, `called_ns` (duration of the call) and
+    `delay_ns`.
 
-    delay = from the end of the call to the start of what it launched, 0 where that began before the call returned.
+    delay = from the end of the call to the start of the launched work, 0 if it began before the call returned.
 
     Args:
         device: its tasks, copies and calls.
@@ -61,8 +63,8 @@ def launches(device: tables.Device) -> pl.DataFrame:
 def idle(device: tables.Device) -> pl.DataFrame:
     """Return the pauses of each stream: `stream`, `cause`, `start_ns`, `end_ns`.
 
-    host wait: what runs next was launched after the pause had begun; kernel wait: it was launched before, and began
-    less than `KERNEL_WAIT` later; other: it was launched before, and began later than that, or its launch is not known.
+    host wait: the next work was launched after the pause had begun; kernel wait: it was launched before, and began less
+    than `KERNEL_WAIT` later; other: it was launched before, and began later than that, or its launch is unknown.
 
     Args:
         device: its tasks and copies.
@@ -83,7 +85,7 @@ def idle(device: tables.Device) -> pl.DataFrame:
 
 
 def queue(device: tables.Device) -> pl.DataFrame:
-    """Return how much was launched and had not begun, each time that it changes: `stream`, `time_ns`, `length`.
+    """Return the amount of launched work that has not begun, at each change: `stream`, `time_ns`, `length`.
 
     Args:
         device: its tasks and copies.
@@ -100,7 +102,7 @@ def queue(device: tables.Device) -> pl.DataFrame:
 
 
 def kinds(device: tables.Device) -> pl.DataFrame:
-    """Return how long a device did which kinds of work at once: `kinds`, `total_ns`, most time first.
+    """Return the time of each combination of concurrent kinds of work: `kinds`, `total_ns`, most time first.
 
     Args:
         device: its tasks and copies.
@@ -120,7 +122,7 @@ def around(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
     """Return every operator around the launch of each kernel: the kernels, once for each, with `span` and `operator`.
 
     Args:
-        kernels: `span`: the innermost operator that launched it, null where not known.
+        kernels: `span`: the innermost operator that launched it, null if unknown.
         operators: `span`, `operator` (its name) and `parent`: the operator around it, null where there is none.
     """
     columns = [*kernels.columns, "operator"]
@@ -134,14 +136,14 @@ def around(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
 
 
 def sequences(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return which kernels an operator launches one after the other, how often, and how long they take.
+    """Return the sequences of kernels that operators launch, with their number and time.
 
     Args:
         kernels: `operator`, `span` (a launch of it), `name`, `start_ns`, `duration_ns`.
 
     Returns:
         `operator`, `kernels` (names in order of start, one a line), `length`, `count`, `total_ns`. Operators that
-        launched more than `LONGEST` are none that repeat.
+        launched more than `LONGEST` kernels are left out, because they do not repeat.
     """
     each = (
         kernels.filter(pl.len().over("span") <= LONGEST)

@@ -15,9 +15,9 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model.tables import Form
 from ms_profiler.store.format import StepSource
 
-#: collectives that are told by their call, for NCCL's kernel has the same name when it exchanges all to all
+#: collectives that only their call identifies, because NCCL's kernel has the same name when it exchanges all to all
 _RECEIVE: Final = r"(?i)^(c10d::|nccl:)?(i?recv|receive|coalesced)"
-#: what waits for another stage of a pipeline, by who recorded it: names, or types where those tell
+#: tasks that wait for another stage of a pipeline, by the recorder: their names, or their types if these identify them
 _BUBBLES: Final = {
     Form.MINDSPORE: r"^(hcom_\w+SendRecv__\d+|hcom_send__\d+|hcom_receive__\d+|Receive-op|Send-op)",
     Form.TORCH_NPU: r"^hcom_receive",
@@ -38,7 +38,7 @@ def states(tasks: pl.DataFrame, since_ns: int | None = None) -> pl.DataFrame:
 
     Args:
         tasks: `start_ns`, `end_ns`, `exchange`.
-        since_ns: when the last task before them ended; nothing was going on from then on.
+        since_ns: end of the last task before them; nothing ran after it.
     """
     line = intervals.timeline(
         {
@@ -57,17 +57,18 @@ def states(tasks: pl.DataFrame, since_ns: int | None = None) -> pl.DataFrame:
 
 
 def bubbles(names: pl.Series, form: Form) -> pl.Series:
-    """Tell which of the names, or of what else tells it, are of what waits for another stage of a pipeline."""
+    """Return which names, or types, belong to tasks that wait for another stage of a pipeline."""
     return names.str.contains(_BUBBLES[form])
 
 
 def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
-    """Return when each step was on the device: `step` (row of `steps.table`), `host_ns` (its begin), start and end.
+    """Return the interval of each step on the device: `step` (row of `steps.table`), `host_ns` (its begin on the host),
+    start and end.
 
-    MindSpore: as long as on the host, the end included; our own: without the end. Others: from the start of the first
-    task that the host launched in the step to the end of the last of them, or of the step on the host if that is later;
-    a step that is not known to have launched anything is as long as on the host. Where two overlap, the first has the
-    time. Without steps there is one window without bounds.
+    MindSpore: the interval on the host, the end included; our own recordings: without the end. Others: from the start
+    of the first task that the host launched in the step to the end of the last of them, or to the end of the step on
+    the host if that is later; a step without known launches has its interval on the host. Where two steps overlap, the
+    first one has the time. Without steps there is one window without bounds.
 
     Args:
         tasks: `tables.TASKS`.
@@ -99,7 +100,7 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
 
 
 def parts(runs: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
-    """Yield tasks in parts that nothing runs across: each begins when something does after a while of nothing.
+    """Yield tasks in parts that no task crosses: each part begins with a task after an idle interval.
 
     Args:
         runs: `start_ns`, `end_ns`, by start.
@@ -141,7 +142,7 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
 
 
 def sum_up(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame) -> pl.DataFrame:
-    """Return what `add_up` makes one row a step of, for a part of the run that nothing runs across.
+    """Return the sums that `add_up` combines, for a part of the run that no task crosses.
 
     Args:
         pieces: of `states`.
@@ -185,7 +186,7 @@ def add_up(sums: Iterable[pl.DataFrame], during: pl.DataFrame, lanes: pl.DataFra
     Args:
         sums: of `sum_up`, at least one.
         during: of `windows`.
-        lanes: of `overlap.lanes`, where MindSpore's formulas hold; None for the others.
+        lanes: of `overlap.lanes`, for MindSpore's formulas; None for the others.
     """
     added = (
         pl.concat(list(sums))
@@ -221,12 +222,12 @@ def add_up(sums: Iterable[pl.DataFrame], during: pl.DataFrame, lanes: pl.DataFra
 
 
 def _of_mindspore(table: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
-    """Put in what MindSpore defines otherwise: `free` and `first_ns`."""
+    """Replace the columns that MindSpore defines differently: `free` and `first_ns`."""
     busy = lanes.filter(pl.col("lane").is_in([overlap.LANE_COMPUTING, overlap.LANE_COMMUNICATION]))
     following = busy.select("start_ns", pl.col("start_ns").alias("first_ns")).sort("start_ns")
     free = lanes.filter(pl.col("lane") == overlap.LANE_FREE)
     inside = [
-        # the end of a step counts as its own, and is no time
+        # the end of a step belongs to the step, and has no duration
         intervals.total_ns(intervals.clip(free, start, max(end - 1, start)))
         for start, end in table.select(intervals.BOUNDS).iter_rows()
     ]

@@ -1,8 +1,8 @@
 """Waits of the host for a device: the calls, and the awaited tasks.
 
-Calls that synchronize return when the device has done what was asked for before; copies without `Async` in their name,
-when they are done. An asynchronous copy to or from memory that the system may move (`Pageable`) is none: it blocks, and
-so does any other copy whose call returns only after the copy has ended.
+Calls that synchronize return when the device has finished the work that was launched before; copies without `Async` in
+their name return when they are done. An asynchronous copy to or from pageable memory (`Pageable`) blocks, too, and so
+does any other copy whose call returns only after the copy has ended.
 """
 
 from typing import Final
@@ -12,21 +12,21 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.model import tables
 
-#: calls that return when the device is done: of CUDA, ROCm, AscendCL, MTIA, Level Zero, Unified Runtime and SYCL
+#: calls that return when the device has finished: of CUDA, ROCm, AscendCL, MTIA, Level Zero, Unified Runtime and SYCL
 _SYNCHRONIZING: Final = r"(?i)synchroni[sz]e|^ur(QueueFinish|EventWait)$|^sycl.*wait$"
-#: copies that are done when the call returns; CANN's runtime tells its calls without a prefix
+#: copies that are done when the call returns; CANN's runtime reports its calls without a prefix
 _COPYING: Final = r"^(cuda|hip|acl(rt)?|cu|mu|mc|rt)?Memcpy(\w*)$"
 _ASYNCHRONOUS: Final = r"Async|Batch"
-#: calls that are told as waits of the host, in the words of our own tracing
+#: kinds of waits that are waits of the host, as our own tracing names them
 _ON_HOST: Final = ("stream synchronize", "context synchronize", "event synchronize")
-#: in the name of a copy: memory that the system may move
+#: part of the names of copies of pageable memory
 PAGEABLE: Final = "Pageable"
 _NO_STREAM: Final = 2**32 - 1
-#: what computes gradients, on a thread of its own that the script waits for
+#: spans that compute gradients, on a thread of their own that the script waits for
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
 
-#: when the host waited: `stream` that it waited for, null where it is no single one, and `released_ns`, when the copy
-#: that it waited for began, null for anything else
+#: waits of the host: `stream` is the awaited stream, null if there are several; `released_ns` is the begin of an
+#: awaited copy, null for anything else
 WAITED: Final = pl.Schema(
     {"start_ns": pl.Int64, "end_ns": pl.Int64, "thread": pl.Int64, "stream": pl.UInt32, "released_ns": pl.Int64}
 )
@@ -36,7 +36,7 @@ def waits(device: tables.Device) -> pl.DataFrame:
     """Return `WAITED`, by start.
 
     Args:
-        device: what is known of it; threads are those of the operating system, and null where they are not known.
+        device: its tables; threads are numbers of the operating system, null if unknown.
     """
     calls = device.calls.select(*intervals.BOUNDS, "name", "thread")
     name = pl.col("name")
@@ -44,7 +44,7 @@ def waits(device: tables.Device) -> pl.DataFrame:
     told = device.waits.filter(name.is_in(_ON_HOST)).select(
         "start_ns", "end_ns", pl.when(pl.col("stream") != _NO_STREAM).then("stream").alias("stream")
     )
-    # where the device's interface told which stream a call waited for
+    # if the device's interface reported the stream that a call waited for
     known = synchronizing.join_asof(
         told.select(pl.col("start_ns").alias("told_ns"), "stream", pl.col("end_ns").alias("told_end_ns")).sort(
             "told_ns"
@@ -68,9 +68,9 @@ def waits(device: tables.Device) -> pl.DataFrame:
 
 
 def told(device: tables.Device) -> bool:
-    """Return whether anything says when the host waited: without calls of a runtime and waits, nothing does.
+    """Return whether waits of the host are known: without calls of a runtime and recorded waits, they are not.
 
-    Where no launch is known either, tasks alone say what was busy, and the host is not asked.
+    If no launch is known either, only the tasks show what was busy, and the host does not matter.
 
     Args:
         device: what is known of it.
@@ -80,7 +80,8 @@ def told(device: tables.Device) -> bool:
 
 
 def of_path(waited: pl.DataFrame, recording: tables.Recording, process: int, thread: int) -> pl.DataFrame:
-    """Return the waits that hold up the steps: on the stepping thread, or where its gradients are computed.
+    """Return the waits that delay the steps: those of the stepping thread and of the threads that compute its
+    gradients.
 
     Args:
         waited: of `waits`.
@@ -109,6 +110,6 @@ def _copied(device: tables.Device, calls: pl.DataFrame) -> pl.DataFrame:
     )
     called = calls.join(copies.unique("start_ns", keep="last"), on="start_ns", how="inner")
     ended = pl.col("end_ns") >= pl.col("copied_ns")
-    # of what is copied from pageable memory the call leaves when the last of it is in the hands of the driver
+    # a copy from pageable memory returns when the driver has taken over the last of the data
     during = pl.col("pageable") & (pl.col("end_ns") > pl.col("released_ns"))
     return called.filter(ended | during).select(WAITED.names())

@@ -1,4 +1,4 @@
-"""What a run's tables say about why its steps take as long as they do: everything that advice stands on."""
+"""Diagnose why the steps of a run take as long as they do: all the metrics that advice is based on."""
 
 from dataclasses import dataclass, field
 
@@ -41,13 +41,13 @@ HELD_PER_KERNEL = 470
 
 @dataclass
 class Launched:
-    """Operators or kernels, one by one, in the steps that were looked at.
+    """Operators or kernels of the examined steps.
 
     Attributes:
         what: "operators" or "kernels".
-        per_step: how many on average.
+        per_step: average number.
         median_ns: duration of the median one.
-        behind: how long after its launch the median kernel began, as a part of a step; None where it is not known.
+        behind: delay of the median kernel after its launch, as a part of a step; None if unknown.
     """
 
     what: str
@@ -65,14 +65,14 @@ class Diagnosis:
             operators or kernels are known, if there are any.
         parts: of `bounds.by_step`, of the same pieces.
         moments: of `bounds.parts`, of the same steps.
-        crowd: how threads of the job got on with the processors in these steps.
-        delayed: part of waits, for data and for other ranks, that waiting for a processor made of them.
+        crowd: waits of the job's threads for processors in these steps.
+        delayed: part of the waits for data and for other ranks that is due to waiting for a processor.
         reading: part of launching operators in which a script that computes on the processor does little but read.
-        optimizing: what the optimizer takes of them.
-        casts: what casting takes of them.
-        late: how long exchanges waited for other ranks.
-        seen: when operators or kernels ran is known: "computing" means that, and not a phase.
-        accelerator: a device computed that nothing here has watched: what the host waited for is not known.
+        optimizing: cost of the optimizer in these steps.
+        casts: cost of casts in these steps.
+        late: waits of exchanges for other ranks.
+        seen: the times of operators or kernels are known, so that "computing" refers to them and not to a phase.
+        accelerator: an unrecorded device computed, so that the reason for the host's waits is unknown.
         path: of `critical_path.segments`, of the same steps.
         launched: operators or kernels; None where none were recorded.
         reads: of `reads.reads`, of the same steps.
@@ -115,7 +115,7 @@ class Diagnosis:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Return what part of these steps is what."""
+        """Return the share of each part in these steps."""
         return bounds.shares(self.parts)
 
 
@@ -129,7 +129,7 @@ def diagnose(
     calls: pl.DataFrame,
     compiled: list[int],
 ) -> Diagnosis:
-    """Look at a run.
+    """Diagnose a run.
 
     Args:
         recording: the run.
@@ -228,13 +228,13 @@ def diagnose(
 
 
 def _processors(recording: tables.Recording) -> tuple[int, int]:
-    """Return how many processors the job may use, and how many threads compute an operator; 0 where it is not known."""
+    """Return the number of processors that the job may use, and of threads that compute an operator; 0 if unknown."""
     told = [recording.info.framework.get(key, "") for key in ("processors", "threads")]
     return int(told[0]) if told[0].isdecimal() else 0, int(told[1]) if told[1].isdecimal() else 0
 
 
 def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: Stream | None) -> list[int]:
-    """Return the rows of the steps to look at: settled ones, of those whose operators or kernels are known."""
+    """Return the rows of the steps to examine: the steady ones among the steps whose operators or kernels are known."""
     known = steps.table.with_row_index("row").filter("recorded")
     steady = known.filter(~pl.col("row").is_in(compiled))
     known = known if steady.is_empty() else steady
@@ -252,7 +252,7 @@ def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: 
 
 
 def _collections(recording: tables.Recording, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return when Python collected garbage: no thread of the interpreter runs meanwhile."""
+    """Return the intervals in which Python collected garbage: no thread of the interpreter runs meanwhile."""
     rows = recording.names.str.starts_with(COLLECTION).arg_true()
     return spans.filter(pl.col("process") == steps.process, pl.col("name").is_in(rows.implode())).select(
         intervals.BOUNDS
@@ -277,7 +277,7 @@ def _behind(tasks: pl.DataFrame, during: pl.DataFrame) -> float | None:
 
 
 def _tasks(recording: tables.Recording, kernels: pl.DataFrame, stream: Stream, watched: bool) -> pl.DataFrame:
-    """Return what ran beside the host, for the critical path."""
+    """Return the work that ran beside the host, for the critical path."""
     if recording.device is not None:
         return recording.device.tasks.select(*intervals.BOUNDS, "launch_ns", "exchange")
     known = kernels if watched else kernels.head(0)
@@ -290,7 +290,7 @@ def _tasks(recording: tables.Recording, kernels: pl.DataFrame, stream: Stream, w
 
 
 def _launching(recording: tables.Recording, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return when the script called operators that launched kernels."""
+    """Return the intervals in which the script called operators that launched kernels."""
     return intervals.union(recording.spans.select(intervals.BOUNDS)[kernels["launch"].drop_nulls()])
 
 
@@ -303,12 +303,12 @@ def _of_device(
     host: pl.DataFrame,
     rows: list[int],
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return what bounds the steps (rows) that are looked at, and their critical paths, where a device was watched."""
+    """Return the parts of the examined steps (rows), and their critical paths, if a device was recorded."""
     did, waits = _did(device), _waited(recording, device, spans, steps)
     during = stream.during.filter(pl.col("step").is_in(rows))
     states = stream.states
     if device.form not in LAUNCHED:
-        # those of a vendor's formulas end elsewhere
+        # steps by a vendor's formulas have other ends
         copied = intervals.union(device.copies)
         states = launched_steps.pieces(device.tasks, copied, during, tables.EARLIEST, tables.LATEST)
     known = device.tasks["launch_ns"].null_count() < device.tasks.height
@@ -322,7 +322,7 @@ def _of_device(
 
 
 def _did(device: tables.Device) -> pl.DataFrame:
-    """Return all that a device did, for the critical path."""
+    """Return all work of a device, for the critical path."""
     kind = pl.when("exchange").then(pl.lit(bounds.COMMUNICATION)).otherwise(pl.lit(bounds.COMPUTING))
     columns = ("stream", *intervals.BOUNDS, "launch_ns")
     copies = device.copies.select(*columns, pl.lit(critical_path.COPY).alias("kind"))
@@ -330,7 +330,7 @@ def _did(device: tables.Device) -> pl.DataFrame:
 
 
 def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return when the host waited for a device, in calls that are known, and in spans that are."""
+    """Return the waits of the host for a device, by known calls and by known spans."""
     known = device_waits.waits(device)
     waiting = [int(category) for category in (Category.SYNC, Category.GRAPH)]
     own = spans.filter(
@@ -343,10 +343,10 @@ def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFr
 
 
 def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: pl.DataFrame) -> pl.DataFrame:
-    """Return when the host waited for kernels: in reads, graphs that run to their end, exchanges; not what compiles.
+    """Return the waits of the host for kernels: in reads, graphs that run to their end, and exchanges; not while
+    compiling.
 
-    So it does in a backward pass whose kernels are launched where nobody sees it: what is between two of them there is
-    their launch.
+    A backward pass whose launches are not recorded counts as well: the time between two of its kernels is their launch.
     """
     waiting = [int(kind) for kind in (Category.SYNC, Category.GRAPH, Category.COMMUNICATION, Category.BACKWARD)]
     own = spans.filter(
@@ -358,14 +358,14 @@ def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: 
 def _growth(
     recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, compiled: list[int]
 ) -> growth.Growth | None:
-    """Return what each step adds to memory, where it is more than MindSpore's recorder may keep of their inputs."""
+    """Return the memory that each step adds, if it is more than the inputs that MindSpore's recorder may keep."""
     found = growth.growth(_held(recording, steps, kernels), steps, compiled)
     keeps = recording.info.framework.get("mode") == "pynative" and bool(recording.windows)
     return None if found is not None and keeps and found.total <= KERNEL_WINDOW_MOST else found
 
 
 def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return what the job held, without what MindSpore's recorder of kernels keeps until it is emptied."""
+    """Return the memory that the job held, without the records that MindSpore's recorder keeps until it is emptied."""
     own = recording.counters.filter(pl.col("process") == steps.process)
     own = own.filter(recording.names.gather(own["name"]) == HELD).sort("time_ns").select("time_ns", "value")
     windows = [window for window in recording.windows if window.process == steps.process]
@@ -374,7 +374,8 @@ def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> p
 
 
 def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
-    """Return for each time how many kernels have begun since the window around it did, as Int64; 0 outside of all.
+    """Return for each time the number of kernels since the begin of the window around it, as Int64; 0 outside of all
+    windows.
 
     Args:
         times: Int64, in order.

@@ -1,8 +1,8 @@
 """Floating-point operations of matrix products, convolutions and attention, from the shapes of their operands.
 
-A multiplication and an addition are two, as torch.utils.flop_counter and the papers on utilization count. Whatever else
-is computed counts as nothing: a thousandth of these. What the shapes do not decide is not known, and neither is what
-holds it.
+A multiplication and an addition are two, as torch.utils.flop_counter and the papers on utilization count. Other
+operations do not count: they are a thousandth of these. If the shapes do not determine the operations of an operator,
+they are unknown, and so are those of the modules around it.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from typing import Final
 from ms_profiler.analysis.metrics.operands import dimensions
 
 Shapes = list[list[int]]
-#: of an operator of a kind; None where its shapes do not decide
+#: returns the operations of an operator; None if its shapes do not determine them
 Formula = Callable[[Shapes], int | None]
 
 
@@ -28,7 +28,9 @@ def _vector(first: list[int], second: list[int]) -> int | None:
 
 
 def _attention(own: int, value: int) -> Callable[[Shapes], int | None]:
-    """Return what counts an attention: how many of its products have the width of queries, how many that of values."""
+    """Return a function that counts an attention, given the number of products with the width of queries, and with that
+    of values.
+    """
 
     def count(shapes: Shapes) -> int | None:
         if len(shapes) < 3 or any(len(shape) != 4 for shape in shapes[:3]):
@@ -44,12 +46,12 @@ def _at(formula: Callable[[list[int], list[int]], int | None], first: int) -> Fo
 
 
 _PRODUCT, _ADDED = _at(_product, 0), _at(_product, 1)
-#: the same with transposed operands: the one size that both matrices have is what is summed over
+#: the same with transposed operands: the only size that both matrices have is the one that is summed over
 _FLASH: Final = "aten::_scaled_dot_product_"
 
 
 def _folded(shapes: Shapes) -> int | None:
-    """Count a product of matrices of which each may be transposed."""
+    """Count a product of matrices, each of which may be transposed."""
     if len(shapes) < 2 or min(map(len, shapes[:2])) < 2 or shapes[0][:-2] != shapes[1][:-2]:
         return None
     first, second = shapes[0], shapes[1]
@@ -85,7 +87,7 @@ OPERATORS: Final[dict[str, Formula]] = {
 }
 CONVOLUTION: Final = "aten::convolution"
 CONVOLUTION_BACKWARD: Final = "aten::convolution_backward"
-#: operators that compute much, whose shapes do not tell how much
+#: operators with many operations whose shapes do not determine the number
 _HEAVY: Final = (
     "aten::mkldnn_rnn_layer",
     "aten::_cudnn_rnn",
@@ -97,7 +99,7 @@ _HEAVY: Final = (
     "aten::_grouped_mm",
     "aten::_flex_attention",
 )
-#: whose operators compute nothing that counts, or call those that do
+#: operators without operations that count, or that only call others
 _LIGHT: Final = ("aten", "prim", "autograd", "c10d", "c10d_functional", "_c10d_functional", "profiler", "torch", "nn")
 
 #: kernels of MindSpore
@@ -119,7 +121,7 @@ _UNKNOWN_KERNELS: Final = (
 
 
 def counted(name: str) -> bool:
-    """Return whether an operator of PyTorch counts, whether or not it is known how much."""
+    """Return whether an operator of PyTorch has operations that count, even if their number is unknown."""
     space, colons, _ = name.partition("::")
     if not colons or " " in space:
         return False
@@ -132,9 +134,9 @@ def counted(name: str) -> bool:
 
 
 def of_operators(kinds: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int | None]:
-    """Return the operations of operators by name and shapes, None where these do not decide.
+    """Return the operations of operators by name and shapes, None if these do not determine them.
 
-    The size of what a convolution gives is that of the gradient which its backward pass is given.
+    The size of a convolution's output is that of the gradient that its backward pass receives.
 
     Args:
         kinds: different names and texts of shapes.
@@ -158,7 +160,7 @@ def of_operators(kinds: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int 
 
 
 def _convolution(given: list[int], read: list[int], weight: list[int]) -> int | None:
-    """Count a convolution by the sizes of what it gives and reads; None where it may or may not be a transposed one."""
+    """Count a convolution by the sizes of its output and inputs; None if it may or may not be transposed."""
     if min(map(len, (given, read, weight))) < 3:
         return None
     plain, transposed = given[1] == weight[0], read[1] == weight[0]
@@ -170,10 +172,10 @@ def _convolution(given: list[int], read: list[int], weight: list[int]) -> int | 
 
 
 def of_kernels(kinds: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], int | None]:
-    """Return the operations of MindSpore's kernels by module, type and shapes, None where these do not decide.
+    """Return the operations of MindSpore's kernels by module, type and shapes, None if these do not determine them.
 
-    Kernels that compute nothing of the kind are left out. What a convolution gives is the size of what its gradients
-    are given, in the same module.
+    Kernels without such operations are left out. The size of a convolution's output is that of the gradients that its
+    backward pass receives, in the same module.
 
     Args:
         kinds: different modules, types and texts of shapes.
@@ -187,7 +189,7 @@ def of_kernels(kinds: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, st
     for module, kind, text, shapes in parsed:
         if kind not in (TO_INPUT, TO_FILTER) or len(shapes) < 2:
             continue
-        place = 1 if kind == TO_INPUT else 0  # of what the layer reads, which the gradient reads as well
+        place = 1 if kind == TO_INPUT else 0  # size of the layer's input, which the gradient reads as well
         counts = set()
         for around, read, weight in layers:
             if around == module and (read, weight)[place] == shapes[1] and shapes[0][1:2] == weight[:1]:

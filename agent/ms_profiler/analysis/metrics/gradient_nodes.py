@@ -43,7 +43,7 @@ _COLUMNS: Final = [pl.col(name).cast(kind) for name, kind in KEYED.items()]
 
 
 def known(names: pl.Series) -> bool:
-    """Return whether any name is that of a node.
+    """Return whether any name is the name of a node.
 
     Args:
         names: of the recording.
@@ -73,10 +73,10 @@ def keys(used: pl.Series, names: pl.Series) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Key:
-    """What the name of an operator tells.
+    """The parsed name of an operator.
 
     Attributes:
-        key: the common name of a node and the operator that made it; None for a node that tells none.
+        key: the common name of a node and the operator that made it; None for a node without one.
         node: it is a node.
         evaluates: autograd's report of a node, around which the node itself may be.
         accumulates: a node that adds to the gradient of a parameter.
@@ -90,7 +90,7 @@ class Key:
 
 @cache
 def key(text: str) -> Key:
-    """Return what the name of an operator tells.
+    """Parse the name of an operator.
 
     Plain Python: a run has hundreds of names, and each of ten queries takes longer than all of them.
 
@@ -165,7 +165,7 @@ def split(
         intervals.locate(made["start_ns"], intervals.union(without)).is_null(),
         made["thread"].is_in(threads.implode()),
     ).sort("thread", "start_ns", "end_ns", descending=[False, False, True])
-    # of operators in each other the outer one made the node
+    # of nested operators, the outer one made the node
     until = pl.when(pl.col("key").is_in(_BOTH)).then("start_ns").otherwise("end_ns").cum_max().shift(1).over("thread")
     outer = made.filter((pl.col("start_ns") >= until).fill_null(True))
     return nodes, outer.select(_COLUMNS).sort("start_ns")

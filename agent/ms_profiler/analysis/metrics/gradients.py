@@ -2,7 +2,7 @@
 
 Autograd runs its nodes in the reverse order of their creation: with MindSpore 2.10's own numbers of its nodes, each one
 ran after all that were created after it, in every network looked at. So the owners of the kernels of a backward pass,
-read in order, go backwards through the forward pass, and what the types of some say about theirs bounds the others'.
+read in order, go backwards through the forward pass, and the types of some kernels bound the owners of the others.
 
 A type says something where only some operators launch such a kernel: `ReluGrad` comes from a `ReLU`, once; the kernels
 of a matrix product are at most two of one gradient; a `Mul` does not come from what has kernels of its own as its
@@ -28,7 +28,8 @@ from ms_profiler.analysis.metrics.scopes import Part, Scope
 
 #: columns of kernels: `backward` is the number of the backward pass, null in the forward pass
 KERNELS: Final = pl.Schema({"kernel": pl.UInt32, "backward": pl.UInt32})
-#: per kernel of a backward pass: the rows between which its owner is, and whether that may have had no kernel itself
+#: per kernel of a backward pass: the rows between which its owner is, and whether the owner may have had no kernel
+#: itself
 OWNERS: Final = pl.Schema(
     {
         "row": pl.Int64,
@@ -46,7 +47,7 @@ _UNLIMITED: Final = 1 << 20
 _GROUP: Final = 1 << 40
 #: a row beyond all
 _NONE: Final = 1 << 39
-#: rounds of narrowing, as the bounds of one family narrow those of another; more changed nothing in any network
+#: rounds of narrowing: the bounds of one family narrow those of another; more rounds changed nothing in any network
 _ROUNDS: Final = 2
 
 #: a kernel that computes the gradient of one operator, named after it
@@ -58,14 +59,14 @@ _ELEMENTWISE: Final = "elementwise"
 PRODUCTS: Final = frozenset({"matmul", "batchmatmul"})
 #: operators of unknown types that may consist of others, with their gradients
 _INSIDE: Final = re.compile(r"attention|conv|dense|fused|gru|linear|lstm|matmul|norm|rnn")
-#: how many kernels of a family one operator launches at most, where not one
+#: largest number of kernels of a family that one operator launches, if not one
 _SEVERAL: Final = {
     "SmoothL1LossGrad": 2,
     "Expand/_SoftmaxBackward/Mul": 2,
     "Expand/_SoftmaxBackward/Cast": 2,  # in float16
     "Expand/_SoftmaxBackward/Transpose": 3,  # along another axis than the last
 }
-#: gradients that are expanded to several kernels, of which it is known how many
+#: gradients that are expanded to a known number of kernels
 _COUNTED: Final = frozenset({"softmax"})
 #: losses whose kernel computes the gradient in the backward pass
 _BOTH: Final = frozenset({"sparsesoftmaxcrossentropywithlogits"})
@@ -116,13 +117,13 @@ class Roles:
         family: kernels with the same candidates, in a backward pass; None where any operator may have launched it.
         stem: key of the operator after which the family is named, if any.
         key: of its own type, in a forward pass.
-        expanded: it is one of several kernels for one gradient.
-        products: how many gradients of a product are computed, at most.
+        expanded: the kernel is one of several for one gradient.
+        products: largest number of gradients of a product.
         type: of a kernel, its primitive, where it is compared with `emits`.
-        free: it may come from several operators.
-        summed: how many gradients are added to one that was there before.
-        emits: such kernels that an operator launches for its gradient; None where that is not known.
-        never: families of which it launches none.
+        free: the kernel may come from several operators.
+        summed: number of gradients that are added to an existing gradient.
+        emits: number of such kernels that an operator launches for its gradient; None if unknown.
+        never: families of kernels that it never launches.
     """
 
     family: str | None
@@ -157,7 +158,9 @@ class Roles:
         return cls(_ELEMENTWISE if key in _ELEMENTS else None, None, key)
 
     def launches(self, other: "Roles") -> int:
-        """Return how many kernels of `other`'s family one operator with this kernel launches for its gradient."""
+        """Return the number of kernels of `other`'s family that an operator with this kernel launches for its
+        gradient.
+        """
         if other.family is None or other.family in self.never:
             return 0
         if self.emits is not None and other.type in self.emits:
@@ -187,7 +190,7 @@ class Roles:
 
 
 def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-    """Return between which kernels of the forward pass the owner of each kernel of a backward pass is.
+    """Return for each kernel of a backward pass the kernels of the forward pass between which its owner is.
 
     Args:
         kernels: as `KERNELS`, of one lane, in its order.
@@ -202,7 +205,7 @@ def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> 
 
 
 def between(kernels: pl.DataFrame, begins: pl.DataFrame, roles: dict[int, Roles]) -> pl.DataFrame:
-    """Return the same.
+    """Return the same as `owners`, by roles.
 
     Args:
         kernels: as for `owners`.
@@ -270,7 +273,7 @@ class _Candidates:
             .filter((region >= 0) & (rows["row"] < regions["end"].gather(region.clip(lower_bound=0))))
             .join(pl.DataFrame(links, schema=schema, orient="row"), on="kernel", maintain_order="left")
             .select("row", "most", "own", group=pl.col("begin") * len(families) + pl.col("family"))
-            # a kernel that is named after an operator is of that, not of one that is not known, where it ran
+            # a kernel that is named after an operator belongs to that operator, if it ran, and not to an unknown one
             .filter(pl.col("own") | ~pl.col("own").any().over("group"))
             .sort("group", "row")
             .with_columns(since=pl.col("most").cum_sum().over("group"), total=pl.col("most").sum().over("group"))
@@ -285,7 +288,7 @@ class _Candidates:
         self._falling_rows, self._until = falling["row"], falling["group"] * _GROUP + falling["until"]
 
     def known(self, groups: pl.Series) -> pl.Series:
-        """Return the groups, null without a candidate: no operator with a kernel may launch such a kernel."""
+        """Return the groups, null without a candidate, that is, without an operator that may launch such a kernel."""
         return groups.zip_with(groups.is_in(self._totals["group"].implode()), pl.Series([None], dtype=pl.Int64))
 
     def count(self, table: pl.DataFrame) -> pl.DataFrame:
@@ -321,14 +324,14 @@ class _Candidates:
 
 
 def _ordered(table: pl.DataFrame) -> pl.DataFrame:
-    """Let owners go backwards: none after that of a kernel before, none before that of a kernel behind."""
+    """Make owners go backwards: no owner is after that of an earlier kernel, or before that of a later kernel."""
     return table.with_columns(
         pl.col("last").cum_min().over("backward"), pl.col("first").cum_max(reverse=True).over("backward")
     )
 
 
 def _at(values: pl.Series, places: pl.Series) -> pl.Series:
-    """Return the values at places; any value, where a place is beyond the last."""
+    """Return the values at places; any value for a place beyond the last."""
     if values.is_empty():
         return pl.repeat(None, len(places), dtype=pl.Int64, eager=True)
     return values.gather(places.cast(pl.Int64).clip(0, max(len(values) - 1, 0)))

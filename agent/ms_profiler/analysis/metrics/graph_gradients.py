@@ -1,9 +1,9 @@
-"""The gradients of a compiled graph, and whose each is.
+"""Find the module of each gradient of a compiled graph.
 
-A gradient reads what its operator read or computed, or computes the gradient of a parameter that only this one uses.
-Else it goes on from the gradient before: that is one of the values that the operator before it read, and what computed
-that value is the next operator. A value that several operators use has a sum of gradients; only that is its whole.
-Where several operators remain, the gradient is of the module around them.
+A gradient reads an input or the result of its operator, or computes the gradient of a parameter that only this operator
+uses. Otherwise it continues from the gradient before: that is the gradient of a value that the previous operator read,
+and the next operator is the one that computed this value. A value that several operators use has a sum of gradients,
+and only the sum is its whole gradient. If several operators remain, the gradient belongs to the module around them.
 """
 
 from collections import defaultdict
@@ -13,14 +13,14 @@ from ms_profiler.analysis.metrics.dataflow import HANDED_ON, Flow, Operator
 from ms_profiler.analysis.metrics.module_paths import common
 from ms_profiler.analysis.metrics.scopes import Part
 
-#: what hands a gradient on as it is, or in another shape
+#: operators that pass a gradient on unchanged, or in another shape
 _PASSED: Final = HANDED_ON | {"Add", "AddExt", "Sub", "SubExt", "Cast", "AddN", "Depend", "Flatten", "StridedSlice"}
 _SUM: Final = frozenset({"AddN", "Add", "AddExt"})
 #: operators whose gradient for one operand is computed from the other
 _PRODUCTS: Final = frozenset(
     {"MatMul", "MatMulExt", "BatchMatMul", "BatchMatMulExt", "Mul", "Dense", "Conv2D", "Conv3D"}
 )
-#: operators looked through on the way from a gradient to the next one
+#: operators that may lie between a gradient and the next one
 _FAR: Final = 256
 
 
@@ -42,15 +42,15 @@ class Gradients:
         for name in self._forward:
             for source in (*flow.sources(name), *self._forward[name].weights):
                 self._readers[source].append(name)
-        #: values whose gradient one is, and those of whose gradient it may be a part only
+        #: values whose whole gradient an operator is, and values whose gradient it may be a part of
         self._whole: dict[str, set[str]] = {}
         self._partly: dict[str, set[str]] = {}
-        #: of which operators a gradient can be
+        #: operators that a gradient can belong to
         self._of: dict[str, set[str]] = {}
         self._reaches = self._updates()
 
     def bind(self) -> None:
-        """Find the module of each gradient, as far as it is known."""
+        """Find the module of each gradient, where possible."""
         for name, operator in self._operators.items():
             if operator.type in HANDED_ON:
                 for table in (self._whole, self._partly, self._of):
@@ -66,7 +66,7 @@ class Gradients:
                 self._found[name] = common(self._found[one] for one in users) or ""
 
     def _candidates(self, operator: Operator) -> set[str]:
-        """Return the operators of the forward pass that a gradient can be of."""
+        """Return the operators of the forward pass that a gradient can belong to."""
         kind = operator.gradient_of
         if kind is None:
             return set()
@@ -80,7 +80,7 @@ class Gradients:
             (weight,) = written
             using = {one for one in self._readers[weight] if self._forward[one].type == kind}
             found = (found & using or found) if found else using
-        # it goes on from the gradient of what its operator computed, or with what that one began
+        # it continues from the gradient of its operator's result, or from the begin of that gradient
         following: set[str] = set()
         for table in (self._whole, self._partly):
             following = {value for one in operator.inputs for value in table.get(one, ())}
@@ -92,7 +92,7 @@ class Gradients:
         return (found & following or found) if found else following
 
     def _operands(self, gradient: Operator, name: str) -> list[str]:
-        """Return the operands of an operator whose gradient one of its gradients can be."""
+        """Return the operands of an operator that one of its gradients can be the gradient of."""
         operands = self._flow.sources(name)
         if self._forward[name].type in _PRODUCTS:
             read = [*self._flow.sources(gradient.name), *gradient.weights]
@@ -101,12 +101,12 @@ class Gradients:
         return operands
 
     def _follow(self, name: str, values: set[str], whole: set[str]) -> None:
-        """Note whose gradient one is, with what hands it on unchanged.
+        """Note the values of a gradient, also for operators that pass it on unchanged.
 
         Args:
             name: of the gradient.
-            values: whose gradient it is in part.
-            whole: those of them whose gradient it is.
+            values: values whose gradient it is a part of.
+            whole: those of them whose whole gradient it is.
         """
         self._whole[name], self._partly[name] = set(whole), set(values)
         waiting = list(values)
@@ -125,7 +125,7 @@ class Gradients:
                     waiting.append(one)
 
     def _summed(self, operator: Operator) -> set[str]:
-        """Return the operators that use the value that a sum is the gradient of."""
+        """Return the operators that use the value whose gradient a sum is."""
         parts = [one for name in operator.inputs for one in self._parts(name)]
         shared = set.intersection(*(self._partly.get(one, set()) for one in parts)) if parts else set()
         shared = {value for value in shared if len(self._readers[value]) > 1}

@@ -1,13 +1,13 @@
-"""Which kernels of a run are which operators of its compiled graphs.
+"""Match the kernels of a run with the operators of its compiled graphs.
 
 A kernel is named `Default/fc-Dense/MatMul-op41`. MindSpore counts the operators of each name up from graph to graph, in
 the order in which it describes a graph, whose own numbers begin with 0. So the n-th operator `MatMul` of a scope in the
-second graph is the kernel with the number n + how many the first graph has. What MindSpore expands to other primitives,
-`Expand/_MatMulExt/BatchMatMul-op7`, is counted in the same order, by the primitive and by what it becomes; scopes are
-lost.
+second graph is the kernel with the number n + how many the first graph has. Operators that MindSpore expands to other
+primitives, such as `Expand/_MatMulExt/BatchMatMul-op7`, are counted in the same order, by both primitives; their scopes
+are lost.
 
-None of this is documented; so a name counts only where the kernels seen have exactly the numbers expected, and the
-shapes that the graph tells. That held in every network looked at.
+None of this is documented. So a name counts only if the kernels have exactly the expected numbers, and the shapes of
+the graph. That held in every network examined.
 """
 
 import re
@@ -22,7 +22,7 @@ from ms_profiler.analysis.readers.graphs import Graph
 
 _NUMBERED: Final = re.compile(r"(.*)-op(\d+)")
 _EXPANDED: Final = re.compile(r"Expand/_(\w+)/[\w-]+")
-#: kernels that one operator is expanded to, of one primitive, at most
+#: largest number of kernels of one primitive that an operator is expanded to
 _SEVERAL: Final = 8
 
 #: graph and node of each kernel's name
@@ -52,7 +52,7 @@ def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -
 
 
 def _titled(owner: Owner, title: str) -> Owner:
-    """Return an owner, with its network's title where that is not the first one of its class."""
+    """Return an owner, with the title of its network unless that is the first of its class."""
     if "#" not in title or owner.module is None:
         return owner
     return replace(owner, module=f"{title}.{owner.module}".removesuffix("."))
@@ -65,7 +65,7 @@ def _places(graphs: list[Graph], seen: set[str]) -> Places:
             numbers[matched[1]].add(int(matched[2]))
     found: Places = {}
     whole = next((number for number, graph in enumerate(graphs) if not graph.whole), len(graphs))
-    # what a graph calls has names, too, of which nothing is known
+    # a graph that this one calls has names, too, which are unknown
     graphs = graphs[:whole]
     begun: Counter[str] = Counter()
     families = [_families(graph) for graph in graphs]
@@ -124,10 +124,10 @@ def _family(name: str) -> str:
 
 
 def _differs(graph: Graph, name: str, ran: set[str] | None, expanded: bool) -> bool:
-    """Return whether a kernel was seen with operands that its node does not have."""
+    """Return whether a kernel ran with operands that its node does not have."""
     if not ran:
         return False
     expected = {shape for shape in graph.shapes(graph.nodes[name]) if shape and "-1" not in shape}
-    if expanded:  # to several kernels, of which some read what others computed
+    if expanded:  # expanded to several kernels, some of which read results of the others
         return bool(expected) and all(expected.isdisjoint(shapes.split(";")) for shapes in ran)
     return any(not expected.issubset(shapes.split(";")) for shapes in ran)

@@ -1,17 +1,16 @@
-"""Whose each operator of a compiled graph is: by the parameters it uses, and by what stands around it.
+"""Find the cell of each operator of a compiled graph, by its parameters and by the operators around it.
 
-MindSpore names an operator by the first of several like cells, so that a name alone is no witness. Sure is:
+MindSpore names an operator by the first of several equal cells, so the name alone proves nothing. These rules are safe:
 
-1. What uses a parameter is of the cell that holds it, or of one around that; the scope says which, by its class.
-2. What computes from a cell's operators something that another operator of the same call of that cell uses, is inside
-   that cell: a call takes its inputs when it begins and gives its outputs when it ends. In which part of the cell it
-   is, the scope says where that has but one cell of the class that the scope names.
-3. What stands between two like cells is of the first one where none of these has such an operator before it, and of
-   the second one where none has one behind it.
-4. A gradient is of the operator whose operands it reads, whose parameter's gradient it is, or from whose result the
-   next gradient comes. Where several remain, it is of the cell around them.
+1. An operator that uses a parameter belongs to the cell that holds it, or to a cell around that one; the class in the
+scope decides. 2. An operator between two operators of the same call of a cell is inside that cell: a call takes its
+inputs when it begins and gives its outputs when it ends. The scope names the part of the cell, if the cell has only one
+part of that class. 3. An operator between two equal cells belongs to the first one if none of these cells has such an
+operator before it, and to the second one if none has one behind it. 4. A gradient belongs to the operator whose
+operands it reads, whose parameter's gradient it is, or from whose result the next gradient comes. If several operators
+remain, it belongs to the cell around them.
 
-What none of it tells has no owner.
+Operators that no rule covers have no owner.
 """
 
 from collections import Counter, defaultdict
@@ -24,7 +23,7 @@ from ms_profiler.analysis.metrics.module_paths import common, inside, prefixes
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.readers.graphs import Graph
 
-#: operators that stand for a sign of Python; MindSpore parses each once, so their scopes are those of the first
+#: operators of Python's syntax, such as `+`; MindSpore parses each once, so their scope is that of the first use
 _SIGNS: Final = {
     *("Add", "AddExt", "Sub", "SubExt", "Mul", "Muls", "Div", "Divs", "RealDiv", "FloorDiv", "Mod", "Pow", "Neg"),
     *("MatMul", "MatMulExt", "BatchMatMul", "Less", "Greater", "Equal", "NotEqual", "LessEqual", "GreaterEqual"),
@@ -33,11 +32,11 @@ _SIGNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose an operator is.
+    """The owner of an operator.
 
     Attributes:
-        module: attributes from the compiled cell on, with dots; empty for the cell itself, None where it is not known.
-        named: its own name says so, too.
+        module: attributes from the compiled cell on, with dots; empty for the cell itself, None if unknown. named: the
+        operator's own name agrees.
         part: of a training step.
     """
 
@@ -74,7 +73,7 @@ def owners(graph: Graph) -> dict[str, Owner]:
 
 
 class _Cells:
-    """The cells of a network, as far as they are known."""
+    """The known cells of a network."""
 
     def __init__(self, graph: Graph, flow: Flow) -> None:
         self.kinds = {path: kind for path, (kind, _) in graph.cells.items()}
@@ -82,7 +81,7 @@ class _Cells:
         for path, (_, own) in graph.cells.items():
             for name in own:
                 held[name].append(path)
-        # a cell that trains lists all parameters besides those who hold them
+        # a training cell lists all parameters, in addition to the cells that hold them
         self._held = {
             name: [path for path in paths if not any(other != path and inside(other, path) for other in paths)]
             for name, paths in held.items()
@@ -102,7 +101,7 @@ class _Cells:
         return self._held.get(parameter, [])
 
     def holder(self, parameter: str) -> str | None:
-        """Return the module around all cells that hold a parameter; None where none is known."""
+        """Return the module around all cells that hold a parameter; None if none is known."""
         return common(self.holders(parameter))
 
     def of_kind(self, kind: str | None, module: str) -> list[str]:
@@ -111,7 +110,7 @@ class _Cells:
 
 
 class _Pass:
-    """The operators of a forward pass, or of what is computed again of it."""
+    """The operators of a forward pass, or of a recomputation of it."""
 
     def __init__(self, flow: Flow, cells: _Cells, part: Part) -> None:
         self._flow, self._cells = flow, cells
@@ -126,28 +125,28 @@ class _Pass:
             for path in cells.holders(weight):
                 for prefix in prefixes(path):
                     counts[prefix].add(len(readers))
-        #: how often a module was called, where that is known: an outer one is called once if any of its own is
+        #: known numbers of calls of modules: an outer module is called once if any of its own modules is
         self._calls = {
             module: 1 if 1 in numbers else max(numbers) if len(numbers) == 1 else 0
             for module, numbers in counts.items()
         }
 
     def bind(self, found: dict[str, str]) -> None:
-        """Add the module of each operator that is known."""
+        """Add the known modules of operators."""
         sure = self._anchors()
         sure |= self._between(sure, self._around(sure))
         self._rest(sure)
         found |= sure
 
     def _anchors(self) -> dict[str, str]:
-        """Return the modules of what uses parameters."""
+        """Return the modules of the operators that use parameters."""
         sure = {}
         for name, operator in self._operators.items():
             modules = []
             for weight in operator.weights:
                 holders = self._cells.holders(weight)
                 if len(holders) > 1 or len({one.type for one in self._reads[weight]}) > 1:
-                    # tied: the class of the scope says which of them it is
+                    # a tied parameter: the class in the scope decides between its cells
                     holders = [path for path in holders if self._cells.kinds.get(path) == operator.scope.kind]
                 modules += holders if len(holders) == 1 else []
             if not modules or (module := common(modules)) is None:
@@ -163,7 +162,9 @@ class _Pass:
         return sure
 
     def _around(self, sure: dict[str, str]) -> dict[str, str]:
-        """Return the innermost module that computes both what an operator reads and what reads it; or nothing."""
+        """Return the innermost module that computes both an input of an operator and a user of its result; None if
+        there is none.
+        """
         keys: dict[tuple[str, int], int] = {}
         own: dict[str, int] = {}
         for name, module in sure.items():
@@ -190,17 +191,17 @@ class _Pass:
         return {name: _innermost(_set(above[name] & below[name], modules)) for name in self._operators}
 
     def _inner(self, operator: Operator, module: str) -> str:
-        """Return the part of a module that an operator in it is of, as far as its scope tells."""
+        """Return the part of a module that an operator belongs to, as far as its scope says."""
         if operator.path == module or not operator.scope.kind or operator.type in _SIGNS:
             return module
         cells = [path for path in self._cells.of_kind(operator.scope.kind, module) if path not in self._cells.modules]
         return cells[0] if len(cells) == 1 and len(self._cells.of_kind(operator.scope.kind, module)) == 1 else module
 
     def _between(self, sure: dict[str, str], around: dict[str, str]) -> dict[str, str]:
-        """Return the modules of what uses no parameters itself.
+        """Return the modules of the operators that use no parameters.
 
         Args:
-            sure: modules of what does.
+            sure: modules of the operators that use parameters.
             around: of `_around`.
         """
         before, behind = self._nearest(sure)
@@ -228,7 +229,7 @@ class _Pass:
         return bound
 
     def _nearest(self, sure: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the modules of the last operator known before each one, and of the first one known behind it."""
+        """Return the modules of the last known operator before each operator, and of the first known one behind it."""
         last: dict[str, int] = {}
         first: dict[str, int] = {}
         modules: dict[int, str] = {}
@@ -251,14 +252,14 @@ class _Pass:
     def _beside(
         self, operator: Operator, before: str, behind: str, outer: str, seen: Counter[tuple[str, str, str]]
     ) -> str | None:
-        """Return which of the two modules that an operator stands between it is of, where like ones tell that.
+        """Return which of two modules an operator between them belongs to, if equal modules show it.
 
         Args:
-            operator: which.
+            operator: the operator.
             before: module of the last operator before it.
             behind: module of the first operator behind it.
             outer: module around it.
-            seen: how many operators of a type stand on a side of a module.
+            seen: number of operators of a type on each side of a module.
         """
         found = []
         for near, far, side in ((before, behind, "tail"), (behind, before, "head")):
@@ -268,7 +269,8 @@ class _Pass:
                 kind = self._cells.kinds.get(module)
                 like = [path for path in self._cells.modules if self._cells.kinds.get(path) == kind] if kind else []
                 counts = {seen[operator.type, side, path] for path in like}
-                # its class is in there, and all of the like have as many of it on that side
+                # the module contains the operator's class, and all equal modules have as many of these operators on
+                # that side
                 if len(like) > 1 and len(counts) == 1 and self._cells.of_kind(operator.scope.kind, module):
                     found.append(module)
         if len(found) != 1:
@@ -276,14 +278,14 @@ class _Pass:
         return self._inner(operator, found[0])
 
     def _apart(self, operator: Operator) -> str | None:
-        """Return the module that the scope names, where it is the only one of its class and holds no parameters."""
+        """Return the module that the scope names, if it is the only one of its class and holds no parameters."""
         path = operator.path
         if not path or path in self._cells.modules:
             return None
         return path if len(self._cells.of_kind(operator.scope.kind, "")) == 1 else None
 
     def _rest(self, sure: dict[str, str]) -> None:
-        """Bind what stands between operators of a module behind all that use parameters, as of a loss."""
+        """Bind operators that come after all uses of parameters, such as those of a loss, to the module around them."""
         _, behind = self._nearest({name: path for name, path in sure.items() if path in self._cells.modules})
         late = {name: one for name, one in self._operators.items() if name not in behind}
         above: dict[str, set[str]] = {}
@@ -309,7 +311,7 @@ def _child(module: str | None, outer: str) -> str:
 
 
 def _innermost(modules: set[str]) -> str:
-    """Return the innermost of modules that stand in each other; what they have in common where they do not."""
+    """Return the innermost of nested modules; if they are not nested, the module around all."""
     deepest = [one for one in modules if not any(other != one and inside(other, one) for other in modules)]
     return common(deepest) or ""
 

@@ -1,4 +1,4 @@
-"""Whether the process holds more memory after each step: a leak, as far as it can be told from a heap that settles."""
+"""Find out whether the process holds more memory after each step, and tell such a leak from a heap that settles."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,27 +8,27 @@ import polars as pl
 
 from ms_profiler.analysis.metrics.steps import Steps
 
-#: samples from which a trend is one
+#: fewest samples for a trend
 ENOUGH: Final = 8
-#: blocks that the steps are cut into; the first one, in which caches fill, does not count
+#: number of blocks of steps; the first block, in which caches fill, does not count
 BLOCKS: Final = 4
-#: least growth of a block over that of the one that grew most: a heap that settles grows less and less
+#: smallest growth of a block, relative to the block that grew most: a heap that settles grows less and less
 EVEN: Final = 0.4
-#: bytes that a heap moves by without a reason, and as a part of what was held before: cut up by batches of workers, one
-#: of 240 MB grew by 10 in 22 steps
+#: random variation of a heap, in bytes and as a part of its size: a heap of 240 MB, fragmented by batches of workers,
+#: grew by 10 MB in 22 steps
 LEAST: Final = 16 << 20
 LEAST_PART: Final = 0.05
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Memory that was held from one step to the next, and more after each.
+    """Memory that grows with each step.
 
     Attributes:
         per_step: bytes a step.
         total: bytes from the first to the last sample that counts.
         held: bytes held at the last of them.
-        first: number of the step from which on it was looked at.
+        first: number of the first examined step.
         last: number of the last step.
     """
 
@@ -40,12 +40,12 @@ class Growth:
 
 
 def growth(samples: pl.DataFrame, steps: Steps, compiled: list[int]) -> Growth | None:
-    """Return how much memory each step adds; None where that is not evident.
+    """Return the memory that each step adds; None if there is no evident growth.
 
-    Samples are taken between steps. What is added in steps that compiled is what compilers keep, and does not count.
-    The rest is cut into `BLOCKS` blocks of as many steps. (Samples are taken by the clock: where steps are slow they
-    stand closer together.) The growth is evident where every block but the first grew, none by less a step than `EVEN`
-    of the one that grew most, and all of them together by `LEAST` and `LEAST_PART`.
+    Samples are taken between steps. Growth in steps that compiled belongs to compilers, and does not count. The other
+    steps are divided into `BLOCKS` blocks of equal numbers of steps. (Samples are taken by the clock, so slow steps
+    have more of them.) The growth is evident if every block but the first grew, none by less a step than `EVEN` of the
+    block that grew most, and all of them together by `LEAST` and `LEAST_PART`.
 
     per step = growth over these blocks / steps in them.
 

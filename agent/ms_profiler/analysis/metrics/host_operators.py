@@ -1,7 +1,8 @@
-"""Operators that compute where they are called: those of PyTorch on a processor, one inside another.
+"""Operators that compute in their call: PyTorch's on a processor, nested in each other.
 
-There an operator is what a kernel is elsewhere, but for what it calls: its self time is its own work, and the innermost
-ones, which call none, are told one by one as kernels are. Sums of total times count inner operators again.
+Such an operator corresponds to a kernel, except that it calls other operators: its self time is its own work. The
+innermost operators, which call none, are listed one by one as kernels are. Sums of total times count inner operators
+again.
 """
 
 from typing import Final
@@ -17,11 +18,12 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import threads
 from ms_profiler.store.format import Category
 
-#: part of an operator's calls that are long from which it is the operator that takes so long
+#: an operator is long by itself if at least this part of its calls is long
 OFTEN: Final = 0.02
-#: an operator of autograd around each node: what it does itself is to call hooks of the script
+#: autograd's operator around each node: its own time is that of hooks of the script
 AROUND_NODE: Final = "autograd::engine::evaluate_function"
-#: what Inductor calls the spans of a compiled graph: fused kernels in C++ are its own, others are operators inside
+#: Inductor's name for the spans of a compiled graph: fused kernels in C++ are its own time, other kernels are operators
+#: inside
 GRAPH: Final = "## Call CompiledFxGraph"
 #: columns of operators and of the spans around them, which give their modules
 _COLUMNS: Final = ("process", "thread", "name", "category", "start_ns", "end_ns", "arg")
@@ -29,7 +31,8 @@ _IS_OPERATOR: Final = pl.col("category") == Category.OP
 
 
 def compute(recording: tables.Recording) -> bool:
-    """Return whether the operators of this run are such: PyTorch's, and no accelerator was in use.
+    """Return whether the operators of this run compute in their calls: they are PyTorch's, and no accelerator was in
+    use.
 
     Args:
         recording: the run.
@@ -53,10 +56,11 @@ def calls(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def calls_in(section: Section) -> pl.DataFrame:
-    """Return of what `calls` does, of a run in sections, the operators that are told one by one or have a number.
+    """Return, for a section of a divided run, the operators of `calls` that are listed one by one or have a number.
 
     Args:
-        section: of the run; what its operators stand in or come after is carried over from those before.
+        section: of the run; spans that its operators are inside of, or come after, are carried over from earlier
+            sections.
     """
     known = pl.concat([section.carried.select(_COLUMNS), section.spans.select(_COLUMNS)])
     found = known.with_columns(_known(known)).slice(section.carried.height)
@@ -65,15 +69,15 @@ def calls_in(section: Section) -> pl.DataFrame:
 
 
 def _known(spans: pl.DataFrame) -> pl.DataFrame:
-    """Return what is known of each operator among spans, see `Columns.calls`."""
+    """Return the facts about each operator among spans, see `Columns.calls`."""
     return COLUMNS.calls(threads(spans), spans["start_ns"], spans["end_ns"], spans["category"], spans["name"])
 
 
 def ties(operators: pl.DataFrame) -> pl.DataFrame:
-    """Return which operator each gradient is of, where autograd's numbers are known.
+    """Return the operator of each gradient, if autograd's numbers are known.
 
-    Several operators that are one inside another carry a number: the last to begin made the gradient. Of what runs the
-    gradient the first to begin is taken. A number is used again in another process.
+    Several nested operators may carry the same number: the last to begin made the gradient. Of the operators that run
+    the gradient, the first to begin counts. Another process may use the same number.
 
     Args:
         operators: of `calls`.
@@ -94,7 +98,7 @@ def ties(operators: pl.DataFrame) -> pl.DataFrame:
 
 
 def known(operators: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the recorded steps in which the stepping process ran any operator that is known: `Steps.table`, `step`.
+    """Return the recorded steps in which the stepping process ran any known operator: `Steps.table`, `step`.
 
     Args:
         operators: of `calls`.
@@ -106,7 +110,7 @@ def known(operators: pl.DataFrame, steps: Steps) -> pl.DataFrame:
 
 
 def does(operators: pl.DataFrame, names: pl.Series) -> pl.Series:
-    """Tell of each operator whether it does anything itself but call others, and hooks of the script.
+    """Return for each operator whether it does more than call other operators and hooks of the script.
 
     Args:
         operators: `name` (row of `names`).
@@ -118,14 +122,14 @@ def does(operators: pl.DataFrame, names: pl.Series) -> pl.Series:
 def computing(
     recording: tables.Recording, operators: pl.DataFrame, spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps
 ) -> pl.DataFrame:
-    """Return when the stepping process computed, apart from each other and by time.
+    """Return the intervals in which the stepping process computed, without overlap and by time.
 
-    That is when operators ran that do more than their own dispatch, and compiled graphs, which have none; but not what
-    the stepping thread computes while it makes data, compiles or writes a checkpoint. An operator that mostly calls
-    others is what these are; what autograd does around each node is its dispatch, and the script's hooks. In a graph
-    that Inductor compiled, a longer stretch between operators is its own kernels. An operator that is long where hardly
-    any of its name is had its processor taken away by the system. What the stepping thread slept through is nobody's
-    computing. In a step without an operator it is the phases that compute.
+    It computes while operators that do more than dispatch run, and while compiled graphs run. It does not compute while
+    the stepping thread makes data, compiles or writes a checkpoint. An operator that mostly calls others counts by
+    those. Autograd's own time around each node is dispatch, or hooks of the script. In a graph that Inductor compiled,
+    longer gaps between operators are the graph's own kernels. If a call is long although hardly any call of this
+    operator is, the system took its processor away. Time in which the stepping thread slept is not computing. In a step
+    without operators, the phases decide.
 
     Args:
         recording: the run.
@@ -152,7 +156,8 @@ def computing(
 
 
 def fused(operators: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return when graphs that Inductor compiled ran kernels of their own: in long stretches between their operators.
+    """Return the intervals in which graphs that Inductor compiled ran kernels of their own: long gaps between their
+    operators.
 
     Args:
         operators: of `calls`, of one process.

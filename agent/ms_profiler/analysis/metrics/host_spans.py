@@ -1,4 +1,4 @@
-"""The span of another tool's trace that the host's own part of the steps mostly lies in."""
+"""Find the span of another tool's trace in which most of the host's own part of the steps lies."""
 
 from typing import Final
 
@@ -8,13 +8,13 @@ from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 
-#: from this part on the host's own code is most of it in a span
+#: a span is named from this part of the host's own code on
 _MOST: Final = 0.5
 _HOST: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
 def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> str:
-    """Return the name with the longest self time in the moments of the host's other code, and its part of them.
+    """Return the name with the longest self time in the host's other code, and its share of that code's time.
 
     self = time of these moments inside the spans of a name - time of them inside the spans that these contain.
 
@@ -24,7 +24,7 @@ def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> s
         pieces: of `Diagnosis`.
 
     Returns:
-        Empty where no name has most of the time.
+        Empty if no name has most of the time.
     """
     own = pieces.filter(pl.col("part").is_in(_HOST)).sort("start_ns")
     total = intervals.total_ns(own)
@@ -51,7 +51,7 @@ def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> s
 
 
 def _until(own: pl.DataFrame, times: pl.Series) -> pl.Series:
-    """Return how much of intervals that are apart from each other lies before each time."""
+    """Return the time in disjoint intervals before each time."""
     length = own["end_ns"] - own["start_ns"]
     before = length.cum_sum() - length
     place = own["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1

@@ -18,7 +18,7 @@ def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None
 
     Args:
         sets: intervals (`start_ns`, `end_ns`) by label; those of one set may overlap.
-        weights: the column that holds the weight of an interval, by label; 1 where none is named.
+        weights: the column with the weight of an interval, by label; by default 1.
 
     Returns:
         `start_ns`, `end_ns` and one Int64 column a label, without gaps and by time.
@@ -75,7 +75,7 @@ def clip(frame: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:
 
 
 def locate(times: pl.Series, frame: pl.DataFrame) -> pl.Series:
-    """Return for each time the row of the interval that contains it, as UInt32; null where none does.
+    """Return for each time the row of the interval that contains it, as UInt32; null if none does.
 
     Args:
         times: Int64.

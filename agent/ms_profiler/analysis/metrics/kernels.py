@@ -9,7 +9,7 @@ from ms_profiler.analysis.metrics.operators import TOP, errors
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import milliseconds
 
-#: what ran the kernels that a framework runs on a processor
+#: core of kernels that a framework runs on a processor
 HOST_CPU: Final = "HOST_CPU"
 
 _KEYS: Final = ["kernel", "module", "bound", "part"]
@@ -33,12 +33,12 @@ def waits(executions: pl.DataFrame) -> pl.DataFrame:
 def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataFrame:
     """Sort tasks by start, and add `wait_ns` as Ascend's tools count it.
 
-    wait(i) = start(i) - end(i - 1) in order of start, whatever the stream, 0 for the first and where the two overlap.
-    So a kernel beside a long exchange waited since the kernel before it, not for the exchange.
+    wait(i) = start(i) - end(i - 1) in order of start over all streams, 0 for the first and where the two overlap. So a
+    kernel beside a long exchange waited since the kernel before it, not for the exchange.
 
     Args:
         tasks: `start_ns`, `end_ns`.
-        last_ns: the end of the one before all of them, if there is one.
+        last_ns: end of the task before all of them, if there is one.
     """
     gap = pl.col("start_ns") - pl.col("end_ns").shift(1, fill_value=last_ns)
     return tasks.sort("start_ns", "end_ns", maintain_order=True).with_columns(
@@ -135,7 +135,9 @@ def by_part(sums: pl.DataFrame) -> dict[str, float]:
 
 
 def queued(sums: pl.DataFrame) -> dict[str, float]:
-    """Return the share of each part of a training step in the time of kernels; empty where most of that has no part."""
+    """Return the share of each part of a training step in the time of kernels; empty if most of that time has no
+    part.
+    """
     totals = dict(sums.group_by("part").agg(pl.col("total_ns").sum()).iter_rows())
     whole = sum(totals.values())
     if 2 * totals.get(int(Part.UNKNOWN), 0) >= whole:
@@ -144,7 +146,7 @@ def queued(sums: pl.DataFrame) -> dict[str, float]:
 
 
 def bound(sums: pl.DataFrame) -> dict[str, int]:
-    """Return how many kernels were bound to a module, to a primitive, to a phase only, and to nothing."""
+    """Return the numbers of kernels that were bound to a module, to a primitive, only to a phase, and to nothing."""
     to = pl.col("bound").replace(dict.fromkeys(map(int, INFERRED), int(Bound.MODULE)))
     counts = dict(sums.group_by(to).agg(pl.col("count").sum()).iter_rows())
     kinds = [kind for kind in sorted(Bound, reverse=True) if kind not in INFERRED]
@@ -152,18 +154,18 @@ def bound(sums: pl.DataFrame) -> dict[str, int]:
 
 
 def module_time_share(sums: pl.DataFrame) -> float | None:
-    """Return the share of the kernels' time that is bound to a module, None where there is no time."""
+    """Return the share of the kernels' time that is bound to a module, None if there is no time."""
     total, bound = (int(part["total_ns"].sum()) for part in (sums, sums.filter(pl.col("module").is_not_null())))
     return round(bound / total, 6) if total else None
 
 
 def inferred(sums: pl.DataFrame, how: Bound) -> int:
-    """Return how many kernels were bound to a module in a way."""
+    """Return the number of kernels that were bound to a module in an inferred way."""
     return int(sums.filter(pl.col("bound") == int(how))["count"].sum())
 
 
 def top(table: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
-    """Return the first rows of `by_type` and its kin as records, in milliseconds."""
+    """Return the first rows of a table such as `by_type` as records, in milliseconds."""
     return [
         {
             "name": row["name"],
@@ -180,7 +182,7 @@ def top(table: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
 
 
 def scaled(table: pl.DataFrame, totals: pl.DataFrame | None) -> pl.DataFrame:
-    """Return `by_type` and its kin with the totals over the whole run, where some steps were sampled.
+    """Return a table such as `by_type` with the totals over the whole run, of which some steps were sampled.
 
     Args:
         table: of `by_type`.

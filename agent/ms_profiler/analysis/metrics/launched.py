@@ -14,7 +14,7 @@ BOUND: pl.Schema = pl.Schema({name: tables.KERNELS[name] for name in ("host", "l
 
 
 def unbound(count: int) -> pl.DataFrame:
-    """Return that much of `BOUND` of which nothing is known."""
+    """Return rows of `BOUND` without any binding."""
     nothing = {name: pl.repeat(None, count, dtype=kind, eager=True) for name, kind in BOUND.items()}
     return pl.DataFrame(nothing).with_columns(
         pl.lit(int(Bound.NOTHING), pl.UInt8).alias("bound"), pl.lit(int(Part.UNKNOWN), pl.UInt8).alias("part")
@@ -38,9 +38,9 @@ class Launches:
     def bind(self, launched: pl.DataFrame) -> pl.DataFrame:
         """Return `BOUND` of each: `module` is a row of the recording's names, `launch` and `host` of its spans.
 
-        An exchange is bound to the call that asked for it, where there is one around its launch, and anything else to
-        the innermost operator; both to the innermost module, and what no module is around, but an operator that
-        computes a gradient, to that of the operator whose gradient it is.
+        An exchange is bound to the call of the collective around its launch, if there is one; any other task to the
+        innermost operator. Both are bound to the innermost module. Without a module around it, a task of an operator
+        that computes a gradient is bound to the module of the operator whose gradient it is.
 
         Args:
             launched: `launch_ns`, `thread`, `exchange`.
@@ -92,7 +92,7 @@ class _Thread:
 
 
 def _rows(paths: pl.Series, names: pl.Series) -> pl.Series:
-    """Return the row of the names of each module, or of the innermost one around it that has one; null without."""
+    """Return the row of the name of each module, or of the innermost named module around it; null without one."""
     known, rows = {name: row for row, name in enumerate(names)}, dict[str, int | None]()
     for path in paths.drop_nulls().unique():
         around = path

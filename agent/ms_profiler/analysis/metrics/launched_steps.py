@@ -1,9 +1,9 @@
 """Steps on a device, where a step consists of the work that the host launched in it.
 
-A kernel belongs to the step that launched it, however late it runs. A step lasts on the device until the last kernel
-that was launched in it, or in one before it, has ended, and at least as long as on the host; it begins where the one
-before it has ended there, and not before it begins on the host. So these spans do not overlap, as those of the host,
-and between two of them there is only time in which the host was in no step.
+A kernel belongs to the step that launched it, however late it runs. On the device, a step lasts until the last kernel
+that was launched in it, or in an earlier step, has ended, and at least until its end on the host. It begins where the
+step before it has ended on the device, and not before it begins on the host. So these spans do not overlap, and between
+two of them the host was in no step.
 """
 
 from collections.abc import Iterable
@@ -18,17 +18,17 @@ from ms_profiler.store.format import StepSource
 #: states of a device
 STATES: Final = ("computing", "communicating", "copying")
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
-#: when a step was on the device, and when it began on the host
+#: interval of a step on the device, and its begin on the host
 SPANS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64})
 _PARTS: Final = ("length", "computing", "overlapped", "not_overlapped", "copying", "idle")
 #: sums of the states of a step
 MOMENTS: Final = pl.Schema({"step": pl.UInt32, **dict.fromkeys(_PARTS, pl.Int64)})
-#: launched outside of all steps
+#: stands for launches outside of all steps
 _OUTSIDE: Final = -1
 
 
 def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
-    """Return the step (row of `steps.table`) that launched each task, null where none did, or it is unknown.
+    """Return the step (row of `steps.table`) that launched each task, null if none did or it is unknown.
 
     A task without a known launch was launched between its neighbours on the stream, which runs tasks in order: if both
     belong to one step, so does the task. If no launch is known at all, a task belongs to the step on the host in which
@@ -85,7 +85,7 @@ def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, sinc
     """Cut steps into pieces of one state: `step`, `computing`, `communicating`, `copying`, and times.
 
     Args:
-        tasks: that ran in the time asked for: `start_ns`, `end_ns`, `exchange`.
+        tasks: tasks that ran in the interval: `start_ns`, `end_ns`, `exchange`.
         copied: disjoint intervals in which memory was copied or set, by time.
         during: of `spans`.
         since: ns, begin of the time.
@@ -109,7 +109,7 @@ def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Return the states of each step on the device, in nanoseconds that add up to `length`.
 
     computing and overlapped (computing and communicating at once) are part of each other; length = computing +
-    not_overlapped (communicating alone) + copying (nothing but that) + idle.
+    not_overlapped (only communicating) + copying (only copying) + idle.
 
     Args:
         parts: of `pieces`, at least one.
@@ -154,10 +154,10 @@ def sums(tasks: pl.DataFrame) -> pl.DataFrame:
 def by_step(parts: Iterable[pl.DataFrame], moments: pl.DataFrame, during: pl.DataFrame) -> pl.DataFrame:
     """Return the columns of `overlap.by_step`: one row a step, in nanoseconds.
 
-    computing, communication = union of what the step launched of the kind, whenever it ran; overlapped = both at once;
-    bubble = sum over the exchanges that wait for another stage; free = time of the step on the device in which nothing
-    ran there, copies included; stage = its span there - bubble; preparing = from its begin on the host to the begin of
-    the first task that it launched, 0 without one.
+    computing, communication = union of the tasks of the kind that the step launched, whenever they ran; overlapped =
+    both at once; bubble = sum over the exchanges that wait for another stage; free = time of the step on the device in
+    which nothing ran there, copies included; stage = its span there - bubble; preparing = from its begin on the host to
+    the begin of the first task that it launched, 0 without one.
 
     Args:
         parts: of `sums`, at least one.

@@ -1,10 +1,12 @@
-"""Which span queued a kernel: both are in the order of the queue, but neither has all of the other's."""
+"""Find the span that queued a kernel: both lists are in the order of the queue, but each lacks some entries of the
+other.
+"""
 
 from typing import Final
 
 import polars as pl
 
-#: what one tries to match at once, from the widest stretch of the queue to the narrowest
+#: sections of the queue that are matched, from the widest to the narrowest
 _WINDOW: Final = ["window", "key"]
 _STEP: Final = ["step", "key"]
 _SEGMENT: Final = ["step", "segment", "key"]
@@ -12,12 +14,12 @@ _GAP: Final = ["gap", "key"]
 
 
 def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
-    """Return for each kernel the span that queued it; null where that is not known.
+    """Return for each kernel the span that queued it; null if unknown.
 
     Not every span starts a kernel, and not every kernel has a span: those of a backward pass have none. They are
-    matched in order where there are as many kernels of one key in a window as spans: it begins with an empty queue,
-    and the host may be steps ahead. If not in all of it, then in a step, or in a segment of that. Between two
-    neighbours matched so, the same is done for the keys that are left. No match may have a kernel start before its
+    matched in order where a window has as many kernels of a key as spans: the queue is empty at its begin, and the host
+    may be steps ahead. If the numbers differ in the window, a step is tried, and then a segment of it. Between two
+    neighbours that were matched, the same is done with the remaining keys. No match may let a kernel start before its
     span, or change the order of a lane.
 
     Args:
@@ -42,7 +44,7 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
 
 
 def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
-    """Leave out the pairs that would change the order of surer ones."""
+    """Leave out the pairs that would change the order of more certain pairs."""
     key = pl.struct("start_ns", "kernel")
     both = pl.concat([sure.with_columns(sure=pl.lit(True)), pairs.with_columns(sure=pl.lit(False))])
     fence = pl.when("sure").then("queued_ns")
@@ -55,7 +57,9 @@ def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
 
 
 def _between(runs: pl.DataFrame, spans: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
-    """Match what is left between two neighbours of one segment: what was queued between them ran between them."""
+    """Match the remaining kernels between two neighbours of one segment: work that was queued between them ran between
+    them.
+    """
     fences = kept.sort("kernel")
     places = fences.join(runs.select("kernel", "step", "segment"), on="kernel", maintain_order="left")
     inside = places.select("step", "segment", gap=pl.int_range(pl.len())).filter(
@@ -70,7 +74,7 @@ def _between(runs: pl.DataFrame, spans: pl.DataFrame, kept: pl.DataFrame) -> pl.
 
 
 def _as_many(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Return the keys of which there are as many kernels as spans."""
+    """Return the keys with as many kernels as spans."""
     counts = [table.group_by(keys).len() for table in (runs, spans)]
     return counts[0].join(counts[1], on=[*keys, "len"]).drop("len")
 

@@ -12,7 +12,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.store.format import Category, Flag
 
-#: of the steps, so many must begin with the same number of calls; otherwise nothing is cut
+#: smallest share of steps that begin with the same number of calls; below it nothing is cut
 MOST: Final = 0.5
 _CALLS: Final = (int(Category.FORWARD), int(Category.GRAPH))
 _APART: Final = pl.col("flags") & int(Flag.NO_GRADIENTS) != 0
@@ -87,6 +87,6 @@ def _cut(
 
 
 def _begins(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Return when spans begin in steps: `row`, `time_ns`."""
+    """Return the begins of spans in steps: `row`, `time_ns`."""
     times = spans["start_ns"]
     return pl.DataFrame({"row": intervals.locate(times, rows), "time_ns": times}).drop_nulls("row")

@@ -7,7 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import communication
 
-#: exchanges of a group from which its bandwidth says something
+#: fewest exchanges of a group for an estimate of its bandwidth
 ENOUGH: Final = 3
 #: a link is slow below this part of the best bandwidth that the same operation reaches
 SLOW: Final = 0.5
@@ -62,8 +62,8 @@ def bandwidths(calls: pl.DataFrame) -> pl.DataFrame:
 def slow(table: pl.DataFrame) -> list[Slow]:
     """Return the links that reach less than `SLOW` of the best one for the same operation, most time first.
 
-    Exchanges of fewer bytes than the best link's smaller half would be slow for their latency: a link is compared only
-    where its exchanges are at least half as large on average.
+    Small exchanges are slow because of their latency. So a link is compared with the best one only if its exchanges
+    are, on average, at least half as large.
 
     Args:
         table: of `bandwidths`.

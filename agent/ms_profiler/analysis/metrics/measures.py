@@ -49,7 +49,7 @@ from ms_profiler.analysis.streams import device, kernel_stream
 from ms_profiler.errors import UsageError
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
-#: why modules have no memory but that of their parameters
+#: reason why only the parameters of modules have a memory size
 NO_MEMORY: Final = "no allocator tells which module it serves; the size of parameters is exact"
 
 
@@ -58,8 +58,7 @@ class Measures:
     """One run, measured.
 
     Attributes:
-        recording: what was read.
-        chosen: the steps that were asked for; None for all.
+        recording: the recording. chosen: the selected steps; None for all.
         steps: the steps in use.
         spans: `tables.SPANS` with `duration_ns`, `self_ns` and `repeated` (see `operators.self_times`), of the chosen
             steps.
@@ -70,17 +69,17 @@ class Measures:
         stream: the kernels, and the recorded steps by state, see `streams.kernel_stream`.
         sums: of `operators.sum_up`, over all spans.
         types: kernels by primitive, see `kernels.by_type`.
-        calls: what was exchanged with other ranks, see `communication.calls`.
-        memory: `tables.MEMORY`, where it was asked for.
-        pipelines: dataset pipelines whose operators were watched, the one with the most samples first.
-        host_operators: operators that computed where they were called, of `host_operators.calls`, if there are such.
+        calls: exchanges with other ranks, see `communication.calls`.
+        memory: `tables.MEMORY`, if it was requested.
+        pipelines: dataset pipelines with samples, the one with the most samples first.
+        host_operators: operators that computed in their calls, of `host_operators.calls`, if there are any.
         run_ns: from the first to the last record.
-        target: the directory that receives what is derived; that of the recording by default.
+        target: the directory that receives derived files; by default that of the recording.
         asked: the request that this analysis answers.
         written: digests of the files that were derived from another tool's result, by path in `target`.
-        kept: paths there where a file of somebody else stands in place of a derived one.
+        kept: paths of other tools' files that keep a derived file from being written.
         section_count: sections that were written.
-        room: what may still be written.
+        room: disk space that is left.
     """
 
     recording: tables.Recording
@@ -117,12 +116,12 @@ class Measures:
 
     @cached_property
     def shaped(self) -> bool:
-        """Return whether the shapes of any operator that computed where it was called are known."""
+        """Return whether the shapes of any operator that computed in its call are known."""
         return bool(self.spans.select(operands.SHAPED.any()).item())
 
     @property
     def computes_by_operators(self) -> bool:
-        """Return whether operators of a processor say when steps computed, rather than phases or kernels."""
+        """Return whether operators on a processor decide when steps computed, and not phases or kernels."""
         return self.recording.device is None and _by_operators(self.host_operators, self.recording)
 
     @property
@@ -134,7 +133,7 @@ class Measures:
 
     @cached_property
     def totals(self) -> totals.Totals | None:
-        """Return sums over the whole run where some steps were sampled; None where all were recorded."""
+        """Return estimated sums over the whole run, if some steps were sampled; None if all were recorded."""
         known = self.recording.sums_by_place
         return totals.totals(self.steps, self.spans if known is None else known, self.stream, self.pieces)
 
@@ -146,7 +145,7 @@ class Measures:
 
     @cached_property
     def drawn(self) -> pl.Series:
-        """Return the row in `spans` of each span of the recording, null for those outside of the chosen steps."""
+        """Return the row in `spans` of each span of the recording, null for spans outside of the chosen steps."""
         spans = self.recording.spans
         inside = pl.repeat(True, spans.height, eager=True)
         if self.chosen is not None:
@@ -161,7 +160,7 @@ class Measures:
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """Return why steps take as long as they do."""
+        """Return the diagnosis of the run."""
         return diagnose(
             self.recording,
             self.steps,
@@ -175,7 +174,7 @@ class Measures:
 
     @cached_property
     def finding(self) -> verdict.Finding:
-        """Return what stands out."""
+        """Return the finding of the run."""
         if (device := self.recording.device) is not None:
             parts = self.diagnosis.shares
             return verdict.of_device(device, self.recording.info, self.stream.moments, self.types, parts)
@@ -197,7 +196,7 @@ class Measures:
 
     @cached_property
     def advice(self) -> list[Advice]:
-        """Return what to try, the cause of the time first."""
+        """Return the advice, the largest cause first."""
         threads = self.recording.threads.filter(process=self.steps.process, thread=self.steps.thread)
         facts = Facts(
             numbers=self.steps.table["number"].to_list(),
@@ -217,22 +216,22 @@ class Measures:
 
     @cached_property
     def stretches(self) -> pl.DataFrame:
-        """Return what the whole run was spent on, of all its steps whichever were chosen, see `stretches.stretches`."""
+        """Return the parts of the whole run, all steps included, see `stretches.stretches`."""
         return stretches.stretches(self.recording)
 
     @cached_property
     def ownership(self) -> Ownership | None:
-        """Return whose the time is; None where no module is known."""
+        """Return the owners of the time; None if no module is known."""
         return ownership(self.recording, self.steps, self.steady, self.stream)
 
     @cached_property
     def owner_lanes(self) -> pl.DataFrame:
-        """Return whose the time is, as timelines draw it."""
+        """Return the owners of the time for timelines."""
         return owner_lanes.lanes(self.ownership)
 
     @cached_property
     def module_facts(self) -> tuple[pl.DataFrame, dict[str, str]]:
-        """Return the tree of modules with parameters and operations of each, and why what is not known is not."""
+        """Return the tree of modules with their parameters and operations, and the reasons for unknown values."""
         found = self.ownership
         if found is None:
             columns = {**module_tree.ROWS, **parameters.SIZES, **module_work.WORK}
@@ -246,7 +245,7 @@ class Measures:
 
     @cached_property
     def verdict(self) -> str:
-        """Return the biggest finding, and the heaviest module where that is of the model's computing."""
+        """Return the biggest finding, with the heaviest module if the finding is about the model's computing."""
         sentence, found = self.finding.sentence, self.ownership
         kinds = (*phases.COMPUTING, "computing", "launch")
         if found is None or self.finding.kind not in kinds or self.finding.kind == phases.NAMES[Category.OPTIMIZER]:
@@ -256,7 +255,7 @@ class Measures:
 
     @property
     def utilization(self) -> Utilization:
-        """Return what follows from the workload that the user told."""
+        """Return the utilization, computed from the workload that the user stated."""
         return reached(self.asked.workload, steps.statistics(self.steady)["mean_ms"])
 
     @property
@@ -276,7 +275,7 @@ class Measures:
 
     @property
     def held(self) -> pl.DataFrame:
-        """Return `tables.MEMORY` of the allocator that held most, with its `component`."""
+        """Return `tables.MEMORY` of the allocator with most memory, with its `component`."""
         device = self.recording.device
         if device is None or not self.memory.is_empty():
             return self.memory.with_columns(component=pl.lit(memory_of.COMPONENT))
@@ -287,14 +286,15 @@ class Measures:
 
     @property
     def steady(self) -> pl.DataFrame:
-        """Return the recorded steps that show what a step takes, see `steps.settled`."""
+        """Return the recorded steady steps, see `steps.settled`."""
         known = self.steps.table.with_row_index("row").filter("recorded")
         return known.filter(pl.col("row").is_in(steps.settled(known, self.compiled)))
 
 
 def _by_operators(own: pl.DataFrame, recording: tables.Recording) -> bool:
-    """Return whether operators say when steps computed: not where those of some steps alone are held, so that all steps
-    of a run are measured in one way."""
+    """Return whether operators decide when steps computed: not if only the operators of some steps are in memory,
+    because all steps of a run are measured in the same way.
+    """
     return not own.is_empty() and recording.sums is None
 
 
@@ -303,7 +303,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
 
     Args:
         recording: the run.
-        chosen: step numbers to keep to; None for all.
+        chosen: step numbers to analyse; None for all.
 
     Raises:
         UsageError: the run has none of these steps.
@@ -330,7 +330,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         sums = pl.concat([sums.filter(pl.col("category") < CATEGORY_FINE), recording.sums])
     first, last = int(_least(recording.processes["first_ns"])), int(_most(recording.processes["last_ns"]))
     restricted = chosen is not None
-    # windows of kernels are MindSpore's
+    # only MindSpore has windows of kernels
     own = host_operators.calls(spans if host_operators.compute(recording) else spans.head(0))
     if recording.device is not None:
         stream = device.collect(recording, recording.device, whole, used)
@@ -379,7 +379,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
 
 
 def _runtime_calls(recording: tables.Recording) -> pl.DataFrame | None:
-    """Return the calls of a device's runtime with `process` and `thread`, where there are any."""
+    """Return the calls of a device's runtime with `process` and `thread`, if there are any."""
     if recording.device is None or recording.device.calls.is_empty():
         return None
     threads = recording.threads.filter(pl.col("native_tid") > 0)

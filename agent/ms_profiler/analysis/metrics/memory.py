@@ -1,4 +1,4 @@
-"""Tensor memory by step: where its peak is, and what is held when a step ends."""
+"""Tensor memory by step: its peak, and the memory at the end of the step."""
 
 from typing import Final
 
@@ -7,14 +7,14 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 
-#: whose memory it is that MindSpore's own recorder of kernels on a processor tells
+#: component of the memory that MindSpore's recorder of CPU kernels reports
 COMPONENT: Final = "MindSpore"
-#: whose it is that PyTorch's allocator on a processor tells
+#: component of the memory that PyTorch's allocator on a processor reports
 PROCESSOR: Final = "CPU"
 
 
 def leading(held: pl.DataFrame) -> pl.DataFrame:
-    """Return what the component held that allocated most, a processor's only where there is no other one.
+    """Return the memory of the component that allocated most; a processor's component only if there is no other one.
 
     Args:
         held: `tables.DEVICE_MEMORY`.
@@ -29,14 +29,14 @@ def leading(held: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_step(memory: pl.DataFrame, used: Steps) -> pl.DataFrame:
-    """Return for each recorded step the most that was allocated, and what was at its end, bytes.
+    """Return for each recorded step the peak of allocated memory and the allocated memory at its end, in bytes.
 
     Args:
         memory: `tables.MEMORY`.
         used: the steps in use.
 
     Returns:
-        `number`, `peak`, `end`, by number; steps in which nothing was given or taken are not there.
+        `number`, `peak`, `end`, by number; steps without allocations and releases are left out.
     """
     own = memory.filter(pl.col("process") == used.process)
     row = intervals.locate(own["time_ns"], used.recorded)

@@ -1,4 +1,4 @@
-"""Modules as a tree, with the time of forward and backward passes of each, and of all in it."""
+"""Modules as a tree, with the time of the forward and backward passes of each module, inner modules included."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,15 +13,15 @@ ROWS: Final = pl.Schema(
     {
         "module": pl.String,  # path from the outermost module on, with dots
         "depth": pl.UInt16,
-        "leaf": pl.Boolean,  # nothing in it has any time
-        "calls": pl.UInt64,  # null where it is not called itself, or that is not known
+        "leaf": pl.Boolean,  # no module inside has any time
+        "calls": pl.UInt64,  # null if it is not called itself, or unknown
         "forward_ns": pl.Int64,
         "backward_ns": pl.Int64,
         "optimizer_ns": pl.Int64,
         "total_ns": pl.Int64,
         "self_ns": pl.Int64,
-        "inferred_ns": pl.Int64,  # of the total, what order or parameters say
-        "share": pl.Float64,  # of `whole_ns`
+        "inferred_ns": pl.Int64,  # part of the total that was inferred from order or parameters
+        "share": pl.Float64,  # share of `whole_ns`
     }
 )
 
@@ -77,7 +77,7 @@ def rows(times: pl.DataFrame, calls: pl.DataFrame, whole_ns: int) -> pl.DataFram
 
 
 def _add(known: dict[str, _Node], owner: str, part: int, bound: int, own: int) -> None:
-    """Add the time of a module to it and to all that it is in."""
+    """Add the time of a module to the module and to all modules around it."""
     path, inner = owner, ""
     while True:
         node = known.get(path)
@@ -115,7 +115,8 @@ def heaviest(tree: pl.DataFrame, whole_ns: int) -> tuple[str, float] | None:
 
 
 def within(sums: pl.DataFrame) -> pl.DataFrame:
-    """Return the time of modules with all in them by step: `step`, `module`, `forward_ns`, ..., `total_ns`, `self_ns`.
+    """Return the time of modules, inner modules included, by step: `step`, `module`, `forward_ns`, ..., `total_ns`,
+    `self_ns`.
 
     Args:
         sums: of `owners.sums`.

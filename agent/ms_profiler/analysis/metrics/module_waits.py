@@ -9,16 +9,16 @@ from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
-#: what the host does by itself
+#: parts in which the host works by itself
 PARTS: Final = (bounds.BLOCKED, bounds.HOST)
-#: a module is named where more than this part of the time lies in it, and in no module inside of it
+#: a module is named if more than this share of the time lies in its own code, inner modules excluded
 MOST: Final = 0.5
-#: part of the steps from which advice asks where it lies
+#: part of the steps from which on advice names the module
 LEAST: Final = 0.05
 
 
 def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> dict[str, str]:
-    """Return the module in which most of a part of the host lies, by part, where it is more than half of it.
+    """Return for each part of the host the module that contains more than half of it.
 
     Args:
         moments: of `bounds.parts`.

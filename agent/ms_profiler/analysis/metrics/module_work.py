@@ -1,4 +1,4 @@
-"""What modules compute in a step: floating-point operations of their forward and backward passes."""
+"""Floating-point operations of modules in a step, for forward and backward passes."""
 
 from typing import Final
 
@@ -12,15 +12,15 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store.format import Category
 
-#: operations of a module in a step, all in it included; null where not known
+#: operations of a module in a step, inner modules included; null if unknown
 WORK: Final = pl.Schema({"module": pl.String, "forward_flops": pl.Float64, "backward_flops": pl.Float64})
 NO_SHAPES: Final = "no step has the shapes of all its operators; `record_shapes` has them recorded"
-OF_DEVICE: Final = "what a device ran has no shapes that tell them"
-UNDECIDED: Final = "shapes do not decide those of"
-#: names in a reason
+OF_DEVICE: Final = "work of a device has no shapes that determine the operations"
+UNDECIDED: Final = "shapes do not determine the operations of"
+#: largest number of names in a reason
 MOST: Final = 3
 _BACKWARD: Final = pl.col("part").is_in([int(Part.BACKWARD), int(Part.RECOMPUTE)])
-#: what was counted: `step`, `owner`, `part`, `name`, `flops`
+#: counted operations: `step`, `owner`, `part`, `name`, `flops`
 _COUNTED: Final = pl.Schema(
     {"step": pl.UInt32, "owner": pl.String, "part": pl.UInt8, "name": pl.String, "flops": pl.Int64}
 )
@@ -29,9 +29,9 @@ _COUNTED: Final = pl.Schema(
 def work(
     found: Ownership, recording: tables.Recording, used: Steps, steady: pl.DataFrame, stream: Stream
 ) -> tuple[pl.DataFrame, str]:
-    """Return the operations of each module of the tree in a step, as `WORK`, and why those not known are not.
+    """Return the operations of each module of the tree in a step, as `WORK`, and the reasons for unknown values.
 
-    flops of a module = sum over the operators or kernels in it / steps that are known.
+    flops of a module = sum over the operators or kernels in it / number of known steps.
 
     Args:
         found: of `ownership.ownership`.
@@ -76,7 +76,7 @@ def work(
 
 
 def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tuple[pl.DataFrame, int]:
-    """Return what PyTorch's operators compute, as `_COUNTED`, and in how many steps that is."""
+    """Return the operations of PyTorch's operators, as `_COUNTED`, and the number of steps."""
     spans, names = recording.spans, recording.names
     table = used.table.with_row_index("row").filter("recorded")
     own = spans.with_row_index("id").filter(pl.col("process") == used.process)
@@ -104,7 +104,7 @@ def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tu
                 name="text",
                 flops=pl.Series([counts[kind] for kind in kinds.iter_rows()], dtype=pl.Int64),
             ),
-            # what a compiled graph computes is not told by operators
+            # operators do not show the operations of a compiled graph
             graphs.select("start_ns", "place", name="text", flops=pl.lit(None, pl.Int64)),
         ]
     )
@@ -119,7 +119,7 @@ def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tu
 
 
 def _inside(chosen: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
-    """Tell which operators stand in another of them, which counts what they compute."""
+    """Return which operators are inside of another one, which counts their operations."""
     around, own = spans["parent"].gather(chosen["id"]), chosen["id"].implode()
     found = pl.repeat(False, chosen.height, dtype=pl.Boolean, eager=True)
     while around.null_count() < around.len():
@@ -129,7 +129,7 @@ def _inside(chosen: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
 
 
 def _kernels(found: Ownership, steady: pl.DataFrame, stream: Stream) -> tuple[pl.DataFrame, int]:
-    """Return what MindSpore's kernels compute, as `_COUNTED`, and in how many steps that is."""
+    """Return the operations of MindSpore's kernels, as `_COUNTED`, and the number of steps."""
     covered = steady.filter(intervals.locate(steady["start_ns"], stream.covered).is_not_null())
     pieces = found.pieces.filter(pl.col("step").is_in(covered["row"].implode()))
     steps = pieces["step"].n_unique()

@@ -1,9 +1,10 @@
-"""Whose the kernels of a backward pass are where autograd's nodes are known, see `readers.tapes`.
+"""Find the modules of the kernels of a backward pass by autograd's nodes, see `readers.tapes`.
 
-Nodes run in the reverse order of their making, so what the types of kernels say bounds the node that each is of, as in
-`metrics.gradients`: but here all nodes are known, with how many gradients each computes, and no operator that has none.
-A kernel belongs to the innermost module around all nodes that it can be of. A pass without nodes of its own has those
-of one before which the same modules were called in the same order; where such passes differ, none.
+Nodes run in the reverse order of their making, so the types of kernels bound the node of each kernel, as in
+`metrics.gradients`. But here all nodes are known, with the number of gradients that each computes, and operators
+without a node are left out. A kernel belongs to the innermost module around all nodes that it can belong to. A pass
+without nodes of its own gets those of a pass before which the same modules were called in the same order; if such
+passes differ, it gets none.
 """
 
 from collections import Counter
@@ -20,15 +21,16 @@ from ms_profiler.analysis.metrics.scopes import SEED, Scope
 from ms_profiler.analysis.readers.tapes import Node, Tape
 from ms_profiler.store.format import Category
 
-#: what every operator but `VIEWS` may launch before and behind a kernel that the device lacks in a type
+#: kernels that every operator but `VIEWS` may launch before and behind a kernel that the device lacks in a data type
 CAST: Final = "Cast"
 #: operators whose gradients launch nothing: they view a tensor, or have none
 VIEWS: Final = "concat contiguous expanddims oneslike reshape squeeze transpose view"
-#: which kernels the gradient of an operator launches besides those that are named after it, products, and the sums of
-#: gradients of what several operators read, which may follow each. Measured with MindSpore 2.10 for CPU, synchronously:
-#: what starts behind a hook before a node and before the hook of the next node is of that node. That was 661 calls of
-#: operators, most in float32, some in float16, float64 and mixed types, broadcast and along several axes, and 20
-#: networks, two of them in float16. `lstm` ran in one network alone, in float32. What is not here may launch anything
+#: kernels that the gradient of an operator launches, besides those that are named after it, products, and the sums of
+#: gradients of values that several operators read, which may follow each. Measured with MindSpore 2.10 for CPU,
+#: synchronously: a kernel between the hook before a node and the hook of the next node belongs to that node. That was
+#: 661 calls of operators, most in float32, some in float16, float64 and mixed types, broadcast and along several axes,
+#: and 20 networks, two of them in float16. `lstm` ran in one network alone, in float32. Operators that are not listed
+#: may launch anything
 EMITS: Final[dict[str, frozenset[str]]] = {
     key: frozenset([*kernels.split(), *([] if keys == VIEWS else [CAST])])
     for keys, kernels in (
@@ -54,13 +56,13 @@ EMITS: Final[dict[str, frozenset[str]]] = {
     )
     for key in keys.split()
 }
-#: operators whose gradients begin with the kernel that is named after them, or that they are known by, and its casts
+#: operators whose gradients begin with the kernel that is named after them, or typical of them, and its casts
 FIRST: Final = frozenset(
     {"batchmatmul", "batchnorm", "biasadd", "conv2d", "dropout", "gatherd", "gelu", "layernorm", "matmul", "relu"}
 )
-#: kernels behind a pass that are looked at
+#: number of kernels behind a pass that are examined
 MOST: Final = 8
-#: of kernels: row in what was asked for, the path of their module, and whether that was computed again there
+#: of kernels: row of the argument, path of their module, and whether it is a recomputation
 OWNED: Final = pl.Schema({"place": pl.UInt32, "module": pl.String, "again": pl.Boolean})
 #: and the row of the span of their backward pass
 TRAILING: Final = pl.Schema({"place": pl.UInt32, "backward": pl.UInt32})
@@ -108,7 +110,7 @@ class Known:
         )
 
     def owned(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the modules of kernels of backward passes, as `OWNED`, as far as the nodes tell.
+        """Return the modules of kernels of backward passes, as `OWNED`, as far as the nodes show them.
 
         Args:
             kernels: `place`, `kernel`, `backward`, of one lane, in its order.
@@ -121,7 +123,7 @@ class Known:
         ran = ran.filter((pl.col("position") > 0) | ~pl.col("kernel").is_in(seeds))
         if ran.is_empty():
             return pl.DataFrame(schema=OWNED)
-        # most passes run the same kernels for the same nodes: one of each kind is looked at
+        # most passes run the same kernels for the same nodes: one of each kind is examined
         kinds = ran.group_by("backward", maintain_order=True).agg(
             pl.col("tape", "scripted").first(),
             pl.struct("kernel", "position").hash(7).sum().alias("hash"),
@@ -182,13 +184,13 @@ class Known:
         )
 
     def trailing(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return which kernels behind the last one of a pass are of it, too: `place`, `backward`.
+        """Return which kernels behind the last one of a pass belong to it, too: `place`, `backward`.
 
-        When the host had left a pass, its last kernels may not have run yet. They are of it as long as its nodes have
-        gradients that no kernel has computed.
+        When the host leaves a pass, its last kernels may not have run yet. Later kernels belong to it as long as its
+        nodes have gradients that no kernel has computed.
 
         Args:
-            kernels: `place`, `kernel`, `backward`, `loose` (nothing is known of it), of one lane, in its order.
+            kernels: `place`, `kernel`, `backward`, `loose` (its module is unknown), of one lane, in its order.
             scopes: by row of the kernel names.
         """
         rows = kernels.select("kernel", "backward").with_row_index("row").join(self.passes, on="backward")
@@ -209,14 +211,16 @@ class Known:
         return pl.DataFrame(found, schema=TRAILING, orient="row")
 
     def _left(self, tape: int, ran: list[Roles]) -> dict[str, int]:
-        """Return how many kernels of products the nodes of a pass launch beside those that ran."""
+        """Return the number of kernels of products that the nodes of a pass launch in addition to those that ran."""
         products = [
             node.wanted for node in self.tapes[tape].nodes if gradients.known_by(node.name) in gradients.PRODUCTS
         ]
         return {gradients.MATMUL: sum(products) - sum(role.family == gradients.MATMUL for role in ran)}
 
     def _modules(self, ranges: pl.DataFrame) -> pl.DataFrame:
-        """Add `module`, the innermost one around nodes from `first` to `last`, and whether all compute again."""
+        """Add `module`, the innermost one around the nodes from `first` to `last`, and whether all are
+        recomputations.
+        """
         paths = Paths([])
         rows: dict[int, list[int]] = {}
         found, again = [], []
@@ -236,7 +240,7 @@ class Known:
 
 
 def _before(told: pl.DataFrame, kinds: list[int]) -> pl.DataFrame:
-    """Let what runs before the first kernel of a node be of a later one, where that kernel is the node's first.
+    """Assign kernels before the first kernel of a node to a later node, if that kernel must be the node's first.
 
     A cast before it may be the node's own.
 
@@ -252,10 +256,10 @@ def _before(told: pl.DataFrame, kinds: list[int]) -> pl.DataFrame:
 
 
 def _kernel_role(scope: Scope) -> Roles:
-    """Return the role of a kernel, of which operators launch it even where it is named after none of them."""
+    """Return the role of a kernel, with the operators that launch it although it is not named after them."""
     role = replace(Roles.of(scope), type=scope.type)
     if role.expanded:
-        return replace(role, type="")  # of the operator after which the expansion is named, alone
+        return replace(role, type="")  # only of the operator after which the expansion is named
     if role.stem is not None or role.family == gradients.MATMUL:
         return role
     return replace(role, family=_any(scope.type), free=True)
@@ -266,13 +270,13 @@ def _known_names(nodes: tuple[Node, ...]) -> set[str]:
 
 
 def _never(node: Node, known: set[str], settled: frozenset[str], adds: bool) -> frozenset[str]:
-    """Return the families of kernels that a node launches none of.
+    """Return the families of kernels that a node never launches.
 
     Args:
-        node: which.
-        known: names of nodes of which it is known what they launch.
+        node: the node.
+        known: names of nodes whose kernels are known.
         settled: of `_settled`.
-        adds: the forward pass has kernels, too, that sums of gradients are.
+        adds: the forward pass has kernels of the type of sums of gradients, too.
     """
     if node.name in known:
         return frozenset()
@@ -285,7 +289,7 @@ def _any(type: str) -> str:
 
 
 def _settled(nodes: tuple[Node, ...], ran: list[Roles]) -> frozenset[str]:
-    """Return the families of kernels that nodes of known types launched all of."""
+    """Return the families whose kernels all come from nodes of known types."""
     products = sum(node.wanted for node in nodes if gradients.known_by(node.name) in gradients.PRODUCTS)
     made = Counter(gradients.known_by(node.name) for node in nodes)
     counts = Counter(role.family for role in ran)
@@ -308,7 +312,7 @@ def _rows(made: list[int]) -> pl.DataFrame:
 
 
 def _called(passes: pl.DataFrame, spans: pl.DataFrame) -> list[pl.Series]:
-    """Return `key`, of the modules that were called before a pass, and `nth`, how many passes there were since."""
+    """Return `key`, of the modules that were called before a pass, and `nth`, the number of passes since."""
     modules = spans.filter(pl.col("category") == int(Category.MODULE)).sort("start_ns").select("name", "start_ns")
     row = passes["start_ns"].search_sorted(modules["start_ns"], side="right")
     counted = modules.with_columns(number=row).with_columns(pl.int_range(pl.len()).over("number").alias("place"))

@@ -19,7 +19,7 @@ _OTHERS: Final = pl.col("category").is_in(
 )
 #: key of spans that are not summed up
 _APART: Final = 2**64 - 1
-#: by what a place of `sampling.places` is multiplied in such a key, above the row of a name and the category
+#: factor of a place of `sampling.places` in such a key, above the row of a name and the category
 _PLACES: Final = 2**40
 
 
@@ -113,7 +113,7 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
         squared durations in ns^2: exact, so that a variance does not depend on the order of the sum).
     """
     length = pl.col("duration_ns")
-    # one number as the key takes a third of the time of two columns
+    # a single number as the key takes a third of the time of two columns
     key = (pl.col("name").cast(pl.UInt64) * 256 + pl.col("category")).alias("key")
     again = spans.filter("repeated").group_by(key).agg(pl.col("self_ns").sum().alias("again_ns"))
     counted = spans if again.is_empty() else spans.filter(~pl.col("repeated"))
@@ -205,7 +205,7 @@ def by_name(sums: pl.DataFrame, names: pl.Series, category: Category) -> pl.Data
     Args:
         sums: of `sum_up`.
         names: texts by row.
-        category: which.
+        category: the category.
     """
     chosen = sums.filter(pl.col("category") == category)
     return chosen.with_columns(names.gather(chosen["name"])).sort(
@@ -243,7 +243,7 @@ def top(sums: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
 
 
 def errors(row: dict[str, Any]) -> dict[str, Any]:
-    """Return whether sums are scaled, and the standard errors of those that are."""
+    """Return whether sums are scaled, and the standard errors of the scaled ones."""
     if "total_ns_error" not in row:
         return {"scaled": False, "count_error": None, "total_ms_error": None}
     count, total = row["count_error"], row["total_ns_error"]

@@ -14,11 +14,11 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
 OPTIMIZER: Final = NAMES[Category.OPTIMIZER]
-#: PyTorch's operator that changes the type of a tensor, or takes it elsewhere, which on a processor it does not
+#: PyTorch's operator that changes the type of a tensor; on an accelerator it may also move the tensor
 CAST: Final = "aten::_to_copy"
-#: inner operators between two reads up to which a script does little but read
+#: a script does little but read if there are at most this many inner operators between two reads
 BETWEEN: Final = 10
-#: of a slow network: what an exchange takes beyond that, it waits for others
+#: bandwidth of a slow network: time of an exchange beyond this is waiting for other ranks
 LATENCY: Final = 1_000_000
 BYTES_A_SECOND: Final = 100e6
 
@@ -28,9 +28,8 @@ class Casts:
     """Changes of data type.
 
     Attributes:
-        name: what does it.
-        per_step: how many.
-        share: of the steps that they take.
+        name: of the operator. per_step: number of changes.
+        share: share of the steps that they take.
     """
 
     name: str
@@ -44,8 +43,8 @@ class Optimizing:
 
     Attributes:
         share: of the steps.
-        launching: part of that, as far as the thread ran, in which operators are launched and nothing computes.
-        per_step: operators or kernels in it; None where they are not known.
+        launching: part of its time, as far as the thread ran, in which operators are launched and nothing computes.
+        per_step: operators or kernels in it; None if unknown.
     """
 
     share: float
@@ -58,7 +57,7 @@ class Late:
     """Exchanges that wait for other ranks.
 
     Attributes:
-        share: of the time of exchanges beyond what a slow network takes for their bytes.
+        share: share of the time of exchanges beyond the time of a slow network for their bytes.
         count: exchanges.
         mean_ns: duration of one.
         bytes: of one, on average.
@@ -71,7 +70,7 @@ class Late:
 
 
 def casts(ran: pl.DataFrame, names: pl.Series, during: pl.DataFrame) -> Casts | None:
-    """Return what casting takes of some steps; None where nothing was cast that takes longer than its own dispatch.
+    """Return the cost of casts in some steps; None if no cast took longer than its own dispatch.
 
     Args:
         ran: operators, `name` (row of `names`), `start_ns`, `end_ns`.
@@ -80,7 +79,7 @@ def casts(ran: pl.DataFrame, names: pl.Series, during: pl.DataFrame) -> Casts | 
     """
     found = ran.filter((names == CAST).gather(ran["name"]))
     long = pl.col("end_ns") - pl.col("start_ns") > bounds.SHORT
-    # of many short ones some had their processor taken away
+    # some of many short casts are long only because the system took their processor away
     found = found.filter(long, long.mean() >= OFTEN)
     found = found.filter(intervals.locate(found["start_ns"], during).is_not_null())
     if found.is_empty():
@@ -90,11 +89,11 @@ def casts(ran: pl.DataFrame, names: pl.Series, during: pl.DataFrame) -> Casts | 
 
 
 def optimizing(moments: pl.DataFrame, ran: pl.DataFrame | None, during: pl.DataFrame) -> Optimizing:
-    """Return what the optimizer takes of some steps.
+    """Return the cost of the optimizer in some steps.
 
     Args:
         moments: of `bounds.parts`.
-        ran: operators or kernels one by one, `start_ns`; None where they are not known.
+        ran: operators or kernels one by one, `start_ns`; None if unknown.
         during: the steps.
     """
     own = moments.filter(pl.col("phase") == OPTIMIZER).sort("start_ns")
@@ -108,10 +107,10 @@ def optimizing(moments: pl.DataFrame, ran: pl.DataFrame | None, during: pl.DataF
 
 
 def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.DataFrame) -> Optimizing:
-    """Return what the optimizer takes of some steps, where kernels run beside the host.
+    """Return the cost of the optimizer in some steps, if kernels run beside the host.
 
-    That is the time from the first to the last of its kernels that follow one another, without waits: what one of them
-    is launched in belongs to it, too.
+    The cost is the time from the first to the last of its consecutive kernels, without waits; the launches of these
+    kernels are included.
 
     Args:
         moments: of `bounds.parts`.
@@ -132,10 +131,10 @@ def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.D
 
 
 def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> float:
-    """Return what part of launching operators lies between reads that hardly any operators part.
+    """Return the part of launching operators that lies between reads with hardly any operators between them.
 
     Args:
-        found: of `reads.reads`, those of PyTorch on a processor, which wait for nothing.
+        found: of `reads.reads`, the reads of PyTorch on a processor, which wait for nothing.
         starts: of inner operators, in order.
         moments: of `bounds.parts`.
     """
@@ -149,10 +148,10 @@ def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> fl
 
 @dataclass(frozen=True)
 class Delayed:
-    """What waiting for a processor made of waits.
+    """The share of waits that is due to waiting for a processor.
 
     Attributes:
-        parts: by part of a step, the part of it.
+        parts: this share, by part of a step.
         lost: part of the steps in which the stepping thread waited for a processor inside of such waits.
     """
 
@@ -161,19 +160,19 @@ class Delayed:
 
 
 def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: scheduling.Crowd) -> Delayed:
-    """Return what part of waits for data and files, and for other ranks, waiting for a processor made of them.
+    """Return the share of waits for data, files and other ranks that is due to waiting for a processor.
 
-    The stepping thread waits for one itself, and so do the workers that make data: of two parts a and b it is
-    1 - (1 - a)(1 - b).
+    The stepping thread itself waits for a processor, and so do the workers that make data: two shares a and b combine
+    to 1 - (1 - a)(1 - b).
 
-    Other ranks fare as this one does. Where a machine is busy, ranks lose their processors at different times, and each
-    time the others wait, before an exchange and in it.
+    Other ranks are assumed to wait as this one does. On a busy machine, ranks lose their processors at different times,
+    and each time the others wait, before an exchange and in it.
 
     Args:
         looks: `tables.LOOKS`.
         steps: the steps in use.
         moments: of `bounds.parts`.
-        crowd: how threads of the job got on with the processors.
+        crowd: waits of the job's threads for processors.
     """
     place = looks, steps.process, steps.thread
     known, found, lost = scheduling.cells(*place), dict[str, float](), 0.0
@@ -190,11 +189,11 @@ def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: sch
 
 
 def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:
-    """Return how long exchanges waited for other ranks; None where there were none whose bytes are known.
+    """Return the waits of exchanges for other ranks; None if there are no exchanges with known bytes.
 
     Args:
         calls: of `communication.calls`.
-        rows: steps that are looked at.
+        rows: the examined steps.
     """
     known = communication.timed(calls.filter(pl.col("step").is_in(rows)))
     if known.is_empty():
@@ -206,12 +205,12 @@ def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:
 
 
 def late_beside(exchanges: pl.DataFrame, size: int, steps: int) -> Late | None:
-    """Return the same of exchanges in threads of their own; None where their bytes are not known.
+    """Return the same for exchanges on threads of their own; None if their bytes are unknown.
 
     Args:
         exchanges: of `communication.replicated`.
         size: bytes that they exchange a step.
-        steps: how many.
+        steps: number of steps.
     """
     if exchanges.is_empty() or not size:
         return None

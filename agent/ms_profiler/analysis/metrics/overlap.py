@@ -17,7 +17,7 @@ LANE_FREE: Final = "Free"
 
 
 def computing(cut: pl.DataFrame) -> pl.DataFrame:
-    """Return when the model was computed, from the phases: for runs in which nothing recorded kernels.
+    """Return the intervals in which the model was computed, by the phases: for runs without recorded kernels.
 
     Args:
         cut: of `phases.pieces`.
@@ -26,7 +26,8 @@ def computing(cut: pl.DataFrame) -> pl.DataFrame:
 
 
 def communicating(spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return when the stepping process communicated: that phase, and the collectives of its other threads.
+    """Return the intervals in which the stepping process communicated: that phase, and the collectives of its other
+    threads.
 
     Args:
         spans: `tables.SPANS`.
@@ -51,7 +52,7 @@ def states(
         compute: when the model was computed.
         communicate: when data was exchanged.
         steps: the steps in use.
-        within: leave out what is before the first and from the second time on.
+        within: leave out everything before the first time, and from the second time on.
 
     Returns:
         `step` (row of `steps.table`), `computing`, `communicating`, `start_ns`, `end_ns`, by time.
@@ -71,9 +72,9 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
     """Return one row a step, in nanoseconds.
 
     stage = the step; computing, communication = union of their intervals in it; overlapped = both at once;
-    not_overlapped = communication - overlapped; free = stage - computing - not_overlapped; bubble = 0, for what stages
-    of a pipeline wait for each other is not recorded; preparing = from the start of the step to its first computation
-    (0 without one).
+    not_overlapped = communication - overlapped; free = stage - computing - not_overlapped; bubble = 0, because waits of
+    pipeline stages for each other are not recorded; preparing = from the start of the step to its first computation (0
+    without one).
 
     Args:
         pieces: of `states`.
@@ -82,7 +83,7 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def sum_up(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Return what `add_up` makes one row a step of, for a part of the run.
+    """Return the sums that `add_up` combines, for a part of the run.
 
     Args:
         pieces: of `states`.

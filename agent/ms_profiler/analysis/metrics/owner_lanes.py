@@ -1,4 +1,6 @@
-"""Whose the time is, as a timeline draws it: passes in the first lane, below them the modules, a lane a depth."""
+"""The owners of the time in lanes of a timeline: passes in the first lane, below them the modules, a lane for each
+depth.
+"""
 
 from typing import Final
 
@@ -28,10 +30,11 @@ _PASSES: Final = {
 
 
 def lanes(found: Ownership | None) -> pl.DataFrame:
-    """Return what each lane shows, as `LANES`, by depth and start.
+    """Return the content of the lanes, as `LANES`, by depth and start.
 
-    They are the intervals of the table of modules. A stretch ends where the pass, the module or the step changes. One
-    of the host ends where its time does; one of kernels lasts from the first of a module to the last before another.
+    They are the intervals of the table of modules. An interval ends where the pass, the module or the step changes. An
+    interval of the host ends with its time; an interval of kernels lasts from the first kernel of a module to the last
+    one before another module.
 
     Args:
         found: of `ownership.ownership`.
@@ -39,7 +42,7 @@ def lanes(found: Ownership | None) -> pl.DataFrame:
     if found is None:
         return pl.DataFrame(schema=LANES)
     queued = found.basis == "kernels"
-    # a piece of nobody in no backward pass is one of compiling
+    # a piece without an owner outside of backward passes is compiling
     pieces = found.pieces.filter(pl.col("owner").is_not_null() | pl.col("part").is_in([Part.BACKWARD, Part.OPTIMIZER]))
     owners = pieces["owner"].unique().drop_nulls().sort()
     paths = [owner.split(".") for owner in owners]
@@ -64,11 +67,11 @@ def lanes(found: Ownership | None) -> pl.DataFrame:
 
 
 def _merged(pieces: pl.DataFrame, queued: bool) -> pl.DataFrame:
-    """Join what follows each other and is of one place, one pass and one step.
+    """Join consecutive pieces of one place, one pass and one step.
 
     Args:
         pieces: `step`, `part`, `place` (a number; null where nothing is at this depth) and times, by start.
-        queued: join over gaps.
+        queued: join across gaps.
     """
     change = pl.any_horizontal(pl.col(key).ne_missing(pl.col(key).shift(1)) for key in ("place", "part", "step"))
     if queued:

@@ -1,8 +1,8 @@
-"""Whose the time of a step is: at every moment that of one module, of an optimizer, or of nothing that is known.
+"""Find the owner of every moment of a step: a module, an optimizer, or nobody.
 
 A moment belongs to the innermost module that runs on the stepping thread. While autograd runs a node of a backward
-pass, it belongs to the module of the operator whose gradient that is (`metrics.backward_operators`); modules that are
-computed again in there tell themselves. So the parts of a step add up to it.
+pass, the moment belongs to the module of the operator whose gradient the node computes (`metrics.backward_operators`).
+Modules that are recomputed there have calls of their own. So the parts of a step add up to it.
 """
 
 from typing import Final
@@ -20,15 +20,15 @@ from ms_profiler.store.format import Category
 PIECES: Final = pl.Schema(
     {
         "step": pl.UInt32,  # row of `Steps.table`
-        "owner": pl.String,  # path of a module, name of an optimizer's call; null where not known
+        "owner": pl.String,  # path of a module, name of an optimizer's call; null if unknown
         "part": pl.UInt8,  # metrics.scopes.Part
-        "bound": pl.UInt8,  # metrics.binding.Bound; 0 where there is no owner
+        "bound": pl.UInt8,  # metrics.binding.Bound; 0 without an owner
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
     }
 )
 _MADE: Final = r"^GraphModule(\.|$)"
-#: what of a number stands for part and binding
+#: parts of a number that stand for part and binding
 _PARTS: Final = 16
 _BOUNDS: Final = 16
 
@@ -36,7 +36,7 @@ _BOUNDS: Final = 16
 def pieces(
     spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFrame, kept: pl.DataFrame
 ) -> pl.DataFrame:
-    """Cut steps into pieces of one owner, as `PIECES`, by time; what is in none belongs to nobody.
+    """Cut steps into pieces of one owner, as `PIECES`, by time; gaps between them belong to nobody.
 
     Args:
         spans: `tables.SPANS` of the run.
@@ -87,14 +87,14 @@ def pieces(
 
 
 def _compiled(modules: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return the modules without those that Dynamo makes of a module, inside of which they run."""
+    """Return the modules without those that Dynamo makes around a compiled module."""
     made = names.gather(modules["name"]).str.contains(_MADE)
     inside = intervals.locate(modules["start_ns"], intervals.union(modules.filter(~made))).is_not_null()
     return modules.filter(~(made & inside))
 
 
 def _coded(spans: pl.DataFrame, owner: pl.Series | None, part: pl.Series | int, bound: pl.Series | int) -> pl.DataFrame:
-    """Return spans as of one thread with a number for owner, part and binding."""
+    """Return the spans on one thread, with a number that encodes owner, part and binding."""
     number = pl.lit(0, pl.UInt64) if owner is None else pl.lit((owner.cast(pl.UInt64) + 1).fill_null(0))
     code = (number * _PARTS + pl.lit(part).cast(pl.UInt64)) * _BOUNDS + pl.lit(bound).cast(pl.UInt64)
     one = (
@@ -105,7 +105,7 @@ def _coded(spans: pl.DataFrame, owner: pl.Series | None, part: pl.Series | int, 
 
 
 def _cut(found: pl.DataFrame, kept: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
-    """Return pieces within steps, one that outlives its step in parts."""
+    """Return the pieces within steps; a piece that crosses the end of a step is divided."""
     done, rest = [], found
     while not rest.is_empty():
         place = intervals.locate(rest["start_ns"], kept)

@@ -1,4 +1,4 @@
-"""Whose the time of a run is: its modules with what each takes of the steps, or of the kernels."""
+"""The owners of the time of a run: its modules with their share of the steps, or of the kernels."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -25,14 +25,14 @@ class Ownership:
     """The modules of a run.
 
     Attributes:
-        basis: "host" where time is that of the stepping thread, "kernels" where it is that of kernels.
-        steps: that times are of; 1 where they are those of all kernels.
+        basis: "host" if times are those of the stepping thread, "kernels" if they are those of kernels.
+        steps: number of steps that the times are from; 1 if they are those of all kernels.
         whole_ns: time of these steps, or of all kernels.
         tree: of `module_tree.rows`.
-        sums: of `owners.sums`, of all steps that are known inside.
-        pieces: of `owners.pieces`; of kernels those that are held, which may overlap, with the step that queued each,
+        sums: of `owners.sums`, of all steps with known contents.
+        pieces: of `owners.pieces`; or the kernels in memory, which may overlap, with the step that queued each,
             `kernel` and `shapes`.
-        process: whose modules these are; None where kernels of several are summed up.
+        process: pid of the process with these modules; None if kernels of several processes are summed up.
     """
 
     basis: str
@@ -50,7 +50,7 @@ class Ownership:
 
 
 def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, stream: Stream) -> Ownership | None:
-    """Return whose the time is, that of kernels where their modules are known; None where no module is known.
+    """Return the owners of the time: of kernels, if their modules are known; None if no module is known.
 
     Args:
         recording: the run.
@@ -65,7 +65,7 @@ def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, st
 
 
 def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> Ownership:
-    """Return whose the time of the stepping thread is.
+    """Return the owners of the stepping thread's time.
 
     Args:
         recording: the run.
@@ -122,7 +122,7 @@ def _of_kernels(stream: Stream, recording: tables.Recording, used: Steps) -> Own
 
 
 def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, stream: Stream) -> str:
-    """Name the module with most time of its own, and what takes most of it; empty where none takes much.
+    """Return words about the module with most own time, and its largest operator; empty if no module takes much.
 
     Args:
         found: of `ownership`.

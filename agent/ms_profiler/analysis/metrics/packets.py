@@ -41,7 +41,7 @@ class Packets:
 
 
 def packets(calls: pl.DataFrame) -> Packets | None:
-    """Return the small exchanges; None where too few have known bytes, or all have the same size.
+    """Return the small exchanges; None if too few have known bytes, or all have the same size.
 
     time(s) = latency + s / bandwidth, and half of it is transfer at s = latency * bandwidth: the half-performance
     length of Hockney (1994). Latency is estimated by the shortest exchange, bandwidth by max(bytes / time).

@@ -1,9 +1,9 @@
-"""What recording cost the job, measured where steps were sampled: by pairs of neighbours with and without records.
+"""Measure the cost of recording in jobs with sampled steps, by pairs of neighbouring steps with and without records.
 
-The job drew at random where it sampled steps, so neighbours differ by nothing else on average. Each stretch gives one
-pair. The mean is that without a tenth of the pairs at either end, its standard error that of Tukey and McLaughlin from
-the winsorized variance (Wilcox, Introduction to Robust Estimation, 3.4): one step in which the system did something
-else would outweigh a hundred others.
+The job chose the sampled steps at random, so on average neighbours differ in nothing else. Each stretch gives one pair.
+The mean leaves out a tenth of the pairs at either end; its standard error is that of Tukey and McLaughlin from the
+winsorized variance (Wilcox, Introduction to Robust Estimation, 3.4). Otherwise one step in which the system did
+something else would outweigh a hundred others.
 """
 
 import math
@@ -16,27 +16,27 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
-#: pairs from which on the cost is told
+#: fewest pairs for a measured cost
 LEAST: Final = 8
-#: steps on either side that a burst is compared with, for each of its own
+#: steps on either side of a burst that it is compared with, for each step of the burst
 BESIDE: Final = 2
 #: part of the pairs that is left out at either end
 TRIMMED: Final = 0.1
 
 
 def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dict[str, Any] | None:
-    """Return what recording cost; None where too few stretches have steps with and without records.
+    """Return the cost of recording; None if too few stretches have steps with and without records.
 
-    recording = extra time of a sampled step * sampled steps / time of all steps. The extra time of a burst is that from
-    the end of the step before it to the end of the one after it, in which records are switched off, less as many steps
-    of the mean length of its neighbours; where most steps were sampled, that of the neighbours less that of the burst
-    which was left out. hooks = (coarse spans of a step * span_ns + modules of a step * idle_ns) / length of a step,
-    for all steps.
+    recording = extra time of a sampled step * sampled steps / time of all steps. The extra time of a burst is the time
+    from the end of the step before it to the end of the step after it, in which records are switched off, minus the
+    same number of steps of its neighbours' mean length. If most steps were sampled, it is the time of the neighbours
+    minus that of the burst that was left out. hooks = (coarse spans of a step * span_ns + modules of a step * idle_ns)
+    / length of a step, for all steps.
 
     Args:
         recording: the run.
         steps: the steps in use.
-        sums: of `operators.sum_up`, of what was recorded.
+        sums: of `operators.sum_up`, of the recorded spans.
 
     Returns:
         `pairs`, `sampled`, `per_step_ms` (of a sampled step), `recording`, `hooks`, `share` (both), `standard_error`.
@@ -69,7 +69,7 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
 
 
 def _pairs(table: pl.DataFrame) -> list[float]:
-    """Return how much longer a sampled step is than its neighbours, for each stretch with both, ns.
+    """Return the extra time of a sampled step compared with its neighbours, for each stretch with both, ns.
 
     Args:
         table: steps, recorded or coarse, by start.

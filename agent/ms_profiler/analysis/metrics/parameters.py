@@ -1,4 +1,4 @@
-"""How many parameters each module has, and how many bytes they take."""
+"""Number and bytes of the parameters of each module."""
 
 from typing import Final
 
@@ -7,13 +7,14 @@ import polars as pl
 from ms_profiler.analysis.readers.networks import Network
 
 SIZES: Final = pl.Schema({"module": pl.String, "parameters": pl.Int64, "parameter_bytes": pl.Int64})
-NOT_KEPT: Final = "no network was kept: none was called to the end of a step"
+NOT_KEPT: Final = "no network was stored: none was called to the end of a step"
 SEVERAL: Final = "several networks with other parameters had one title"
 OWN_CLASSES: Final = "parameters are of classes of their own, which may be parts of tensors"
 
 
 def of(modules: list[str], networks: list[Network]) -> tuple[pl.DataFrame, str]:
-    """Return the parameters of modules as `SIZES`, null where not known, and why they are not; each counts once.
+    """Return the parameters of modules as `SIZES`, null if unknown, and the reasons for unknown values; each parameter
+    counts once.
 
     Args:
         modules: paths of modules.

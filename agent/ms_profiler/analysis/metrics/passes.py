@@ -11,7 +11,7 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.readers.tapes import Tape
 from ms_profiler.store.format import Category
 
-#: how names of spans begin in which a part of the forward pass is computed once more
+#: prefixes of the names of spans that recompute a part of the forward pass
 RECOMPUTE: Final = "recompute "
 #: names of backward passes in which functions of the script may run
 SCRIPTED: Final = "backward with the script's gradients"
@@ -35,7 +35,7 @@ class Passes:
         found = every.filter(~again.gather(every["name"]))
         step = intervals.locate(found["start_ns"], steps.table)
         forward = spans.filter(pl.col("category") == int(Category.FORWARD))
-        # gradients of gradients: the forward pass of the outer one holds the inner one
+        # gradients of gradients: the forward pass of the outer gradient contains the inner one
         inner = intervals.locate(found["start_ns"], intervals.union(forward)).is_not_null()
         nested = found.select(inner.alias("inner"), step.alias("step")).select(
             pl.col("inner").cast(pl.UInt32).cum_sum().over("step") - pl.col("inner").cast(pl.UInt32) > 0
@@ -59,7 +59,7 @@ class Passes:
         return self._table["backward"]
 
     def outer(self, phases: pl.Series) -> pl.Series:
-        """Return rows of spans, those inside of a pass whose nodes hold theirs replaced by that of the pass.
+        """Return rows of spans; a span inside of a pass whose nodes include its own is replaced by the pass.
 
         Args:
             phases: rows of spans; null for none.
@@ -68,11 +68,11 @@ class Passes:
         return phases.replace(inside["row"], inside["backward"]) if inside.height else phases
 
     def owned(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return between which times the owners of kernels of backward passes were queued, as far as it is known.
+        """Return the bounds of the queueing times of the owners of kernels of backward passes, as far as known.
 
         Args:
-            kernels: `QUEUED`, by lane: when its window began, between which times it was queued itself, and the span
-                of the backward pass it is of, null in a forward pass.
+            kernels: `QUEUED`, by lane: begin of the window, bounds of the kernel's own queueing time, and the span of
+                its backward pass, null in a forward pass.
             scopes: by row of the kernel names.
 
         Returns:
@@ -84,7 +84,7 @@ class Passes:
         return pl.concat(found)
 
     def told(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the modules of kernels of backward passes, as far as autograd's nodes tell: `place`, `module`.
+        """Return the modules of kernels of backward passes, as far as autograd's nodes show them: `place`, `module`.
 
         Args:
             kernels: as for `owned`.
@@ -97,10 +97,10 @@ class Passes:
         )
 
     def trailing(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return which kernels behind the last one of a pass are of it, too: `place`, `backward`.
+        """Return which kernels behind the last one of a pass belong to it, too: `place`, `backward`.
 
         Args:
-            kernels: `kernel`, `lane`, `backward`, and `loose` where nothing is known of it, by lane.
+            kernels: `kernel`, `lane`, `backward`, and `loose` if its module is unknown, by lane.
             scopes: by row of the kernel names.
         """
         placed = kernels.with_row_index("place")

@@ -29,7 +29,7 @@ NAMES: Final = {
 #: phases that a graph inside them belongs to
 GRAPH_OWNERS: Final = (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)
 ALL: Final = (*NAMES.values(), OTHER)
-#: phases in which the model is computed, where nothing better says when it was
+#: phases in which the model is computed, if nothing better shows when it was
 COMPUTING: Final = tuple(
     NAMES[category] for category in (Category.GRAPH, Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)
 )
@@ -189,7 +189,7 @@ def _nested(spans: pl.DataFrame) -> pl.DataFrame:
     crossing = (nested["end_ns"] > nested["end_ns"].gather(nested["parent"])).fill_null(False)
     if not crossing.any():
         return nested
-    # rare: only records with given times can cross; what is in no outermost span with such needs no look
+    # rare: only records with explicit times can cross; outermost spans without such records need no check
     tree = (nested["depth"] == 0).cum_sum()
     rows = tree.is_in(tree.filter(crossing).unique().implode()).arg_true()
     starts, ends = nested["start_ns"].gather(rows).to_list(), nested["end_ns"].gather(rows).to_list()

@@ -5,13 +5,13 @@ from typing import Final
 from ms_profiler.analysis.metrics.pipelines import BUSY, HALF, LAZY, Pipeline, empty, label, name, per_worker, share
 from ms_profiler.analysis.readers.pipeline_samples import Operator
 
-#: operators that run in their consumer's thread, or in one of their own: no workers to choose
+#: operators that run in their consumer's thread, or in one thread of their own: their number of workers cannot be set
 _SINGLE: Final = ("Barrier", "Concat", "EpochCtrl", "Rename", "Repeat", "Shuffle", "Skip", "Take", "Zip")
-#: what gives batches to a device, by release
+#: operator that passes batches to a device, by release
 _DEVICE: Final = ("DeviceQueue", "DataQueue")
-#: percent of the samples in which a device finds its queue empty from which that is remarked on
+#: a device's empty queue is remarked on from this percentage of samples on
 _STARVED: Final = 60.0
-#: by how many percent an input queue is fuller than the output queue
+#: an operator falls behind if its input queue is fuller than its output queue by this percentage
 _DIFFERENCE: Final = 50.0
 
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from ms_profiler.analysis.readers.pipeline_samples import Operator, Window
 
-#: percent of a queue from which it counts as full, and up to which as empty
+#: a queue counts as full from the first percentage on, and as empty up to the second
 HALF: Final = 50.0
-#: samples from which queues say something
+#: fewest samples for a finding
 ENOUGH: Final = 3
 #: percent of a processor for each worker: from the first on workers are busy, up to the second they mostly wait
 BUSY: Final = 75.0
@@ -21,7 +21,7 @@ LAZY: Final = 20.0
 ALONE: Final = (60.0, 130.0)
 
 _LOST: Final = "operators of a dataset pipeline: the process ended before MindSpore wrote them"
-_UNREAD: Final = "operators of a dataset pipeline: what MindSpore wrote of them cannot be read"
+_UNREAD: Final = "operators of a dataset pipeline: MindSpore's files cannot be read"
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Pipeline:
             before = list(self._before(operator))
             shares = [found for found in (share(item) for item, _ in before) if found is not None]
             if len(shares) < len(before) or any(in_turn for _, in_turn in before):
-                return None  # of inputs that are read one after the other, empty ones are also those that are done
+                return None  # of inputs that are read one after the other, finished ones are empty, too
             if not shares or min(shares) >= HALF:
                 return Finding(operator, operator, min(shares, default=None), behind)
             behind = min(shares)
@@ -112,7 +112,7 @@ class Finding:
 
     @property
     def evidence(self) -> str:
-        """Return the numbers that speak for it."""
+        """Return the evidence, in words with numbers."""
         if self.slow is None:
             return f"the output queue of {label(self.last)} is {self.behind:g} % full"
         parts = [f"its output queue is {self.behind:g} % full"]
@@ -127,7 +127,7 @@ class Finding:
 
     @property
     def action(self) -> str:
-        """Return what to try."""
+        """Return the action to try."""
         if self.slow is None:
             return "The pipeline keeps ahead of the training; making it faster would change nothing."
         slow, workers = label(self.slow), self.slow.workers or 0
@@ -179,7 +179,7 @@ def pipelines(windows: Iterable[Window]) -> list[Pipeline]:
 
 
 def lost(windows: Iterable[Window], first_ns: int) -> list[dict[str, Any]]:
-    """Return the windows of which nothing could be read, as `summary.json` has them.
+    """Return the windows that could not be read, as `summary.json` lists them.
 
     Args:
         windows: of `readers.pipelines.read`.
@@ -216,7 +216,7 @@ def average(operator: Operator) -> float | None:
 
 
 def share(operator: Operator) -> float | None:
-    """Return to how many percent the output queue is full on average, two decimals: 100 * average / length."""
+    """Return the mean fill of the output queue in percent, two decimals: 100 * average / length."""
     mean = average(operator)
     if mean is None or not operator.length:
         return None
@@ -224,7 +224,7 @@ def share(operator: Operator) -> float | None:
 
 
 def empty(operator: Operator) -> float | None:
-    """Return in how many percent of the samples the output queue was empty, two decimals."""
+    """Return the percentage of samples in which the output queue was empty, two decimals."""
     if operator.length is None or not operator.sizes:
         return None
     return round(100 * operator.sizes.count(0) / len(operator.sizes), 2)

@@ -1,4 +1,4 @@
-"""Which step queued a kernel, where the host queues kernels and goes on: it may run when the host is steps ahead."""
+"""Find the step that queued each kernel: a kernel may run when the host is steps ahead."""
 
 import polars as pl
 
@@ -10,14 +10,14 @@ from ms_profiler.analysis.metrics.steps import Steps
 def of(kernels: pl.DataFrame, spans: pl.DataFrame, steps: Steps) -> pl.Series:
     """Return the step of each kernel, `step`: a row of `Steps.table`, null outside of all.
 
-    The queue is first in, first out. So a kernel whose call is not known was queued no earlier than the last one before
-    it whose call is known, and no later than the next one. Where these are of two steps, a kernel of a forward pass is
-    of the later one, and any other is of the earlier one: a step begins with its forward pass. Where no call is known
-    the step is the one in which the kernel began.
+    The queue is first in, first out. So a kernel without a known call was queued no earlier than the last kernel before
+    it with a known call, and no later than the next one. If these two belong to different steps, a kernel of a forward
+    pass belongs to the later step, and any other kernel to the earlier one, because a step begins with its forward
+    pass. If no call is known, the kernel belongs to the step in which it began.
 
     Args:
         kernels: `tables.KERNELS` of the process that steps.
-        spans: those that `launch` is a row of.
+        spans: the spans that `launch` refers to.
         steps: the steps in use.
     """
     queued = intervals.locate(spans["start_ns"].gather(kernels["launch"]), steps.table)

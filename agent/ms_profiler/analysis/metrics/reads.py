@@ -9,14 +9,14 @@ from ms_profiler.analysis.metrics.phases import NAMES, innermost
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
-#: PyTorch's operator that takes one value to the host; on a processor it waits for nothing, on a device it would
+#: PyTorch's operator that copies one value to the host; on a processor it waits for nothing, on a device it waits
 READ: Final = "aten::_local_scalar_dense"
-#: ns between two reads up to which nothing can be queued between them: ten times what it takes a device to hand a value
-#: to the host and to get its next kernel
+#: if two reads are at most this many ns apart, nothing can be queued between them: ten times the time in which a device
+#: returns a value to the host and gets its next kernel
 NEAR: Final = 1_000_000
-#: operators, inner ones included, between two reads up to which the queue runs dry before the host comes back
+#: the queue runs dry if there are at most this many operators, inner ones included, between two reads
 FEW: Final = 32
-#: in these phases it is not the script that reads: samplers, guards of compiled code, counters of optimizers
+#: phases in which reads are not the script's: samplers, guards of compiled code, counters of optimizers
 _OTHERS: Final = [NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER)]
 
 
@@ -56,16 +56,16 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
 
 
 def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
-    """Return when nothing could be queued for a read: `start_ns`, `end_ns`, apart from each other.
+    """Return the intervals in which a read kept the host from queueing work: `start_ns`, `end_ns`, without overlap.
 
-    That is from one read to the next, where they are less than `NEAR` apart, for each of fewer than `FEW` operators
-    between them as much again: in anything longer the host did something else. And it is from the end of a read in
-    which the last kernel that had been queued ended to the start of the next kernel, within `bounds.GAP`.
+    Such an interval lasts from one read to the next, if they are less than `NEAR` apart, plus `NEAR` for each of fewer
+    than `FEW` operators between them; in a longer interval, the host did something else. Another one lasts from the end
+    of a read during which the last queued kernel ended to the start of the next kernel, within `bounds.GAP`.
 
     Args:
         found: of `reads`.
-        kernels: when kernels ran beside the host, apart from each other and by time; empty where none do.
-        starts: of operators, or kernels, in order; empty where they are not known.
+        kernels: intervals of kernels that ran beside the host, without overlap and by time; empty if there are none.
+        starts: of operators, or kernels, in order; empty if unknown.
     """
     pairs = found.with_columns(following=pl.col("start_ns").shift(-1)).drop_nulls("following")
     between = starts.search_sorted(pairs["following"]).cast(pl.Int64) - starts.search_sorted(pairs["start_ns"])

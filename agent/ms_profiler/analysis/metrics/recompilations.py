@@ -9,7 +9,7 @@ from ms_profiler.store.format import Category
 
 
 def recompilations(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
-    """Return what was compiled again in which step, and why: `step` (row of the steps), `text`.
+    """Return repeated compilations with their reasons: `step` (row of the steps), `text`.
 
     Args:
         recording: its instants.

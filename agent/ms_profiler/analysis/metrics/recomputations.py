@@ -1,8 +1,8 @@
-"""The nodes of backward passes in which parts of the forward pass are computed again, with passes of their own.
+"""Join the nodes of backward passes with those of the recomputations inside of them.
 
-MindSpore's `Cell.recompute` makes one node for a part of the network. When that runs, the part is computed again, this
-time with nodes, and a backward pass of these runs before the outer one goes on. So these nodes stand in place of the
-one. What the device ran between two passes cannot be told from the kernels of either: all are looked at together.
+MindSpore's `Cell.recompute` makes one node for a part of the network. When this node runs, the part is computed again,
+now with nodes of its own, and a backward pass over these runs before the outer pass continues. So these nodes replace
+the one node. Kernels between two passes cannot be told from the kernels of either pass, so all are examined together.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ import polars as pl
 from ms_profiler.analysis.metrics.module_paths import common
 from ms_profiler.analysis.readers.tapes import Node, Tape
 
-#: the node of a cell that computes its gradient itself, and how the path ends of one that computes a part again
+#: name of the node of a cell that computes its own gradient, and the ending of the path of a recomputing cell
 _NODE: Final = "CellCustomBackward"
 _CELLS: Final = ("_recompute_cell", "_RecomputeCell")
-#: what its node is called here
+#: name of its node here
 AGAIN: Final = "recompute"
-#: of spans inside of a backward pass whose nodes are joined: their row, and that of the pass
+#: spans inside of a backward pass whose nodes are joined: their row, and the row of the pass
 INSIDE: Final = pl.Schema({"row": pl.UInt32, "backward": pl.UInt32})
 
 
@@ -32,7 +32,7 @@ def join(
         tapes: of the process.
         told: `backward` (row of its span), `scripted` and `tape`, of passes with nodes.
         passes: `backward`, `start_ns`, `end_ns` of all, by start.
-        again: `row`, `start_ns`, `end_ns` of spans in which something is computed again, by start.
+        again: `row`, `start_ns`, `end_ns` of spans of recomputations, by start.
 
     Returns:
         The tapes and passes with their nodes, and `INSIDE`.
@@ -41,7 +41,7 @@ def join(
     inner, around = _nested(passes)
     numbers: dict[tuple[int, ...], int] = {}
     joined: dict[int, int] = {}
-    for backward in reversed(passes["backward"].to_list()):  # what is inside of a pass begins after it
+    for backward in reversed(passes["backward"].to_list()):  # inner passes begin after the outer one
         parts = inner.get(backward, [])
         tape = own.get(backward)
         if tape is None or not parts or any(part not in own for part in parts):
@@ -71,7 +71,7 @@ def join(
 
 
 def _nested(passes: pl.DataFrame) -> tuple[dict[int, list[int]], dict[int, int]]:
-    """Return the passes right inside of each, by start, and the pass right around each."""
+    """Return the passes directly inside of each pass, by start, and the pass directly around each."""
     inner: dict[int, list[int]] = {}
     around: dict[int, int] = {}
     opened: list[tuple[int, int]] = []
@@ -94,7 +94,7 @@ def _outermost(backward: int, around: dict[int, int], joined: dict[int, int]) ->
 
 
 def _put(nodes: tuple[Node, ...], parts: list[tuple[Node, ...]]) -> tuple[Node, ...] | None:
-    """Return nodes with those of parts in place of the ones that compute these, None where it is not one for one.
+    """Return nodes in which the nodes of the parts replace the recomputing nodes; None if their numbers differ.
 
     Args:
         nodes: in the order of their making; they run in reverse.

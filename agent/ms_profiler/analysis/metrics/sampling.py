@@ -1,9 +1,9 @@
-"""Sums over all steps of a run of which some were sampled, with their standard errors.
+"""Estimate sums over all steps of a run with sampled steps, with their standard errors.
 
 The job cut its steps into stretches and sampled one burst of steps at a random place in each (`job.bursts`). So a
-sampled step stands for as many steps as its stretch has for each sampled one: a stratified estimate, whose standard
-error follows from the differences between one stretch and the next, as for systematic samples (Wolter, Introduction to
-Variance Estimation, 8.2, estimator v2).
+sampled step stands for the steps of its stretch, divided by the number of its sampled steps: a stratified estimate,
+whose standard error follows from the differences between one stretch and the next, as for systematic samples (Wolter,
+Introduction to Variance Estimation, 8.2, estimator v2).
 """
 
 from typing import Final
@@ -14,19 +14,19 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import CATEGORY_FINE
 
-#: parts of a run that are compared with the next one for the error, at most
+#: largest number of parts of a run that are compared with the next part for the error
 PARTS: Final = 256
-#: place of spans of steps that were not sampled, of those that count as they are, and of those in the first stratum
+#: places of spans: in steps that were not sampled, counted without scaling, and in the first stratum
 LEFT_OUT, EXACT, FIRST = 0, 1, 2
 
 
 def sampled(steps: Steps) -> bool:
-    """Return whether steps were left out to keep to the budget of time."""
+    """Return whether steps were left out because of `overhead_budget`."""
     return bool((steps.table["content"] == "coarse").any())
 
 
 def strata(table: pl.DataFrame) -> pl.Series:
-    """Return the stretch of each step, where one of which nothing was sampled belongs to the one before it.
+    """Return the stretch of each step; a stretch without sampled steps is joined to the one before it.
 
     Args:
         table: of `Steps`.
@@ -37,10 +37,10 @@ def strata(table: pl.DataFrame) -> pl.Series:
 
 
 def weights(table: pl.DataFrame) -> pl.Series:
-    """Return how many steps each step stands for; null for one that was not recorded, 1 where all were.
+    """Return the number of steps that each step stands for; null if it was not recorded, 1 if all were.
 
     Args:
-        table: of `Steps`; steps that a schedule left out are stood for by none.
+        table: of `Steps`; no step stands for steps that a schedule left out.
     """
     wanted = pl.col("content") != "times"
     marked = table.with_columns(strata(table))
@@ -49,7 +49,7 @@ def weights(table: pl.DataFrame) -> pl.Series:
 
 
 def places(spans: pl.DataFrame, steps: Steps) -> pl.Series:
-    """Return where fine-grained spans count: `EXACT`, `LEFT_OUT`, or with a stratum, as `FIRST` + a row of its.
+    """Return the places of fine-grained spans: `EXACT`, `LEFT_OUT`, or `FIRST` + the number of a stratum.
 
     Args:
         spans: `process` and `start_ns`.
@@ -87,7 +87,7 @@ def sum_up(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
 def totals(sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps) -> pl.DataFrame:
     """Return sums over the whole run, and their standard errors: `keys`, `columns`, and each with `_error`.
 
-    What other processes did and what ran outside of all steps was recorded whole, and is added as it is.
+    Work of other processes and work outside of all steps was recorded completely, and is added without scaling.
 
     Args:
         sums: by `place` and `keys`.
@@ -107,16 +107,16 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: S
 
     sum = sum over strata of (steps / recorded steps * sum of the recorded). error^2 = sum over parts of
     steps^2 * (1 - recorded / steps) * half the mean squared difference of the value per step to the parts beside it,
-    where a part is a stratum, or several of them in a run with many; of those that were not recorded whole.
+    where a part is a stratum, or several strata in a run with many; parts that were recorded completely are left out.
 
     Args:
-        values: sums by `keys` and `row` of `Steps.table`, of recorded steps; none stands for 0.
+        values: sums by `keys` and `row` of `Steps.table`, of recorded steps; a missing row counts as 0.
         keys: columns.
         columns: those to sum up.
         steps: the steps in use.
 
     Returns:
-        `keys`, `columns` as Float64, and each with `_error` (null where there is one such part alone).
+        `keys`, `columns` as Float64, and each with `_error` (null if there is only one such part).
     """
     table = steps.table.filter(pl.col("content") != "times").with_row_index("place")
     placed = steps.table.with_row_index("row").filter(pl.col("content") != "times").select("row")
@@ -130,7 +130,8 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: S
     full = every.join(scaled, on=[*keys, "part"], how="left").with_columns(pl.col(columns).fill_null(0.0))
     share = 1 - pl.col("recorded") / pl.col("steps")
     sums = full.group_by(keys).agg(pl.col(columns).sum())
-    drawn = full.filter(share > 0).sort(*keys, "part")  # what was recorded whole has no error, and is another time
+    # parts that were recorded completely have no error, and are left out
+    drawn = full.filter(share > 0).sort(*keys, "part")
     if drawn.is_empty():
         return sums.with_columns(pl.lit(0.0).alias(f"{column}_error") for column in columns)
     found = []

@@ -7,16 +7,17 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
 
-#: stretches between two looks: `off_ns` of them the thread was off its processor, `queued_ns` of these it waited for
-#: one; null where the system did not tell
+#: intervals between two looks: for `off_ns` the thread was off its processor, and for `queued_ns` of these it waited
+#: for one; null if the system did not report it
 CELLS: Final = pl.Schema({"start_ns": pl.Int64, "end_ns": pl.Int64, "off_ns": pl.Int64, "queued_ns": pl.Int64})
 
-#: ns of which a thread is off its processor nearly all, without waiting for one, that are a sleep
+#: an interval of this many ns is a sleep if the thread is off its processor for nearly all of it, without waiting for
+#: one
 ASLEEP_NS: Final = 5_000_000
 ASLEEP: Final = 0.95
-#: part of the processors from which on the job itself keeps them busy
+#: part of the processors from which on the job itself fills them
 FULL: Final = 0.8
-#: part of the time in which threads of a job want a processor that other programs take, from which a machine is busy:
+#: part of the time in which threads need a processor from which on a machine is busy, if other programs take it:
 BUSY: Final = 0.1
 
 
@@ -26,10 +27,9 @@ class Crowd:
 
     Attributes:
         queued: part of the time of the steps in which the stepping thread waited for a processor.
-        pressure: part of the time in which threads of the job ran or could have run, in which they waited for a
-            processor; 0 where nothing tells.
-        others: part of it in which they waited for other programs: `pressure`, or 0 where the job itself filled the
-            processors.
+        pressure: part of the time in which threads of the job ran or could have run that they waited for a processor; 0
+            if unknown.
+        others: part in which they waited for other programs: `pressure`, or 0 if the job itself filled the processors.
     """
 
     queued: float
@@ -43,11 +43,12 @@ class Crowd:
 
 
 def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
-    """Return the stretches of time between what is known of a thread, apart from each other and by time, of `CELLS`.
+    """Return the intervals between the samples of a thread, without overlap and by time, as `CELLS`.
 
     Between two looks the thread was off its processor for off = time - processor time. The second look followed a gap
-    in which the thread recorded nothing: what was off lies there, as far as there is room, and before it otherwise.
-    The time that a thread waited for a processor is told for several looks at once, and shared out by what was off.
+    in which the thread recorded nothing: the time off lies in this gap, as far as it fits, and the rest before it. The
+    time that a thread waited for a processor is known for several looks together, and is divided in proportion to the
+    time off.
 
     Args:
         looks: `tables.LOOKS`.
@@ -88,9 +89,10 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
 
 
 def asleep(known: pl.DataFrame) -> pl.DataFrame:
-    """Return when a thread was asleep or blocked for so long that it computed nothing, whatever runs around that.
+    """Return the intervals in which a thread was asleep or blocked for so long that it computed nothing, whatever span
+    was open.
 
-    A thread that shares an operator with others does its part of it, so it is not asleep nearly all of the time.
+    A thread that shares an operator with others does a part of it, so it is not asleep for nearly all of the time.
 
     Args:
         known: of `cells`.
@@ -103,7 +105,7 @@ def asleep(known: pl.DataFrame) -> pl.DataFrame:
 def crowd(
     looks: pl.DataFrame, process: int, thread: int, during: pl.DataFrame, processors: int, threads: int = 1
 ) -> Crowd:
-    """Return how threads of the job got on with the processors.
+    """Return the waits of the job's threads for processors.
 
     pressure = time waited for a processor / (that + processor time), both summed up over all threads that recorded.
 
@@ -112,8 +114,8 @@ def crowd(
         process: of the stepping thread.
         thread: the stepping thread.
         during: the steps, apart from each other and by time.
-        processors: that the job may use; 0 where it is not known.
-        threads: that compute an operator; those but the stepping one tell nothing of themselves.
+        processors: number of processors that the job may use; 0 if unknown.
+        threads: number of threads that compute an operator; only the stepping one has samples.
     """
     length = max(intervals.total_ns(during), 1)
     waited = ran = own = 0.0
@@ -128,7 +130,7 @@ def crowd(
 
 
 def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
-    """Return for what part of some times a thread waited for a processor: 0 where nothing tells.
+    """Return the part of some intervals in which a thread waited for a processor: 0 if unknown.
 
     Args:
         known: of `cells`.
@@ -138,10 +140,11 @@ def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
 
 
 def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFrame, during: pl.DataFrame) -> float:
-    """Return what part of waits for data is due to workers that waited for a processor: 0 where nothing tells.
+    """Return the part of waits for data that is due to workers that waited for a processor: 0 if unknown.
 
-    That is the part of them in which workers did so, the mean over processes (over threads where there are no others),
-    whose threads hand a batch to each other; but workers that run for longer than the stepping thread are slow anyway.
+    This is the part of the waits in which workers waited for a processor: the mean over processes, or over threads if
+    there are no other processes. The threads of one process pass a batch to each other. Workers that run for longer
+    than the stepping thread do not count, because they are slow anyway.
 
     Args:
         looks: `tables.LOOKS`.
@@ -167,7 +170,7 @@ def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFram
 
 
 def _inside(known: pl.DataFrame, during: pl.DataFrame) -> tuple[float, float]:
-    """Return for how long a thread waited for a processor and ran, in some steps."""
+    """Return how long a thread waited for a processor, and how long it ran, in some steps."""
     length = pl.col("end_ns") - pl.col("start_ns")
     rows = known.with_row_index("cell", 1).with_columns(
         queued=pl.col("queued_ns").fill_null(0) / length, ran=1 - pl.col("off_ns") / length

@@ -25,7 +25,7 @@ class Part(IntEnum):
     OPTIMIZER = 4
 
 
-#: what a backward pass begins with, unless it is given a gradient to begin with
+#: first kernel of a backward pass, unless the script passes a gradient
 SEED: Final = "Ones"
 #: first parts of scopes that belong to a network
 ROOTS: Final = ("Default", "Gradients", "recompute_Default")

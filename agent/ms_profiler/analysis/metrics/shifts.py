@@ -1,7 +1,7 @@
-"""From which step on steps take longer or shorter, and the modules that do.
+"""Find the step from which on steps take longer or shorter, and the modules that changed.
 
-A processor that others use changes its speed again and again, by half and more. Where lengths alone tell nothing, the
-parts of a step are compared with each other: a speed changes all of them alike.
+A shared processor changes its speed again and again, by half and more. If the lengths alone show no change, the parts
+of a step are compared with each other, because a change of speed affects all of them alike.
 """
 
 import math
@@ -14,38 +14,39 @@ from ms_profiler.analysis.metrics import intervals, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 
-#: blocks of steps that are compared by their medians, at most and at least; steps of a block, at least
+#: largest and smallest number of blocks of steps, whose medians are compared; fewest steps of a block
 BLOCKS: Final = 200
 BLOCKS_LEAST: Final = 16
 BLOCK: Final = 8
-#: blocks on either side of a change, at least
+#: fewest blocks on either side of a change
 SIDE: Final = 4
-#: part of a step that a change is, at least, and times what blocks of one side differ by (their median deviation)
+#: smallest change, as a part of a step, and as a multiple of the median deviation of the blocks on one side
 LEAST: Final = 0.05
 CLEAR: Final = 4.0
-#: the same of a phase's part, which steps at full speed have to show as well
+#: the same for the share of a phase; steps at full speed have to show the change, too
 CLEAR_PART: Final = 3.0
-#: part of the blocks on a side whose steps are taken for those at full speed
+#: part of the blocks on a side that count as running at full speed
 FULL: Final = 0.1
-#: how far what they show may be from what the parts of a step let expect, as a factor
+#: largest ratio of the change at full speed to the change that the parts of a step predict
 AGREES: Final = 2.0
-#: part of the steps that have a phase, at least
+#: smallest part of the steps that contain a phase
 USUAL: Final = 0.9
-#: modules that are named, at most, and part of the change that each makes up at least
+#: largest number of modules that are named, and the smallest part of the change that each makes up
 NAMED: Final = 3
 WORTH: Final = 0.2
 
 
 def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
-    """Return the largest lasting change of the steps' length, and whose time changed; None where there is none.
+    """Return the largest lasting change of the steps' length, and the modules whose time changed; None if there is
+    none.
 
     The steps that have the same records (those without, where steps were sampled) are cut into blocks. The change lies
-    where two constants fit the medians of the blocks best (least sum of absolute deviations): those of the lengths, or
-    else those of what a phase takes of the rest of its step.
+    where two constants fit the medians of the blocks best (least sum of absolute deviations): the medians of the
+    lengths, or else those of the ratio of a phase to the rest of its step.
 
     Args:
         steps: the steps in use.
-        found: whose the time of sampled steps is; None where no module is known.
+        found: the owners of the time of sampled steps; None if no module is known.
         spans: `tables.SPANS` of the run.
 
     Returns:
@@ -77,13 +78,13 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
 
 
 def _change(values: list[float], size: int, least: float) -> tuple[int, float, float, float] | None:
-    """Return the place from which on values differ, the medians on both sides, and how clear that is; None where it is
-    not clear.
+    """Return the place from which on values differ, the medians on both sides, and the significance; None if it is not
+    significant.
 
     Args:
         values: logarithms, in the order of the steps.
         size: of a block.
-        least: how clear it has to be.
+        least: smallest significance.
     """
     medians = _medians(values, size)
     if len(medians) < BLOCKS_LEAST:
@@ -105,8 +106,8 @@ def _change(values: list[float], size: int, least: float) -> tuple[int, float, f
 
 
 def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int) -> tuple[int, float, float] | None:
-    """Return the row from which on a phase takes another part of a step, and what a step takes before and after, in ns
-    at full speed; None where no part changes, or where steps at full speed do not show it.
+    """Return the row from which on a phase takes another share of a step, and the length of a step before and after, in
+    ns at full speed; None if no share changes, or if steps at full speed do not show it.
 
     Args:
         same: steps with the same records.
@@ -165,10 +166,11 @@ def _modules(
 
     Args:
         steps: the steps in use.
-        found: whose the time is.
+        found: the owners of the time.
         moment_ns: of the change.
         change: of the length of a step, ns.
-        whole: length of a step at full speed before and after, ns, where a module's time is to be its share of that.
+        whole: length of a step at full speed before and after, ns, if a module's time is to be its share of this
+            length.
     """
     starts = steps.table.with_row_index("step").select("step", "duration_ns", later=pl.col("start_ns") >= moment_ns)
     own = found.sums.drop_nulls("owner").group_by("step", "owner").agg(pl.col("self_ns").sum())

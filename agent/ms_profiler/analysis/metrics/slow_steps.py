@@ -1,4 +1,4 @@
-"""Why the slowest step is slow: the module that took longer than usual, or else what the host spent more time on."""
+"""Find out why the slowest step is slow: the module that took longer than usual, or else the phase."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,27 +9,26 @@ from ms_profiler.analysis.metrics import intervals, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.scopes import Part
 
-#: a step that takes longer than usual by this share is asked for what took longer in it
+#: a step is examined if it takes longer than usual by this share
 SLOWER: Final = 0.1
-#: the module or the phase must explain this part of what the step took longer
+#: a module or a phase must explain this part of the extra time
 EXPLAINS: Final = 0.5
-#: steps with which the slowest one is compared, itself included
+#: number of steps that the slowest one is compared with, itself included
 LEAST: Final = 3
 
 
 @dataclass(frozen=True)
 class Slow:
-    """A step that took long, and what most of that is; without module and phase where nothing explains it.
+    """A slow step and the cause of most of its extra time; without module and phase if nothing explains it.
 
     Attributes:
         number: of the step.
-        longer_ns: than the median step.
-        module: its path; empty where no module explains it.
-        module_ns: what it took longer, by itself, than in the median step.
-        earlier: first and last of the steps before it whose kernels ran in it, where no module explains it.
-        earlier_ns: for how long they ran in it.
-        phase: that took most of it, where neither does.
-        phase_ns: what that took longer than in the median step.
+        longer_ns: extra time compared with the median step. module: path of the cause; empty if no module explains it.
+        module_ns: extra own time of the module, compared with the median step.
+        earlier: first and last of the earlier steps whose kernels ran in it, if no module explains it.
+        earlier_ns: time for which they ran in it.
+        phase: phase with most of the extra time, if neither explains it.
+        phase_ns: extra time of the phase, compared with the median step.
     """
 
     number: int
@@ -43,7 +42,7 @@ class Slow:
 
 
 def slowest(found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: pl.Series) -> Slow | None:
-    """Return why the slowest step is slow; None where no step took much longer than usual.
+    """Return the cause of the slowest step; None if no step took much longer than usual.
 
     Args:
         found: of `ownership.ownership`.
@@ -78,7 +77,8 @@ def slowest(found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: 
 
 
 def _most(times: pl.DataFrame, steps: pl.DataFrame, slow: int) -> tuple[str, float]:
-    """Return what took most more time in a step than in the median one, and how much; empty without any.
+    """Return the name with the largest extra time in a step compared with the median step, and that time; empty if
+    there is none.
 
     Args:
         times: `step`, `name`, `time`.
@@ -87,7 +87,7 @@ def _most(times: pl.DataFrame, steps: pl.DataFrame, slow: int) -> tuple[str, flo
     """
     by_step = times.group_by("step", "name").agg(pl.col("time").sum())
     names = by_step.join(steps.select(step="row"), on="step", how="semi").select("name").unique()
-    # a step in which there was none of it counts as one in which it took no time
+    # a step without this name counts as a step in which it took no time
     every = steps.select(step="row").join(names, how="cross").join(by_step, on=["step", "name"], how="left")
     compared = (
         every.with_columns(pl.col("time").fill_null(0))

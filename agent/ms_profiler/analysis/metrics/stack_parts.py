@@ -1,4 +1,4 @@
-"""Which functions of Python the parts of a step consist of, by samples or by traced calls."""
+"""The Python functions in the parts of a step, by samples or by traced calls."""
 
 from typing import Any, Final
 
@@ -9,10 +9,10 @@ from ms_profiler.analysis.metrics.stack_samples import Stacks
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.metrics.traced_calls import Calls
 
-#: of a gap in which the host runs other code it is known how long the thread was off its processor, and not when: the
-#: functions of such a gap are told together
+#: in a gap with other code of the host, the time off the processor is known, but not its place: the functions of such a
+#: gap are shown together
 _ASIDE: Final = (bounds.BLOCKED, bounds.RUNNABLE, bounds.UNKNOWN)
-#: functions that advice names, and the share of a part from which it does
+#: largest number of functions that advice names, and the smallest share of a part for it
 _NAMED: Final = 2
 _SHARE: Final = 0.1
 
@@ -24,7 +24,7 @@ def of_samples(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> li
         stacks: of the run.
         used: its steps.
         pieces: intervals apart from each other, with `of`.
-        of: column that names the part; parts of a gap of the host are told together.
+        of: column that names the part; parts of a gap of the host are combined.
     """
     threads = stacks.recording.threads.filter(pl.col("process") == used.process, pl.col("thread") == used.thread)
     native = int(threads["native_tid"][0]) if threads.height else 0
@@ -32,7 +32,7 @@ def of_samples(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> li
 
 
 def of_calls(calls: Calls, used: Steps, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
-    """Return as `of_samples` the functions by traced calls.
+    """Return the functions of each part by traced calls, in the form of `of_samples`.
 
     Args:
         calls: of the run.
@@ -48,7 +48,7 @@ def _together(pieces: pl.DataFrame, of: str) -> pl.DataFrame:
 
 
 def host(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> str:
-    """Return the functions and lines that the host's own part of the steps mostly consists of; empty where unknown.
+    """Return the functions and lines with most of the host's own part of the steps; empty if unknown.
 
     Args:
         stacks: of the run.

@@ -1,4 +1,4 @@
-"""What threads were at when they were sampled: moments of stacks, and what parts of a step consist of."""
+"""Sampled Python stacks of threads: moments, slices for a timeline, and the functions in the parts of a step."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,11 +11,11 @@ from ms_profiler.analysis.metrics.stack_tree import Tree
 from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.analysis.model import tables
 
-#: samples a second, where the run's record does not tell
+#: samples a second, if the run's record does not contain it
 _RATE: Final = 100.0
 #: rows of a part
 ROWS: Final = 12
-#: functions of stacks that a timeline is made of, about: a gigabyte of memory; and functions of a stack
+#: approximate number of functions of stacks in a timeline, which take a gigabyte of memory; and functions of a stack
 _MOST: Final = 5_000_000
 _DEEP: Final = 20
 #: parts with fewer samples are left out: a tenth of them would be one sample
@@ -36,7 +36,7 @@ class Stacks:
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """Return `tables.SAMPLES` with `place`, of `Tree`; what names no known stack is left out."""
+        """Return `tables.SAMPLES` with `place`, of `Tree`; samples of unknown stacks are left out."""
         parts = [pl.DataFrame(schema={**tables.SAMPLES, "place": pl.Int64()})]
         chosen = self.recording.samples.filter(pl.col("start_ns").is_between(*self.between))
         for process, tree in self.trees.items():
@@ -72,7 +72,7 @@ class Stacks:
 
     @property
     def late(self) -> dict[str, float]:
-        """Return how much later than due samples were, us: the median, and the latest."""
+        """Return the delay of the samples, us: the median, and the largest."""
         late = self.samples["late_us"]
         return {"median_us": float(str(late.median() or 0)), "max_us": float(str(late.max() or 0))}
 
@@ -118,7 +118,7 @@ class Stacks:
         return pl.concat([none, *parts]), labels + more
 
     def consists_of(self, moments: pl.DataFrame, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
-        """Return what parts of steps consist of, the largest part first.
+        """Return the functions in parts of steps, the largest part first.
 
         Args:
             moments: of one thread.

@@ -1,4 +1,4 @@
-"""The functions that threads were seen in, as a tree: lines of one function, called from one place, are one node of it.
+"""The functions of sampled threads, as a tree: the lines of one function, called from one place, are one node.
 
 A path through the tree is a stack. Its outermost node is a thread.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-#: parts of the path of what is not the script's own code
+#: parts of paths of code that is not the script's own
 _LIBRARIES: Final = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "<string>", "<__array_function__")
 
 
@@ -22,7 +22,7 @@ class Function:
     Attributes:
         name: of it.
         file: path of its file; empty of a thread.
-        line: that it begins in; of a thread its number in the operating system, 0 where not known.
+        line: line that it begins in; of a thread its number in the operating system, 0 if unknown.
     """
 
     name: str
@@ -31,14 +31,14 @@ class Function:
 
     @property
     def label(self) -> str:
-        """Return what it is called, with its file and line."""
+        """Return its name, with file and line."""
         if self.file:
             return f"{self.name} ({os.path.basename(self.file)}:{self.line})"
         return f"{self.name or 'thread'} {self.line or ''}".strip()
 
     @property
     def own(self) -> bool:
-        """Return whether it is code of the script, and of no library."""
+        """Return whether it is code of the script, and not of a library."""
         return bool(self.file) and not any(part in self.file for part in _LIBRARIES)
 
 
@@ -59,7 +59,7 @@ class Tree:
         self.callers: list[int] = []
         known: dict[tuple[int, Function], int] = {}
         columns = ("node", "caller", "name", "file", "first_line", "line", "native_tid")
-        # callers come before what they call
+        # callers come before their callees
         for node, caller, name, file, first, line, tid in frames.select(columns).sort("node").iter_rows():
             function = Function(texts[name], texts[file] if caller else "", first if caller else tid)
             around = self.places.get(caller, -1)
@@ -90,7 +90,7 @@ class Tree:
         return found
 
     def own(self, node: int, callers: dict[int, int]) -> int:
-        """Return the innermost node of the script's own code that a node is, or was called from; 0 without any.
+        """Return the innermost node of the script's own code on the path to a node, the node included; 0 without any.
 
         Args:
             node: of `tables.FRAMES`.

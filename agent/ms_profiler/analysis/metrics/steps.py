@@ -22,7 +22,7 @@ class Steps:
     Attributes:
         process: pid of the stepping process.
         thread: its stepping thread.
-        source: who says where a step ends.
+        source: source that decides where a step ends.
         table: `tables.STEPS` and `duration_ns`, by start, without overlap.
     """
 
@@ -70,10 +70,10 @@ def every(recording: tables.Recording) -> list[Steps]:
 def marked(recording: tables.Recording) -> Steps:
     """Return the steps of a run as the job marked them.
 
-    The job decided which source counts, and numbered on when a better one came later: the steps of all sources count,
-    except those that turned out to be none (`readers.guesses`), on the thread with the best source and, of several, the
-    most steps; a process that evaluates what others train may well have more. That source is named. A step ends where
-    the next one starts at the latest. Without a mark, the whole run is step 0.
+    The job decided which source counts, and continued the numbers when a better source came later. So the steps of all
+    sources count, except for revoked guesses (`readers.guesses`). They are taken from the thread with the best source
+    and, of several, with the most steps: a process that only evaluates may have more steps than the one that trains.
+    That source is named. A step ends at the latest where the next one starts. Without a mark, the whole run is step 0.
 
     Args:
         recording: the run.
@@ -112,7 +112,7 @@ def settled(known: pl.DataFrame, compiled: list[int]) -> list[int]:
 
 
 def touches(steps: Steps) -> pl.Expr:
-    """Tell which spans touch the time from the first to the last of some steps."""
+    """Return which spans touch the time from the first to the last of some steps."""
     start, end = (pl.lit(time) for time in (steps.table["start_ns"].min(), steps.table["end_ns"].max()))
     return (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
 

@@ -1,7 +1,7 @@
 """Divide the whole run into parts: its steps, and the time before, between and after them.
 
-Every nanosecond of a run belongs to exactly one part. Parts follow from what was recorded on the stepping thread; what
-nothing tells of is told by its place alone: before the first step, between two, after the last.
+Every nanosecond of a run belongs to exactly one part. Parts follow from the records of the stepping thread. Time
+without such records is named by its place: before the first step, between two steps, after the last.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ AFTER: Final = "after the last step"
 OTHER: Final = "other"
 UNRECORDED: Final = "not recorded"
 AWAY: Final = "other processes"
-#: what a span tells of the time outside of steps, the first that applies
+#: parts of spans outside of steps; the first that applies counts
 _SPANS: Final = {
     "evaluation": Category.EVALUATION,
     "rollout": Category.ROLLOUT,
@@ -32,7 +32,7 @@ _SPANS: Final = {
 }
 _IMPORT: Final = "import"
 EVALUATION: Final = "evaluation"
-#: of these, what a network is used in
+#: those of them in which a network is used
 LOOPS: Final = (EVALUATION, "rollout")
 #: the parts, in the order in which they are shown
 PARTS: Final = (_IMPORT, SET_UP, STEPS, *_SPANS, NETWORK, BETWEEN, AFTER, OTHER, UNRECORDED, AWAY)
@@ -45,8 +45,8 @@ def stretches(recording: tables.Recording) -> pl.DataFrame:
         recording: the run.
 
     Returns:
-        `process`, `part`, `phase` (as in `phases.pieces`, or "not recorded"), `start_ns`, `end_ns`, by time; nothing of
-        another tool's result, which does not tell what lies outside of steps.
+        `process`, `part`, `phase` (as in `phases.pieces`, or "not recorded"), `start_ns`, `end_ns`, by time; empty for
+        another tool's result, which does not show the time outside of steps.
     """
     if recording.foreign:
         return pl.DataFrame(schema=_SCHEMA)
@@ -57,7 +57,7 @@ def stretches(recording: tables.Recording) -> pl.DataFrame:
 
 
 def parts(cut: pl.DataFrame) -> pl.DataFrame:
-    """Return the parts as they follow each other, whatever they contain: `process`, `part`, `start_ns`, `end_ns`.
+    """Return the consecutive parts, without their phases: `process`, `part`, `start_ns`, `end_ns`.
 
     Args:
         cut: of `stretches`.
@@ -66,7 +66,7 @@ def parts(cut: pl.DataFrame) -> pl.DataFrame:
 
 
 def sums(cut: pl.DataFrame) -> pl.DataFrame:
-    """Return how long each part took, and what it contains: `process`, `part`, `phase`, `total_ns`, in their order.
+    """Return the time of each part and of its phases: `process`, `part`, `phase`, `total_ns`, in their order.
 
     Args:
         cut: of `stretches`.
@@ -85,7 +85,7 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
     Args:
         recording: the run.
         steps: of the process.
-        run: cover all of this time; None for that of the process.
+        run: interval to cover; None for the time of the process.
     """
     own = recording.processes.filter(pl.col("process") == steps.process)
     first, last = own.select("first_ns", "last_ns").row(0)
@@ -127,7 +127,7 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
 
 
 def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
-    """Tell which pieces lie before a step that was not recorded, or after all where the last one was not."""
+    """Return which pieces lie before a step that was not recorded, or after all steps if the last one was not."""
     if steps.is_empty():
         return pl.repeat(False, cut.height, eager=True)
     row = steps["end_ns"].search_sorted(cut["start_ns"], side="right").clip(upper_bound=steps.height - 1)
@@ -135,7 +135,7 @@ def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
 
 
 def _calls(spans: pl.DataFrame, known: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return the stretches in which a network is called one time after the other, where nothing else is known.
+    """Return the intervals of consecutive calls of a network, where nothing else is known.
 
     Args:
         spans: of the stepping thread.

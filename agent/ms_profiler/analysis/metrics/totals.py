@@ -18,8 +18,8 @@ class Totals:
         steps: the steps in use.
         spans: of modules and operators, by `name` and `category`: `count`, `total_ns` and `self_ns`.
         stream: the kernels.
-        phases: time of each phase in all steps, ns, and its standard error, None where it is not known; they add up to
-            the time of the steps.
+        phases: time of each phase in all steps, ns, and its standard error, None if unknown; they add up to the time of
+            the steps.
     """
 
     steps: Steps
@@ -35,7 +35,7 @@ class Totals:
         """Return `count` and `total_ns` of kernels by `name`; None where those of all steps were recorded.
 
         Args:
-            by: "type", "full_name", "module" or "part", whose kernels are summed up as far as it is known.
+            by: "type", "full_name", "module" or "part"; kernels without a known value are left out.
         """
         sums, names = self.stream.sums_by_place, self.stream.names
         if sums is None:
@@ -48,7 +48,7 @@ class Totals:
 
 
 def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFrame) -> Totals | None:
-    """Sum up over all steps; None where no step was left out to keep to the budget of time.
+    """Sum up over all steps; None if no step was left out because of `overhead_budget`.
 
     Args:
         steps: the steps in use.
@@ -61,8 +61,8 @@ def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFra
     sums = spans if "place" in spans.columns else sampling.sum_up(spans, steps)
     times = phases.by_step(pieces).rename({"step": "row", "duration_ns": "ns"})
     found = sampling.estimate(times, ["phase"], ["ns"], steps)
-    # the time of all steps is known, and what a sampled one takes longer is no part of it: a ratio estimate (Cochran,
-    # Sampling Techniques, 6.1)
+    # the time of all steps is known, and the extra time of sampled steps is no part of it: so this is a ratio estimate
+    # (Cochran, Sampling Techniques, 6.1)
     ratio = float(steps.table["duration_ns"].sum()) / max(float(found["ns"].sum()), 1.0)
     found = found.with_columns(pl.col("ns", "ns_error") * ratio)
     return Totals(

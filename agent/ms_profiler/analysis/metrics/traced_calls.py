@@ -1,4 +1,4 @@
-"""Calls of Python functions as they were traced: how they stand in each other, and what each function took."""
+"""Traced calls of Python functions: their nesting, and the time of each function."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from ms_profiler.analysis.metrics.stack_tree import Function
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import nest
 
-#: functions that a summary names, and those of a part of a step
+#: number of functions in a summary, and in a part of a step
 ROWS: Final = 20
 PART_ROWS: Final = 12
-#: calls that are drawn: the longest ones
+#: largest number of calls that are drawn, the longest ones
 DRAWN: Final = 1_000_000
 
 
@@ -94,7 +94,7 @@ class Calls:
 
     @cached_property
     def paths(self) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the path of each call, and of each path the one around it, -1 without, and the last function."""
+        """Return the path of each call, and for each path its parent (-1 without) and its last function."""
         known: dict[tuple[int, int], int] = {}
         of: list[int] = []
         for parent, function in self.table.select("parent", "function").iter_rows():
@@ -111,10 +111,11 @@ class Calls:
         return found[::-1]
 
     def sums(self) -> list[dict[str, Any]]:
-        """Return what the functions took that took most by themselves; a recursive call counts once in all time."""
+        """Return the functions with most own time; a recursive call counts once in the total time."""
         table = self.table
         around = table["function"].gather(table["parent"])
-        # of calls in each other of one function the outermost counts; through others it counts again, as in cProfile
+        # of directly nested calls of one function only the outermost counts; through other functions it counts again,
+        # as in cProfile
         table = table.with_columns(outer=around.ne_missing(table["function"]))
         made = table.group_by("function").agg(
             (~pl.col("resumed")).sum().alias("calls"),
@@ -137,7 +138,7 @@ class Calls:
         return {"function": function.name, "file": function.file, "line": function.line}
 
     def segments(self, own: pl.DataFrame) -> Iterator[tuple[int, int, int]]:
-        """Yield when which call of a thread was the innermost: begin, end, and its row in `table`.
+        """Yield the intervals with the innermost call of a thread: begin, end, and its row in `table`.
 
         Args:
             own: of `of_thread`.
@@ -161,7 +162,7 @@ class Calls:
             at = max(at, until)
 
     def consists_of(self, own: pl.DataFrame, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
-        """Return which functions were at work in parts of steps, the longest part first.
+        """Return the functions in parts of steps, the longest part first.
 
         Args:
             own: of `of_thread`.
@@ -187,7 +188,7 @@ class Calls:
 
     @cached_property
     def _scripts(self) -> list[int | None]:
-        """Return for each path the innermost function of the script's own code in it; None where it ends with one."""
+        """Return for each path the innermost function of the script's own code in it; None if it ends with one."""
         own = [function.own for function in self.functions]
         inner: list[int | None] = []
         for around, function in self.paths[1]:
@@ -209,7 +210,7 @@ class Calls:
         return {"name": name, "time_us": round(whole / 1e3, 3), "rows": rows}
 
     def stacks_at(self, process: int, thread: int, times: pl.Series) -> list[str]:
-        """Return the stack of a thread at some times as text, the innermost function first; empty where none runs.
+        """Return the stack of a thread at some times as text, the innermost function first; empty if none runs.
 
         Args:
             process: pid.

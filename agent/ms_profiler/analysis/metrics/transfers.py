@@ -19,13 +19,13 @@ _RDMA: Final = "RDMA"
 _BY_CHIP: Final = "SDMA"
 #: packets of more megabytes than this are large, by link
 LARGE_MB: Final = 32
-#: what an exchange goes by
+#: columns that identify an exchange
 KEY: Final = ["group", "exchange_ns"]
 _LENGTH: Final = (pl.col("end_ns") - pl.col("start_ns")).alias("length_ns")
 
 
 def known(transfers: pl.DataFrame) -> pl.DataFrame:
-    """Return the parts of the exchanges that can be measured, with `link` LOCAL where a part does not leave the chip.
+    """Return the measurable parts of the exchanges, with `link` LOCAL for parts that do not leave the chip.
 
     Args:
         transfers: `tables.TRANSFERS`.
@@ -43,7 +43,7 @@ def known(transfers: pl.DataFrame) -> pl.DataFrame:
 
 
 def times(parts: pl.DataFrame) -> pl.DataFrame:
-    """Return what the time of each exchange was spent on, in nanoseconds.
+    """Return the parts of the time of each exchange, in nanoseconds.
 
     transit = sum over the copies to other ranks of the main plane; wait = sum over its waits; synchronization = those
     of them before its first such copy. The main plane is the only one, or 1: the copies of plane 0 stay on the chip.
@@ -75,7 +75,7 @@ def packets(parts: pl.DataFrame) -> pl.DataFrame:
     """Return one row an exchange, link and size: `group`, `exchange_ns`, `link`, `bytes`, `count`, `length_ns`.
 
     Args:
-        parts: of `known`; what stays on the chip is left out.
+        parts: of `known`; parts that stay on the chip are left out.
     """
     moved = parts.filter("carries", pl.col("link") != LOCAL)
     return moved.group_by(*KEY, "link", "bytes", maintain_order=True).agg(
@@ -84,10 +84,10 @@ def packets(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def links(parts: pl.DataFrame) -> pl.DataFrame:
-    """Return what each exchange moved from one rank to another.
+    """Return the bytes that each exchange moved from one rank to another.
 
     Args:
-        parts: of `known`; what has no target stays with its source.
+        parts: of `known`; a part without a target stays on its source.
 
     Returns:
         `group`, `exchange_ns`, `source`, `target`, `link`, `bytes`, `length_ns`.

@@ -11,7 +11,7 @@ class Workload:
 
     Attributes:
         flops_per_step: floating-point operations that the model needs a step, without recomputation.
-        peak_flops: that the device can do, a second.
+        peak_flops: operations a second that the device can do.
         tokens_per_step: tokens, or samples, of a step.
     """
 
@@ -20,7 +20,7 @@ class Workload:
     tokens_per_step: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be.
+        """Refuse impossible values.
 
         Raises:
             UsageError: a number is not positive.
@@ -32,7 +32,7 @@ class Workload:
 
     @property
     def given(self) -> bool:
-        """Return whether the user said anything."""
+        """Return whether the user stated anything."""
         return any(value is not None for value in vars(self).values())
 
 
@@ -52,13 +52,13 @@ class Utilization:
 
 
 def reached(workload: Workload, mean_ms: float | None) -> Utilization:
-    """Return what the job reaches.
+    """Return the reached utilization.
 
     flops a second = flops a step / seconds a step; MFU = flops a second / peak, which is observed throughput over the
     theoretical maximum (Chowdhery et al., PaLM, 2022, appendix B); tokens a second = tokens a step / seconds a step.
 
     Args:
-        workload: what the user said, of what this process does.
+        workload: the user's statement about the work of this process.
         mean_ms: mean duration of a steady step, milliseconds; None without steps.
     """
     if not mean_ms:

@@ -23,7 +23,7 @@ SLEW_PPM = 500
 STEP_MINIMUM_NS = 100_000
 #: readings that took longer than this many times the best one are not used
 POOR_READING = 10
-#: how far a time that another source read may lie outside what contains it; extrapolation and slewing stay below it
+#: largest distance of another source's time to the interval that contains it; extrapolation and slewing stay below it
 SLACK_NS = 1_000_000_000
 
 

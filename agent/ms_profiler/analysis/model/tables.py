@@ -101,7 +101,7 @@ COUNTERS = pl.Schema(
     {"process": pl.UInt32, "thread": pl.UInt32, "name": pl.UInt32, "time_ns": pl.Int64, "value": pl.Float64}
 )
 
-#: what the scheduler knows of a thread, each time that the recorder looked, by process, thread and time
+#: the scheduler's figures for a thread, at each look of the recorder, by process, thread and time
 LOOKS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -126,7 +126,7 @@ METRICS = pl.Schema(
     }
 )
 
-#: functions that threads were seen in, by process and node: paths in a tree, whose outermost nodes are threads
+#: functions in the samples, by process and node: paths in a tree, whose outermost nodes are threads
 FRAMES = pl.Schema(
     {
         "process": pl.UInt32,
@@ -140,7 +140,7 @@ FRAMES = pl.Schema(
     }
 )
 
-#: where threads were at moments of equal distance, by process and time
+#: samples of the threads' places at equal intervals, by process and time
 SAMPLES = pl.Schema(
     {
         "process": pl.UInt32,
@@ -152,8 +152,7 @@ SAMPLES = pl.Schema(
     }
 )
 
-#: calls of Python functions that were traced, and of functions in C by these; of a generator one for each time that it
-#: went on
+#: traced calls of Python functions, and of functions in C by these; a generator has one for each time that it continued
 CALLS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -184,11 +183,11 @@ STEPS = pl.Schema(
     }
 )
 
-#: the content of a step: all that the options ask for; no modules, operators and kernels, to keep to
-#: `overhead_budget`; its times alone, because the schedule left it out
+#: the content of a step: all that the options ask for; without modules, operators and kernels, because of
+#: `overhead_budget`; only its times, because the schedule left it out
 ALL_OF_IT, COARSE, TIMES_ALONE = "all", "coarse", "times"
 
-#: what the framework's allocator held, each time that it gave or took, by process and time; bytes
+#: memory that the framework's allocator held after each allocation and release, by process and time; bytes
 MEMORY = pl.Schema(
     {
         "process": pl.UInt32,
@@ -239,11 +238,11 @@ class Window:
     Attributes:
         process: pid.
         index: its number in the process.
-        folder: what was written, whether or not it is there.
+        folder: its folder, whether or not it exists.
         start_ns: when it began.
         end_ns: when it ended, or when that must have been at the latest.
-        ended: the process says that it ended.
-        drained: how many kernels the process counted in it; None where it did not.
+        ended: the process marked its end.
+        drained: number of kernels that the process counted in it; None if it did not count.
     """
 
     process: int
@@ -263,16 +262,16 @@ class Recording:
         directory: the result directory.
         info: the run's record.
         has_info: the record was found and readable.
-        clock: what the times were converted with.
-        counts: what was read, and what could not be.
+        clock: converts the times.
+        counts: numbers of records that were read, and of those that could not be.
         names: texts by row number.
         looks: `LOOKS`.
         metrics: `METRICS`.
         frames: `FRAMES`.
         samples: `SAMPLES`.
         calls: `CALLS`.
-        calls_left_out: of them, because there were too many.
-        fine: how many fine-grained spans (modules, operators) were read.
+        calls_left_out: traced calls that were left out because there were too many.
+        fine: number of fine-grained spans (modules, operators) that were read.
         again: reads the spans that begin from one time to another (nanoseconds since the epoch), or the fine-grained
             ones alone, once more, in parts, as `UNNESTED`; None where `spans` holds everything. Where it is given,
             `spans` has no fine-grained ones until `driver.thinning` has chosen some.
@@ -281,7 +280,7 @@ class Recording:
         sums_by_place: the same by `metrics.sampling.places`, too.
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
         windows: of the kernel stream, by process and start.
-        device: what ran on an accelerator; None where nothing did, or nobody recorded it.
+        device: the work of an accelerator; None if there was none, or it was not recorded.
         foreign: another tool recorded it.
     """
 

@@ -25,7 +25,7 @@ _FRAMEWORK: Final = "PYTORCH_API"
 _DRIVER: Final = "CANN_API"
 _STACKS: Final = "trace"
 _NOTHING: Final = "N/A"
-#: in place of the size of a part of an exchange, of which nothing was recorded
+#: stands for an unrecorded size of a part of an exchange
 _NO_SIZE: Final = -1
 _CALLS: Final = pl.Schema(
     {name: kind for name, kind in assembly.HOST.items() if name not in ("category", "unfinished")}
@@ -106,7 +106,7 @@ class _Database:
         self.texts = {number: text for number, text in self.rows("STRING_IDS", "id", "value") if isinstance(text, str)}
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Return the columns of a table, null where it lacks one; of a damaged one the rows before the damage."""
+        """Return the columns of a table, null for missing ones; of a damaged table the rows before the damage."""
         known = self.columns.get(table)
         if known is None:
             return []

@@ -36,7 +36,7 @@ def describe(directory: str, counts: ReadCounts) -> RunInfo:
 
     Args:
         directory: `*_ascend_ms` or `*_ascend_pt`.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
     """
     torch = form(directory) == Form.TORCH_NPU
     info = RunInfo(framework={"name": "torch" if torch else "mindspore", "version": "", "device": "Ascend"})

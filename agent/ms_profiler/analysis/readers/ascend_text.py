@@ -29,7 +29,7 @@ OVERLAP: Final = "Overlap Analysis"
 PROCESSOR: Final = "CPU OP"
 _DRIVER: Final = "CANN"
 _HOST: Final = ("Python", "MindSpore", "PyTorch", _DRIVER)
-#: kinds of tasks that compute; the others copy, wait and mark
+#: kinds of tasks that compute; other tasks copy, wait or mark
 _COMPUTING: Final = (HOST_CPU, "AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "AIV_SQE", "MIX_AIC", "MIX_AIV", "DSA_SQE")
 #: core of exchanges
 _EXCHANGES: Final = ("HCCL", "COMMUNICATION")
@@ -261,7 +261,7 @@ def transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
 
     Args:
         events: of the trace.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
     """
     spans = events.of_process(*COMMUNICATION)
     threads = events.thread_names(spans)
@@ -319,7 +319,7 @@ def text(path: str, needed: Sequence[str], counts: ReadCounts, names: Mapping[st
     Args:
         path: of the file.
         needed: columns without which it is of no use.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
         names: of columns that another version calls otherwise -> the name that is used.
     """
     try:
@@ -340,7 +340,7 @@ def table(path: str, counts: ReadCounts) -> pl.DataFrame:
 
     Args:
         path: of the file.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
     """
     return rows_of(text(path, NEEDED, counts), counts)
 
@@ -350,7 +350,7 @@ def rows_of(text: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
 
     Args:
         text: with the columns of a `kernel_details.csv`; empty for none.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
     """
     if text.is_empty():
         return pl.DataFrame(schema=ROWS)

@@ -37,7 +37,7 @@ _PATTERNS: Final = {
 }
 
 
-#: stands for the tasks of a device among what names a thread
+#: key of the tasks of a device among the tables that name a thread
 TASKS: Final = "tasks"
 #: value of a missing rank, and of a missing transport
 _NO_RANK: Final = 2**32 - 1
@@ -68,7 +68,7 @@ class Parts:
 
 
 def categorised(names: pl.Series) -> pl.Series:
-    """Return the category of a host span by its name; OP where the name says nothing."""
+    """Return the category of a host span by its name; OP if the name says nothing."""
     text = pl.lit(names)
     category = pl.when(pl.lit(regions(names))).then(pl.lit(int(Category.MARKER))).otherwise(pl.lit(int(Category.OP)))
     for kind, pattern in _PATTERNS.items():
@@ -150,7 +150,7 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
         pl.col("thread").replace_strict(numbers, return_dtype=pl.UInt32).alias("place"),
         pl.col("name").str.extract(STEP.pattern, 1).cast(pl.Int64, strict=False).alias("number"),
     )
-    # a step that did not end is none
+    # a step that did not end does not count
     ended = pl.col("number").is_not_null() & ~pl.col("unfinished")
     spans = host.filter(~ended)
     named = spans["name"].unique(maintain_order=True)
@@ -205,7 +205,7 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
             schema=tables.THREADS,
             orient="row",
         ),
-        # cast: with nothing to replace Polars leaves the type
+        # cast, because Polars keeps the old type if no value is replaced
         spans=nest(unnested.select(tables.UNNESTED.names()).cast(tables.UNNESTED)).select(tables.SPANS.names()),
         instants=pl.DataFrame(schema=tables.INSTANTS),
         counters=pl.DataFrame(schema=tables.COUNTERS),

@@ -11,7 +11,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.format import FRAME_LINE_BITS, Flag, Kind
 
-#: calls of a process that are held at once, in 0.2 GB; the longest ones where there are more
+#: calls of a process in memory at once, in 0.2 GB; of more calls, the longest ones
 MOST: Final = 3_000_000
 _LINES: Final = 2**FRAME_LINE_BITS
 
@@ -68,14 +68,14 @@ class Calls:
         running = slots.filter(pl.col("end_ns") == 0)
         ended = slots.filter(pl.col("end_ns") > 0)
         key = ["thread", "start_ns", "id", "arg"]
-        # what another thread has ended has the number of its own there
+        # a call that another thread ended has that thread's number
         mask = pl.col("arg") // _LINES
         running = running.with_columns(mask.alias("arg")).unique(key, keep="first", maintain_order=True)
         known = ended.select("thread", "start_ns", "id", mask.alias("arg"))
         running = running.join(known, on=key, how="anti").with_columns(
             (pl.col("arg") * _LINES).alias("arg"), end_ns=pl.lit(last_ns, pl.Int64)
         )
-        # calls are written as they end: of those with the same times the outer one is the later one
+        # calls are written when they end: of calls with the same times, the outer one is the later one
         rows = pl.concat([ended.with_columns(unfinished=False), running.with_columns(unfinished=True)]).reverse()
         first, last = window
         if first:

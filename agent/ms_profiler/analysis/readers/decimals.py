@@ -12,7 +12,7 @@ _EXACT: Final = r"^\s*(-?[0-9]{1,16})(?:\.([0-9]*))?\s*$"
 
 
 def nanoseconds(microseconds: pl.Expr) -> pl.Expr:
-    """Return microseconds, written as decimal numbers, in nanoseconds; null for what is no number.
+    """Return microseconds, written as decimal numbers, in nanoseconds; null for text that is no number.
 
     Microseconds since the epoch are about 1.7e15, where doubles have steps of 0.25. Numbers with an exponent are small
     and are read as doubles.
@@ -37,7 +37,7 @@ def _nanoseconds(texts: pl.Series) -> pl.Series:
 
 
 def _any(microseconds: pl.Expr) -> pl.Expr:
-    """Return what any text says, in nanoseconds."""
+    """Return any number as nanoseconds, by patterns."""
     digits = microseconds.str.extract(_EXACT, 2).fill_null("").str.pad_end(4, "0")
     text = microseconds.str.extract(_EXACT, 1)
     whole = pl.when(text.cast(pl.Int64).abs() < _LATEST).then(text.cast(pl.Int64))

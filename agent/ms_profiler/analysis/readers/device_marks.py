@@ -13,7 +13,7 @@ from ms_profiler.analysis.readers.left_out import DEFAULT_DOMAIN, DOMAIN_ENDS
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
-#: how far the begins of one range may lie apart, as our hook and the interface tell it
+#: largest distance between the begins of one range as our hook and the interface report them
 APART_NS: Final = 1_000_000
 
 
@@ -28,7 +28,7 @@ def attach(recording: tables.Recording, marks: pl.DataFrame) -> None:
     placed = assembly.on_threads(marks, recording.threads, "native_tid")
     unknown = placed.filter(pl.col("thread").is_null())
     if unknown.height:
-        why = "nothing else was recorded of the threads that set them"
+        why = "nothing else was recorded on the threads that set them"
         recording.info.not_collected.append({"what": f"{unknown.height} markers", "why": why})
     placed = placed.drop_nulls("thread")
     lasting = pl.col("end_ns") > pl.col("start_ns")
@@ -101,7 +101,9 @@ def _rows(marks: pl.DataFrame, rows: dict[str, int]) -> pl.DataFrame:
 
 
 def _others(recording: tables.Recording, marks: pl.DataFrame, known: pl.DataFrame, time: str) -> pl.DataFrame:
-    """Return the markers that are not among those we have of the same thread and text at about that time."""
+    """Return the markers that our hooks did not record on the same thread, with the same text, at about the same
+    time.
+    """
     known = known.filter(pl.col("category") == int(Category.MARKER))
     if marks.is_empty() or known.is_empty():
         return marks

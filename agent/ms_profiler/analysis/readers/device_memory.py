@@ -75,7 +75,7 @@ def of_database(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
     Args:
         rows: of one of its tables.
         text: by number.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
     """
     held = [
         (_APPLICATION, time, None, (ddr or 0) + (hbm or 0), None, None)
@@ -94,7 +94,7 @@ def allocations(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
     Args:
         rows: of one of its tables.
         text: by number.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
     """
     columns = (
         *("size", "allocationTime", "releaseTime", "activeReleaseTime", "duration", "activeDuration"),
@@ -110,7 +110,7 @@ def modules(rows: Rows, counts: ReadCounts) -> pl.DataFrame:
 
     Args:
         rows: of one of its tables.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
     """
     names: dict[Any, Any] = dict(rows("ENUM_MODULE", "id", "name"))
     found = [

@@ -22,7 +22,7 @@ from ms_profiler.analysis.readers import demangle, device_marks, reservations
 from ms_profiler.analysis.readers.device_sources import SOURCES, DeviceSource
 from ms_profiler.store.device_format import Device, Source
 
-#: how much earlier than its launch a kernel may seem to begin: the clock of a device is brought to ours by a line
+#: a kernel may seem to begin this much before its launch, because a linear fit converts the clock of the device
 SLACK_NS: Final = 1_000_000
 #: level of the time of the tracing itself and of loading code
 OVERHEAD: Final = "overhead"
@@ -41,7 +41,7 @@ _OVERHEADS: Final = (Device.OVERHEAD,)
 _MARKED: Final = (Device.MARKER,)
 #: factor that separates kernel names by the type of their record; a power of two
 _TYPES: Final = 64
-#: at the end of the names of calls: the version since which they are so, and how streams are taken
+#: suffixes of the names of calls: the version that introduced them, and the handling of streams
 _VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
 _LAUNCHED: Final = pl.coalesce("launch_ns", "start_ns")
 _NOTHING: Final = Traced(pl.DataFrame(schema=CALLS), pl.DataFrame(schema=RAN), pl.DataFrame(schema=CAUSED))
@@ -58,7 +58,7 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
     for process, traced in found.items():
         unknown = sum(int(part.select((~ours).sum()).item()) for part in (traced.ran, traced.others))
         others += unknown
-        # where all are known, as ever, none of the millions is copied
+        # in the usual case all are known, and none of the millions is copied
         if unknown:
             traced = replace(traced, ran=traced.ran.filter(ours), others=traced.others.filter(ours))
         kept[process] = traced
@@ -72,7 +72,7 @@ def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
     """Add the host markers of a device's interface to the spans and instants of a recording.
 
     Args:
-        recording: before what it leaves out is taken away.
+        recording: before records that it leaves out are removed.
         found: what was recorded, by process.
     """
     marks = [
@@ -87,8 +87,8 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
     """Add the device to a recording, if anything ran on one.
 
     Args:
-        recording: its steps, threads and names.
-        found: what was recorded, by process; what is used is taken out of it, since there may be a lot.
+        recording: its steps, threads and names. found: records by process; used records are removed from it, to free
+        memory.
     """
     ran = {process for process, traced in found.items() if not traced.ran.is_empty()}
     if not ran:
@@ -114,7 +114,7 @@ class _Records:
 
     Args:
         recording: the run.
-        found: what was recorded, by process; that of this one is taken out.
+        found: records by process; those of this process are removed from it.
         process: pid.
     """
 
@@ -139,17 +139,17 @@ class _Records:
         self._kernels = self._named()
 
     def whole(self) -> tables.Whole:
-        """Return the words of all tasks."""
+        """Return the few columns of all tasks, see `tables.RUNS`."""
         leveled = ((self._calls, self.source.level), (self._overheads, OVERHEAD), (self._waits, WAIT))
         sums = pl.concat([_summed(rows, level, self._recording.names) for rows, level in leveled])
         runs = self._ran.select(_lane(self._several), *list(tables.RUNS)[1:])
         return tables.Whole(runs.cast(tables.RUNS), self._kernels, sums, copied=intervals.union(self._copies))
 
     def details(self, within: pl.DataFrame | None) -> tables.Device:
-        """Return the tasks that were launched in some times, with the calls that were made in them and the copies.
+        """Return the tasks that were launched in some intervals, with the calls and the copies in these intervals.
 
         Args:
-            within: these times; None for all.
+            within: these intervals; None for all.
         """
 
         def inside(rows: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
@@ -185,7 +185,7 @@ class _Records:
         return reservations.held(self._reservations())
 
     def _launched(self, ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-        """Add when and on which thread each was launched: `launch_ns`, `thread`, null where that is not known."""
+        """Add time and thread of the launch of each: `launch_ns`, `thread`, null if unknown."""
         asked = ran.select("correlation", pl.col("start_ns") + SLACK_NS)
         row = COLUMNS.latest(asked, calls.select("correlation", "start_ns"))
         callers = calls["native_tid"].gather(row)
@@ -202,7 +202,7 @@ class _Records:
         The groups of exchanges, and whether the interface itself marks them as exchanges, are returned beside them.
         """
         names, source = self._recording.names, self.source
-        # millions of kernels have some hundred names: these are worked on, and the others look them up, part by part
+        # millions of kernels have some hundred names: the names are processed once, and the kernels look them up
         parts = [self._ran.head(0), *self._ran.iter_slices(CHUNK)]
         different = pl.concat([_key(part).unique(maintain_order=True) for part in parts]).unique(maintain_order=True)
         details = names.gather(different["detail"] // _TYPES)
@@ -213,7 +213,7 @@ class _Records:
         text = text.replace("", UNNAMED)
         exchange = told | text.str.contains(source.exchanges)
         core = details.str.strip_prefix(source.core_begin).replace({**source.cores, "": source.core})
-        # in that of an exchange there is its group
+        # the name of an exchange contains its group
         core = core.set(exchange, source.exchange_core)
         group = details.set(~told, "")
         described = pl.DataFrame({"name": text, "core": core, "group": group, "exchange": exchange, "told": told})
@@ -243,7 +243,9 @@ class _Records:
         ).cast(tables.TASKS)
 
     def _launches(self, ran: pl.DataFrame) -> pl.DataFrame:
-        """Return `tables.LAUNCHES`: of an exchange the interface tells what it sent where a kernel has its blocks."""
+        """Return `tables.LAUNCHES`; for an exchange, the interface reports the bytes in the field of a kernel's
+        blocks.
+        """
         told = ran.with_columns(self._kernels["told"].gather(ran["kernel"]))
         sent = pl.when("told", pl.col("amount") > 0).then("amount")
         blocks = pl.when("told").then(0).otherwise("amount")
@@ -289,11 +291,11 @@ def _key(ran: pl.DataFrame) -> pl.DataFrame:
 
 
 def cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
-    """Keep that of which some moment is in the run's own time, and in no step that its schedule leaves out.
+    """Keep the rows with a moment inside of the run, and in no step that its schedule leaves out.
 
     Args:
         recording: the run.
-        ran: whatever.
+        ran: any rows.
         moment: of each row.
     """
     window = recording.info.window
@@ -345,7 +347,7 @@ def _of(found: pl.DataFrame, kinds: tuple[Device, ...]) -> pl.DataFrame:
 
 
 def _lane(several: bool) -> pl.Expr:
-    """Return the number of the stream; of several devices each has streams of the same numbers."""
+    """Return the number of the stream's lane, because several devices have streams of the same numbers."""
     lane = pl.col("device") * 2**16 + pl.col("stream") if several else pl.col("stream")
     return lane.cast(pl.UInt32).alias("stream")
 

@@ -14,10 +14,10 @@ class DeviceSource:
     Attributes:
         name: of the interface.
         form: decides the formulas of a step.
-        activity: what it records of.
-        level: of the calls.
+        activity: kind of device that it records.
+        level: level of the driver's calls.
         core: core of a kernel without a core in its record; empty for null.
-        cores: what a kernel tells of what ran it, in the words of that interface -> as the tables have it.
+        cores: name of the core in the interface's records -> its name in the tables.
         core_begin: prefix of all these cores.
         exchange_core: core of an exchange with other ranks.
         exchanges: pattern of the names of kernels that are exchanges.

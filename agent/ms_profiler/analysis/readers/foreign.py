@@ -9,12 +9,12 @@ from ms_profiler.analysis.readers import ascend_db, ascend_text, kineto, trace_c
 from ms_profiler.errors import StoreError
 from ms_profiler.store.reader import ReadCounts
 
-#: of spans of a trace, what is asked for
+#: arguments of spans that are read
 ARGUMENTS: Final = (*kineto.ARGUMENTS, *ascend_text.ARGUMENTS)
 
 
 def read(path: str, ours: frozenset[str]) -> tables.Recording:
-    """Read a result; of a database and texts, the database, because it contains more.
+    """Read a result; if it has a database and text files, the database, because it contains more.
 
     Args:
         path: of `inputs.find`.

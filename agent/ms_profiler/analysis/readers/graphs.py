@@ -18,8 +18,8 @@ class Node:
 
     Attributes:
         type: the primitive.
-        full_name: `Default/blocks-SequentialCell/0-Block/MatMul-op3`; where it has run, its kernel has that name, the
-            number counted on from graph to graph.
+        full_name: such as `Default/blocks-SequentialCell/0-Block/MatMul-op3`; its kernel has the same name, except that
+            numbers continue from graph to graph.
         inputs: names of nodes, parameters and constants.
         output: a `TypeProto`.
     """
@@ -35,10 +35,10 @@ class Graph:
     """A compiled graph.
 
     Attributes:
-        cells: class and names of own parameters by path; empty where a function was compiled.
+        cells: class and names of own parameters by path; empty if a function was compiled.
         parameters: `TypeProto` by name; inputs of the network are among them.
         nodes: by name, each after its inputs.
-        title: of the cell that was compiled, as `TrainOneStepCell#2`; empty where a function was.
+        title: of the compiled cell, such as `TrainOneStepCell#2`; empty for a function.
     """
 
     cells: dict[str, tuple[str, list[str]]]
@@ -48,7 +48,7 @@ class Graph:
 
     @property
     def whole(self) -> bool:
-        """Return whether these are all of its nodes: it calls no other graph."""
+        """Return whether these are all of its nodes, because it calls no other graph."""
         return not any(node.type in _CALLS for node in self.nodes.values())
 
     def shapes(self, node: Node) -> list[str]:
@@ -62,7 +62,7 @@ def read(folder: str, counts: ReadCounts) -> list[Graph]:
 
     Args:
         folder: of the process.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
     """
     found = []
     for path in layout.graphs(folder):
@@ -71,7 +71,7 @@ def read(folder: str, counts: ReadCounts) -> list[Graph]:
                 found.append(parse(stream.read()))
         except (OSError, ValueError, KeyError, TypeError) as error:
             counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))
-            return []  # numbers of kernels are counted on from graph to graph
+            return []  # numbers of kernels continue from graph to graph
     return found
 
 

@@ -1,4 +1,4 @@
-"""Steps that a job took for such before something was trained."""
+"""Steps that a job guessed before it trained anything."""
 
 import polars as pl
 

@@ -21,7 +21,7 @@ from ms_profiler.store.format import Category
 from ms_profiler.store.names import KERNEL_DRAIN, KERNEL_WINDOW, KERNEL_WINDOW_END
 from ms_profiler.store.reader import ReadCounts
 
-#: bytes of one execution in the file, about
+#: approximate bytes of one execution in the file
 EXECUTION_BYTES: Final = 31
 
 _TIMES: Final = "cpu_op_execute_timestamp_"
@@ -72,7 +72,7 @@ def windows(recording: tables.Recording) -> list[tables.Window]:
 
 
 def size(window: tables.Window) -> int:
-    """Return how many bytes the executions of a window take."""
+    """Return the bytes of the executions of a window."""
     path = _find(window.folder, _TIMES)
     try:
         return 0 if path is None else os.path.getsize(path)
@@ -85,7 +85,7 @@ def content(folder: str, prefix: str, counts: ReadCounts) -> bytes:
 
     Args:
         folder: of the window.
-        prefix: begin of its name; the rank as the framework knows it follows.
+        prefix: first part of its name; MindSpore's rank follows.
         counts: is told when it cannot be read.
     """
     path = _find(folder, prefix)
@@ -100,12 +100,12 @@ def content(folder: str, prefix: str, counts: ReadCounts) -> bytes:
 
 
 def written(window: tables.Window) -> bool:
-    """Return whether the framework wrote all of a window: the file of the shapes comes last."""
+    """Return whether MindSpore has written all files of a window; the file of the shapes comes last."""
     return _find(window.folder, _SHAPES) is not None
 
 
 def empty(window: tables.Window) -> bool:
-    """Return whether the framework has written no file of a window whose folder exists."""
+    """Return whether MindSpore has written no file of a window, although its folder exists."""
     try:
         return not os.listdir(window.folder)
     except OSError:
@@ -116,10 +116,10 @@ def read(window: tables.Window, names: dict[str, int], clock: Clock, counts: Rea
     """Return the executions of a window that can be read, as `EXECUTIONS`, by start.
 
     Args:
-        window: which.
+        window: the window.
         names: rows of the kernel names known so far; is added to.
         clock: of the recording.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
     """
     rows, lengths, texts, damaged = _lines(content(window.folder, _TIMES, counts), names)
     table = _numbers(b"".join(texts), sum(lengths))
@@ -146,11 +146,11 @@ def read(window: tables.Window, names: dict[str, int], clock: Clock, counts: Rea
 def shapes(window: tables.Window, kernels: pl.DataFrame, names: list[str], texts: dict[str, int]) -> pl.Series:
     """Return the input shapes of each kernel of a window, as rows of `texts`; null where not known.
 
-    The framework names executions by the last part of their name only. They are matched by that and by order, where
-    as many were written as were run, and no two of that name ran at once.
+    MindSpore names executions by the last part of their name only. They are matched by this part and by order, if as
+    many were written as were run, and no two with this name ran at once.
 
     Args:
-        window: which.
+        window: the window.
         kernels: of `read`.
         names: kernel names by row.
         texts: rows of the texts known so far; is added to.
@@ -188,7 +188,7 @@ def names(window: tables.Window) -> set[str]:
 
 
 def _marks(recording: tables.Recording, name: str) -> dict[tuple[int, int], int]:
-    """Return when the windows were marked, by process and index."""
+    """Return the times of the marks of windows, by process and index."""
     rows = (recording.names == name).arg_true()
     marked = recording.instants.filter(
         pl.col("category") == Category.PROFILER, pl.col("name").is_in(rows.cast(pl.UInt32).implode())
@@ -197,7 +197,7 @@ def _marks(recording: tables.Recording, name: str) -> dict[tuple[int, int], int]
 
 
 def _drains(recording: tables.Recording) -> dict[tuple[int, int], int]:
-    """Return how many kernels were counted while a window was written out, by process and the window's end."""
+    """Return the number of kernels that the process counted in each window, by process and the window's end."""
     rows = (recording.names == KERNEL_DRAIN).arg_true()
     drains = recording.spans.filter(
         pl.col("category") == Category.PROFILER, pl.col("name").is_in(rows.cast(pl.UInt32).implode())
@@ -212,7 +212,7 @@ def _drains(recording: tables.Recording) -> dict[tuple[int, int], int]:
 
 
 def _find(folder: str, prefix: str) -> str | None:
-    """Return the path of the file that begins so; its name ends with the rank as the framework knows it."""
+    """Return the path of the file with this first part of its name; MindSpore's rank follows it."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.startswith(prefix))
     except OSError:
@@ -227,7 +227,9 @@ def _name(window: tables.Window, prefix: str) -> str:
 
 
 def _lines(content: bytes, names: dict[str, int]) -> tuple[list[int], list[int], list[bytes], int]:
-    """Return for each line the row of its name, its number of executions, and their text; and how much was damaged."""
+    """Return for each line the row of its name, the number of executions and their text; and the number of damaged
+    ones.
+    """
     rows: list[int] = []
     lengths: list[int] = []
     texts: list[bytes] = []
@@ -277,7 +279,9 @@ def _csv(text: bytes) -> pl.DataFrame | None:
 
 
 def _noted(content: bytes) -> pl.DataFrame:
-    """Return `short`, `number` among those of its name, and `shapes` of the executions whose name was written."""
+    """Return `short`, `number` (position among the executions of its name) and `shapes` of the executions with
+    shapes.
+    """
     schema = {"line": pl.String}
     whole = content[: content.rfind(b"\n") + 1]
     try:

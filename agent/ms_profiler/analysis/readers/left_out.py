@@ -1,4 +1,4 @@
-"""Remove records that another run, which shares the store, asked for."""
+"""Remove records that belong only to another run with the same store."""
 
 import polars as pl
 
@@ -35,7 +35,7 @@ def take_away(recording: tables.Recording) -> None:
 
 
 def _spans_out(spans: pl.DataFrame, steps: pl.DataFrame, others: pl.Series) -> pl.Series:
-    """Tell which spans began in a step that is not recorded, or are markers of another domain."""
+    """Return the spans that began in a step that is not recorded, or are markers of another domain."""
     own = spans["category"].is_in([Category.IMPORT, Category.PROFILER])
     return (intervals.locate(spans["start_ns"], steps).is_not_null() & ~own) | _is_other(spans, others)
 

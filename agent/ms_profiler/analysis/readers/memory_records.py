@@ -21,10 +21,10 @@ _COLUMNS: Final = pl.Schema(
 
 
 def read(recording: tables.Recording) -> pl.DataFrame:
-    """Return what was recorded, as `tables.MEMORY`, by process and time; empty unless the run asked for it.
+    """Return the records as `tables.MEMORY`, by process and time; empty unless the run's options ask for them.
 
     Args:
-        recording: the run; is told what cannot be read.
+        recording: the run; collects what cannot be read.
     """
     parts = [pl.DataFrame(schema=tables.MEMORY)]
     if recording.info.options.get("profile_memory"):
@@ -58,7 +58,7 @@ def _process(recording: tables.Recording, windows: list[tables.Window]) -> pl.Da
 
 
 def _rows(content: bytes, recording: tables.Recording) -> pl.DataFrame:
-    # without its header, and without the line that the end of the process may have cut
+    # without the header, and without the last line, which the end of the process may have cut
     lines = content[content.find(b"\n") + 1 : content.rfind(b"\n") + 1]
     if not lines:
         return pl.DataFrame(schema=_COLUMNS)

@@ -30,12 +30,12 @@ _KERNELS: Final = {
     "Block Dim": "Block Num",
     "Mix Block Dim": "Mix Block Num",
 }
-#: columns that our tables have already, or that are of no use
+#: columns that our tables have already, or that nothing needs
 _KNOWN: Final = (
     *("Device_id", "Model Name", "Infer ID", "Stream ID", "Name", "Type", "Accelerator Core", "Start Time(us)"),
     *("Duration(us)", "Task Wait Time(us)", "Input Shapes"),
 )
-#: bytes of what sizes are counted in
+#: bytes of the units of sizes
 _UNITS: Final = {"(KB)": 1024, "(MB)": 2**20}
 #: name of a table in the name of its file
 _TABLE: Final = re.compile(r"(?P<name>\w+?)(_slice_\d+)?_\d+\.csv")
@@ -115,7 +115,7 @@ def _whole(device: tables.Device) -> tables.Whole:
 
 
 def _together(read: list[tables.Device]) -> tables.Device:
-    """Return what several folders hold as one; each has another time, or another device."""
+    """Return the tables of several folders as one; each folder has another time, or another device."""
     first, *_ = read
     order = pl.concat([device.tasks for device in read]).with_row_index("row").sort("start_ns", "end_ns")["row"]
     names = dict.fromkeys(name for device in read for name in device.counters)
@@ -166,7 +166,7 @@ def _details(kernels: pl.DataFrame) -> pl.DataFrame:
 
 
 def _launches(ran: pl.DataFrame, details: pl.DataFrame, recording: tables.Recording) -> pl.DataFrame:
-    """Return `tables.LAUNCHES`: the thread by the call that launched, the blocks by the table of kernels."""
+    """Return `tables.LAUNCHES`: the thread from the launching call, the blocks from the table of kernels."""
     blocks = pl.DataFrame(schema={"stream": pl.UInt32, "start_ns": pl.Int64, "amount": pl.UInt64})
     if "Block Num" in details.columns:
         amount = pl.col("Block Num").cast(pl.UInt64, strict=False).alias("amount")

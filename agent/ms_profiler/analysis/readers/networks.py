@@ -13,9 +13,9 @@ class Network:
     """A network.
 
     Attributes:
-        title: what the paths of its modules begin with; empty where they begin below the outermost one.
-        sizes: elements and bytes of each parameter, None where that is not known.
-        modules: of each, the outermost one first, the numbers of its own parameters, and its modules by name.
+        title: first part of the paths of its modules; empty if the paths begin below the outermost module.
+        sizes: elements and bytes of each parameter, None if unknown.
+        modules: of each module, the outermost one first: the numbers of its own parameters, and its modules by name.
     """
 
     title: str
@@ -23,7 +23,7 @@ class Network:
     modules: tuple[tuple[tuple[int, ...], dict[str, int]], ...]
 
     def find(self, path: list[str]) -> int | None:
-        """Return the number of the module at a path below the outermost one, None where there is none."""
+        """Return the number of the module at a path below the outermost one, None if there is none."""
         found = 0
         for name in path:
             inner = self._inside(found, name)
@@ -34,7 +34,7 @@ class Network:
 
     def _inside(self, module: int, name: str) -> int | None:
         seen: set[int] = set()
-        # paths leave out what wrappers put between modules, as _orig_mod
+        # paths leave out names that wrappers put between modules, such as _orig_mod
         while module not in seen:
             seen.add(module)
             held = self.modules[module][1]
@@ -44,7 +44,7 @@ class Network:
         return None
 
     def parameters(self, module: int) -> tuple[int, int] | None:
-        """Return how many elements and bytes the parameters in a module have, each counted once; None if not known."""
+        """Return the elements and bytes of the parameters in a module, each counted once; None if unknown."""
         seen, waiting = {module}, [module]
         own: set[int] = set()
         while waiting:
@@ -60,12 +60,12 @@ class Network:
 
 
 def of_run(directory: str, process: int, counts: ReadCounts) -> list[Network]:
-    """Return the networks of a process; those of its parents where it called no others.
+    """Return the networks of a process; if it called none, those of its parents.
 
     Args:
         directory: of the result.
         process: its pid.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
     """
     own = read(layout.process_dir(directory, process), counts)
     return own or [network for folder in layout.process_dirs(directory) for network in read(folder, counts)]
@@ -76,7 +76,7 @@ def read(folder: str, counts: ReadCounts) -> list[Network]:
 
     Args:
         folder: of the process.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
     """
     found = []
     for path in layout.networks(folder):
@@ -89,7 +89,7 @@ def read(folder: str, counts: ReadCounts) -> list[Network]:
 
 
 def parse(content: bytes) -> Network:
-    """Read what is kept of a network.
+    """Parse the stored structure of a network.
 
     Raises:
         ValueError: it is damaged.

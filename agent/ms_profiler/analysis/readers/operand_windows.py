@@ -14,22 +14,22 @@ import polars as pl
 
 from ms_profiler.store.format import Category
 
-#: what there is of each operator or region: `time_ns` of its begin
+#: columns of the record of an operator or region: `time_ns` is its begin
 RECORD: Final = ("name", "category", "time_ns", "arg")
-#: argument by span; a thread begins two spans of a name at different times
+#: argument by span, identified by its begin: a thread begins two spans of a name at different times
 FOUND: Final = pl.Schema({"thread": pl.UInt32, "start_ns": pl.Int64, "name": pl.UInt32, "known": pl.UInt64})
-#: what the clocks may differ by
+#: largest difference of the two clocks
 SLACK_NS: Final = 1_000_000
-#: places around the nearest by time that are tried
+#: places around the nearest one by time that are tried
 _AROUND: Final = 8
-#: pairs whose times are compared, about
+#: approximate number of pairs whose times are compared
 _COMPARED: Final = 200
 
 Record = tuple[int, int, int, int]
 
 
 def match(told: pl.DataFrame, spans: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
-    """Return the argument of each span that a record is of, as `FOUND`.
+    """Return the argument of each span that has a record, as `FOUND`.
 
     Args:
         told: `window`, in which none is missing, `native_tid` and the columns of `RECORD`, by time in each window.
@@ -51,7 +51,7 @@ def match(told: pl.DataFrame, spans: pl.DataFrame, threads: pl.DataFrame) -> pl.
 
 
 def _pairs(told: Sequence[Record], begun: Sequence[Record]) -> list[tuple[Record, Record]]:
-    """Return each record with its span: in the place in the order at which names agree, and times differ least."""
+    """Return each record with its span: in the order at which names agree and times differ least."""
     if not told or not begun:
         return []
     nearest = min(range(len(begun)), key=lambda row: abs(begun[row][2] - told[0][2]))
@@ -60,7 +60,7 @@ def _pairs(told: Sequence[Record], begun: Sequence[Record]) -> list[tuple[Record
     for place in range(nearest - _AROUND, nearest + _AROUND + 1):
         pairs = _along(told, begun, max(-place, 0), max(place, 0))
         if 2 * len(pairs) < min(len(told), len(begun)):
-            continue  # at the far end of both, anything agrees
+            continue  # at the very end of both lists, any names agree
         off = sorted(abs(record[2] - span[2]) for record, span in pairs[:: len(pairs) // _COMPARED + 1])
         middle = off[len(off) // 2]
         if not best or middle < least:
@@ -69,7 +69,7 @@ def _pairs(told: Sequence[Record], begun: Sequence[Record]) -> list[tuple[Record
 
 
 def _along(told: Sequence[Record], begun: Sequence[Record], at: int, to: int) -> list[tuple[Record, Record]]:
-    """Return the pairs from a place in either order on; none where these disagree before one of them ends.
+    """Return the pairs from a place in both lists on; none if the names disagree before one of the lists ends.
 
     Args:
         told: records.

@@ -35,8 +35,8 @@ class Operator:
         kind: its type as MindSpore has it, "MapOp".
         workers: threads or processes of it; None where not known.
         children: the operators that feed it.
-        length: what its output queue can hold; None without one.
-        sizes: what was in that queue, sample by sample.
+        length: capacity of its output queue; None without one.
+        sizes: size of that queue, sample by sample.
         percents: processor time sample by sample, in percent of one processor; without the first sample of a window,
             which MindSpore puts at 0 before it has measured anything.
     """
@@ -62,9 +62,9 @@ class Window:
         ended: the process says that it ended.
         interval_ms: time from one sample to the next; None where nothing could be read.
         operators: by number; empty where nothing could be read.
-        waits_ms: how long each batch was waited for, without the first of an iterator.
-        pushes_ms: how long each took into the queue of a device; 0 without one.
-        periods_ms: from each batch to the next one; with a device, how long each took in all.
+        waits_ms: wait for each batch, without the first of an iterator.
+        pushes_ms: time to push each batch into the queue of a device; 0 without one.
+        periods_ms: from each batch to the next one; with a device, the whole time of each batch.
     """
 
     process: int
@@ -118,7 +118,7 @@ class _Reader:
             self.names = []
 
     def fill(self) -> None:
-        """Read what is there; a file that cannot be read is noted and leaves its part empty."""
+        """Read the files of the folder; note a file that cannot be read, and leave its part empty."""
         self._parse(_OPERATORS, self._fill_operators)
         if self.window.operators:
             self._parse(_PROCESSORS, self._fill_processors)

@@ -1,4 +1,4 @@
-"""Spans that PyTorch reports as operators, and that are regions: those of its compiler's own.
+"""Spans of PyTorch's compiler that PyTorch reports as operators, although they are regions.
 
 Dynamo reports the phases of a compilation as it reports operators: `gc (dynamo_timed)`, and `gc` around it, which has a
 second one with its details inside, `gc_data: compile_id=0/0` (`dynamo_timed` and `ChromiumEventLogger` of
@@ -14,10 +14,10 @@ _DETAILED: Final = r"^(\w+)_data: "
 
 
 def regions(names: pl.Series) -> pl.Series:
-    """Tell which names are those of regions.
+    """Return which names are those of regions.
 
     Args:
-        names: of all that is reported as an operator or as a region of the user's.
+        names: names of spans that are reported as operators or as regions of the user.
     """
     detailed = names.str.extract(_DETAILED).drop_nulls().unique()
     return names.str.contains(_TIMED) | names.str.contains(_DETAILED) | names.is_in(detailed.implode())

@@ -9,7 +9,7 @@ from ms_profiler.analysis.model import tables
 
 #: name of the driver's memory in the table of components
 COMPONENT: Final = "CUDA"
-#: kinds of memory that is on a device, by how CUPTI's records are read
+#: kinds of memory on a device, as CUPTI's records number them
 _ON_DEVICE: Final = ("device memory", "array memory", "managed memory")
 
 
@@ -44,7 +44,7 @@ def count(recording: tables.Recording, memory: pl.DataFrame, process: int) -> No
     Args:
         recording: is changed.
         memory: of `held`.
-        process: pid of what has the steps.
+        process: pid of the process with the steps.
     """
     if memory.is_empty():
         return

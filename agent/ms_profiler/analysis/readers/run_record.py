@@ -5,11 +5,11 @@ from ms_profiler.store.reader import ReadCounts
 
 
 def read(directory: str, counts: ReadCounts) -> tuple[run_info.RunInfo, bool]:
-    """Return the record, and whether it was there.
+    """Return the record, and whether it exists.
 
     Args:
         directory: of the result.
-        counts: is told where it cannot be read.
+        counts: collects an unreadable record.
     """
     try:
         return run_info.read_run(layout.run_info_path(directory)), True

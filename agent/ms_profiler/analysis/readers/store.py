@@ -131,8 +131,8 @@ class _Process:
     Attributes:
         coarse: leave fine-grained spans out of `spans`.
         window: the part of the store that belongs to this run.
-        fine: how many of them there are.
-        starts: RAW times of the starts of some.
+        fine: number of fine-grained spans.
+        starts: RAW starts of some of them.
         extents: of segments that hold any of them, by thread and time: RAW first and last start, and the path.
     """
 
@@ -242,15 +242,15 @@ class _Process:
         Damage has been counted before.
 
         Args:
-            between: nanoseconds since the epoch; what begins at the second does not belong to it.
-            fine: the fine-grained ones alone, in one piece, and by thread and start where they were recorded so.
+            between: nanoseconds since the epoch; the end does not belong to the interval.
+            fine: only the fine-grained spans, in one piece, in the order of the records.
         """
         files, most = self.store.files, None
         if fine:
             held = pl.DataFrame(sorted(self.extents), _EXTENTS, orient="row")
             first, last = self.clock.epoch(held["first_ns"]), self.clock.epoch(held["last_start_ns"])
             files, most = held.filter((first < between[1]) & (last >= between[0]))["path"].to_list(), sys.maxsize
-        # a job that runs has written more since: what began later is open here, and would end before its begin
+        # a running job has written more since: spans that began later are open here, and would end before their begin
         wanted = self._wanted((between[0], min(between[1], self.clock.epoch_ns(self._last) + 1)), fine=fine)
         for batch in slot_table.batches(self.store, ReadCounts(), files, most):
             yield self._own(COLUMNS.spans([segment.piece for segment in batch], wanted))
@@ -274,11 +274,11 @@ class _Process:
         )
 
     def _renamed(self, args: pl.Series) -> pl.Series:
-        """Return arguments of operators with the rows of `names`, of those that have a text at least."""
+        """Return arguments of operators with rows of `names` in place of text ids."""
         return renamed(args, names_of(texts(args), self._ids, _LOST_NAME_ROW))
 
     def _usable(self, batch: pl.DataFrame, heads: int) -> pl.DataFrame:
-        """Return the events of a batch, and count the slots that are of no use."""
+        """Return the events of a batch, and count unusable slots."""
         torn = int((batch["kind"] == 0).sum())
         events = int(batch["kind"].is_between(Kind.OPEN, Kind.STEP).sum())
         forwards = batch.filter(pl.col("kind").is_between(Kind.OPEN, Kind.STEP), FORWARDS)
@@ -373,7 +373,7 @@ class _Process:
             time_ns=self.clock.epoch(chosen["start_ns"]),
             arg=self._renamed(chosen["arg"]),
         )
-        times = told["time_ns"].to_list()  # by segment: whatever thread stopped it has written it
+        times = told["time_ns"].to_list()  # by segment, because the thread that stopped Kineto has written them
         between = min(times) - operands.SLACK_NS, max(times) + operands.SLACK_NS
         spans = pl.concat([pl.DataFrame(schema=tables.UNNESTED), *self.again(between, fine=True)])
         self.operands = operands.match(told, spans, self.threads)

@@ -1,4 +1,4 @@
-"""What the store keeps of autograd's nodes before some backward passes, see `job.frameworks.mindspore.tape`."""
+"""Read autograd's nodes before some backward passes from the store, see `job.frameworks.mindspore.tape`."""
 
 from dataclasses import dataclass, replace
 
@@ -15,9 +15,9 @@ class Node:
 
     Attributes:
         name: of the operator that made it.
-        wanted: how many gradients it computes.
-        summed: how many of these are added to one that was there before.
-        module: path of the innermost cell in which it was made; None outside of all.
+        wanted: number of gradients that it computes.
+        summed: number of these that are added to an existing gradient.
+        module: path of the innermost cell in which it was made; None outside of all cells.
     """
 
     name: str
@@ -45,7 +45,7 @@ def read(folder: str, clock: Clock, counts: ReadCounts) -> list[Tape]:
     Args:
         folder: of the process.
         clock: of the recording.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
     """
     found = []
     for path in layout.tapes(folder):
@@ -59,13 +59,13 @@ def read(folder: str, clock: Clock, counts: ReadCounts) -> list[Tape]:
 
 
 def parse(content: bytes) -> Tape:
-    """Read one.
+    """Parse one tape.
 
     Raises:
         ValueError: it is damaged.
     """
     known = orjson.loads(content)
-    # of calls that begin at the same number the outer one ends later
+    # of calls that begin at the same number, the outer one ends later
     calls = sorted(((int(begin), int(end), str(name)) for begin, end, name in known["calls"]), key=_outer_first)
     nodes, around, place = [], list[tuple[int, str]](), 0
     for number, name, wanted, summed in known["nodes"]:

@@ -50,12 +50,12 @@ class Events:
             without an end in the trace is unfinished, and ends with the trace.
         flows: `begin`, `category`, `id`, `tid`, `time_ns`.
         counters: `pid`, `name`, `time_ns` and the first `value` of each.
-        held: `time_ns` and what PyTorch's allocators tell each time that they give or take (`_HELD`), Int64.
-        found: the arguments asked for, as texts, by `row`; only of the spans that have any.
+        held: `time_ns` and the values of PyTorch's allocators at each allocation and release (`_HELD`), Int64.
+        found: the requested arguments, as texts, by `row`; only for spans that have any.
         processes: name by pid.
         labels: of processes by pid.
         threads: name by pid and tid.
-        head: what stands beside the events in a file that holds an object.
+        head: the other keys of a file that holds an object.
     """
 
     spans: pl.DataFrame
@@ -70,7 +70,7 @@ class Events:
 
     @classmethod
     def none(cls, arguments: tuple[str, ...]) -> "Events":
-        """Return the events of no trace.
+        """Return an empty trace.
 
         Args:
             arguments: as of `read`.
@@ -105,8 +105,8 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> Events:
 
     Args:
         path: of the file.
-        arguments: of spans that will be asked for; nothing else of what spans say of themselves is kept.
-        counts: is told what cannot be read.
+        arguments: names of the arguments of spans to read; other arguments are dropped.
+        counts: collects what cannot be read.
 
     Raises:
         OSError: the file cannot be opened.
@@ -115,12 +115,12 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> Events:
 
 
 def read_parts(paths: Sequence[str], arguments: tuple[str, ...], counts: ReadCounts) -> Events:
-    """Read a trace that lies in several files, what stands beside the events from the last of them.
+    """Read a trace from several files; the keys beside the events come from the last one.
 
     Args:
         paths: of the files.
         arguments: as of `read`.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
 
     Raises:
         OSError: one of them cannot be opened.
@@ -137,7 +137,7 @@ def read_parts(paths: Sequence[str], arguments: tuple[str, ...], counts: ReadCou
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Put off garbage collection: what JSON holds has no cycles, and to look for them took a fifth of the reading."""
+    """Put off garbage collection: JSON has no cycles, and the search for them took a fifth of the reading."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -151,8 +151,8 @@ class _Rows:
     """Collects rows and turns them into columns in batches, so that few rows are objects at a time.
 
     Args:
-        schema: of the rows; what a column of text is given may be any value of JSON.
-        convert: what is kept of each table of them.
+        schema: of the rows; a column of text accepts any value of JSON.
+        convert: reduces each table of rows to the needed columns.
         text: returns the text of a value.
     """
 
@@ -184,7 +184,7 @@ class _Rows:
             self._done.append(self._converted())
 
     def table(self) -> pl.DataFrame:
-        """Return all of them."""
+        """Return all rows as one table."""
         return pl.concat([*self._done, self._converted()])
 
     def _converted(self) -> pl.DataFrame:
@@ -214,7 +214,7 @@ class _Taken:
     """Collects events one by one.
 
     Args:
-        arguments: of spans that are kept.
+        arguments: names of the arguments of spans to keep.
     """
 
     def __init__(self, arguments: tuple[str, ...]) -> None:
@@ -265,7 +265,7 @@ class _Taken:
         )
 
     def take_all(self, events: list[Any]) -> None:
-        """Take events; those without a meaning for the tables (marks) are passed over."""
+        """Take events; marks, which have no meaning for the tables, are skipped."""
         try:
             kinds = [event["ph"] for event in events]
         except (TypeError, KeyError):
@@ -304,7 +304,7 @@ class _Taken:
             self._held.add(event.get("ts"), *(args.get(name) for name in _HELD))
 
     def _lengths(self, events: list[dict[str, Any]]) -> None:
-        """Take spans that have their length."""
+        """Take spans that have a duration."""
         self._take_spans(events, [event.get("dur", 0) for event in events], [None] * len(events))
 
     def _take_spans(self, events: list[dict[str, Any]], lengths: list[Any], ends: list[Any]) -> None:
@@ -364,7 +364,7 @@ def _timed(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ended(spans: pl.DataFrame) -> pl.DataFrame:
-    """Let unfinished spans end with the last that has a time."""
+    """Let unfinished spans end at the last known time."""
     last = pl.max_horizontal(pl.col("end_ns").max(), pl.col("start_ns").max())
     return spans.with_columns(pl.when("unfinished").then(last).otherwise("end_ns").alias("end_ns"))
 

@@ -23,18 +23,18 @@ _PIECE: Final = 1 << 20
 _LONGEST: Final = 1 << 26
 #: most damaged places in a file, before reading ends
 _MOST_DAMAGE: Final = 1000
-#: how a file that gzip has packed begins
+#: first bytes of a file that gzip has packed
 _PACKED: Final = b"\x1f\x8b"
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _COMMA: Final = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
-#: what stands between two events
+#: separator of two events
 _BETWEEN: Final = re.compile(r"\}([ \t\r\n]*,[ \t\r\n]*)\Z")
 #: places from the end of a block at which the last event may begin
 _TRIED: Final = 32
 #: escapes that may be half of a surrogate pair
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
-#: how much before the end of a text the fault of one may be seen that only goes on behind it
+#: distance to the end of a text within which a fault may only mean that the text continues
 _CUT: Final = 64
 
 
@@ -47,10 +47,10 @@ class TraceText:
 
     Args:
         path: of the file.
-        counts: is told what cannot be read.
+        counts: collects what cannot be read.
 
     Attributes:
-        head: what stands beside the events in a file that holds an object, complete when all events are read.
+        head: the other keys of a file that holds an object; complete when all events are read.
     """
 
     def __init__(self, path: str, counts: ReadCounts) -> None:
@@ -129,7 +129,7 @@ class TraceText:
     def _block(self) -> list[Any]:
         """Return the objects up to the last that begins in the text read so far, decoded at once.
 
-        An empty list where that does not work: the end of an object in a list may look like that of an event.
+        An empty list if that fails: the end of an object inside a list may look like the end of an event.
         """
         self._peek()
         text, place = self._text, self._place
@@ -186,7 +186,7 @@ class TraceText:
                 yield event
 
     def _peek(self) -> str:
-        """Return the next character that is not blank, without going on; empty at the end."""
+        """Return the next character that is not blank, without moving on; empty at the end."""
         while True:
             blank = _BLANK.match(self._text, self._place)
             self._place = blank.end() if blank else self._place
@@ -228,7 +228,7 @@ class TraceText:
         if self._ended:
             return False
         parts = [self._text[self._place :]]
-        # twice as much at least: what goes on over many pieces would else be decoded as often
+        # at least twice as much: a value over many pieces would otherwise be decoded as many times
         wanted = len(parts[0]) + 1
         while wanted > 0 and not self._ended:
             piece = next(self._pieces, None)
@@ -266,6 +266,6 @@ def _pieces(path: str, counts: ReadCounts) -> Iterator[bytes]:
             if not unpacking.eof:
                 counts.damaged_files.append((name, "packed data end early"))
                 return
-            # gzip's files may be put one behind the other
+            # a gzip file may consist of several streams
             content = unpacking.unused_data
             content += stream.read(len(_PACKED)) if len(content) < len(_PACKED) else b""

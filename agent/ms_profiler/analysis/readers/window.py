@@ -18,15 +18,15 @@ PART = 0.5
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch of time of a store.
+    """An interval of a store.
 
     Attributes:
-        start_ns: events that begin before are another run's; 0 where all of the store is this one's.
-        end_ns: so are those that begin from here on; 0 where it has no end.
+        start_ns: events that begin before it belong to another run; 0 if the whole store belongs to this run.
+        end_ns: events that begin here or later belong to another run; 0 for no end.
         shift: added to the numbers of steps.
         step: number of the step that ran at the end, without `shift`.
-        step_ns: when that began; 0 where none did.
-        source: what told of it, a `store.format.StepSource`.
+        step_ns: begin of that step; 0 if no step ran.
+        source: the source of that step, a `store.format.StepSource`.
     """
 
     start_ns: int = 0
@@ -38,12 +38,12 @@ class Window:
 
     @classmethod
     def of(cls, info: RunInfo) -> "Window":
-        """Return the window that the run's record tells of."""
+        """Return the window that the run's record describes."""
         known = {name: int(info.window.get(name, 0)) for name in cls.__dataclass_fields__}
         return cls(**known)
 
     def cut(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Keep the events of this run, and end with it those that went on.
+        """Keep the events of this run; events that continue beyond it end with it.
 
         Args:
             events: rows of `columns.slots.SLOTS`; steps are left as they are.
@@ -74,7 +74,7 @@ class Window:
             return steps
         end_ns = self.end_ns or 1 << 62
         if self.step_ns and steps.filter(pl.col("arg") == self.step).is_empty():
-            # it had not ended when the run did; the thread that starts the profiler is the first to write
+            # the step had not ended when the run did; the thread that starts the profiler is the first to write
             thread = steps["thread"][0] if steps.height else 1
             last = (self.step_ns, end_ns + 1, self.step, 0, int(Kind.STEP), self.source, 0, thread)
             steps = pl.concat([steps, pl.DataFrame([last], schema=steps.schema, orient="row")])
@@ -89,7 +89,8 @@ class Window:
         whole = cut.filter("whole")["spans"]
         usual = whole.median() if len(whole) else cut["spans"].max()
         least = max(PART * float(str(usual or 0)), 1)
-        # what the schedule of another run leaves out was recorded for this one, but for steps that were not sampled
+        # steps that the schedule of another run leaves out were recorded for this one, except for steps that were not
+        # sampled
         return (
             cut.filter(pl.col("whole") | (pl.col("spans") >= least))
             .with_columns(
@@ -101,7 +102,7 @@ class Window:
 
 
 def work(spans: pl.DataFrame, *starts: pl.Series) -> pl.Series:
-    """Return when the job began anything, in order.
+    """Return the times at which the job began any work, in order.
 
     Args:
         spans: `category` and `start_ns`; ours, of writing kernels, are no work of the job.

@@ -28,7 +28,7 @@ _LEVELS: Final = {
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.OUTPUT, layout.API_STATISTIC)
 
 

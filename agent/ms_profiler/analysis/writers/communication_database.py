@@ -35,7 +35,7 @@ _LINK: Final = ("Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)")
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     name = layout.TORCH_COMMUNICATION_DB if database.of_torch(measures) else layout.COMMUNICATION_DB
     return os.path.join(layout.OUTPUT, name)
 

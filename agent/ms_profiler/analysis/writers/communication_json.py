@@ -35,7 +35,7 @@ _Packets = dict[str, dict[int, tuple[int, int]]]
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.OUTPUT, layout.COMMUNICATION)
 
 

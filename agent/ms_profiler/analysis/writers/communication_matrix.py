@@ -23,7 +23,7 @@ _LOCAL: Final = transfers.LOCAL
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.OUTPUT, layout.COMMUNICATION_MATRIX)
 
 

@@ -96,7 +96,7 @@ def write(writer: Writer | Database, measures: Measures) -> str | None:
     """Write one artefact, or remove an older one that no longer applies, and return its path if there is one.
 
     Args:
-        writer: which.
+        writer: the writer.
         measures: of the run.
 
     Raises:
@@ -130,7 +130,7 @@ def write_sections(
     Each section is read once for all writers, and all their files are replaced together.
 
     Args:
-        writers: which.
+        writers: the writers.
         measures: of the run.
         progress: told after each section.
         room: bytes that they may take together; by default those of the analysis.

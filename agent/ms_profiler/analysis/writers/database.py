@@ -25,7 +25,7 @@ _VERSION = ("1", "0", "0")
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.OUTPUT, layout.database(measures.recording.info.rank, torch=of_torch(measures)))
 
 

@@ -16,7 +16,7 @@ from ms_profiler.store.format import Category
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.OUTPUT, layout.DATASET)
 
 

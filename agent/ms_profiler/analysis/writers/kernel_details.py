@@ -36,7 +36,7 @@ _WHERE: Final = ("stream", "start_ns")
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.OUTPUT, layout.KERNEL_DETAILS)
 
 

@@ -33,7 +33,7 @@ _STEPS: Final = 0
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.KINETO, layout.kineto_trace(measures.recording.info.rank))
 
 

@@ -18,7 +18,7 @@ from ms_profiler.store import layout
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.OUTPUT, layout.OP_STATISTIC)
 
 

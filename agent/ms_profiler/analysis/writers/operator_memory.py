@@ -18,7 +18,7 @@ _TOTALS: Final = [f"{when} Total {what}" for when in ("Allocation", "Release") f
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.OUTPUT, layout.OPERATOR_MEMORY)
 
 

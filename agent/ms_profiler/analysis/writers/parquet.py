@@ -22,7 +22,7 @@ class ParquetTable:
     """The writer of one table. Only the finished table tells whether it has rows, so it is stored until it is written.
 
     Attributes:
-        table: which.
+        table: the table.
         made: the run and the table made from it.
     """
 
@@ -30,7 +30,7 @@ class ParquetTable:
     made: tuple[Measures, pl.DataFrame] | None = None
 
     def path(self, measures: Measures) -> str:
-        """Return where it goes."""
+        """Return the path of the file."""
         return os.path.join(layout.TABLES, layout.table(self.table.name))
 
     def applies(self, measures: Measures) -> bool:

@@ -44,7 +44,7 @@ _NO_FLOWS: Final = pl.DataFrame(schema=FLOWS).rename({"event": "row"})
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.OUTPUT, layout.PERFETTO_TRACE)
 
 

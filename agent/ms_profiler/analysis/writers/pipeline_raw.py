@@ -30,7 +30,7 @@ _COLUMNS: Final = (
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.OUTPUT, layout.pipeline_raw(measures.recording.info.rank))
 
 

@@ -33,7 +33,7 @@ class Form:
     suffix: str
 
     def path(self, measures: Measures) -> str:
-        """Return where it goes."""
+        """Return the path of the file."""
         return os.path.join(layout.OUTPUT, layout.pipeline_summary(measures.recording.info.rank, self.suffix))
 
     def applies(self, measures: Measures) -> bool:
@@ -61,7 +61,7 @@ def summarise(pipeline: Pipeline) -> dict[str, list[Any]]:
     """Return the content by key, one value an operator where not said otherwise.
 
     Args:
-        pipeline: which.
+        pipeline: the pipeline.
     """
     operators = pipeline.operators
     parents = {child: operator.op_id for operator in operators for child in operator.children}

@@ -15,7 +15,7 @@ _NAME: Final = re.compile(r"profiler_info_\d+\.json")
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return layout.profiler_info(measures.recording.info.rank)
 
 

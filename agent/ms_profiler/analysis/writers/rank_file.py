@@ -8,7 +8,7 @@ from ms_profiler.store import layout
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return layout.RANK
 
 

@@ -17,7 +17,7 @@ FORM: Final = "html"
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return layout.REPORT
 
 
@@ -42,7 +42,7 @@ class Begun:
     figures: Future[dict[str, Any]]
 
     def path(self, measures: Measures) -> str:
-        """Return where it goes."""
+        """Return the path of the file."""
         return path(measures)
 
     def applies(self, measures: Measures) -> bool:

@@ -18,7 +18,7 @@ _SMALL: Final = 1e-4
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.OUTPUT, layout.STACKS_FOLDED)
 
 

@@ -27,7 +27,7 @@ _COLUMNS = {
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return os.path.join(layout.OUTPUT, layout.STEP_TRACE_TIME)
 
 

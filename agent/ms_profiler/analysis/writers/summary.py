@@ -36,7 +36,7 @@ PHASES = "phases of the stepping thread"
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return layout.SUMMARY
 
 

@@ -49,7 +49,7 @@ _FLOW: Final = '"name":"mindspore_to_self","cat":"async_mindspore","bp":"e"'
 
 
 def path(measures: Measures) -> str:
-    """Return where it goes."""
+    """Return the path of the file."""
     return part(measures, 0)
 
 

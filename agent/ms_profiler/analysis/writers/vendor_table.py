@@ -27,7 +27,7 @@ class VendorTable:
     name: str
 
     def path(self, measures: Measures) -> str:
-        """Return where it goes."""
+        """Return the path of the file."""
         return os.path.join(layout.OUTPUT, f"{self.name}.csv")
 
     def applies(self, measures: Measures) -> bool:

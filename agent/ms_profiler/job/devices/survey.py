@@ -46,7 +46,7 @@ def find(interface: Interface, patience: float = PATIENCE) -> Finding:
     """Try one interface in a process of its own, and return the finding.
 
     Args:
-        interface: which.
+        interface: the interface.
         patience: seconds that it may take.
     """
 

@@ -67,7 +67,7 @@ class Tape:
             self._longer = True
             return count + 1, False
         self._end()
-        if count < self._next or not self.told():
+        if count < self._next or not self.useful():
             # sources are called where a burst of sampled steps begins, and where a recording does
             if not self.host.steps.marks.sampled or not self.host.wants("CPU"):
                 return NEVER, False
@@ -90,7 +90,7 @@ class Tape:
             self._watch(False)
             self.forget()
 
-    def told(self) -> bool:
+    def useful(self) -> bool:
         """Return whether records are made that the nodes help to explain."""
         steps = self.host.steps
         return steps.recording and steps.marks.sampled and self.host.wants("CPU")

@@ -77,13 +77,13 @@ class Recorder(Protocol):
         """End all open spans of the calling thread, write a last anchor, unmap, and stop recording."""
 
     def take_ops(self) -> bool:
-        """Begin to record operators that PyTorch reports; return whether it will report any."""
+        """Start recording operators that PyTorch reports; return whether it will report any."""
 
     def take_ranges(self) -> bool:
         """Begin to record operators that PyTorch reports through NVTX; return whether it will report any."""
 
     def annotate(self, text: str, /) -> None:
-        """Make a region that the user marked of the operator that this thread began last, if it has this name."""
+        """Turn the operator that this thread began last into a region of the user, if it has this name."""
 
     def pause(self, paused: bool, /) -> None:
         """Refuse new spans, instants and counters while `paused`; `record` and `end` still work."""
@@ -96,11 +96,11 @@ class Recorder(Protocol):
         """
 
     def intern_one_of(self, text: str, most: int, /) -> int:
-        """Return the id of a name of something that the job may make without end; 0 for a new one beyond the bound.
+        """Return the id of a name of objects that the job may make without end; 0 for a new name beyond the bound.
 
         Args:
             text: the name.
-            most: names that there may be, of all that are interned by this function.
+            most: largest number of names that this function interns.
         """
 
     def thread_name(self, text: str, /) -> None:
@@ -150,18 +150,18 @@ class Recorder(Protocol):
             before: called with the arguments before each call, in place of a span.
             after: called after each call with what `before` returned, the result, and the exception that ended the
                 call; not called where `before` returned None.
-            labels: id of the first argument -> (name, category, argument of the span), or anything else for calls
-                that `before` and `after` are called around.
-            describe: called with a first argument that has no label; returns it. Without `labels`, that of the first
-                call is for all of them.
-            failed: called with an exception of `before`, `after` or `describe`; raises those that are the job's.
+            labels: id of the first argument -> (name, category, argument of the span), or any other value if `before`
+                and `after` are to be called around the call.
+            describe: called with a first argument without a label; returns the label. Without `labels`, the label of
+                the first call holds for all calls.
+            failed: called with an exception of `before`, `after` or `describe`; raises the job's own exceptions.
             forked: in a fork child that does not record yet, its session.
-            outermost: the kind of calls, 1 to 3, of which only those count that are in no other of their thread;
-                inner ones are recorded where they have a label. 0 for all.
+            outermost: the kind of calls, 1 to 3, of which only the outermost on a thread count; inner ones are recorded
+                if they have a label. 0 for all calls.
         """
 
     def nest(self, kind: int, levels: int, /) -> int:
-        """Add to how deep this thread is in calls of a kind of which only the outermost counts; return that."""
+        """Change this thread's depth of nested calls of a kind whose outermost call counts; return the new depth."""
 
     def record(self, kind: int, category: int, flags: int, name: int, start_ns: int, end_ns: int, arg: int, /) -> bool:
         """Record one complete slot with given times; return whether it was committed.
@@ -171,7 +171,7 @@ class Recorder(Protocol):
         """
 
     def fine(self, on: bool, /) -> None:
-        """Refuse fine-grained categories while not `on`: the step is not sampled, and nothing counts as lost."""
+        """Refuse fine-grained categories unless `on`: the step is not sampled, and nothing counts as lost."""
 
     def now(self) -> int:
         """Return CLOCK_MONOTONIC_RAW in nanoseconds."""
@@ -193,7 +193,8 @@ class Recorder(Protocol):
 
         Args:
             program: the program, whose one line of output says that it succeeded.
-            timeout: seconds after which it goes on by itself, as it does after a signal.
+            timeout: seconds after which the job stops waiting, as it does after a signal; the program then continues
+                alone.
             shows: write that line to stderr, unless stderr is a pipe or socket, whose reader waits for the job's end.
             late: written instead when the program has not ended by then.
             failed: written instead when the program wrote no line.
@@ -210,13 +211,13 @@ class Recorder(Protocol):
         """
 
     def put_off_signals(self, on: bool, /) -> None:
-        """Put off signals of the job from here on, or let them through: while it ends, our work makes none too early.
+        """Start or stop putting off signals of the job, so that our work at its end lets none arrive too early.
 
-        One that came meanwhile comes again, as long after the end of that as it came after the begin.
+        A signal that came meanwhile comes again after the end, with the delay that it had from the begin.
         """
 
     def sample_stacks(self, rate: float, /) -> str:
-        """Begin to sample the Python stacks of all threads; return why that is not possible, empty where it begins.
+        """Start sampling the Python stacks of all threads; return why that is impossible, empty on success.
 
         Args:
             rate: samples a second.
@@ -234,7 +235,7 @@ class Recorder(Protocol):
         """
 
     def trace_calls(self, asked: Options, /) -> str:
-        """Begin to trace calls of Python functions; return why that is not possible, empty where it begins.
+        """Start tracing calls of Python functions; return why that is impossible, empty on success.
 
         Args:
             asked: which ones.
@@ -244,10 +245,10 @@ class Recorder(Protocol):
         """Stop tracing calls."""
 
     def traces_beside(self) -> str:
-        """Return which debugger or profiler has come beside the tracing of calls; empty where none has."""
+        """Return the name of a debugger or profiler that has started during tracing; empty if there is none."""
 
     def calls_taken(self) -> float:
-        """Return what tracing calls has taken so far, ns, by the number of calls."""
+        """Return the time that tracing calls has taken so far, ns, estimated from the number of calls."""
 
     def stats(self) -> RecorderStats:
         """Return the counts so far; after `close`, those of the store that was closed last."""

@@ -1,8 +1,8 @@
 """Trace calls of Python functions natively, as `"with_stack": true` asks.
 
-From CPython 3.12 on the interpreter tells of calls by `sys.monitoring`, before by a profile function; both call the
-extension (`native/tracer.c`), and no code in Python runs for a call. Where a debugger, a measurement of coverage or
-another profiler is at work, its results would have our calls in them, and ours its own: then stacks are sampled.
+From CPython 3.12 on the interpreter reports calls through `sys.monitoring`, before through a profile function; both
+call the extension (`native/tracer.c`), and no Python code runs for a call. Beside a debugger, a measurement of coverage
+or another profiler, its results would contain our calls, and ours its calls: then stacks are sampled.
 """
 
 import os
@@ -18,10 +18,10 @@ _FREE: Final = (4, 3)
 #: calls that are timed to learn what tracing takes, and how often
 _CALLS: Final = 200
 _TIMES: Final = 5
-#: what tracing a call takes at least, ns, and with the record of it, of what it takes without
+#: smallest time of tracing a call, ns, and the factor for writing its record
 _LEAST_NS: Final = 50.0
 _WRITTEN: Final = 1.3
-#: what is ours, and is not traced
+#: our own files, which are not traced
 _OWN: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 
@@ -30,7 +30,7 @@ def _paths(texts: "tuple[str, ...]") -> tuple[bytes, ...]:
 
 
 def other_tool() -> str:
-    """Return what else is told of calls or lines in this process; empty where nothing is."""
+    """Return the name of another tool that receives calls or lines in this process; empty if there is none."""
     for what, found in (("a profiler", sys.getprofile()), ("a debugger or coverage", sys.gettrace())):
         if found is not None and getattr(found, "__module__", "") != "ms_profiler._native":
             return f"{what} ({getattr(found, '__module__', None) or type(found).__module__})"
@@ -44,7 +44,7 @@ def other_tool() -> str:
 
 
 class Interpreter:
-    """What the interpreter tells of calls.
+    """Switch the interpreter's reports of calls.
 
     Args:
         native: the extension.
@@ -59,7 +59,7 @@ class Interpreter:
         self._call_ns = 0.0
 
     def begin(self, asked: "Options") -> str:
-        """Begin to trace; return why that is not possible, empty where it begins."""
+        """Start tracing; return why that is impossible, empty on success."""
         if tool := other_tool():
             return f"{tool} is told of calls already"
         switch, disable = None, None
@@ -93,11 +93,13 @@ class Interpreter:
             sys.setprofile(None)
 
     def spent(self) -> float:
-        """Return what tracing has taken so far, ns, as computed from the number of calls."""
+        """Return the time that tracing has taken so far, ns, computed from the number of calls."""
         return float(self._native.calls_seen() * self._call_ns)
 
     def beside(self) -> str:
-        """Return which other tool has come since; have threads told of that the interpreter does not cover itself."""
+        """Return the name of another tool that has started since; also start tracing on threads that the interpreter
+        does not cover itself.
+        """
         if tool := other_tool():
             return tool
         if self._monitoring is None:
@@ -105,7 +107,7 @@ class Interpreter:
         return ""
 
     def _timed(self) -> float:
-        """Return what a call takes that does nothing, ns: the least of some measurements, in 0.2 ms."""
+        """Return the time of a call that does nothing, ns: the smallest of some measurements, in 0.2 ms."""
         content: dict[str, Any] = {}
         exec(compile("def nothing(): pass", "<ms-profiler>", "exec"), content)  # no file of ours, which is left out
         nothing, now, times = content["nothing"], self._native.now, list[float]()
@@ -121,10 +123,11 @@ class Interpreter:
         return min(times)
 
     def register(self, c_calls: bool) -> bool:
-        """Have `sys.monitoring` call the extension for calls, from `switch` on; return whether an identifier was left.
+        """Make `sys.monitoring` call the extension for calls, as soon as `switch` turns it on; return whether an
+        identifier was free.
 
         Args:
-            c_calls: also for those that Python makes of functions in C.
+            c_calls: also for calls from Python to functions in C.
         """
         monitoring, native = self._monitoring, self._native
         if self._number < 0:
@@ -154,13 +157,13 @@ class Interpreter:
         return True
 
     def release(self) -> None:
-        """Give back the identifier of `sys.monitoring`, if there is one."""
+        """Release the identifier of `sys.monitoring`, if there is one."""
         if self._number >= 0:
             self._monitoring.set_events(self._number, 0)
             self._monitoring.free_tool_id(self._number)
             self._number = -1
 
     def switch(self, on: bool) -> None:
-        """Begin or end to be told of calls."""
+        """Switch the reports of calls on or off."""
         if self._number >= 0:
             self._monitoring.set_events(self._number, self._events if on else 0)

@@ -50,7 +50,7 @@ def _rest_at_forks() -> None:
 
 @functools.cache
 def _interpreter() -> Interpreter:
-    """Return what the interpreter tells of calls, which a process has once."""
+    """Return the object that switches the interpreter's reports of calls; a process has one."""
     return Interpreter(_native)
 
 

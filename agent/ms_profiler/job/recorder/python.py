@@ -30,7 +30,7 @@ _STEP: Final = int(Kind.STEP)
 _EVENTS: Final = frozenset({int(Kind.SPAN), _INSTANT, _COUNTER, _STEP, int(Kind.OPERANDS)})
 
 
-#: what tells a process to end; it does that anyway
+#: signals that end a process; it ends anyway
 _ENDING: Final = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
 )
@@ -60,7 +60,7 @@ class PythonRecorder:
         if self._watches_forks:
             return
         self._watches_forks = True
-        forget = weakref.WeakMethod(self._after_fork)  # what is registered stays for the life of the process
+        forget = weakref.WeakMethod(self._after_fork)  # registered functions stay for the life of the process
 
         def after_fork() -> None:
             method = forget()

@@ -53,13 +53,13 @@ class PythonAccount:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                pass  # somebody else is at it, or there are no locks here: a segment may be overlooked
+                pass  # another process has the lock, or there are no locks here: a segment may be overlooked
             yield descriptor
         finally:
             os.close(descriptor)
 
     def change(self, size: int = 0, limit: int = 0, refused: int = 0) -> None:
-        """Add to what is counted, and learn what others have added."""
+        """Add to the counts, and read what other processes have added."""
         if not self._path:
             self._add(size, limit, refused)
             return
@@ -69,7 +69,7 @@ class PythonAccount:
                 self._add(size, limit, refused)
                 if size or limit or refused:
                     os.pwrite(descriptor, self.now.packed(), 0)
-        except OSError:  # a file system that takes nothing takes no segments either
+        except OSError:  # a file system that refuses this file refuses segments, too
             self._add(size, limit, refused)
 
     def _add(self, size: int, limit: int, refused: int) -> None:
@@ -78,7 +78,7 @@ class PythonAccount:
         self.now = Account(most, max(self.now.taken + size, 0), self.now.refused + refused)
 
     def take(self, size: int, worth: int) -> bool:
-        """Take so many bytes if that leaves the account below the ceiling of what they are for."""
+        """Take bytes, if that leaves the account below the ceiling of their priority."""
         self.change()
         if self.now.taken + size > self.now.ceilings[worth]:
             return False
@@ -86,5 +86,5 @@ class PythonAccount:
         return True
 
     def left(self, worth: int) -> int:
-        """Return the bytes that are left of what these may have."""
+        """Return the bytes that are left for this priority."""
         return max(self.now.ceilings[worth] - self.now.taken, 0)

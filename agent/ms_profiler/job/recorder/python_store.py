@@ -17,7 +17,7 @@ SLOTS_LEAST: Final = 8
 SLOTS_MOST: Final = 131072
 #: The longest string and its head, with an anchor beside it.
 CONTROL_SLOTS_LEAST: Final = 258
-#: Slots worth handing on: the next thread's name and a few events.
+#: Fewest slots that are left to the next thread: its name and a few events.
 LEFT_OVER_LEAST: Final = 4
 #: A folder and the process's record.
 PROCESS_BYTES: Final = 12288
@@ -25,9 +25,9 @@ PROCESS_BYTES: Final = 12288
 SHARE: Final = 16
 #: A full disk is asked again once a second.
 RETRY_NS: Final = 1_000_000_000
-#: What a kill may lose where the store cannot be mapped.
+#: Time whose records a kill may lose if the store cannot be mapped.
 FLUSH_NS: Final = 200_000_000
-#: A job that makes up a new name for every event must not fill its memory through us.
+#: A job that makes a new name for every event must not fill its memory through us.
 STRING_BYTES_MOST: Final = 8 << 20
 STRINGS_MOST: Final = 65536
 
@@ -52,11 +52,11 @@ class Strings:
         self._numbers = count(1)
 
     def add(self, text: bytes, most: int | None = None) -> int:
-        """Return the id of a text, a new one if need be; 0 when no more can be kept. In the store's lock.
+        """Return the id of a text, a new one if necessary; 0 if there is no room for more. In the store's lock.
 
         Args:
             text: UTF-8.
-            most: names that there may be of the kind that this is one of.
+            most: largest number of names of this kind.
         """
         known = self.ids.get(text)
         if known is not None:
@@ -76,7 +76,7 @@ class Strings:
 
 
 def utf8(text: str) -> bytes:
-    """Return what a store holds of `text`: halves of surrogate pairs replaced, cut where a character starts."""
+    """Return `text` as a store holds it: halves of surrogate pairs replaced, cut at the start of a character."""
     data = text.encode("utf-8", "replace")
     if len(data) > STRING_MAX:
         data = data[:STRING_MAX].decode("utf-8", "ignore").encode("utf-8")
@@ -119,7 +119,7 @@ class PythonStore:
         self._mapped = not written and mappable(folder)
         self._strings = strings
         self._refused = strings.refused  # before this session
-        self._in_store: dict[int, object] = {}  # id -> who wrote it
+        self._in_store: dict[int, object] = {}  # id -> session that wrote it
         self._next_index = self._retry_ns = 0
         self._live: list[SegmentFile] = []
         self._left_over: list[SegmentFile] = []
@@ -147,7 +147,9 @@ class PythonStore:
         return self._make(granted, SEGMENT_CONTROL) if granted else None
 
     def _charge(self, slots: int, least: int, worth: Worth) -> int:
-        """Put a segment on the account: of `slots`, or of as many halvings as that asks for; 0 when it has no room."""
+        """Charge a segment to the account: of `slots` slots, halved as often as necessary; return 0 if there is no
+        room.
+        """
         while not self.account.take(size_of(slots), worth):
             if slots // 2 < least:
                 return 0
@@ -157,7 +159,9 @@ class PythonStore:
         return slots
 
     def _make(self, slots: int, flags: int) -> SegmentFile | None:
-        """Make a segment; None, with the errno kept, when there is no disk for it. In the lock but for the first."""
+        """Make a segment; None, with the errno noted, if there is no disk space for it. In the lock, except for the
+        first one.
+        """
         index, self._next_index = self._next_index, self._next_index + 1
         try:
             path = os.path.join(self.folder, layout.segment_name(index))
@@ -178,7 +182,7 @@ class PythonStore:
         return bool(self._retry_ns) and now_ns() < self._retry_ns
 
     def take(self, slots: int, worth: Worth, first: bool) -> SegmentFile | None:
-        """Return a segment with free slots, None and one drop more when there is none to be had.
+        """Return a segment with free slots; if there is none, count a drop and return None.
 
         Args:
             slots: how many are wanted.
@@ -206,7 +210,7 @@ class PythonStore:
         return made
 
     def leave_over(self, segment: SegmentFile) -> None:
-        """Hand over the rest of a segment to the next new thread, or let go of it when little is left."""
+        """Leave the rest of a segment to the next new thread, or release it when little is left."""
         if segment.capacity - segment.used < LEFT_OVER_LEAST:
             self.retire(segment)
             return
@@ -214,7 +218,7 @@ class PythonStore:
             self._left_over.append(segment)
 
     def retire(self, segment: SegmentFile) -> None:
-        """Let go of a segment whose slots will not change any more."""
+        """Release a segment whose slots will not change any more."""
         with self.lock:
             self._copy([segment])
             if segment in self._live:
@@ -239,7 +243,7 @@ class PythonStore:
             return sum(segment.events for segment in self._live) + self._retired - self._marks
 
     def unnamed(self) -> int:
-        """Return how often a name was refused because no more are kept."""
+        """Return the number of names that were refused for lack of room."""
         return self._strings.refused - self._refused
 
     def drop(self, limit: bool) -> None:
@@ -308,7 +312,7 @@ class PythonStore:
                 place[0].commit(place[1], raw, real, half_width, 0, _ANCHOR)
 
     def _trim(self, segments: list[SegmentFile]) -> None:
-        """Cut the files of segments that nobody writes to any more behind what they hold. In the lock."""
+        """Cut the unused end off the files of segments that no thread writes to any more. In the lock."""
         for segment in segments:
             saved = segment.trim()
             self.bytes -= saved
@@ -341,7 +345,7 @@ class PythonStore:
             self._copy(list(self._live))
 
     def close(self) -> None:
-        """Write what is to be written; segments in use by other threads stay until those let go of them."""
+        """Write everything that is pending; segments in use by other threads stay until these release them."""
         self.anchor()
         with self.lock:
             self.closed = True
@@ -354,7 +358,7 @@ class PythonStore:
 
 
 class MemoryStore(PythonStore):
-    """A store that is on no disk: to measure what recording costs."""
+    """A store in memory, to measure the cost of recording."""
 
     def __init__(self) -> None:
         super().__init__("", 2048, "", None, True, Strings())

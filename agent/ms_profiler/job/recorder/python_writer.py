@@ -102,7 +102,7 @@ class PythonWriter:
         return segment
 
     def rename(self, label: str) -> None:
-        """Write who this thread is from here on.
+        """Write the name of this thread for its later records.
 
         Args:
             label: its name; empty: ask the system.
@@ -124,7 +124,7 @@ class PythonWriter:
         segment.commit(slot, now_ns(), tid, self._number, name, _THREAD)
 
     def _settle(self, segment: SegmentFile) -> None:
-        """Let go of a full segment when the last span in it has ended."""
+        """Release a full segment when the last span in it has ended."""
         if not self._open or self._open[-1].segment is not segment:
             self.store.retire(segment)
 
@@ -156,7 +156,7 @@ class PythonWriter:
         self.store.flush(now)
 
     def stepped(self, now: int) -> None:
-        """Look whether this thread ran, where a step ends, unless it has just looked.
+        """Look whether this thread ran, at the end of a step, unless it has just looked.
 
         Args:
             now: ns.
@@ -166,13 +166,13 @@ class PythonWriter:
             self._look(now, before)
 
     def _passed(self, now: int) -> None:
-        """Note an event of this thread, and look whether it ran since the last one where that was long ago."""
+        """Note an event of this thread; if the last one was long ago, look whether the thread ran meanwhile."""
         before, self._event_ns = self._event_ns, now
         if now - before >= QUIET or now >= self._due_ns:
             self._look(now, before)
 
     def _look(self, now: int, before: int) -> None:
-        """Write down how long the thread ran so far; only the extension asks what it waited for."""
+        """Write the time that the thread ran so far; only the extension reads its waits."""
         self._due_ns, self._looked_ns = now + LOOK, now
         if not self.store.all_limit:
             ran = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)
@@ -180,7 +180,7 @@ class PythonWriter:
                 self.store.mark()  # it is no record of the job's
 
     def end_all(self) -> None:
-        """End what is open."""
+        """End all open spans."""
         now = now_ns()
         while self._open:
             self._end_last(now, 0)

@@ -33,14 +33,14 @@ class TraceCounts:
     Attributes:
         records: written.
         refused: not written, because of a budget or the disk.
-        unknown: of a kind that was not asked for.
-        unfinished: had no end when they had to be taken.
-        unreadable: buffers of which the end made no sense.
+        unknown: of a kind that was not requested.
+        unfinished: had no end yet when they had to be read.
+        unreadable: buffers with an invalid end.
         lost: thrown away, because too many waited to be read.
-        dropped: by the interface, as it says itself.
-        stopped: how often recording was ended, because too many buffers did not come back.
-        uncertainty_ns: of the times; 0 where the interface reads our clock.
-        version: of the interface, as it says.
+        dropped: dropped by the interface itself, by its own count.
+        stopped: how often recording was stopped because too many buffers did not come back.
+        uncertainty_ns: of the times; 0 if the interface uses our clock.
+        version: of the interface, as it reports it.
     """
 
     records: int
@@ -56,7 +56,7 @@ class TraceCounts:
 
 
 class Tracing(Protocol):
-    """Take the tracing interface of a device, record, and give it back; other threads run meanwhile."""
+    """Attach the tracing interface of a device, record, and detach it; other threads run meanwhile."""
 
     def ready(self) -> bool:
         """Return whether the job has the device's driver in use in this process; loads nothing."""
@@ -70,13 +70,14 @@ class Tracing(Protocol):
 
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
         """Record these kinds from now on, or none; return the outcome, and its reason or the kinds that are left
-        out."""
+        out.
+        """
 
     def flush(self) -> Outcome:
-        """Have all that has ended written to the store."""
+        """Write all finished records to the store."""
 
     def detach(self) -> Outcome:
-        """Have everything written, and give the interface back."""
+        """Write everything, and detach the interface."""
 
     def counts(self) -> TraceCounts:
         """Return the counts so far."""

@@ -48,7 +48,7 @@ class KernelStream:
         self._folder = ""  # folder of the process, in the store that receives the window
         self._windows = 0
         self._running = ""
-        self._yielded = 0
+        self._interruptions = 0
         self._steps = FIRST_STEPS  # a window
         self._began = 0  # number of steps before the window
         self._held = 0  # bytes, at the start of the window
@@ -59,7 +59,7 @@ class KernelStream:
     def start(self) -> None:
         """Begin a window, unless one is running, the script's own profiler is, or the disk has had its share."""
         host, home = self.host, self.host.home
-        if self._running or self._yielded or home is None or not host.wants("CPU") or not self._wanted:
+        if self._running or self._interruptions or home is None or not host.wants("CPU") or not self._wanted:
             return
         if home.folder != self._folder:
             self._folder, self._bytes, self._memory, self._spent = home.folder, 0, "", False
@@ -78,7 +78,7 @@ class KernelStream:
         self._running = folder
         self._held = self._holds()
         self._began = host.steps.count
-        host.steps.due = 0  # while no window ran, no call between steps was due
+        host.steps.next_look = 0  # while no window ran, no call between steps was due
 
     def stop(self) -> None:
         """End the window: MindSpore writes its files."""
@@ -138,7 +138,7 @@ class KernelStream:
         """Wrap the start of the script's own profiler, which uses the same recorder."""
         with self.host.guard("stopping the kernel recorder for the script's own profiler"):
             self.stop()
-            self._yielded += 1
+            self._interruptions += 1
             self.host.not_collected(
                 "kernels while the script's own profiler runs", "MindSpore has one recorder of CPU kernels"
             )
@@ -148,7 +148,7 @@ class KernelStream:
         """Wrap the stop of the script's own profiler."""
         result = wrapped(*args, **kwargs)
         with self.host.guard("resuming after the script's own profiler"):
-            self._yielded = max(self._yielded - 1, 0)
+            self._interruptions = max(self._interruptions - 1, 0)
             self.start()
         return result
 

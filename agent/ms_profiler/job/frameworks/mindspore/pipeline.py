@@ -233,7 +233,7 @@ class PipelineStream:
                 self._begin_window()
             self._builder = None
             self._built.notify_all()
-            self.host.steps.due = 0
+            self.host.steps.next_look = 0
 
     def _abandon(self, why: str) -> None:
         """Abandon the pipeline that is being built, and watch no other: the living parts of it are unknown."""

@@ -38,12 +38,12 @@ class Tape(autograd.Tape):
         self._root = self._depth = 0
         self._nodes: dict[int, Node] = {}
 
-    def told(self) -> bool:
+    def useful(self) -> bool:
         """Return whether kernels are recorded: on a CPU, in pynative mode."""
         context = sys.modules["mindspore.context"]
         if context._get_mode() == context.GRAPH_MODE or context.get_context("device_target") != "CPU":
             return False
-        return super().told()
+        return super().useful()
 
     def began(self, function: Any) -> None:
         """Begin a forward pass."""
