@@ -2,12 +2,15 @@
 
 usage: cluster.py files RESULTS [RANKS [STEPS [ROUNDS]]]   time beside `msprof-analyze cluster -m all`, in turn
        cluster.py scale RESULTS [SEEDS [RANKS...]]         time, memory and names for numbers of ranks
+       cluster.py traces TRACE.json.gz [TIMES [RANKS...]]  memory of all processes for traces of PyTorch
 
 RESULTS holds `rank0_ascend_pt` and `rank1_ascend_pt`. For `scale`, a tenth of the ranks computes for three times as
 long, one link takes four times as long, and one of a hundred has no result. Time is that of the command with its files,
-without making the ranks.
+without making the ranks. For `traces`, each rank has the trace, several TIMES one after the other; memory is that of
+all processes together, of which each counts what it shares.
 """
 
+import gzip
 import json
 import random
 import resource
@@ -21,6 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+import psutil
 from made_ranks import make
 
 TOOLS = Path(sys.prefix) / "tools" / "bin"
@@ -86,10 +90,75 @@ def scale(results: Path, seeds: int = 3, sizes: tuple[int, ...] = (8, 128, 1024)
         print(f"time(1024) / time(128): {statistics.median(times[1024]) / statistics.median(times[128]):.2f}")
 
 
+def repeated(trace: dict[str, Any], times: int) -> list[dict[str, Any]]:
+    """Return the events of a trace, several times one after the other."""
+    events = trace["traceEvents"]
+    stamps = [float(event["ts"]) for event in events if event.get("ph") == "X"]
+    length = max(stamps) - min(stamps) + 1e6
+    found = list(events)
+    for number in range(1, times):
+        for event in events:
+            if event.get("ph") == "M" or "ts" not in event:
+                continue
+            copied = {**event, "ts": float(event["ts"]) + number * length}
+            if "id" in copied:
+                copied["id"] = f"{copied['id']}.{number}"
+            told = dict(event.get("args") or {})
+            for key in ("correlation", "External id"):
+                if isinstance(told.get(key), int):
+                    told[key] += number * 10_000_000
+            found.append({**copied, "args": told})
+    return found
+
+
+def traces(source: Path, times: int = 1, sizes: tuple[int, ...] = (4, 8, 16)) -> None:
+    """Measure traces of several numbers of ranks."""
+    with gzip.open(source, "rt") as stream:
+        trace = json.load(stream)
+    trace["traceEvents"] = repeated(trace, times)
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            total = 0
+            for rank in range(size):
+                told = {**trace.get("distributedInfo", {}), "rank": rank, "world_size": size}
+                path = Path(folder) / f"rank{rank:04d}.pt.trace.json"
+                path.write_text(json.dumps({**trace, "distributedInfo": told}))
+                total += path.stat().st_size
+            began = time.perf_counter()
+            with subprocess.Popen(
+                [OURS, "cluster", folder, "--no-files", "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            ) as running:
+                own, most = watched(running)
+            seconds = time.perf_counter() - began
+            assert running.returncode == 0
+            print(
+                f"{size} traces, {total / 1e6:.0f} MB: {seconds:.1f} s, coordinator {own / 1e6:.0f} MB, "
+                f"all processes {most / 1e6:.0f} MB",
+                flush=True,
+            )
+
+
+def watched(running: "subprocess.Popen[bytes]") -> tuple[int, int]:
+    """Return the most memory of a process, and of it with its children, until it has ended."""
+    known, own, most = psutil.Process(running.pid), 0, 0
+    while running.poll() is None:
+        sizes = []
+        for process in [known, *known.children(recursive=True)]:
+            try:
+                sizes.append(process.memory_info().rss)
+            except psutil.NoSuchProcess:
+                sizes.append(0)
+        own, most = max(own, sizes[0]), max(most, sum(sizes))
+        time.sleep(0.05)
+    return own, most
+
+
 if __name__ == "__main__":
     kind, place, *numbers = sys.argv[1:]
     values = [int(word) for word in numbers]
     if kind == "files":
         files(Path(place), *values)
+    elif kind == "traces":
+        traces(Path(place), *values[:1], **({"sizes": tuple(values[1:])} if values[1:] else {}))
     else:
         scale(Path(place), *values[:1], **({"sizes": tuple(values[1:])} if values[1:] else {}))

@@ -13,7 +13,7 @@ from ms_profiler.analysis.driver import engine, inputs
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 
-#: ranks that a task reads
+#: ranks that a task reads of which there are accounts, or small files
 RANKS: Final = 16
 
 
@@ -35,12 +35,31 @@ def gather(paths: Sequence[str], engine: Engine | None = None) -> WholeJob:
     Raises:
         StoreError: none of them can be read.
     """
-    some = [list(paths[first : first + RANKS]) for first in range(0, len(paths), RANKS)]
+    some = _shares(paths)
     tasks = [Task(f"{each[0]} and {len(each) - 1} more" if each[1:] else each[0], _reduced, each) for each in some]
     part: _Part = (engine or Local(1)).reduced(tasks, _joined)
     if not part.accounts:
         raise StoreError(f"None of {len(paths)} results can be read: {(part.remarks or ['there is none.'])[0]}")
     return whole_job.collect(part.accounts, part.remarks)
+
+
+def _shares(paths: Sequence[str]) -> list[list[str]]:
+    """Return what each task reads: a rank without a written account alone, and of the others some."""
+    found: list[list[str]] = []
+    room = 0
+    for path in paths:
+        ours = not storage.remote(path) and inputs.kind(path) == inputs.Kind.STORE
+        alone = os.path.isfile(path) or path.endswith((".json", ".gz"))
+        if alone or (ours and not os.path.isfile(os.path.join(path, layout.RANK))):
+            found.append([path])
+            room = 0
+        elif room:
+            found[-1].append(path)
+            room -= 1
+        else:
+            found.append([path])
+            room = RANKS - 1
+    return found
 
 
 def _reduced(paths: list[str]) -> _Part:
