@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import host_load, intervals
+from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store import host_metrics as names
@@ -48,22 +48,21 @@ class Group:
 
 def processes(recording: tables.Recording) -> list[Held]:
     """Return the memory of each process that was sampled, the one with most first."""
-    known = host_load.shown(recording).filter(pl.col("native_tid") == 0)
+    known = recording.host.filter(pl.col("native_tid") == 0)
     found = []
     for process in known["process"].unique().sort():
         own = known.filter(pl.col("process") == process)
         peak = _most(own, names.PEAK)
         if peak is None:
             continue
-        counted = (_sum(own, metric) for metric in (names.MAJOR, names.MINOR))
-        told = (_most(own, metric) for metric in (names.ANONYMOUS, names.PROPORTIONAL, names.SWAPPED))
-        found.append(Held(process, peak, *told, *counted))
+        anonymous, shared, swapped = (_most(own, of) for of in (names.ANONYMOUS, names.PROPORTIONAL, names.SWAPPED))
+        found.append(Held(process, peak, anonymous, shared, swapped, _sum(own, names.MAJOR), _sum(own, names.MINOR)))
     return sorted(found, key=lambda held: -held.peak)
 
 
 def group(recording: tables.Recording) -> Group | None:
     """Return the control group; None where none around the job has a limit, or where that was not read."""
-    known = host_load.shown(recording)
+    known = recording.host
     limits = known.filter(pl.col("name") == names.GROUP_LIMIT.name)["value"]
     most = _most(known, names.GROUP_MEMORY)
     return None if limits.is_empty() or most is None else Group(limits[-1], most)
@@ -75,7 +74,7 @@ def by_step(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
     Returns:
         `number`, `peak` (bytes); a step without a sample is not there.
     """
-    known = host_load.shown(recording).filter(pl.col("process") == steps.process, pl.col("name") == names.RESIDENT.name)
+    known = recording.host.filter(pl.col("process") == steps.process, pl.col("name") == names.RESIDENT.name)
     row = intervals.locate(known["start_ns"], steps.recorded)
     placed = known.select(steps.recorded["number"].gather(row).alias("number"), peak="value").drop_nulls()
     return placed.group_by("number").agg(pl.col("peak").max()).sort("number")

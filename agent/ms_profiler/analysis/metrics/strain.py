@@ -78,7 +78,7 @@ class _Load:
     """
 
     def __init__(self, recording: tables.Recording, steps: Steps, during: pl.DataFrame) -> None:
-        known, self.during = host_load.shown(recording), during
+        known, self.during = recording.host, during
         self.length = (during["end_ns"] - during["start_ns"]).cast(pl.Float64) / 1e9
         own = known.filter(pl.col("process") == steps.process)
 

@@ -126,6 +126,20 @@ METRICS = pl.Schema(
     }
 )
 
+#: the same as people read them, in stretches of time, by process, name, thread and time
+HOST = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "name": pl.String,
+        "native_tid": pl.UInt64,
+        "thread_name": pl.String,
+        "start_ns": pl.Int64,
+        "end_ns": pl.Int64,
+        "value": pl.Float64,
+        "unit": pl.String,
+    }
+)
+
 #: functions in the samples, by process and node: paths in a tree, whose outermost nodes are threads
 FRAMES = pl.Schema(
     {
@@ -267,6 +281,7 @@ class Recording:
         names: texts by row number.
         looks: `LOOKS`.
         metrics: `METRICS`.
+        host: `HOST`, made of these by `metrics.host_load`.
         frames: `FRAMES`.
         samples: `SAMPLES`.
         calls: `CALLS`.
@@ -298,6 +313,7 @@ class Recording:
     steps: pl.DataFrame
     looks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LOOKS))
     metrics: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=METRICS))
+    host: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=HOST))
     frames: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=FRAMES))
     samples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SAMPLES))
     calls: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=CALLS))

@@ -37,7 +37,7 @@ class HostTable:
 
     def _rows(self, measures: Measures) -> pl.DataFrame:
         of_thread = pl.col("native_tid") != 0
-        known = host_load.shown(measures.recording).filter(of_thread if self.threads else ~of_thread)
+        known = measures.recording.host.filter(of_thread if self.threads else ~of_thread)
         if measures.chosen is None:
             return known
         during = measures.steps.table
