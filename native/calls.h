@@ -42,7 +42,7 @@ typedef struct msp_calls {
 typedef struct {
   uint64_t least_ns;   /* calls that are shorter are left out */
   uint64_t since_ns;   /* begin of this span of tracing */
-  uint32_t depth_most; /* calls in each other that are recorded */
+  uint32_t depth_most; /* depth up to which nested calls are recorded */
   uint32_t span;       /* number of the span; 0: nothing is traced */
   uint64_t seen;       /* calls so far */
 } msp_tracing;

@@ -15,7 +15,7 @@
 
 static msp_gate before_init = {0, 0, 1};
 static uint32_t holders;
-static uint32_t last_session; /* goes on counting in fork children: what they inherited never fits */
+static uint32_t last_session; /* continues in fork children, so that no inherited number fits */
 
 msp_gate *msp_gate_page = &before_init;
 bool msp_gate_wiped_on_fork;

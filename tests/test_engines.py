@@ -30,7 +30,7 @@ def job(tmp_path):
 
 
 def command(job, name, *words):
-    """Return how the command is started; its files go to a directory of a name."""
+    """Return the command line; its files go to a directory with the given name."""
     return [TOOLS / "ms-profiler", "cluster", job, "--json", "--output", job.parent / name, *words]
 
 

@@ -255,7 +255,7 @@ def test_a_window_ends_in_time_and_the_next_begins_after_a_pause(stage, monkeypa
     stage.stream._plan.pause = 0.0
     iterator = stage.build()
     stage.taken()
-    assert not stage.stream.stepped(1)[1] and stage.taken() == "stop"  # nobody has looked whether a sample is taken
+    assert not stage.stream.stepped(1)[1] and stage.taken() == "stop"  # no check has found that a sample is being taken
     eventually(lambda: stage.stream.stepped(2)[1])
     assert stage.taken() == "save start"
     stage.stream._plan.pause = 8.0

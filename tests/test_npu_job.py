@@ -139,7 +139,8 @@ def test_a_job_that_does_not_use_the_npu_touches_nothing(npu_job, losses):
 def test_an_npu_that_is_used_later_is_found_between_steps(npu_job):
     run = npu_job("late", 4, options={"analyse": "off"})
     assert run.code == 0, run.err
-    launched = [kernel for kernel in stored(run.result) if kernel[0] is not None]  # others ran when it was found
+    # The kernels without a launch ran when the NPU was found.
+    launched = [kernel for kernel in stored(run.result) if kernel[0] is not None]
     assert sorted(launched) == sorted((step, name) for step in (2, 3) for name, *_ in STEP)
     assert not_collected(run.result) == {
         f"{WHAT} before step 2": "CANN was first found in use there, by a check between two steps"

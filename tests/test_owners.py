@@ -90,7 +90,9 @@ def recorded(step):
 
 
 def judged(spans, names, known=()):
-    """Return which parts of the time of nodes, whose number is known, order and tapes tell rightly, nearer, wrongly."""
+    """Return the parts of the time of nodes with known numbers that order and tapes bind rightly, to an outer module,
+    and wrongly.
+    """
     numbered = pl.col("category") == int(Category.OP)
     bare = spans.with_columns(arg=pl.when(numbered).then(pl.lit(0, pl.UInt64)).otherwise("arg"))
     told, true = backward_operators.nodes(bare, names, known), backward_operators.nodes(spans, names)

@@ -27,7 +27,7 @@ uint32_t msp_locate(int64_t time, const int64_t *start, const int64_t *end, int6
   return *near >= 0 && time < end[*near] ? (uint32_t)*near : MSP_NOWHERE;
 }
 
-/* Pairs by open addressing: a row and one, or 0. */
+/* A hash table of pairs by open addressing: an entry is a row plus one, or 0 if it is free. */
 typedef struct {
   const uint32_t *first, *second;
   uint32_t *places;

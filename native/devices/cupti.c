@@ -19,7 +19,7 @@
 
 #define DRIVER "libcuda.so.1"
 #define OLDEST 18           /* 11.8, as cuptiGetVersion says it */
-#define REFUSABLE_SINCE 27  /* before it a buffer that is refused may crash the library */
+#define REFUSABLE_SINCE 27  /* older versions may crash when a buffer is refused */
 #define THREADS_BY_SYSTEM 1 /* numbers of threads are those of the operating system */
 #define THREADS_BY_DEFAULT 0
 #define PATIENCE_S 10

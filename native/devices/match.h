@@ -12,7 +12,7 @@ enum { MSP_MATCHES_MOST = 16 };
 
 typedef struct {
   uint64_t theirs;
-  uint64_t raw_ns; /* the middle of two readings around theirs */
+  uint64_t raw_ns; /* our clock: the middle of two readings around the other clock's */
 } msp_match;
 
 typedef struct {

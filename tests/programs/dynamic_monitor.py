@@ -25,7 +25,7 @@ def ask(start, stop, **more):
 
 
 def change(step):
-    """Ask for other steps after some; the next step must find that out."""
+    """Request other steps after a few steps; the next step must notice the request."""
     if step == 6:
         ask(9, 12, analyse_mode=0, record_shapes=True, aic_metrics=0)
     elif step == 13:

@@ -74,7 +74,7 @@ class Layer(nn.Cell):
 
 
 class Step(nn.Cell):
-    """Changes the width, so that what ends a block tells which one it is."""
+    """Changes the width, so that the end of a block identifies the block."""
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -296,14 +296,14 @@ def stepped():
     widths = [WIDTH, *(size(f"blocks.{number}") for number in range(4))]
     net = Chain([Step(*pair) for pair in pairwise(widths)], WIDTH)
     net.head = nn.Dense(widths[-1], CLASSES)
-    # the width of a block is that of what reads it, too
+    # the width of a block is also that of the operator that reads it
     for number, width in enumerate(widths[1:]):
         planted[width] = f"blocks.{number}" if number == 99 else None
     return net
 
 
 class Branches(nn.Cell):
-    """What runs, and how often, depends on values."""
+    """A network whose operators, and their number, depend on values."""
 
     def __init__(self):
         super().__init__()

@@ -220,7 +220,7 @@ def trained(model, x, loss=entropy, passes=1):
 
 
 def losses(shared):
-    """Two losses, each with a backward pass of its own, of networks that differ or are alike."""
+    """Return two losses, each with a backward pass of its own, of different or equal networks."""
     trunk, one, two = Feed(32, 48), Blocks([64, 128]), Other([64, 128]) if shared else Judge(nn.Linear(32, 10))
 
     def step():

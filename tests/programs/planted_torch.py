@@ -165,7 +165,7 @@ def wrong(kind, model, optimizer):
 
 
 def around(kind):
-    """Train a model, or with an optimizer, that is what is wrong; or with nothing wrong."""
+    """Train with a faulty model, with a faulty optimizer, or without a fault."""
     size, steps, width = 256, 20, 512
     if kind == "optimizer":
         model = nn.Sequential(nn.EmbeddingBag(200_000, 32), nn.Linear(32, CLASSES))

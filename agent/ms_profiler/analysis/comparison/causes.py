@@ -266,7 +266,7 @@ class _Pairs:
         if factor != 1:
             # deviations near the common factor are noise, and must not appear as a cause
             apart = max(BEYOND, APART * self._apart(factor))
-            # nothing can take less than no time: of what takes less, the inverse of the ratio counts
+            # a time cannot fall below 0: for a smaller time, the inverse of the ratio counts
             more = {
                 key: each if abs(each) >= apart * min(self.ns[key][0] * factor, self.ns[key][1]) else 0
                 for key, each in more.items()

@@ -56,7 +56,7 @@ def owners(graph: Graph) -> dict[str, Owner]:
     for name, parameter in flow.written.items():
         if (module := cells.holder(parameter)) is not None:
             found[name] = module
-    # without gradients it may be of any part of a step
+    # without gradients, the graph may belong to any part of a step
     trains = any(operator.part == Part.BACKWARD for operator in flow.operators.values())
     result = {
         name: Owner(

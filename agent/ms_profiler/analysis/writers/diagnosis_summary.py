@@ -1,4 +1,4 @@
-"""The parts of summary.json that say why steps take as long as they do."""
+"""The parts of summary.json with the diagnosis of the steps."""
 
 from dataclasses import asdict
 from typing import Any
@@ -9,7 +9,7 @@ from ms_profiler.analysis.metrics.steps import milliseconds
 
 
 def advice(measures: Measures) -> list[dict[str, Any]]:
-    """Return what to try, the cause of the time first.
+    """Return the advice, the largest cause first.
 
     Args:
         measures: of the run.
@@ -29,7 +29,7 @@ def advice(measures: Measures) -> list[dict[str, Any]]:
 
 
 def summary(measures: Measures) -> dict[str, Any]:
-    """Return the metrics that advice stands on, and what follows from what the user said of a step.
+    """Return the metrics that advice is based on, and the utilization by the user's facts about a step.
 
     Args:
         measures: of the run.
@@ -73,7 +73,7 @@ def summary(measures: Measures) -> dict[str, Any]:
 
 
 def _bounds(measures: Measures) -> dict[str, Any] | None:
-    """Return what part of the steps that were looked at is what; None where there is no step."""
+    """Return the share of each part in the examined steps; None if there is no step."""
     found = measures.diagnosis
     if found.parts.is_empty():
         return None
@@ -92,7 +92,7 @@ def _bounds(measures: Measures) -> dict[str, Any] | None:
 
 
 def _critical_path(measures: Measures) -> dict[str, Any] | None:
-    """Return what the path is made of, and each step of it; None where there is no step."""
+    """Return the parts of the critical paths, in all and for each step; None if there is no step."""
     path = measures.diagnosis.path
     if path.is_empty():
         return None
@@ -110,7 +110,7 @@ def _critical_path(measures: Measures) -> dict[str, Any] | None:
 
 
 def _synchronisation(measures: Measures) -> dict[str, Any] | None:
-    """Return where values were read most; None where no read was seen."""
+    """Return the places with most reads of values; None if no read was recorded."""
     found = measures.diagnosis.reads
     if found.is_empty():
         return None

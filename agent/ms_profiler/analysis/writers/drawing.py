@@ -19,12 +19,12 @@ from ms_profiler.analysis.writers.communication_json import by_call
 from ms_profiler.analysis.writers.lanes import Lanes, copies, marks
 from ms_profiler.store.format import Category
 
-#: what tells a span from others
+#: columns that identify a span
 _KEYS: Final = ["process", "thread", "category", "name", "start_ns", "end_ns"]
 
 
 class Drawing:
-    """The rows of one section of a timeline; what is not cut is drawn with the first one.
+    """The rows of one section of a timeline; tables that are not divided are drawn with the first section.
 
     Attributes:
         measures: of the run.
@@ -64,7 +64,7 @@ class Drawing:
 
     @cached_property
     def overlap(self) -> pl.DataFrame:
-        """Return when which lane of the overlap analysis shows something: `lane`, `start_ns`, `end_ns`."""
+        """Return the intervals of the lanes of the overlap analysis: `lane`, `start_ns`, `end_ns`."""
         return overlap.lanes(self.measures.states)
 
     @cached_property
@@ -144,14 +144,14 @@ class Drawing:
         return self.launched.select("id", source=rows).drop_nulls()
 
     def _rows(self, operators: pl.DataFrame, chosen: pl.Series) -> pl.Series:
-        """Return the rows of the spans of some of the operators that have a number of autograd's."""
+        """Return the rows of the spans of some operators with a number of autograd."""
         if self.measures.recording.again is not None:
             return self._found(operators[chosen])
         numbered = (pl.col("category") == Category.OP) & (TIE > 0)
         return self.spans.select(pl.arg_where(numbered)).to_series().gather(chosen)
 
     def _found(self, wanted: pl.DataFrame) -> pl.Series:
-        """Return the row of the spans of each one that is wanted, null where it is in another section."""
+        """Return the row of each requested span, null if it is in another section."""
         if wanted.is_empty():
             return pl.Series("row", dtype=pl.UInt32)
         known = self.spans.select(_KEYS).with_row_index("row")

@@ -1,4 +1,4 @@
-"""The lanes of a timeline: which process and thread of the picture each thread of the run is drawn as."""
+"""The lanes of a timeline: the process and thread of the picture for each thread of the run."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,7 +22,7 @@ MODULES: Final = 100_002
 #: the Python stacks of the process of the session; those of each other one follow
 STACKS: Final = 100_003
 #: lane of the steps in the process of the host, above its threads, none of which has this id: a step may begin or end
-#: inside of what a thread does, and what crosses in one lane is not drawn
+#: inside of a thread's span, and crossing events of one lane are not drawn
 STEPS: Final = 0
 #: order of the whole run, the modules and the scopes among the processes; all others are in the order of their pids
 WHOLE_RUN_ORDER: Final = 0
@@ -36,15 +36,15 @@ OVERLAP_LANES: Final = (
     overlap.LANE_FREE,
 )
 
-#: what is a call that launches kernels
+#: categories of calls that launch kernels
 CALLS: Final = (Category.OP, Category.GRAPH)
-#: what a thread of the run is numbered by: as the operating system does, where that is known
+#: number of a thread of the run: the operating system's, if it is known
 NATIVE_TID: Final = pl.when(pl.col("native_tid") > 0).then("native_tid").otherwise("thread")
-#: where the tasks of a device are drawn, and the label of that process
+#: process of the tasks of a device, and its label
 _HARDWARE: Final = "Ascend Hardware"
 _GPU: Final = "GPU"
 _NPU: Final = "NPU"
-#: and where those of a processor are
+#: and the process of the tasks of a processor
 _OPERATORS: Final = "CPU OP"
 _PROCESSOR: Final = "CPU"
 _FRAMEWORKS: Final = {"mindspore": "MindSpore", "torch": "PyTorch"}
@@ -57,10 +57,9 @@ class Lanes:
     Attributes:
         threads: `process`, `thread` -> `pid`, `tid`, `lane` (name of the process in the picture), `thread_name`.
         kernels: `process`, `lane` -> `pid`, `tid`, `title` (name of the process in the picture).
-        depths: how many lanes the scopes of kernels take.
-        modules: how many lanes modules take, that of passes included.
-        groups: of ranks that exchanged something; their order is the tid.
-        whole: processes whose time is told part by part; their order is the tid.
+        depths: number of lanes of the scopes of kernels. modules: number of lanes of modules, the lane of passes
+        included. groups: of ranks that exchanged something; their order is the tid.
+        whole: processes with parts of the whole run; their order is the tid.
         stacks: label of each thread whose Python stacks are known; their order is the tid.
     """
 
@@ -125,7 +124,7 @@ class Lanes:
 
     @property
     def device(self) -> int:
-        """Return the pid of the picture in which a device is drawn that the first process uses; 0 without one."""
+        """Return the pid in the picture of a device that the first process uses; 0 without one."""
         return int(self.kernels["pid"][0]) if self.kernels.height else 0
 
     def metadata(self) -> list[dict[str, Any]]:
@@ -193,7 +192,7 @@ def marks(measures: Measures) -> pl.DataFrame:
 
 
 def _on_streams(measures: Measures, table: pl.DataFrame, told: pl.Expr) -> pl.DataFrame:
-    """Return what began in the steps, with `process`, `lane`, name and times, and what else is told of it."""
+    """Return the rows that began in the steps, with `process`, `lane`, name, times and further columns."""
     if measures.chosen is not None:
         table = table.filter(intervals.locate(table["start_ns"], measures.steps.table).is_not_null())
     return table.select(

@@ -343,7 +343,7 @@ def _each(texts: Texts) -> Choice:
 
 
 def _told(texts: Texts, row: pl.Series) -> Choice:
-    """Return texts as an argument; an event does not have it where there is no text."""
+    """Return texts as an argument of events; an event without a text does not have it."""
     return texts.at(pl.select(pl.when(texts.series.is_not_null().gather(row)).then(row)).to_series())
 
 

@@ -1,4 +1,4 @@
-"""What `summary.json` says of steps that were sampled, and its totals over all steps."""
+"""The parts of `summary.json` about sampled steps, and its totals over all steps."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from ms_profiler.store.format import Category
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return which share of the steps was sampled; None where no step was left out to keep to the budget of time.
+    """Return the share of sampled steps; None if no step was left out because of `overhead_budget`.
 
     Args:
         measures: of the run.
@@ -35,7 +35,7 @@ def spans(measures: Measures, sums: pl.DataFrame, category: Category) -> pl.Data
 
     Args:
         measures: of the run.
-        sums: of `operators.by_name`, of what was recorded.
+        sums: of `operators.by_name`, of the recorded spans.
         category: of these.
     """
     found = measures.totals

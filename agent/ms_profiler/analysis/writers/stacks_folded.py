@@ -1,4 +1,4 @@
-"""python_stacks.folded: each Python stack that was sampled with how often, or traced with its microseconds.
+"""python_stacks.folded: each sampled Python stack with its number of samples, or each traced one with its microseconds.
 
 A line is the functions from the thread to the innermost one, with semicolons between them, a space, and a count: the
 form of Brendan Gregg's FlameGraph, which inferno, speedscope and flamegraph.com read too.
@@ -13,7 +13,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.store import layout
 
-#: part of the time of a thread from which on what is called has a line
+#: a stack has a line from this part of its thread's time on
 _SMALL: Final = 1e-4
 
 
@@ -45,7 +45,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 def _write_calls(calls: Calls, stream: BinaryIO) -> None:
     """Write the stacks of traced calls with the microseconds that the innermost function took by itself.
 
-    What is called for less than a part `_SMALL` of the time of its thread adds to its caller.
+    A stack with less than the part `_SMALL` of its thread's time is added to its caller.
     """
     of, paths = calls.paths
     labels = [function.label.replace(";", ",").replace("\r", "") for function in calls.functions]

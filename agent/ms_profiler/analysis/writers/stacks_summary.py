@@ -1,4 +1,4 @@
-"""What the summary says of the Python stacks that were sampled, and of the calls that were traced."""
+"""The parts of the summary about sampled Python stacks and traced calls."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return what the time of the stepping thread consists of; None where no stack was sampled."""
+    """Return the functions in the stepping thread's time; None if no stack was sampled."""
     stacks = measures.stacks
     if not stacks.known:
         return None
@@ -22,7 +22,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
 
 
 def functions(measures: Measures) -> dict[str, Any] | None:
-    """Return what Python functions took, and which ran in the parts of a step; None where no call was traced."""
+    """Return the time of Python functions, and the functions in the parts of a step; None if no call was traced."""
     calls = measures.stacks.calls
     if not calls.known:
         return None

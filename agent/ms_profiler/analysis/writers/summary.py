@@ -259,7 +259,7 @@ def _kernels_rule(measures: Measures) -> bool:
 
 
 def _kernels(measures: Measures) -> dict[str, Any] | None:
-    """Return what the kernel stream shows; None where none was recorded."""
+    """Return the figures of the kernel stream; None if no kernel was recorded."""
     stream = measures.stream
     if not measures.recording.windows and measures.recording.device is None:
         return None
@@ -290,7 +290,7 @@ def _kernels(measures: Measures) -> dict[str, Any] | None:
 
 
 def _memory(measures: Measures) -> dict[str, Any] | None:
-    """Return what the framework's allocator held; None where that was not recorded."""
+    """Return the memory of the framework's allocator; None if it was not recorded."""
     held = measures.held
     if held.is_empty():
         return None
@@ -314,7 +314,7 @@ def _megabytes(size: int) -> float:
 
 
 def _steps_with_kernels(measures: Measures) -> int:
-    """Return in how many recorded steps kernels were recorded."""
+    """Return the number of recorded steps with recorded kernels."""
     return len(intervals.locate(measures.steps.recorded["start_ns"], measures.stream.covered).drop_nulls())
 
 
@@ -327,7 +327,7 @@ def _hooks(hooks: dict[str, str]) -> dict[str, Any]:
 
 
 def _sources(measures: Measures) -> dict[str, str]:
-    """Name where each table comes from; what is absent was not collected."""
+    """Name the source of each table; a missing table was not collected."""
     sources = {"steps": f"step marks of the {measures.steps.source.name.lower()}", "phases": "host spans"}
     if measures.recording.device is not None:
         files = ", ".join(measures.recording.device.files)
@@ -365,7 +365,7 @@ def _sources(measures: Measures) -> dict[str, str]:
 
 
 def _source_of_states(measures: Measures) -> str:
-    """Name what says when a step computed; both, where kernels were recorded for a part of the steps only."""
+    """Name the source of computing times; two sources, if kernels were recorded for a part of the steps only."""
     if measures.computes_by_operators:
         return OPERATORS
     by_phases = measures.steps.recorded.height - (_steps_with_kernels(measures) if measures.stream.decides else 0)

@@ -3,10 +3,10 @@
 A bare JSON list of events as in MindSpore's public profiler documents: `X` (duration), `M` (metadata), `C` (counter),
 `s` and `f` (ends of a flow). `ts` and `dur` are strings in microseconds since the epoch with three decimals, cut from
 integer nanoseconds. An instant is an `X` without duration: MindStudio Insight does not read the kind meant for it. Only
-what the host calls of operators and compiled graphs, and the steps, carry the category `cpu_op`, among which
+calls of operators and compiled graphs on the host, and the steps, have the category `cpu_op`, among which
 msprof-analyze looks for calls and for a step by its number. The kernels that are launched are in the lane `CPU OP`,
-with a flow where the launch is known. A run too large to hold goes on in further files, of which each can be opened
-alone: the first has all but the operators and modules that begin later.
+with a flow where the launch is known. A run that is too large for memory continues in further files, each of which can
+be opened alone: the first has everything but the operators and modules that begin later.
 """
 
 import os
@@ -100,7 +100,7 @@ class _Rows:
             yield from self._whole()
 
     def _whole(self) -> Iterator[Lines]:
-        """Yield what is not cut."""
+        """Yield the tables that are not divided."""
         yield self._spans(
             self.drawing.instants.with_columns(
                 start_ns="time_ns", end_ns="time_ns", flags=pl.lit(0, pl.UInt8), unfinished=pl.lit(False)
@@ -260,7 +260,7 @@ class _Rows:
         yield self._scopes()
 
     def _copies(self) -> Lines:
-        """Return what a device copied and set, in the lanes of its streams."""
+        """Return the copies and memory sets of a device, in the lanes of its streams."""
         copies = self.drawing.copies
         return lines(
             copies.height,
@@ -331,12 +331,12 @@ class _Rows:
 
 
 def _plain(table: pl.DataFrame, name: str, process: int, lane: str, category: str = "") -> Lines:
-    """Return spans of which a name and a lane are all that there is to say.
+    """Return spans with only a name and a lane.
 
     Args:
         table: with `start_ns` and `end_ns`.
         name: its column of names.
-        process: in which they are drawn.
+        process: the process in the picture.
         lane: its column of lanes.
         category: of all.
     """
@@ -355,7 +355,7 @@ def _plain(table: pl.DataFrame, name: str, process: int, lane: str, category: st
 
 
 class _Places:
-    """Where the rows of a table are drawn, as the texts up to the time."""
+    """The places of a table's rows in the picture, as the text of an event up to its time."""
 
     def __init__(self, lanes: pl.DataFrame, by: list[str]) -> None:
         """Take the lanes: their keys `by`, `pid` and `tid`."""
@@ -364,7 +364,7 @@ class _Places:
         self._by = by
 
     def of(self, table: pl.DataFrame) -> Choice:
-        """Return the part that says where each row of a table is drawn, and begins its time."""
+        """Return the part of an event with the place of each row, up to its time."""
         return self._texts.at(COLUMNS.find(table.select(self._by), self._known))
 
 

@@ -70,7 +70,7 @@ class PipelineStream:
         self._threads = NativeThreads([])  # time at which its creation started
         self._builder: int | None = None  # thread that is building a pipeline to be watched
         self._disturbed = False  # another pipeline was built meanwhile
-        self._others = 0  # pipelines that are being built and not to be watched
+        self._others = 0  # number of pipelines that are being built without being watched
         self._given_up = ""
         self._folder = ""  # of the process, in the store that the window goes to
         self._windows = 0
