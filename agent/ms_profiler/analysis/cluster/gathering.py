@@ -35,29 +35,31 @@ def gather(paths: Sequence[str], engine: Engine | None = None) -> WholeJob:
     Raises:
         StoreError: none of them can be read.
     """
-    some = _shares(paths)
-    tasks = [Task(f"{each[0]} and {len(each) - 1} more" if each[1:] else each[0], _reduced, each) for each in some]
+    tasks = [
+        Task(f"{each[0]} and {len(each) - 1} more" if each[1:] else each[0], _reduced, each, long)
+        for each, long in _shares(paths)
+    ]
     part: _Part = (engine or Local(1)).reduced(tasks, _joined)
     if not part.accounts:
         raise StoreError(f"None of {len(paths)} results can be read: {(part.remarks or ['there is none.'])[0]}")
     return whole_job.collect(part.accounts, part.remarks)
 
 
-def _shares(paths: Sequence[str]) -> list[list[str]]:
-    """Return what each task reads: a rank without a written account alone, and of the others some."""
-    found: list[list[str]] = []
+def _shares(paths: Sequence[str]) -> list[tuple[list[str], bool]]:
+    """Return what each task reads, and whether that takes long: a rank without a written account, which is alone."""
+    found: list[tuple[list[str], bool]] = []
     room = 0
     for path in paths:
         ours = not storage.remote(path) and inputs.kind(path) == inputs.Kind.STORE
         alone = os.path.isfile(path) or path.endswith((".json", ".gz"))
         if alone or (ours and not os.path.isfile(os.path.join(path, layout.RANK))):
-            found.append([path])
+            found.append(([path], True))
             room = 0
         elif room:
-            found[-1].append(path)
+            found[-1][0].append(path)
             room -= 1
         else:
-            found.append([path])
+            found.append(([path], False))
             room = RANKS - 1
     return found
 
