@@ -1,4 +1,4 @@
-"""Kinds of option values: each accepts its values, and refuses everything else."""
+"""Types of options: each accepts its values and refuses everything else."""
 
 import pytest
 from ms_profiler import option_types as kinds

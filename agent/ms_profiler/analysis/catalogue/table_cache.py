@@ -43,7 +43,7 @@ def load(path: str, tables: Sequence[Table]) -> dict[str, Cached] | None:
     """Return cached tables by name; None if one of them is missing.
 
     Args:
-        path: of what `engine.find` returns.
+        path: path of a result that `engine.find` found.
         tables: names in the query.
     """
     folder = trace_cache.folder(path, foreign.ARGUMENTS)
@@ -68,7 +68,7 @@ def store(path: str, table: Table, rank: int, rows: pl.DataFrame, notes: list[st
     """Write a table of a trace into its cache, if it has one; a failure is no error.
 
     Args:
-        path: of what `engine.find` returns.
+        path: path of a result that `engine.find` found.
         table: the table.
         rank: of the run in its launch.
         rows: of the table.

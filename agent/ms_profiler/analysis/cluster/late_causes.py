@@ -59,7 +59,9 @@ class Cause:
 
 
 def causes(parts: pl.DataFrame, late: list[Late]) -> dict[int, Cause]:
-    """Return why ranks are late, by rank; a rank is left out that other programs make late in some steps.
+    """Return why ranks are late, by rank.
+
+    A rank that is late only in some steps is left out if other programs took its processor.
 
     Args:
         parts: `rank` and `rank_account.PARTS`.

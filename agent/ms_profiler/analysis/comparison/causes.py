@@ -39,7 +39,7 @@ REMARKABLE: Final = 0.05
 EVEN: Final = 0.02
 #: number of modules (or phases outside of modules) that have to agree in a factor
 AGREEING: Final = 5
-#: a module counts for the factor from this part of a step on
+#: a module counts towards the factor if it takes at least this share of a step
 ASKED: Final = 0.005
 #: a change of a module beyond the common factor is more than noise from this part of the module's time on
 BEYOND: Final = 0.1

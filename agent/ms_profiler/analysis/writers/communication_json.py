@@ -123,7 +123,7 @@ def _of_device(measures: Measures) -> Iterator[tuple[dict[str, Any], dict[str, f
 
 
 def _times(elapse: float, transit: float, wait: float, synchronization: float) -> dict[str, float]:
-    """Return the times of an entry: milliseconds, and the shares of waiting in waiting and transit."""
+    """Return the times of an entry: milliseconds, and the ratios of waiting to waiting and transit together."""
     return {
         "Elapse Time(ms)": elapse,
         "Transit Time(ms)": transit,

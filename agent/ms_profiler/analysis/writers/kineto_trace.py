@@ -142,14 +142,14 @@ class _Rows:
     def _lasting(
         self, table: pl.DataFrame, kinds: Part, names: list[Part], tid: str = "tid", more: Sequence[Part] = ()
     ) -> Lines:
-        """Return `X` events.
+        """Return complete events (`X`), one for each row.
 
         Args:
-            table: `process`, the lane, `start_ns`, `duration_ns`, and `id` where they have such.
-            kinds: `cat` of each.
-            names: quoted.
+            table: `process`, the lane's column, `start_ns`, `duration_ns`, and `id`.
+            kinds: values of `cat`.
+            names: parts of the name, quoted.
             tid: column of the lane.
-            more: arguments.
+            more: further arguments of the events.
         """
         return lines(
             table.height,

@@ -63,7 +63,7 @@ class Stacks:
     def stepped(self, count: int) -> tuple[int, bool]:
         """Tell what traced calls take of a step; sample instead where another tool has come."""
         if not self._traces:
-            return NEVER, False  # sources are called where a recording begins
+            return NEVER, False  # a recording calls each source when it begins
         recorder = self._host.recorder
         if tool := recorder.traces_beside():
             self.stop()
