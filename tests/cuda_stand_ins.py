@@ -1,4 +1,4 @@
-"""Stand-ins for CUDA's libraries, with which a build of PyTorch for CUDA runs on a processor where none is installed.
+"""Stand-ins for CUDA's libraries, with which a build of PyTorch for CUDA runs on a CPU where CUDA is not installed.
 
 PyPI's wheels of PyTorch for Linux on x86-64 are linked to libraries of several gigabytes. `import torch` loads these
 libraries; without a GPU it calls only the function that counts devices. So each missing library is made under its own

@@ -135,7 +135,7 @@ PyObject *msp_py_coarse(PyObject *self, PyObject *const *args, Py_ssize_t count)
   wanted_call wanted = {.taken = 0};
   pieces_call pieces = {.count = 0};
   if (!take_call(args, &wanted, &pieces)) return NULL;
-  /* all that becomes a table, one after the other */
+  /* columns of three tables: spans, then `fine`, then `starts` */
   msp_new_column columns[] = {
       {"start_ns", 'l', NULL, NULL}, {"end_ns", 'l', NULL, NULL},   {"arg", 'L', NULL, NULL},
       {"id", 'I', NULL, NULL},       {"kind", 'C', NULL, NULL},     {"category", 'C', NULL, NULL},
