@@ -145,7 +145,7 @@ def test_a_long_name_is_cut_in_the_verdict_alone(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(json.dumps([span("ProfilerStep#4", "user_annotation", 0, 100), span(name, "kernel", 0, 90, tid=7)]))
     (done,) = engine.analyse([path])
-    assert done.verdict.endswith(f"100 % of the kernel time is {name[:77]}....")
+    assert done.verdict.endswith(f"100 % of the kernel time is {name[:79]}….")
     assert table(tmp_path / "a_analysis", "kernel_details.csv")[0]["Name"] == name
 
 

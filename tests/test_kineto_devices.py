@@ -119,8 +119,35 @@ def test_of_a_device_whose_events_nobody_knows_nothing_is_concluded(tmp_path):
     measures = trace.measured(tmp_path)
     assert measures.recording.info.framework["device"] == ""
     assert (measures.finding.kind, measures.advice) == ("nothing", [])
-    assert measures.finding.sentence.startswith("The work of the device is unknown")
+    assert measures.finding.sentence.startswith("What the device did is not known")
     assert (bound(measures), shares(measures)) == ({}, {})
+
+
+PARTS = {
+    "launched": (lambda event: event["cat"] != "kernel" or event["ts"] > 500, "are not in the trace"),
+    "calls": (lambda event: event["cat"] != "cuda_runtime", "the calls that launched its kernels"),
+    "durations": (lambda event: event["cat"] != "kernel" or event.pop("dur") > 0, "have no durations"),
+    "categories": (lambda event: event.pop("cat") is None or True, "none of its events has a known category"),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_of_a_trace_without_a_part_of_its_device_nothing_is_concluded(tmp_path, name):
+    """Traces are filtered, cut and rewritten by other tools."""
+    trace = Trace()
+    trace.steps(*range(0, 1300, 100))
+    for begin in range(0, 1200, 100):
+        trace.span("aten::mm", "cpu_op", begin + 2, begin + 9)
+        trace.kernel("gemm", begin + 5, begin + 10, begin + 30)
+    whole = trace.measured(tmp_path)
+    assert bound(whole) and whole.recording.device.unread == ""
+    keeps, why = PARTS[name]
+    trace.events = [event for event in trace.events if keeps(event)]
+    measures = trace.measured(tmp_path)
+    assert why in measures.finding.sentence and measures.finding.sentence.startswith("What the device did is not known")
+    assert (bound(measures), shares(measures), measures.advice) == ({}, {}, [])
+    told = " ".join(entry["what"] for entry in measures.recording.info.not_collected)
+    assert why in told or "without a category" in told
 
 
 @pytest.mark.parametrize(

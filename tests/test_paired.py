@@ -74,6 +74,15 @@ def test_a_total_is_of_all_steps_and_its_standard_error_holds():
     assert inside >= 34
 
 
+def test_an_error_that_one_burst_cannot_tell_is_not_0():
+    one, _ = made(STRETCH)
+    row = int(one.table["recorded"].arg_max())
+    schema = {"place": pl.UInt64, "name": pl.String, "ns": pl.Int64}
+    sums = pl.DataFrame({"place": [sampling.FIRST + row, sampling.EXACT], "name": "x", "ns": [5, 7]}, schema=schema)
+    (found,) = sampling.totals(sums, ["name"], ["ns"], one).to_dicts()
+    assert found["ns"] > 12 and found["ns_error"] is None
+
+
 def test_a_stretch_without_a_burst_belongs_to_the_one_before():
     steps, _ = made(4 * STRETCH)
     table = steps.table.with_columns(

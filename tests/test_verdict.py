@@ -111,7 +111,7 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             {"data": 0.9},
             shares(data=0.9),
             {"compile_ns": 41 * SECOND // 10, "before_ns": 5 * SECOND, "run_ns": 6 * SECOND},
-            "Compiling took 4.1 s of the first 5.0 s of the run; no step compiled after that.",
+            "Compiling took 4.1 s of the first 5.0 s of the run; nothing was compiled after that.",
         ),
         (
             {"data": 0.9},

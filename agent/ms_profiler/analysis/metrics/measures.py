@@ -78,8 +78,7 @@ class Measures:
         asked: the request that this analysis answers.
         written: digests of the files that were derived from another tool's result, by path in `target`.
         kept: paths of other tools' files that keep a derived file from being written.
-        section_count: sections that were written.
-        room: disk space that is left.
+        section_count: sections that were written. room: disk space that is left.
     """
 
     recording: tables.Recording
@@ -186,7 +185,7 @@ class Measures:
             self.steps.source,
             self.steps.recorded.height,
             self.compile_ns,
-            int(self.steps.table["end_ns"][self.compiled[-1]]) - first if self.compiled else 0,
+            max(_most(self.spans.filter(pl.col("category") == Category.COMPILE)["end_ns"]) - first, 0),
             self.run_ns,
             self.types,
             self.diagnosis.accelerator,
@@ -211,6 +210,7 @@ class Measures:
             threads=_number(self.recording.info.framework.get("threads", "")),
             processors=_number(self.recording.info.framework.get("processors", "")),
             functions=stack_parts.host(self.stacks, self.steps, self.diagnosis.pieces),
+            stacks=self.recording.foreign or self.stacks.known or self.stacks.calls.known,
         )
         return [] if (device := self.recording.device) and device.unread else ranked(self.diagnosis, facts)
 

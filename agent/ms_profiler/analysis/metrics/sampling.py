@@ -97,9 +97,12 @@ def totals(sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps
     """
     inside = sums.filter(pl.col("place") >= FIRST).with_columns(row=(pl.col("place") - FIRST).cast(pl.UInt32))
     scaled = estimate(inside, keys, columns, steps)
+    errors = [f"{column}_error" for column in columns]
     exact = sums.filter(pl.col("place") == EXACT).select(*keys, pl.col(columns).cast(pl.Float64))
-    both = pl.concat([scaled, exact], how="diagonal")
-    return both.group_by(keys).agg(pl.exclude(keys).sum())
+    both = pl.concat([scaled, exact.with_columns(pl.lit(0.0).alias(name) for name in errors)], how="diagonal_relaxed")
+    # an error that is not known stays so: Polars' sum of nulls is 0
+    known = [pl.when(pl.col(name).is_not_null().all()).then(pl.col(name).sum()).alias(name) for name in errors]
+    return both.group_by(keys).agg(pl.col(columns).sum(), *known)
 
 
 def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps) -> pl.DataFrame:

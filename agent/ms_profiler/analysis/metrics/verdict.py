@@ -92,7 +92,7 @@ def finding(
         source: source that decides where a step ends.
         steps: recorded steps.
         compile_ns: time in which something was compiled.
-        before_ns: from the start of the run to the end of the last step that compiled; 0 when none did.
+        before_ns: from the start of the run to the end of the last compilation; 0 when none was.
         run_ns: duration of the run.
         kernels: of `kernels.by_type`, where there are any.
         device: the job computes on a device.
@@ -102,7 +102,7 @@ def finding(
     whole = source == StepSource.WHOLE_RUN
     unit = "run" if whole else "step"
     if compile_ns and run_ns > 0 and compile_ns / run_ns >= COMPILE_SHARE:
-        first = f"the first {_seconds(before_ns)} of the run; no step compiled after that"
+        first = f"the first {_seconds(before_ns)} of the run; nothing was compiled after that"
         total = first if before_ns and not whole else f"the run of {_seconds(run_ns)}"
         return Finding(
             bounds.COMPILE,
@@ -113,7 +113,8 @@ def finding(
     phases = dict(shares.select("phase", "steady_share").iter_rows())
     inside = {phase: share for phase, share in phases.items() if phase != OTHER and share > 0}
     known = inside or any(parts.get(part, 0.0) for part in (bounds.COMPUTING, bounds.LAUNCH))
-    if not steps or not ranked or (whole and not known):
+    # of a run without steps the table of the whole run tells what it did outside of operators
+    if not steps or not ranked or (whole and (not known or ranked[0][0] == bounds.UNKNOWN)):
         return Finding("nothing", 0.0, "No step was recorded.")
     if not known and ranked[0][0] == bounds.UNKNOWN:
         return Finding("nothing", 0.0, "Nothing inside the steps was recorded.")
@@ -182,7 +183,7 @@ def of_device(
     """
     processor = info.framework.get("device") == "CPU"
     if device.unread:
-        return Finding("nothing", 0.0, "The work of the device is unknown: none of its events has a known category.")
+        return Finding("nothing", 0.0, f"What the device did is not known: {device.unread}.")
     sums = {name: int(moments[name].sum()) for name in _STATES}
     total = sum(sums.values())
     if total <= sums["idle"]:
@@ -217,7 +218,7 @@ def _leading(kernels: pl.DataFrame | None) -> str:
 
 def _most(kernels: pl.DataFrame, of: str = _KERNELS) -> str:
     name = kernels["name"][0]
-    shown = name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 3]}..."
+    shown = name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 1]}…"
     return f"; {_percent(kernels['ratio'][0])} of the {of} is {shown}"
 
 

@@ -250,7 +250,7 @@ class Device:
         counters: tables of CANN with readings of other parts of the device and the host, as text, by `COUNTER_TABLES`.
         reservations: `RESERVATIONS`, of the whole run; of our own tracing alone.
         whole: what there is of all tasks; of our own tracing alone.
-        unread: a device ran what no table here holds, and nothing else: what it did is not known.
+        unread: why it is not known what the device did, though a device ran; empty where it is known.
         on_host: nothing ran on a device: the tasks are operators of the host.
         within: `number`, `start_ns`, `end_ns` of the steps whose tasks, calls, copies and waits are here; None for all.
     """
@@ -274,7 +274,7 @@ class Device:
     details: pl.DataFrame | None = None
     counters: dict[str, pl.DataFrame] = field(default_factory=dict)
     whole: Whole | None = None
-    unread: bool = False
+    unread: str = ""
     on_host: bool = False
     within: pl.DataFrame | None = None
 

@@ -19,6 +19,7 @@ from ms_profiler.store.run_info import RunInfo
 #: of spans, what is asked for
 ARGUMENTS: Final = kineto_tasks.ARGUMENTS
 #: operators that exchange data on a processor
+_UNKNOWN: Final = "none of its events has a known category"
 _CALLS: Final = r"^(c10d::|gloo:|mpi:)"
 #: most ranks that a trace may tell: as many as PyTorch can count
 _MOST_RANKS: Final = (1 << 31) - 1
@@ -40,15 +41,21 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     """
     spans = kinds.added(events)
     name = kinds.device(spans, events.labels)
-    ended = spans.filter(~pl.col("unfinished"))  # nobody knows how long a device was busy with the others
-    found = kineto_tasks.read(events, ended, name)
+    found = kineto_tasks.read(events, spans, name)
     info = _describe(events)
     unknown = kinds.unknown(spans)
     info.not_collected += unknown
     on_device = found.ran
-    unread = bool(unknown) and not on_device
-    info.framework["device"] = name if on_device else "" if unread else "CPU"
-    device = found.device if on_device else tables.Device(tables.Form.KINETO, _operators(ended), [])
+    unread = found.missing or (_UNKNOWN if unknown and not on_device else "")
+    if found.missing:
+        why = "bounds, the critical path and advice would follow from what is not there"
+        info.not_collected.append({"what": f"what the device did: {found.missing}", "why": why})
+    info.framework["device"] = name if on_device or found.missing else "" if unread else "CPU"
+    device = (
+        found.device
+        if on_device or found.missing
+        else tables.Device(tables.Form.KINETO, _operators(spans.filter(~pl.col("unfinished"))), [])
+    )
     device.unread, device.on_host = unread, not on_device and not unread
     device.files = [os.path.basename(path)]
     device.memory = device_memory.of_allocators(events, info.framework["device"])

@@ -77,7 +77,7 @@ def added(events: trace_events.Events) -> pl.DataFrame:
     if not spans["kind"].has_nulls():
         return spans
     on_device = events.arguments(spans, "stream").is_not_null() | spans["pid"].is_in(devices)
-    other = pl.when(pl.lit(on_device) & (pl.col("category") != "")).then(pl.lit(UNKNOWN)).otherwise(pl.lit(HOST))
+    other = pl.when(pl.lit(on_device)).then(pl.lit(UNKNOWN)).otherwise(pl.lit(HOST))
     return spans.with_columns(pl.coalesce("kind", other))
 
 
@@ -90,7 +90,7 @@ def unknown(spans: pl.DataFrame) -> list[dict[str, str]]:
     counts = spans.filter(pl.col("kind") == UNKNOWN).group_by("category").len().sort("category")
     return [
         {
-            "what": f"{count} events of the category {category} on a device",
+            "what": f"{count} events {f'of the category {category}' if category else 'without a category'} on a device",
             "why": "what events of this category are is not known here; the figures of the device are without them",
         }
         for category, count in counts.iter_rows()

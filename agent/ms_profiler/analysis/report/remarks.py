@@ -7,12 +7,27 @@ from ms_profiler.store import layout
 
 #: processes whose memory is shown
 SHOWN: Final = 5
+#: factor from which on mean and median differ
+_FAR: Final = 1.5
 
 
 def end(process: dict[str, Any]) -> str:
     """Return how a process ended."""
     how = "still running" if process["state"] == "running" else process["state"]
     return f"{who(process)}: {how}, last record after {process['last_record_s']:.2f} s"
+
+
+def typical(summary: dict[str, Any]) -> str:
+    """Return the median and the 95th percentile of the steps, and the mean where the median tells little.
+
+    They are of the steady steps; where steps are sampled, of all, because the length of each is known.
+    """
+    steps = summary["steps"]
+    own = steps if summary.get("sampling") else steps["steady"]
+    median, mean = own["median_ms"], own["mean_ms"]
+    far = median and not 1 / _FAR < mean / median < _FAR
+    usual = f"median {milliseconds(median)}" + f", mean {milliseconds(mean)}" * bool(far)
+    return f"{usual}, p95 {milliseconds(own['p95_ms'])}"
 
 
 def gaps(summary: dict[str, Any]) -> list[str]:

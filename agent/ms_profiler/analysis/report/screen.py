@@ -24,6 +24,14 @@ _LEAST: Final = 0.005
 _CROWDED: Final = 0.2
 #: the step's time on the device is shown if it differs from the host's by this part
 _DIFFERS: Final = 0.1
+#: by key of `completeness`: what a reader of the figures has to know first
+_LOST: Final = {
+    "damaged_events": "events could not be read",
+    "damaged_kernels": "kernels could not be read",
+    "damaged_memory": "records of memory could not be read",
+    "damaged_files": "files could not be read",
+    "cut": "records were cut off",
+}
 #: ends of processes that are not shown
 _ENDED: Final = ("exit", "unknown")
 #: blocks that are shortened when the screen is full, in this order, and the lines that stay
@@ -89,7 +97,8 @@ def _head(summary: dict[str, Any], width: int) -> list[Text]:
         lines += _wrapped(text, width)
     for line in terminal.shift_line(summary.get("shift")):
         lines += _wrapped(line.plain, width)
-    return lines
+    lost = [text for key, text in _LOST.items() if summary["completeness"].get(key)]
+    return lines + (_wrapped(f"Not complete: {', '.join(lost)}", width, "bold red") if lost else [])
 
 
 def _steps(summary: dict[str, Any]) -> str:
@@ -100,7 +109,7 @@ def _steps(summary: dict[str, Any]) -> str:
     slowest = ", ".join(f"{item['number']} ({_ms(item['ms'])})" for item in steps["slowest"][:2])
     steady = steps["steady"]
     return (
-        f"{steps['count']} steps{sampled}: median {_ms(steady['median_ms'])}, p95 {_ms(steady['p95_ms'])}, "
+        f"{steps['count']} steps{sampled}: {remarks.typical(summary)}, "
         f"first {_ms(steps['first_ms'])}; slowest: {slowest}{_on_device(summary, steady['median_ms'])}"
     )
 

@@ -143,8 +143,8 @@ def _steps_line(summary: dict[str, Any]) -> Text:
         return Text(f"{steps['why']}.")
     steady = steps["steady"]
     text = f"{steps['count']} steps ({steps['source'].replace('_', ' ')}), {_recorded(summary)}: "
-    text += f"first {_ms(steps['first_ms'])}, median {_ms(steady['median_ms'])}, p95 {_ms(steady['p95_ms'])}"
-    if steady["left_out"]:
+    text += f"first {_ms(steps['first_ms'])}, {remarks.typical(summary)}"
+    if steady["left_out"] and not summary.get("sampling"):
         told = (
             f"compiled or came first, compiling took {_ms(compiled['total_ms'])}" if compiled["steps"] else "came first"
         )
@@ -242,7 +242,8 @@ def _phases(summary: dict[str, Any]) -> Table | None:
     queued = _queued(summary)
     table = widths.table("phase", "per step", "of the steady steps", "", *(["kernels per step"] if queued else []))
     for name, phase in summary["phases"].items():
-        share = phase["steady_share"]
+        if not (share := phase["steady_share"]):
+            continue
         own = [_ms(queued[name]) if name in queued else "-"] if queued else []
         table.add_row(name, _ms(phase["steady_per_step_ms"]), f"{share * 100:5.1f} %", _bar(share), *own)
     return table

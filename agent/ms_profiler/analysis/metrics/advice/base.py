@@ -44,6 +44,7 @@ class Facts:
         threads: number of threads that compute an operator; 0 if unknown.
         processors: number of processors that the job may use; 0 if unknown.
         functions: Python functions that take most of the host's own part; empty if unknown.
+        stacks: Python functions were recorded, or cannot be.
     """
 
     numbers: list[int]
@@ -58,6 +59,7 @@ class Facts:
     threads: int = 0
     processors: int = 0
     functions: str = ""
+    stacks: bool = True
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,11 @@ def _usual(parts: pl.DataFrame, part: str) -> float:
     steps = parts.group_by("step").agg(own.alias("own"), pl.col("duration_ns").sum().alias("whole")).sort("own", "step")
     usual = steps.head(steps.height - steps.height // 10)
     return float(usual["own"].sum()) / max(float(usual["whole"].sum()), 1.0)
+
+
+def samples(facts: Facts) -> str:
+    """Return how to learn which function of the script it is; empty where that is known or cannot be."""
+    return "" if facts.stacks else ' The option "with_stack": "sample" tells which function it is.'
 
 
 def percent(share: float) -> str:

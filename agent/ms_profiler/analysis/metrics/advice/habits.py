@@ -86,7 +86,7 @@ def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         share,
         f"{pauses.count} collections by Python take {percent(share)} of the steady steps; the longest took "
         f"{length(pauses.longest_ns)}",
-        "Call gc.freeze() once the model is built, collect by hand between epochs (gc.disable, gc.collect), and make "
+        "Call gc.freeze() once the model is built, collect between epochs alone (gc.disable, gc.collect), and make "
         "fewer objects in the loop.",
         facts.numbers[pauses.step],
         facts.lane,

@@ -4,7 +4,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from ms_profiler.analysis.metrics import bounds, critical_path, verdict
-from ms_profiler.analysis.metrics.advice.base import SOME, Advice, Facts, length, percent, size, worst_step, worth
+from ms_profiler.analysis.metrics.advice.base import (
+    SOME,
+    Advice,
+    Facts,
+    length,
+    percent,
+    samples,
+    size,
+    worst_step,
+    worth,
+)
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.phases import OTHER
 
@@ -79,7 +89,7 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         f"host waits: in {percent(share)} of the steady steps {facts.lane} is asleep or blocked and nothing computes"
         f"{', ' + place if where or module else ''}",
         "Look in the trace at the gaps there: a sleep, a lock, a file, a socket or another process that the script "
-        "waits for. Take it out of the loop, or let another thread do it ahead.",
+        f"waits for. Take it out of the loop, or let another thread do it ahead.{samples(facts)}",
         worst_step(found, facts, bounds.BLOCKED),
         facts.lane,
     )

@@ -6,7 +6,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path
-from ms_profiler.analysis.metrics.advice.base import WORTH, Advice, Facts, length, percent, worst_step, worth
+from ms_profiler.analysis.metrics.advice.base import WORTH, Advice, Facts, length, percent, samples, worst_step, worth
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.reads import READ
 
@@ -104,7 +104,9 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             host,
             f"host-bound: in {percent(host)} of the steady steps nothing computes while the host runs other code than "
             f"{launched.what}{_module(found)}{_functions(facts)}; computing takes {percent(computing)}",
-            "Move this code out of the loop or to a thread, or make it faster." if facts.functions else LOOK,
+            "Move this code out of the loop or to a thread, or make it faster."
+            if facts.functions
+            else f"{LOOK}{samples(facts)}",
             worst_step(found, facts, bounds.HOST if shares[bounds.HOST] else bounds.UNKNOWN),
             facts.lane,
         )

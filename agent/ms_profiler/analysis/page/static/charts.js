@@ -4,7 +4,7 @@ const faint = () => getComputedStyle(document.body).getPropertyValue("--line").t
 
 function axes(values, steps) {
   const look = { stroke: ink(), grid: { stroke: faint(), width: 1 }, ticks: { stroke: faint() }, font: "12px system-ui" };
-  return [steps ? { ...look, incrs: steps } : { ...look }, { ...look, size: 84, values: (_, marks) => marks.map(values) }];
+  return [steps ? { ...look, incrs: steps } : { ...look }, { ...look, size: 96, values: (_, marks) => marks.map(values) }];
 }
 
 // Step times; a click on a step, or Enter with the cursor on it, shows it

@@ -31,11 +31,15 @@ const AVERAGES = [{ key: "average", title: "average", show: duration }, { key: "
 const averaged = (rows) => rows.map((row) => ({ ...row, average: row.count ? row.total / row.count : null }));
 const known = (rows, columns) => columns.filter((column) => !["module", "phase", "part", "stream", "type"].includes(column.key) || rows.some((row) => row[column.key] !== null && row[column.key] !== undefined));
 
+// of a run that sampled steps the tables count what was recorded
+const sampled = (run) => run.summary.sampling
+  ? el("p", { class: "note" }, `${word("Recorded steps")}: ${whole(run.summary.sampling.sampled)} ${word("of")} ${whole(run.summary.sampling.steps)}. ${word("The table counts these; the summary has estimates for all steps.")}`) : null;
+
 function operatorViews(run) {
   const rows = averaged(table(run.operators));
   if (!rows.length) return section("operators", "Operators", el("p", { class: "note" }, word("No operators were recorded.")));
   const columns = [NAME, { key: "module", title: "module", text: true }, { key: "phase", title: "phase", text: true }, ...TIMES, { key: "self", title: "self", show: duration, bar: true, sum: true }, ...AVERAGES];
-  return section("operators", "Operators", el("div", { class: "card" }, grid(rows, known(rows, columns), { order: "self", filters: ["module", "phase"], count: run.operators.count })));
+  return section("operators", "Operators", el("div", { class: "card" }, sampled(run), grid(rows, known(rows, columns), { order: "self", filters: ["module", "phase"], count: run.operators.count })));
 }
 
 function kernelViews(run) {
@@ -44,7 +48,7 @@ function kernelViews(run) {
   // of devices that tell no type it is the name
   if (rows.every((row) => row.type === row.name)) rows.forEach((row) => { row.type = null; });
   const columns = [NAME, ...["type", "module", "part", "stream"].map((key) => ({ key, title: key, text: true })), ...TIMES, ...AVERAGES];
-  return section("kernels", "Kernels", el("div", { class: "card" }, grid(rows, known(rows, columns), { order: "total", filters: ["module", "part", "stream", "type"], count: run.kernels.count })));
+  return section("kernels", "Kernels", el("div", { class: "card" }, sampled(run), grid(rows, known(rows, columns), { order: "total", filters: ["module", "part", "stream", "type"], count: run.kernels.count })));
 }
 
 function communicationViews(run, show, drawn) {
