@@ -125,6 +125,7 @@ $(VENV)/.tests: $(VENV)/.frameworks $(VENV)/.tools
 # Loops that others wrote around PyTorch, and a tool with three hundred megabytes of its own to read one file with.
 $(VENV)/.trainers: $(VENV)/.frameworks
 	$(PIP) install lightning transformers accelerate stable-baselines3 gymnasium skorch torch==2.13.0 'numpy<2'
+	$(PIP) install 'distributed>=2024.1' s3fs 'moto[server]' ray
 	$(PIP) install --no-deps mindcv
 	$(PY) -m venv $(VENV)/hta
 	$(VENV)/hta/bin/python -m pip --disable-pip-version-check -q install HolisticTraceAnalysis==0.5.0 'pandas<3' 'numpy<2'

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, intervals
+from ms_profiler.analysis.metrics import bounds, critical_path, intervals
 from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
@@ -40,6 +40,8 @@ _REST = {
     bounds.UNKNOWN: "is in code that ms-profiler does not measure",
     bounds.RUNNABLE: "waits for a processor",
 }
+#: of a device alone
+_GAPS = {critical_path.GAP: "is gaps before kernels that were launched already"}
 #: without a device, a read waits for threads that compute
 _READS_OF_HOST = "waits for values of tensors"
 #: states of a device: the name as a phase, and the words in the sentence
@@ -203,7 +205,7 @@ def of_device(
 
 def _why(parts: Mapping[str, float], idle: float) -> str:
     """Return the part of the steps that most of the idle time is."""
-    texts = {part: text for part, text in (_WAITS | _REST).items() if part != bounds.COMMUNICATION}
+    texts = {part: text for part, text in (_WAITS | _REST | _GAPS).items() if part != bounds.COMMUNICATION}
     part = max(texts, key=lambda name: parts.get(name, 0.0))
     share = parts.get(part, 0.0)
     return f"; {_percent(share)} of the step {texts[part]}" if share > WITHIN_SHARE * idle else ""
