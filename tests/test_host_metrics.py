@@ -101,7 +101,7 @@ STEP = 400 * MS
 STEPS = 12
 
 
-def strained(parent, slow=(), queued=0.0, others=0.1, throttled=0.0, faults=0, extra=1.0):
+def strained(parent, slow=(), queued=0.0, others=0.1, throttled=0.0, faults=0, extra=1.0, ranks=1):
     """Return the causes that the advice names on steps of 400 ms, of which some take longer and have such figures.
 
     Args:
@@ -110,8 +110,9 @@ def strained(parent, slow=(), queued=0.0, others=0.1, throttled=0.0, faults=0, e
         throttled: part of the periods in which the group was throttled.
         faults: major page faults a second, of which each brings a page from the swap.
         extra: how many times longer they take.
+        ranks: of the job.
     """
-    store = StoreBuilder(parent)
+    store = StoreBuilder(parent, world_size=ranks)
     process = store.process()
     thread, helper = process.thread(), process.thread(2, "ms-profiler")
     counts = dict.fromkeys((names.USER, names.BUSY[0], names.PERIODS, names.THROTTLED, names.MAJOR, names.SWAP_IN), 0.0)
@@ -161,6 +162,14 @@ def test_slow_steps_of_the_job_itself_are_not_the_machine(tmp_path):
 
 def test_processors_that_others_use_harm_nobody_who_has_one(tmp_path):
     assert strained(tmp_path, ALL, others=0.9) == {}
+
+
+def test_the_other_ranks_of_a_job_are_no_other_programs(tmp_path):
+    assert strained(tmp_path, ALL, queued=0.4, others=0.8, ranks=2) == {}
+
+
+def test_a_balanced_job_that_waits_for_a_processor_now_and_then_has_no_cause(tmp_path):
+    assert strained(tmp_path, ALL, queued=0.12, others=0.8) == {}
 
 
 @pytest.mark.parametrize(("steps", "extra"), [(ALL, 1.0), (SOME, 2.5)])

@@ -252,7 +252,10 @@ def finding_and_advice_are_those_of_the_tables(page):
 
 
 def first(result):
-    return [item["cause"] for item in summary(result)["advice"]][:1]
+    advice = summary(result)["advice"]
+    if advice and advice[0]["cause"] == "busy-machine":
+        pytest.skip(f"this machine was not fit: {advice[0]['evidence']}")
+    return [item["cause"] for item in advice][:1]
 
 
 def slow(kinds):
