@@ -1,1 +1,1 @@
-"""What the results of all ranks of a job say together."""
+"""Compare the results of all ranks of one job."""

@@ -1,4 +1,4 @@
-"""The account of a rank as a file, so that what is said of all ranks needs none of their recordings: rank.json."""
+"""rank.json: the account of one rank as a file, so that ranks can be compared without reading their recordings."""
 
 from dataclasses import fields
 from typing import Any, Final
@@ -14,10 +14,10 @@ _TABLES: Final = {"steps": rank_account.STEPS, "parts": rank_account.PARTS, "exc
 
 
 def dump(account: RankAccount) -> bytes:
-    """Return the content of the file: facts, and tables by column.
+    """Return an account as the content of rank.json: facts, and tables by column.
 
     Args:
-        account: of a rank.
+        account: the account of a rank.
     """
     facts = {item.name: getattr(account, item.name) for item in fields(account)}
     facts.pop("directory")
@@ -26,15 +26,15 @@ def dump(account: RankAccount) -> bytes:
 
 
 def load(path: str, directory: str) -> RankAccount:
-    """Read the account of a rank.
+    """Read the account of a rank from its rank.json.
 
     Args:
-        path: of the file.
-        directory: the result that it is of.
+        path: the path of the file.
+        directory: the result directory that the account describes.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is not one of these.
+        ValueError: the file is not an account.
     """
     with open(path, "rb") as stream:
         content: Any = orjson.loads(stream.read())

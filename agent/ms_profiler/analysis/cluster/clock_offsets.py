@@ -1,8 +1,8 @@
-"""By how much the clocks of ranks differ, from exchanges that all of them had to come to.
+"""Compute by how much the clocks of ranks differ, from the exchanges in which all of them took part.
 
 No rank leaves such an exchange before the last one has come. So the clock of rank b is ahead of that of rank a by at
-most end_b - start_a, and by at least start_b - end_a, of each exchange; the tightest of these bound it for certain.
-Between them it is estimated by the median of end_b - end_a. Ranks of one machine share its clock.
+most end_b - start_a, and by at least start_b - end_a, of each exchange. The tightest of these bounds are certain.
+The estimate between the bounds is the median of end_b - end_a. Ranks of one machine share its clock.
 """
 
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from typing import Final
 
 import polars as pl
 
-#: exchanges that end for nobody before all have come
+#: operations that end on no rank before all ranks have arrived
 JOINT: Final = ("allreduce", "allgather", "allgatherintotensor", "reducescatter", "alltoall", "barrier")
 
 
 @dataclass(frozen=True)
 class Offset:
-    """The clock of a rank.
+    """The offset of a rank's clock.
 
     Attributes:
-        offset_ns: by how much it is ahead of that of the first rank; to be subtracted from its times.
-        uncertainty_ns: the offset is right to this; None where nothing bounds it.
-        by: "machine" or "exchanges", or "wall clock" where neither tells.
+        offset_ns: how far the clock is ahead of the first rank's clock; subtract it from the rank's times.
+        uncertainty_ns: the largest error of the offset; None where nothing bounds it.
+        by: the source of the offset: "machine", "exchanges", or "wall clock" where the first two give none.
     """
 
     offset_ns: int
@@ -32,12 +32,12 @@ class Offset:
 def offsets(
     meetings: pl.DataFrame, machines: dict[int, str], uncertainties: dict[int, int | None]
 ) -> dict[int, Offset]:
-    """Return the clocks of ranks.
+    """Return the clock offset of each rank.
 
     Args:
         meetings: `rank`, `key` (the same for all ranks of an exchange), `start_ns`, `end_ns` of joint exchanges.
         machines: by rank, a name that is the same for ranks which share a clock; empty where that is not known.
-        uncertainties: of each rank's own readings of its clock, ns.
+        uncertainties: the uncertainties of each rank's own readings of its clock, ns.
     """
     first = min(machines)
     found = {first: Offset(0, uncertainties.get(first) or 0, "machine")}
@@ -59,7 +59,7 @@ def offsets(
 
 
 def _against(meetings: pl.DataFrame, known: int, ranks: set[int]) -> dict[int, tuple[int, int]]:
-    """Return offset and uncertainty of ranks that met a rank whose clock is known."""
+    """Return offset and uncertainty of each rank that shared an exchange with a rank of known offset."""
     base = meetings.filter(pl.col("rank") == known).select("key", base_start="start_ns", base_end="end_ns")
     pairs = meetings.filter(pl.col("rank").is_in(sorted(ranks))).join(base, on="key")
     if pairs.is_empty():
@@ -71,7 +71,7 @@ def _against(meetings: pl.DataFrame, known: int, ranks: set[int]) -> dict[int, t
     )
     found = {}
     for rank, least, most, middle in table.iter_rows():
-        low, high = min(least, most), max(least, most)  # they cross where a clock drifts
+        low, high = min(least, most), max(least, most)  # the two bounds cross where a clock drifts
         offset = int(min(max(middle, low), high))
         found[rank] = offset, max(high - offset, offset - low)
     return found

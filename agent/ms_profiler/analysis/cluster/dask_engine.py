@@ -1,4 +1,4 @@
-"""The workers of a Dask scheduler as an engine: what a lost worker had done is done again by another one."""
+"""An engine that runs tasks on the workers of a Dask scheduler. Another worker repeats the tasks of a lost one."""
 
 import importlib
 from collections import deque
@@ -8,7 +8,7 @@ from typing import Any
 from ms_profiler.analysis.cluster.engines import AHEAD, WIDTH, Lost, Task
 from ms_profiler.errors import DependencyError, StoreError
 
-#: seconds after which a scheduler that does not answer is none
+#: seconds to wait for the scheduler's answer before giving up
 PATIENCE_S = 10
 
 
@@ -16,17 +16,18 @@ class Distributed:
     """A Dask scheduler, which has workers that import this package and see the files under the same paths."""
 
     def __init__(self, address: str) -> None:
-        """Connect.
+        """Connect to the scheduler.
 
         Args:
-            address: of the scheduler, as "tcp://HOST:8786".
+            address: the address of the scheduler, as "tcp://HOST:8786".
 
         Raises:
             DependencyError: Dask is not installed.
             StoreError: no scheduler answers there.
         """
         try:
-            distributed: Any = importlib.import_module("distributed")  # its types are known where it is installed
+            # the checker knows its types only where Dask is installed
+            distributed: Any = importlib.import_module("distributed")
         except ModuleNotFoundError as error:
             remedy = "Install it: pip install 'ms-profiler[dask]'."
             raise DependencyError(f"--engine dask needs Dask with its scheduler ({error}).", remedy) from error
@@ -39,15 +40,16 @@ class Distributed:
         self._killed = distributed.KilledWorker
 
     def __enter__(self) -> "Distributed":
-        """Do nothing: it is connected."""
+        """Do nothing: `__init__` has connected already."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the scheduler."""
+        """Disconnect from the scheduler."""
         self._client.close()
 
     def each(self, tasks: Iterable[Task]) -> Iterator[Any]:
-        """Yield the results in the order of the tasks; not many more are held by workers than these can compute."""
+        """Yield the results in the order of the tasks. Submit only few tasks more than the workers can compute at
+        once."""
         most = AHEAD * max(sum(self._client.nthreads().values()), 1)
         running: deque[tuple[Task, Any]] = deque()
         for task in tasks:
@@ -58,9 +60,9 @@ class Distributed:
             yield self._result(*running.popleft())
 
     def reduced(self, tasks: Sequence[Task], join: Callable[[list[Any]], Any]) -> Any:
-        """Return what `join` makes of all results; workers join them."""
+        """Return all results combined by `join`, which runs on the workers."""
         futures = [self._submit(task) for task in tasks]
-        # a task that no worker survives would end all that stands on it
+        # a task that kills every worker would make every task fail that uses its result
         for place, (task, future) in enumerate(zip(tasks, futures, strict=True)):
             if isinstance(future.exception(), self._killed):
                 futures[place] = self._client.submit(Lost, task.name, _why(future.exception()), pure=False)

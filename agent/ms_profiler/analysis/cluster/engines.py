@@ -1,6 +1,6 @@
-"""Where the work for many ranks runs: in this process and some of its own, or on the workers of a Dask scheduler.
+"""Engines run the work for many ranks: in this process and its child processes, or on the workers of a Dask scheduler.
 
-The work is the same for all engines: tasks, one after the other in their results, and a tree that reduces results.
+All engines offer the same two operations: yield the results of tasks in their order, and reduce results in a tree.
 """
 
 import multiprocessing
@@ -14,26 +14,27 @@ from typing import Any, Final, Protocol
 
 from ms_profiler.analysis.driver import cpus
 
-#: results that a node of the tree reduces
+#: largest number of results that one node of the tree reduces
 WIDTH: Final = 8
-#: short tasks from which on processes are worth their start and what they send: four tasks, of 64 ranks of 40 steps,
+#: number of short tasks from which on child processes repay their start and their transfers: four tasks, of 64 ranks of
+#: 40 steps,
 #: take 3.5 s in two processes and 2.2 s in one; 64 of them, of 1,024 ranks of 10 steps, take 13.3 s and 13.4 s
 MANY: Final = 64
-#: tasks ahead of the one whose result is waited for, by process
+#: number of tasks per process that are submitted ahead of the task whose result is next
 AHEAD: Final = 2
-#: how often a task may lose its worker
+#: how often a task is tried again after its worker was lost
 LOSSES: Final = 3
 
 
 @dataclass(frozen=True)
 class Task:
-    """Some work that stands alone.
+    """One piece of work that needs no other task's result.
 
     Attributes:
-        name: for people.
-        work: a function of a module.
-        argument: of it.
-        long: it takes seconds.
+        name: the name that messages use for the task.
+        work: the function to call, defined at the top of a module so that it can be pickled.
+        argument: the function's argument.
+        long: whether the task takes seconds.
     """
 
     name: str
@@ -44,11 +45,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Lost:
-    """In place of a result: each worker that ran the task was lost.
+    """The result of a task whose workers were all lost.
 
     Attributes:
-        name: of the task.
-        why: in words.
+        name: the name of the task.
+        why: the reason, in words.
     """
 
     name: str
@@ -56,42 +57,42 @@ class Lost:
 
 
 class Engine(Protocol):
-    """Something that runs tasks."""
+    """The interface of an engine, which runs tasks."""
 
     def __enter__(self) -> "Engine":
-        """Start."""
+        """Start the engine."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop."""
+        """Stop the engine."""
 
     def each(self, tasks: Iterable[Task]) -> Iterator[Any]:
-        """Yield the results in the order of the tasks, each one a `Lost` where its workers were lost."""
+        """Yield the results in the order of the tasks, and a `Lost` for each task whose workers were lost."""
 
     def reduced(self, tasks: Sequence[Task], join: Callable[[list[Any]], Any]) -> Any:
-        """Return what `join` makes of all results, in a tree; it gets `WIDTH` of them at most, in their order."""
+        """Return all results reduced in a tree by `join`, which gets at most `WIDTH` of them at a time, in order."""
 
 
 class Local:
-    """This process, and others of this machine where there is much to do."""
+    """Run tasks in this process, or in child processes where there is much to do."""
 
     def __init__(self, processes: int | None = None) -> None:
         """Choose the number of processes.
 
         Args:
-            processes: at most; 1 for this one alone; None for as many as there are processors.
+            processes: the largest number of processes; 1 uses this process alone; None uses one for each processor.
         """
         self._most = cpus.usable() if processes is None else processes
         self._forced = processes is not None and processes > 1
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> "Local":
-        """Start nothing: processes start with the first task of many."""
+        """Start nothing: `each` starts the child processes when they are worthwhile."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the processes."""
+        """End the child processes."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
@@ -114,14 +115,15 @@ class Local:
                 running = deque(self._submit(later) for later, _ in running)
 
     def reduced(self, tasks: Sequence[Task], join: Callable[[list[Any]], Any]) -> Any:
-        """Return what `join` makes of all results."""
+        """Return all results combined by `join`."""
         results = list(self.each(tasks))
         while len(results) > 1:
             results = [join(results[first : first + WIDTH]) for first in range(0, len(results), WIDTH)]
         return join(results)
 
     def _worthwhile(self, count: int, long: int) -> bool:
-        """Return whether processes are to be used, and can be: a script without a guard for that starts none."""
+        """Return whether child processes are worthwhile and possible: a main script without `__main__` guard forbids
+        them."""
         if self._most < 2 or (count < MANY and long < 2 and not self._forced):
             return False
         if self._pool is None:
@@ -144,7 +146,8 @@ class Local:
             return self._submit(task)
 
     def _again(self, task: Task) -> Any:
-        """Return the result of a task whose processes were lost, or of one beside it: now it runs alone."""
+        """Run a task again, alone in a process, after it or a task beside it had lost its process; return its
+        result."""
         self._pool = None
         for _ in range(LOSSES):
             with _processes(1) as alone:

@@ -1,4 +1,4 @@
-"""What a rank exchanged with others, whoever asked for it: the script, a compiled graph, or a framework in C++."""
+"""The exchanges of a rank with others, whether the script, a compiled graph, or a framework's C++ code called them."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -11,29 +11,29 @@ from ms_profiler.store.format import Category
 if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
 
-#: one per exchange, by start
+#: one row per exchange, by start
 EXCHANGES: Final = pl.Schema(
     {
-        "group": pl.String,  # of ranks, as its framework names it; empty where that is not known
+        "group": pl.String,  # the group of ranks, as its framework names it; empty where that is not known
         "operation": pl.String,  # in lower case, without underscores
-        "bytes": pl.Int64,  # 0 where they are not known
-        "start_ns": pl.Int64,  # when the rank was ready for it
+        "bytes": pl.Int64,  # 0 where the size is not known
+        "start_ns": pl.Int64,  # when the rank was ready for the exchange
         "end_ns": pl.Int64,
-        "step": pl.Int64,  # number of the step, null outside
+        "step": pl.Int64,  # number of the step, null outside of all steps
     }
 )
-#: what is needed of exchanges to compare ranks
+#: the exchanges that the comparison of ranks needs
 MARKED: Final = pl.Schema(
     [
         *EXCHANGES.items(),
-        ("number", pl.Int64),  # among those of the operation and group, from 0
-        ("place", pl.Int64),  # among those of the step, too, from 1
-        ("count", pl.Int64),  # of those
+        ("number", pl.Int64),  # place among the exchanges of the same operation and group, from 0
+        ("place", pl.Int64),  # place among the exchanges of the same operation and group in the step, from 1
+        ("count", pl.Int64),  # number of exchanges of the same operation and group in the step
     ]
 )
-#: how gloo names what it does for a framework, in threads of its own
+#: pattern of the names that gloo gives the operations in its own threads
 _GLOO: Final = "gloo:"
-#: how a kernel of NCCL is named that exchanges
+#: pattern of the names of NCCL's exchange kernels
 _NCCL: Final = r"^nccl(?:Dev)?Kernel_([A-Za-z]+)"
 _COLUMNS: Final = ["group", "operation", "bytes", *intervals.BOUNDS]
 
@@ -60,7 +60,7 @@ def exchanges(measures: "Measures") -> pl.DataFrame:
 
 
 def marked(exchanges: pl.DataFrame) -> pl.DataFrame:
-    """Return `MARKED`: of each step its first exchange, and the last one of each operation and group.
+    """Return `MARKED`: the first exchange of each step, and the last exchange of each operation and group in the step.
 
     Args:
         exchanges: `EXCHANGES`.
@@ -87,14 +87,14 @@ def _of_device(recording: tables.Recording, device: tables.Device) -> pl.DataFra
 
 
 def _called(measures: "Measures") -> pl.DataFrame:
-    """Return what the script asked for, of the stepping process."""
+    """Return the exchanges that the script called in the stepping process."""
     found = communication.called(measures.recording, measures.steps)
     parts = found["call"].str.split_exact("@", 1).struct.rename_fields(["operation", "group"]).struct.unnest()
     return pl.concat([parts, found.select("bytes", *intervals.BOUNDS)], how="horizontal").drop_nulls("group")
 
 
 def _beside(measures: "Measures") -> pl.DataFrame:
-    """Return what gloo did in threads of its own, with the operation alone."""
+    """Return the exchanges that gloo ran in its own threads. Of these only the operation is known."""
     recording, steps = measures.recording, measures.steps
     rows = recording.names.str.starts_with(_GLOO).fill_null(False).arg_true()
     own = recording.spans.filter(
@@ -107,9 +107,10 @@ def _beside(measures: "Measures") -> pl.DataFrame:
 
 
 def _joined(called: pl.DataFrame, beside: pl.DataFrame) -> pl.DataFrame:
-    """Return calls, each with the time until gloo had done it, and what gloo did without a call.
+    """Return the calls, each extended to the end of gloo's work for it, and gloo's exchanges without a call.
 
-    gloo does the calls of a group in their order, so that a call is the first one of its operation that begins later.
+    gloo runs the calls of a group in their order, so a call belongs to gloo's first exchange of its operation that
+    begins later.
     """
     kinds: dict[str, list[tuple[int, int]]] = {}
     for operation, start, end in beside.iter_rows():

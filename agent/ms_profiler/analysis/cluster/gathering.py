@@ -1,4 +1,4 @@
-"""Read the accounts of the ranks of a job, one after the other; a damaged rank is reported, and ends nothing."""
+"""Read the accounts of the ranks of a job, one after the other. A damaged rank is reported and skipped."""
 
 import os
 from collections.abc import Sequence
@@ -13,24 +13,24 @@ from ms_profiler.analysis.driver import engine, inputs
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 
-#: ranks that a task reads of which there are accounts, or small files
+#: number of ranks that one task reads where accounts or small files exist
 RANKS: Final = 16
 
 
 @dataclass
 class _Part:
-    """Accounts of some ranks, and what cannot be read, a sentence each."""
+    """The accounts of some ranks, and a sentence for each result that cannot be read."""
 
     accounts: list[RankAccount] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
 
 def gather(paths: Sequence[str], engine: Engine | None = None) -> WholeJob:
-    """Return the job that some results are of.
+    """Return the job to which some results belong.
 
     Args:
-        paths: of `storage.find`.
-        engine: that reads them; by default this process.
+        paths: the paths of `storage.find`.
+        engine: the engine that reads them; by default this process.
 
     Raises:
         StoreError: none of them can be read.
@@ -46,7 +46,10 @@ def gather(paths: Sequence[str], engine: Engine | None = None) -> WholeJob:
 
 
 def _shares(paths: Sequence[str]) -> list[tuple[list[str], bool]]:
-    """Return what each task reads, and whether that takes long: a rank without a written account, which is alone."""
+    """Return the paths that each task reads, and whether it takes long.
+
+    A rank without a written account takes long and gets a task of its own.
+    """
     found: list[tuple[list[str], bool]] = []
     room = 0
     for path in paths:
@@ -65,7 +68,7 @@ def _shares(paths: Sequence[str]) -> list[tuple[list[str], bool]]:
 
 
 def _reduced(paths: list[str]) -> _Part:
-    """Return the accounts of some ranks, without what is not said of all of them."""
+    """Return the accounts of some ranks, reduced to the columns that the comparison of ranks needs."""
     found = _read_all(paths)
     for account in found.accounts:
         account.exchanges = exchanged.marked(account.exchanges)
@@ -98,8 +101,8 @@ def accounts(paths: Sequence[str], remarks: list[str]) -> list[RankAccount]:
     """Return the accounts of some results, with all exchanges.
 
     Args:
-        paths: of `storage.find`.
-        remarks: receives what cannot be read.
+        paths: the paths of `storage.find`.
+        remarks: receives a sentence for each result that cannot be read.
 
     Raises:
         StoreError: none of them can be read.
@@ -112,10 +115,10 @@ def accounts(paths: Sequence[str], remarks: list[str]) -> list[RankAccount]:
 
 
 def read(path: str) -> RankAccount:
-    """Return the account of one rank: as its analysis wrote it, or of its recording.
+    """Return the account of one rank: from rank.json where its analysis wrote one, else from its recording.
 
     Args:
-        path: of `engine.find`.
+        path: the path of `engine.find`.
 
     Raises:
         MsProfilerError: it cannot be read.
@@ -127,12 +130,13 @@ def read(path: str) -> RankAccount:
         try:
             return account_file.load(written, path)
         except (OSError, ValueError):
-            pass  # of another version, or cut off: the recording has all of it
+            pass  # the file is of another version or cut off; the recording has all of it
     return rank_account.account(engine.measured(path))
 
 
 def _vendor(path: str) -> RankAccount:
-    """Return the account of a result on Ascend: of its small files where they have exchanges, else of its timeline."""
+    """Return the account of a result on Ascend: from its small files where these have exchanges, else from its
+    timeline."""
     small: RankAccount | None = None
     try:
         small = vendor_account.account(path)

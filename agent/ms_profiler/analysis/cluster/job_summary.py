@@ -1,4 +1,4 @@
-"""What is said of all ranks of a job: one finding, and the facts that it stands on, as a program reads them."""
+"""The summary of all ranks of a job: one finding for people, and its facts for programs."""
 
 from typing import Any, Final
 
@@ -7,20 +7,20 @@ from ms_profiler.analysis.cluster.lateness import Late
 from ms_profiler.analysis.cluster.whole_job import WholeJob
 
 VERSION: Final = 1
-#: ranks that a sentence lists one by one
+#: largest number of ranks that a sentence lists one by one
 LISTED: Final = 6
 LATE, WAITS, EVEN, ALONE = "late", "waits", "even", "alone"
-#: a rank waits that does so for this part of the time of the steps
+#: share of the time of the steps from which on a rank counts as waiting
 WAIT_SHARE: Final = 0.05
-#: most steps that are listed
+#: largest number of steps that are listed
 STEPS: Final = 1000
 
 
 def summary(job: WholeJob) -> dict[str, Any]:
-    """Return what is said of a job.
+    """Return the summary of a job, for programs.
 
     Args:
-        job: its ranks.
+        job: the ranks of the job.
     """
     found = job.lateness
     return {
@@ -70,7 +70,7 @@ def verdict(job: WholeJob) -> str:
 
 
 def role(job: WholeJob, rank: int) -> str:
-    """Return whether a rank is late, waits for others, or neither."""
+    """Return the role of a rank: late, waiting for others, or neither."""
     if any(late.rank == rank for late, _ in job.late):
         return LATE
     waited = job.waits.get(rank)

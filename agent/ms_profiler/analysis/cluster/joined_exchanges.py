@@ -1,8 +1,9 @@
-"""Which exchanges of several ranks are one: the n-th of an operation among the same ranks is the n-th for each of them.
+"""Match the exchanges of several ranks: the n-th exchange of an operation among the same ranks is the n-th on each.
 
-They are counted from the begin of the recording where all ranks made as many, and in their step otherwise. Nobody
-leaves an exchange of all before the last one has come: what does not overlap in time, as far as the clocks are certain,
-is not one.
+Exchanges are counted from the begin of the recording where all ranks made equally many, and in their step
+otherwise. No rank
+leaves a joint exchange before the last rank has come. So exchanges that do not overlap in time, as far as the clocks
+are certain, are not matched.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from ms_profiler.analysis.cluster import clock_offsets, exchanged
 from ms_profiler.analysis.cluster.clock_offsets import Offset
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-#: as `perfetto_trace.write_rank` takes them, and whose they are
+#: the matched exchanges as `perfetto_trace.write_rank` takes them, with the rank of each
 JOINED: Final = pl.Schema(
     {
         "place": pl.Int64,
@@ -29,23 +30,23 @@ JOINED: Final = pl.Schema(
         "last": pl.Boolean,
     }
 )
-#: flows of exchanges have numbers above those of all flows within a rank
+#: flows of exchanges have greater numbers than all flows within a rank
 FIRST: Final = 2**62
-#: lane of exchanges among ranks that are not known
+#: lane of exchanges whose ranks are not known
 UNKNOWN: Final = "unknown"
-#: and of those that all ranks take part in
+#: lane of exchanges in which all ranks take part
 ALL: Final = "all"
-#: two sides of a message
+#: the two operations of a message: one rank sends, the other receives
 _MESSAGES: Final = {"send": "message", "isend": "message", "receive": "message", "recv": "message", "irecv": "message"}
 _WITHIN: Final = ["place", "among", "operation"]
 
 
 def join(accounts: Sequence[RankAccount], clocks: Mapping[int, Offset]) -> pl.DataFrame:
-    """Return `JOINED`.
+    """Return the matched exchanges as `JOINED`.
 
     Args:
-        accounts: of ranks; their place is their number.
-        clocks: by place.
+        accounts: the accounts of ranks; their place is their number.
+        clocks: the clocks, by place.
     """
     tables = [_named(place, known) for place, known in enumerate(accounts)]
     ahead = {place: clock.offset_ns for place, clock in clocks.items()}
@@ -85,11 +86,11 @@ def join(accounts: Sequence[RankAccount], clocks: Mapping[int, Offset]) -> pl.Da
 
 
 def _named(place: int, known: RankAccount) -> pl.DataFrame:
-    """Return the exchanges of a rank with whom each is among; null where that is not known."""
+    """Return the exchanges of a rank, each with the ranks that take part; null where they are not known."""
     members = {name: ",".join(map(str, sorted(ranks))) for name, ranks in known.groups.items()}
     everyone = all(len(ranks) == known.world_size for ranks in known.groups.values())
     blank = pl.col("group") == ""
-    # without a group it is among all where the job has no smaller one
+    # where the job has no group smaller than all ranks, an exchange without a group is among all ranks
     among = pl.when(blank).then(pl.lit(ALL if everyone else None)).otherwise(pl.col("group").replace(members))
     return known.exchanges.cast(exchanged.EXCHANGES).select(
         pl.lit(place, pl.Int64).alias("place"),
@@ -104,12 +105,13 @@ def _named(place: int, known: RankAccount) -> pl.DataFrame:
 
 
 def _pairs(known: RankAccount) -> bool:
-    """Return whether all groups have two ranks at most, so that what one sends is what the other receives."""
+    """Return whether all groups have at most two ranks, so that each message sent is the message the other rank
+    receives."""
     return bool(known.groups) and all(len(ranks) <= 2 for ranks in known.groups.values())
 
 
 def _alike(table: pl.DataFrame, further: list[str]) -> pl.Expr:
-    """Return whether all ranks made as many exchanges of an operation among the same ranks."""
+    """Return whether all ranks made equally many exchanges of each operation among the same ranks."""
     counts = pl.len().over([*_WITHIN, *further])
     kind = ["among", "operation", *further]
     return (counts.min().over(kind) == counts.max().over(kind)) & (pl.col("place").n_unique().over(kind) > 1)

@@ -1,4 +1,4 @@
-"""Why a rank is late: what it spends more time on than the others do."""
+"""Find why a rank is late: the part of its steps that takes longer than on the other ranks."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,13 +11,13 @@ from ms_profiler.analysis.metrics import bounds
 
 STOPPED: Final = "stopped"
 UNKNOWN: Final = "unknown"
-#: a cause takes this part of what a rank is late by
+#: share of a rank's lateness that a cause has to explain
 PART: Final = 0.3
-#: parts of a single step that may be those of a process that was stopped
+#: parts that a stopped process may show in a single step
 _STILL: Final = (STILL, bounds.BLOCKED)
-#: nobody is late for these in some steps: other programs took the processor
+#: causes that make no rank late in some steps only, because other programs took the processor
 _OF_OTHERS: Final = (bounds.RUNNABLE,)
-#: cause -> what to say of the rank
+#: cause -> the clause about the rank
 SENTENCES: Final = {
     bounds.DATA: "it waits for its input",
     bounds.COMPUTING: "it computes for longer",
@@ -43,8 +43,8 @@ class Cause:
     Attributes:
         rank: its number.
         kind: a part of `metrics.bounds`, `STOPPED` or `UNKNOWN`.
-        excess_ns: by how much that exceeds the median of the other ranks.
-        parts: the same of all parts, the largest first.
+        excess_ns: how much longer this part takes than the median of the other ranks.
+        parts: the excess of every part, the largest first.
     """
 
     rank: int
@@ -54,18 +54,18 @@ class Cause:
 
     @property
     def sentence(self) -> str:
-        """Return why, as a clause about the rank."""
+        """Return the cause as a clause about the rank."""
         return SENTENCES.get(self.kind, self.kind)
 
 
 def causes(parts: pl.DataFrame, late: list[Late]) -> dict[int, Cause]:
-    """Return why ranks are late, by rank.
+    """Return the cause of each late rank, by rank.
 
     A rank that is late only in some steps is left out if other programs took its processor.
 
     Args:
         parts: `rank` and `rank_account.PARTS`.
-        late: of `lateness`.
+        late: the late of `lateness`.
     """
     names = [found.rank for found in late]
     known = parts.filter(pl.col("part") != bounds.COMMUNICATION)
@@ -73,7 +73,7 @@ def causes(parts: pl.DataFrame, late: list[Late]) -> dict[int, Cause]:
     usual = _medians(others)
     seen = others.select("step").unique()
     mine = own.join(seen, on="step", how="semi").select("rank", *_KEYS, "duration_ns")
-    # a part that the rank has not got counts as none of it
+    # a part that the rank's steps lack counts as 0 ns
     lacking = mine.select("rank", "step").unique().join(usual, on="step").select("rank", *_KEYS, -pl.col("median"))
     excess = pl.concat([mine.rename({"duration_ns": "excess"}), lacking.rename({"median": "excess"})])
     moments = [(found.rank, step) for found in late for step in found.moments]
@@ -95,7 +95,7 @@ def causes(parts: pl.DataFrame, late: list[Late]) -> dict[int, Cause]:
 
 
 def _medians(parts: pl.DataFrame) -> pl.DataFrame:
-    """Return `step`, `part`, `median`: of the ranks that have the step; those without the part have none of it."""
+    """Return `step`, `part` and `median` over the ranks that have the step. A rank without the part counts as 0 ns."""
     count = parts.group_by("step").agg(pl.col("rank").n_unique().cast(pl.Int64).alias("count"))
     sorted_times = parts.group_by(_KEYS).agg(pl.col("duration_ns").sort()).join(count, on="step")
     none = pl.col("count") - pl.col("duration_ns").list.len().cast(pl.Int64)

@@ -1,8 +1,8 @@
-"""Which ranks are late for exchanges with others, and who waits for them.
+"""Find the ranks that come late to exchanges, and the ranks that wait for them.
 
-A rank's own time is what passes from the end of one exchange to its being ready for the next one. Ranks that exchange
-leave an exchange together, so that the one with the longest own time comes last, and the others wait for it. No clock
-of one rank is compared with that of another.
+A rank's own time is the time from the end of one exchange until the rank is ready for the next one. All ranks
+leave an exchange together, so the rank with the longest own time comes last, and the others wait for it. No clock
+of one rank is compared with another rank's clock.
 """
 
 from dataclasses import dataclass, field
@@ -10,25 +10,27 @@ from typing import Any, Final
 
 import polars as pl
 
-#: a rank is late whose own time exceeds that of the others by this part of the time of the steps
+#: a rank is late if its own time exceeds the others' median by this share of the time of the steps,
 SHARE: Final = 0.03
-#: and in the steps by this many times what they differ by from step to step
+#: and if the excess is this many times as large as its variation from step to step,
 TIMES: Final = 4.0
-#: and in this part of the steps by as much of a step
+#: and if the first share is exceeded in this part of the steps as well,
 OFTEN: Final = 0.7
-#: and, among so many ranks, by this many times what the rank in the middle differs from the median
+#: and, among at least so many ranks, if the excess is this many times the median rank's distance from the median
 MANY: Final = 8
 SPREAD: Final = 5.0
-#: or that is late for one step or some, by ns, by times a step, and by times what it differs by in the middle step
+#: a rank is late in single steps if its excess there reaches all of: so many ns, so many times the length of a step,
+#: and
+#: so many times its excess in the middle step,
 ONCE_NS: Final = 200_000_000
 ONCE: Final = 2.0
 BEYOND: Final = 5.0
-#: and then in each step whose excess is this part of the worst one, and as many times what is usual
+#: and then it is late in each step whose excess is this part of the worst step's, and as many times the usual one
 AGAIN: Final = 0.3
-#: steps from which on it is known what they differ by
+#: number of steps from which on their variation is known
 STEPS: Final = 5
 
-#: own time by step and rank
+#: own time of each rank in each step
 OWN: Final = pl.Schema({"rank": pl.Int64, "step": pl.Int64, "own_ns": pl.Int64})
 
 
@@ -38,14 +40,14 @@ class Late:
 
     Attributes:
         rank: its number.
-        excess_ns: by how much its own time exceeds the median of the others', over all steps, or over `moments`.
-        share: of the time of the steps.
-        steps: in how many steps it is the last one.
-        worst: the step for which it is latest.
-        worst_ns: by how much, there.
-        ahead: ranks that wait for it there.
-        saved_ns: what the steps would be shorter by if this rank alone took the median time of the others.
-        moments: the steps for which it is late; empty where it is for most of them.
+        excess_ns: how far its own time exceeds the median of the other ranks, over all steps, or over `moments`.
+        share: the excess as a share of the time of the steps.
+        steps: the number of steps in which it is the last rank.
+        worst: the step in which it is latest.
+        worst_ns: its excess in the worst step.
+        ahead: the ranks that wait for it in the worst step.
+        saved_ns: the time that the steps would save if this rank alone took the median time of the others.
+        moments: the steps in which it is late; empty where it is late in most of them.
     """
 
     rank: int
@@ -61,16 +63,16 @@ class Late:
 
 @dataclass(frozen=True)
 class Lateness:
-    """Who is late in a job, and what that costs.
+    """The late ranks of a job, and the time that they cost.
 
     Attributes:
-        steps: that all ranks which are known share.
-        total_ns: time of these steps, of the rank in the middle.
-        late: ranks that are late, the latest first.
-        lost_ns: what the steps would be shorter by if these ranks took the time of the slowest other one.
-        waits: `rank`, `wait_ns` for the last rank over all steps.
-        critical: `step`, `rank` that comes last, `wait_ns` of the rank in the middle.
-        imbalance_ns: by how much the slowest rank exceeds the mean, over all steps.
+        steps: the steps that all known ranks share.
+        total_ns: the time of these steps on the median rank.
+        late: the late ranks, the latest first.
+        lost_ns: the time that the steps would save if the late ranks took as long as the slowest other rank.
+        waits: `rank`, and `wait_ns`, its wait for the last rank over all steps.
+        critical: `step`, `rank` (the last one), and `wait_ns` of the median rank.
+        imbalance_ns: how far the slowest rank exceeds the mean, over all steps.
     """
 
     steps: int
@@ -85,11 +87,11 @@ class Lateness:
 
 
 def lateness(own: pl.DataFrame, total_ns: int) -> Lateness:
-    """Return who is late.
+    """Return the late ranks, and the time that they cost.
 
     Args:
-        own: `OWN`; steps that a rank lacks count for the others.
-        total_ns: time of all steps.
+        own: own times as `OWN`. A step that one rank lacks still counts for the others.
+        total_ns: the time of all steps.
     """
     known = own.drop_nulls("own_ns").filter(pl.len().over("step") > 1)
     if known.is_empty():
@@ -118,9 +120,9 @@ def lateness(own: pl.DataFrame, total_ns: int) -> Lateness:
 
 
 def _differences(known: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with `excess_ns`, by which a rank's own time exceeds the median of the others in the step.
+    """Add `excess_ns`: how far a rank's own time exceeds the median of the other ranks in the step.
 
-    Of n sorted values without the one at place k, the middle ones are those at (n - 2) // 2 and (n - 1) // 2, each one
+    Of n sorted values without the value at place k, the middle values stand at (n - 2) // 2 and (n - 1) // 2, each one
     place further on where k is at or before it.
     """
     places = known.sort("step", "own_ns", "rank").with_columns(
@@ -174,14 +176,14 @@ def _late(table: pl.DataFrame, total_ns: int, count: int) -> list[Late]:
 
 
 def _moments(table: pl.DataFrame, row: dict[str, Any]) -> tuple[tuple[int, ...], int]:
-    """Return the steps for which a rank is late that is not so for most of them, and by how much in all of these."""
+    """Return the single steps in which a rank is late, and its excess summed over them."""
     least = max(AGAIN * row["most"], BEYOND * row["usual"])
     found = table.filter(pl.col("rank") == row["rank"], pl.col("excess_ns") >= least).sort("step")
     return tuple(found["step"].to_list()), int(found["excess_ns"].sum())
 
 
 def _spread(differences: pl.Series) -> float:
-    """Return from which difference on a rank stands out from many, by the median of what they differ by."""
+    """Return the excess from which on a rank stands out from many: a multiple of the median of their differences."""
     if len(differences) < MANY:
         return 0.0
     middle = differences.median()

@@ -1,4 +1,5 @@
-"""One timeline of several ranks, on the clock of the first of them: a process per rank, exchanges joined by flows."""
+"""One timeline of several ranks on the first rank's clock, with a process for each rank and flows that join
+exchanges."""
 
 import os
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from ms_profiler.errors import MsProfilerError, StoreError, UsageError
 if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
 
-#: from the number of the tracks of a rank to that of the next one
+#: distance between the track numbers of one rank and the next
 _STRIDE: Final = 2**40
 
 
@@ -28,8 +29,8 @@ class MergedRank:
     """A rank in the timeline.
 
     Attributes:
-        account: of the rank.
-        clock: of the rank, against that of the timeline.
+        account: the account of the rank.
+        clock: the offset of the rank's clock from the timeline's clock.
     """
 
     account: RankAccount
@@ -38,14 +39,14 @@ class MergedRank:
 
 @dataclass
 class Merged:
-    """What a timeline of several ranks has.
+    """The content of a timeline of several ranks.
 
     Attributes:
-        path: of the file.
-        ranks: that are in it.
-        flows: exchanges that are joined.
-        exchanges: of all ranks, joined or not.
-        remarks: what is left out, a sentence each.
+        path: the path of the file.
+        ranks: the ranks in the timeline.
+        flows: the number of exchanges that flows join.
+        exchanges: the exchanges of all ranks, joined or not.
+        remarks: a sentence for each part that is left out.
     """
 
     path: str
@@ -61,9 +62,9 @@ def merge(
     """Write one timeline of several ranks.
 
     Args:
-        paths: of `engine.find`.
+        paths: the paths of `engine.find`.
         output: the file.
-        ranks: to keep to; None for all.
+        ranks: the ranks to keep to; None for all.
         steps: consecutive numbers to keep to; None for all.
 
     Raises:
@@ -82,7 +83,7 @@ def merge(
     exchanges = joined_exchanges.join(chosen, clocks)
     if steps is not None:
         exchanges = exchanges.filter(pl.col("step").is_in(steps))
-    # a flow of which the steps leave one end alone joins nothing
+    # where the chosen steps hold only one end of a flow, it joins nothing
     exchanges = exchanges.with_columns(flow=pl.when(pl.len().over("flow") > 1).then("flow"))
     try:
         os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
@@ -109,7 +110,7 @@ def _write(
     taken: set[int] = set()
     flows = set()
     for place, known in enumerate(chosen):
-        # long recordings are read once more while they are written
+        # a long recording is read a second time while its timeline is written
         with ExitStack() as fetched:
             try:
                 here = fetched.enter_context(storage.local(known.directory, everything=True))
@@ -127,7 +128,7 @@ def _write(
 
 
 def _track(known: RankAccount, measures: "Measures", order: int, clock: Offset, taken: set[int]) -> RankTrack:
-    """Return the process of a rank: that of the job, unless another machine has one of the same number."""
+    """Return the pid of a rank in the timeline: the job's own, unless a process of another machine has the same pid."""
     pid = int(measures.steps.process)
     while pid in taken or pid <= 0:
         pid = 1 + (pid + 1) % 2**22

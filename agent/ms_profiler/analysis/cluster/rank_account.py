@@ -1,4 +1,4 @@
-"""What one rank contributes to what is said of all: its steps, what each was spent on, and its exchanges."""
+"""The account of one rank for the comparison of ranks: its steps, the parts of their time, and its exchanges."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -12,23 +12,24 @@ if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
     from ms_profiler.analysis.metrics.steps import Steps
 
-#: one per step, by number
+#: one row per step, by number
 STEPS: Final = pl.Schema(
     {
         "step": pl.Int64,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
-        "own_ns": pl.Int64,  # from the end of the exchanges before to being ready for the last one; null: not known
-        "exchange_ns": pl.Int64,  # in which there was an exchange, whatever ran beside it
+        # from the end of the exchanges before until the rank is ready for the last one; null where not known
+        "own_ns": pl.Int64,
+        "exchange_ns": pl.Int64,  # time in which an exchange ran, whatever ran beside it
     }
 )
-#: what a step was spent on, see `metrics.bounds`
+#: the time of each part of each step, see `metrics.bounds`
 PARTS: Final = pl.Schema({"step": pl.Int64, "part": pl.String, "duration_ns": pl.Int64})
-#: the stepping thread stood still: asleep without a break, and not for data, a checkpoint or other ranks
+#: part in which the stepping thread slept without a break, but not for data, a checkpoint or other ranks
 STILL: Final = "standing still"
-#: ns of which a thread must be asleep without a break to stand still
+#: ns of sleep without a break from which on a thread counts as stopped
 STILL_NS: Final = 200_000_000
-#: parts in which a thread is known to wait for something else
+#: parts in which the thread is known to wait for something
 _WAITS: Final = (bounds.COMMUNICATION, *bounds.WAITS)
 
 
@@ -41,16 +42,16 @@ class RankAccount:
         rank: its number.
         world_size: ranks of the job.
         host: name of its machine.
-        boot: identifies that machine since it was started; empty where it is not known.
+        boot: identifies the machine and its start; empty where it is not known.
         started_ns: when its recording began, nanoseconds since the epoch.
         ended_ns: when the last record was made.
         end: how its process ended.
-        verdict: what its own summary says.
+        verdict: the finding of its own summary.
         uncertainty_ns: of its clock; None where it is not known.
         role: of its process in the job; empty where all do the same.
-        actor: id of the actor of Ray that it is; empty for none.
+        actor: the id of its Ray actor; empty where it is none.
         attempt: how often its launcher had started the rank before.
-        groups: ranks of the groups that it used, by name.
+        groups: the ranks of each group that it used, by the name of the group.
         steps: `STEPS`.
         parts: `PARTS`.
         exchanges: `exchanged.EXCHANGES`.
@@ -106,10 +107,12 @@ def account(measures: "Measures") -> RankAccount:
 
 
 def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
-    """Return `STEPS`.
+    """Return the steps of a rank as `STEPS`.
 
-    Exchanges that overlap count as one. own = sum over those that begin in the step of (start of the last one among
-    them - end of those before). It needs no clock but the rank's own, and what a rank does beside an exchange counts
+    Exchanges that overlap count as one. own = sum over the exchanges that begin in the step of (start of the last one
+    among
+    the overlapping ones - end of the exchanges before). The formula needs the rank's clock only. Work beside an
+    exchange counts
     as its own time.
 
     Args:
@@ -139,7 +142,7 @@ def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
 
 
 def _parts(measures: "Measures") -> pl.DataFrame:
-    """Return `PARTS` of the steps that were looked at."""
+    """Return the parts of the selected steps as `PARTS`."""
     pieces = measures.diagnosis.pieces
     if measures.recording.device is None:
         pieces = _with_stills(pieces, measures, measures.steps)
@@ -149,9 +152,9 @@ def _parts(measures: "Measures") -> pl.DataFrame:
 
 
 def _with_stills(pieces: pl.DataFrame, measures: "Measures", steps: "Steps") -> pl.DataFrame:
-    """Return the pieces, cut where the stepping thread stood still.
+    """Return the pieces, cut at the begin and end of each stop of the stepping thread.
 
-    Where operators run in other threads, it is only known in pieces in which nothing is computed.
+    Where operators run in other threads, a stop can be known only in pieces without computation.
     """
     known = scheduling.asleep(scheduling.cells(measures.recording.looks, steps.process, steps.thread))
     still = intervals.union(known).filter(pl.col("end_ns") - pl.col("start_ns") >= STILL_NS)

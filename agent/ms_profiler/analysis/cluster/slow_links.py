@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-#: links of a kind from which on one of them can be slow
+#: smallest number of links of a kind among which one can be called slow
 LEAST: Final = 5
-#: part of the usual bandwidth
+#: a link is slow below this part of the usual bandwidth
 SLOW: Final = 0.7
-#: within a rank: no link
+#: transports within a rank, which are no links
 _LOCAL: Final = "LOCAL"
 
 
@@ -22,7 +22,7 @@ class SlowLink:
         target: rank.
         transport: kind of link.
         speed: GB/s.
-        usual: of the median link of the kind.
+        usual: GB/s of the median link of the kind.
     """
 
     source: int

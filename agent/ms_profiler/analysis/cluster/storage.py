@@ -1,7 +1,7 @@
-"""Results where they lie: in a file system of this machine, or in an object store that fsspec reads, such as S3.
+"""Access results in a file system of this machine, or in an object store that fsspec reads, such as S3.
 
-Small files are read in place. What an analysis needs on a disk is fetched into a temporary directory: of a rank whose
-account is written, two files; of others all.
+Small files are read in place. Files that an analysis needs on a disk are fetched into a temporary directory: two
+files of a rank whose account was written, all files of any other rank.
 """
 
 import importlib
@@ -20,7 +20,7 @@ _SIGN: Final = "://"
 _LOCAL: Final = "file://"
 _RESULTS: Final = (layout.SUFFIX, layout.TORCH_SUFFIX)
 _TRACES: Final = (".pt.trace.json", ".pt.trace.json.gz")
-#: what the account of a rank is made of, in the order in which it is fetched: the account is newer than the run
+#: files from which the account of a rank is read, in the order of fetching; the account has to be newer than the run
 _SMALL: Final = re.compile(
     r"FRAMEWORK/run_info\.json|profiler_info_\d+\.json|profiler_metadata\.json|rank\.json"
     r"|ASCEND_PROFILER_OUTPUT/(communication\.json|step_trace_time\.csv)"
@@ -32,7 +32,7 @@ class _MissingError(StoreError):
 
 
 def remote(path: str) -> bool:
-    """Return whether a path is the address of something that fsspec reads."""
+    """Return whether a path is an address for fsspec rather than a local path."""
     return _SIGN in path and not path.startswith(_LOCAL)
 
 
@@ -40,11 +40,11 @@ def find(paths: list[str]) -> list[str]:
     """Return the results and traces among paths and one level below them, as `engine.find` does.
 
     Args:
-        paths: of directories and files, or their addresses.
+        paths: the paths of directories and files, or their addresses.
 
     Raises:
-        StoreError: there is none below one of them.
-        DependencyError: a package for an address is not installed.
+        StoreError: one of the paths holds neither a result nor a trace.
+        DependencyError: the package that reads an address is not installed.
     """
     found: list[str] = []
     for path in paths:
@@ -71,13 +71,13 @@ def content(path: str) -> bytes:
 
 
 class Listing:
-    """What lies below a directory."""
+    """The files and directories below a directory."""
 
     def __init__(self, directory: str) -> None:
-        """Look at an address once; a directory of this machine is looked at when it is asked for.
+        """List an address completely now; a local directory is listed later, when `walk` or `names` reads it.
 
         Args:
-            directory: or its address.
+            directory: the directory or its address.
         """
         self.base = directory.rstrip("/") if remote(directory) else os.path.abspath(directory.removeprefix(_LOCAL))
         self._known: dict[str, tuple[list[str], list[str]]] | None = None
@@ -85,7 +85,7 @@ class Listing:
             self._known = _tree(self.base)
 
     def walk(self) -> Iterator[tuple[str, list[str], list[str]]]:
-        """Yield directories as `os.walk` does: names that are taken out of the list are not looked into."""
+        """Yield directories as `os.walk` does: it skips the names that the caller removes from the list."""
         if self._known is None:
             yield from os.walk(self.base)
             return
@@ -111,14 +111,14 @@ class Listing:
 
 @contextmanager
 def local(path: str, everything: bool = False) -> Iterator[str]:
-    """Have a result on this machine, as long as the block lasts.
+    """Return a context manager that gives a local copy of a result, which exists until the block ends.
 
     Args:
-        path: or its address.
-        everything: all files, and not what its account is made of alone.
+        path: the path of the result, or its address.
+        everything: whether to fetch all files, rather than only those from which its account is read.
 
     Raises:
-        StoreError: it cannot be fetched.
+        StoreError: the result cannot be fetched.
     """
     if not remote(path):
         yield path
@@ -139,13 +139,14 @@ def local(path: str, everything: bool = False) -> Iterator[str]:
 
 @contextmanager
 def written(path: str) -> Iterator[str]:
-    """Have a directory that files can be written to; those for an address go there at the end of the block.
+    """Return a context manager that gives a writable directory; for an address, its files are uploaded when the block
+    ends.
 
     Args:
-        path: of a directory, or its address.
+        path: the path of a directory, or its address.
 
     Raises:
-        MsProfilerError: they cannot be written there.
+        MsProfilerError: the files cannot be written there.
     """
     if not remote(path):
         yield path.removeprefix(_LOCAL)
@@ -173,7 +174,8 @@ def _below(path: str) -> list[str]:
 
 
 def _tree(base: str) -> dict[str, tuple[list[str], list[str]]]:
-    """Return directories and files, sorted, by directory: one listing of all is quicker than one a directory."""
+    """Return the sorted directories and files of each directory. One listing of everything is faster than one for each
+    directory."""
     files, place = _files(base)
     known: dict[str, tuple[list[str], list[str]]] = {}
     with _telling(base):
@@ -189,7 +191,7 @@ def _tree(base: str) -> dict[str, tuple[list[str], list[str]]]:
 
 
 def _needed(names: list[str]) -> list[str]:
-    """Return the files of a result that its account is made of."""
+    """Return those files of a result from which its account is read."""
     ours = any(name.startswith(f"{layout.FRAMEWORK}/") for name in names)
     enough = layout.RANK in names if ours else f"{layout.OUTPUT}/{layout.COMMUNICATION}" in names
     if not enough:
@@ -214,7 +216,7 @@ def _files(path: str) -> tuple[Any, str]:
 
 @contextmanager
 def _telling(path: str, done: str = "read") -> Iterator[None]:
-    """Turn errors of a store into ours: each package for one has its own."""
+    """Turn errors of an object store into ours, because each store's package raises its own types."""
     try:
         yield
     except (MsProfilerError, ImportError, ValueError):

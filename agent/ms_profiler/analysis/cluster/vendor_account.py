@@ -1,6 +1,7 @@
-"""The account of a rank from the small files of a result on Ascend: no timeline is read.
+"""The account of a rank from the small files of a result on Ascend, without reading its timeline.
 
-communication.json has when each exchange began and how long it took; step_trace_time.csv what each step was spent on.
+communication.json tells when each exchange began and how long it took. step_trace_time.csv tells the parts of each
+step.
 """
 
 import csv
@@ -19,7 +20,7 @@ from ms_profiler.store import layout
 
 _RANK: Final = re.compile(r"profiler_info_(\d+)\.json")
 _STEP: Final = re.compile(r"step(\d+)")
-#: columns of step_trace_time.csv -> what they are here
+#: columns of step_trace_time.csv -> our names of the parts
 _PARTS: Final = {"Computing": "computing", "Free": "free"}
 _HIDDEN: Final = "Communication(Not Overlapped)"
 
@@ -31,7 +32,7 @@ def account(path: str) -> RankAccount:
         path: of its result.
 
     Raises:
-        StoreError: it has neither steps nor exchanges that can be read.
+        StoreError: the result has neither readable steps nor readable exchanges.
     """
     remarks: list[str] = []
     folder = layout.output_dir(path)
@@ -66,7 +67,7 @@ def _rank(path: str) -> int:
 
 
 def _size(metadata: dict[str, Any]) -> int:
-    """Return the ranks of the job, 1 where the metadata do not tell."""
+    """Return the number of ranks of the job; 1 where the metadata do not tell."""
     for key in ("ms_profiler", "distributed_args"):
         told = metadata.get(key)
         if isinstance(told, dict) and str(told.get("world_size")).isdecimal():
@@ -100,7 +101,7 @@ def _exchanges(content: dict[str, Any]) -> pl.DataFrame:
 
 
 def _rows(path: str) -> list[dict[str, float]]:
-    """Return the steps as numbers, without those of no number."""
+    """Return the rows of the steps as numbers, without rows that have no step number."""
     found = []
     try:
         with open(path, newline="", encoding="utf-8") as stream:
@@ -121,7 +122,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _steps(rows: list[dict[str, float]], exchanges: pl.DataFrame) -> pl.DataFrame:
-    """Return `rank_account.STEPS`: own time is all of a step but the exchanges that nothing hides."""
+    """Return the steps as `rank_account.STEPS`. Own time is the step less its exchanges that no computation hides."""
     begins = dict(exchanges.group_by("step").agg(pl.col("start_ns").min()).iter_rows())
     found = []
     for row in rows:

@@ -1,6 +1,6 @@
-"""The exchanges of all ranks in the form of msprof-analyze 26.2: by group of ranks, step, exchange and rank.
+"""Write the exchanges of all ranks in the form of msprof-analyze 26.2: by group of ranks, step, exchange and rank.
 
-Sums are added up in its order, so that they are equal to the last digit.
+Sums are added up in the order of msprof-analyze, so that they are equal to the last digit.
 """
 
 import os
@@ -28,22 +28,23 @@ _SIZES: Final = "Size Distribution"
 _TRANSPORT: Final = "Transport Type"
 _NAME: Final = "Op Name"
 _LEAST: Final = 1e-15
-#: exchanges that others contain
+#: names of exchanges that contain others
 _PARTS: Final = ("middle", "top", "bottom")
 
-#: kind and name of a group, step, name of an exchange
+#: key: kind and name of a group, step, name of an exchange
 _Key = tuple[str, str, str, str]
-#: rank, step, kind and name of an exchange, whether it is one of communication_matrix.json, and bytes of its JSON
+#: entry: rank, step, kind and name of an exchange, whether it is from communication_matrix.json, and the size of its
+#: JSON
 Entry = tuple[int, str, str, str, bool, int]
 
 
 def entries(rank: int, communication: dict[str, Any], matrix: dict[str, Any]) -> Iterator[tuple[Entry, bytes]]:
-    """Yield the exchanges of a rank, each with what is known of it as JSON.
+    """Yield the exchanges of a rank, each with its data as JSON.
 
     Args:
         rank: its number.
-        communication: content of its communication.json.
-        matrix: content of its communication_matrix.json.
+        communication: the content of its communication.json.
+        matrix: the content of its communication_matrix.json.
     """
     for content in (communication, matrix):
         for step, kinds in content.items():
@@ -54,31 +55,31 @@ def entries(rank: int, communication: dict[str, Any], matrix: dict[str, Any]) ->
 
 
 class Exchanges:
-    """The exchanges of all ranks: on disk, but for where they are.
+    """The exchanges of all ranks: their data in a file, their places in the file in memory.
 
     Attributes:
-        groups: ranks by name of their group, for "collective" and "p2p".
+        groups: the ranks of each group by its name, for "collective" and "p2p".
         sums: megabytes and milliseconds of links, by "SOURCE-TARGET" and kind; filled by `matrix`.
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        """Begin without any.
+        """Create an empty collection.
 
         Args:
-            file: that can be read and written; receives what is known of exchanges.
+            file: a readable and writable file, which receives the data of the exchanges.
         """
         self.groups: dict[str, dict[str, set[int]]] = {COLLECTIVE: {}, P2P: {}}
         self.sums: dict[tuple[str, str], tuple[float, float]] = {}
         self._file, self._size = file, 0
-        #: rank, place in the file and bytes, one after the other, of communication.json and of the matrix
+        #: by key: rank, place in the file and size of each entry, for communication.json and for the matrix
         self._places: tuple[dict[_Key, array[int]], dict[_Key, array[int]]] = ({}, {})
 
     def add(self, found: Sequence[Entry], texts: bytes) -> None:
         """Add exchanges.
 
         Args:
-            found: of ranks.
-            texts: of all these, one after the other.
+            found: the entries of some ranks.
+            texts: the JSON texts of these entries, one after the other.
         """
         self._file.write(texts)
         for rank, step, kind, name, link, length in found:
@@ -90,11 +91,11 @@ class Exchanges:
             self._size += length
 
     def communication(self) -> Iterator[bytes]:
-        """Yield the content of cluster_communication.json in parts; nothing where there is none."""
+        """Yield the content of cluster_communication.json in parts; nothing where there are no exchanges."""
         return self._content(self._places[0], _with_totals)
 
     def matrix(self) -> Iterator[bytes]:
-        """Yield the content of cluster_communication_matrix.json in parts; nothing where there is none."""
+        """Yield the content of cluster_communication_matrix.json in parts; nothing where there are no links."""
         return self._content(self._places[1], self._joined)
 
     def _joined(self, exchanged: "_Exchanged") -> Iterator[tuple[str, bytes]]:
@@ -108,7 +109,7 @@ class Exchanges:
     def _content(
         self, places: "dict[_Key, array[int]]", complete: Callable[["_Exchanged"], Iterator[tuple[str, bytes]]]
     ) -> Iterator[bytes]:
-        """Yield exchanges by group and step, each step completed; one exchange at a time is no bytes."""
+        """Yield the JSON of exchanges by group and step, after `complete` has worked on each step."""
         self._file.flush()
         found: dict[str, dict[str, dict[str, array[int]]]] = {}
         for (kind, name, step, exchange), where in places.items():
@@ -134,7 +135,7 @@ class Exchanges:
 
 
 class _Exchanged:
-    """The exchanges of a step."""
+    """The exchanges of one group in one step."""
 
     def __init__(self, file: BinaryIO, places: "dict[str, array[int]]") -> None:
         self._descriptor, self._places = file.fileno(), places
@@ -143,7 +144,7 @@ class _Exchanged:
         return iter(self._places)
 
     def of(self, name: str) -> dict[int, bytes]:
-        """Return what is known of an exchange as JSON, by rank."""
+        """Return the data of an exchange, by rank."""
         where, found = self._places[name], {}
         for rank, place, length in zip(where[::3], where[1::3], where[2::3], strict=True):
             if rank not in found:
@@ -152,7 +153,7 @@ class _Exchanged:
 
 
 def group_of(name: str) -> str:
-    """Return the name of the group in the name of an exchange."""
+    """Return the name of the group that the name of an exchange contains."""
     return name.rpartition("@")[2]
 
 
@@ -170,7 +171,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _with_totals(exchanges: _Exchanged) -> Iterator[tuple[str, bytes]]:
-    """Yield exchanges, and the sum of those of each group and rank."""
+    """Yield the exchanges, and then the sum over the exchanges of each rank."""
     sums: dict[str, dict[int, dict[str, Any]]] = {}
     for name in exchanges:
         own = sums.setdefault(group_of(name), {})
@@ -212,7 +213,7 @@ def _add_bandwidths(total: dict[str, Any], known: dict[str, Any]) -> None:
 
 
 def _joined_links(exchanges: _Exchanged) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield links with global ranks in place of those in the groups, the ranks joined, and sums."""
+    """Yield the links of all ranks together, with ranks of the job in place of ranks in the group, and their sums."""
     members: dict[str, dict[str, int]] = {}
     for name in exchanges:
         of_group = members.setdefault(group_of(name), {})
@@ -255,7 +256,7 @@ def _joined_links(exchanges: _Exchanged) -> Iterator[tuple[str, dict[str, Any]]]
 
 @lru_cache(maxsize=1 << 16)
 def _ends(link: str) -> tuple[str, str | None]:
-    """Return source and target of a link; no target where it names none."""
+    """Return source and target of a link; the target is None where the link names none."""
     source, sign, rest = link.partition("-")
     return source, rest.partition("-")[0] if sign else None
 

@@ -23,21 +23,21 @@ STEPS: Final = "cluster_step_trace_time.csv"
 COMMUNICATION: Final = "cluster_communication.json"
 MATRIX: Final = "cluster_communication_matrix.json"
 GROUPS: Final = "communication_group.json"
-#: ranks that a task reads
+#: number of ranks that one task reads
 RANKS: Final = 16
 
 
 @dataclass
 class _Part:
-    """What some ranks contribute.
+    """The contribution of some ranks to the files.
 
     Attributes:
-        entries: of `vendor_communication`.
-        texts: of all these, one after the other.
-        steps: of the ranks.
-        arguments: what metadata tell of the layout, of the first rank that does.
-        groups: what metadata tell of groups, by name.
-        remarks: what is left out, a sentence each.
+        entries: the entries of the exchanges, as `vendor_communication.entries` yields them.
+        texts: the JSON texts of these entries, one after the other.
+        steps: the steps of the ranks.
+        arguments: the layout of the job, from the metadata of the first rank that tells it.
+        groups: the groups that metadata tell of, by name.
+        remarks: a sentence for each part that is left out.
     """
 
     entries: list[Entry] = field(default_factory=list)
@@ -49,12 +49,12 @@ class _Part:
 
 
 def write(directory: str, output: str, engine: Engine | None = None) -> tuple[list[str], list[SlowLink]]:
-    """Write the files of a job; return what was left out, a sentence each, and slow links between its ranks.
+    """Write the files of a job. Return a sentence for each part left out, and the slow links between ranks.
 
     Args:
-        directory: of the results of its ranks.
+        directory: the directory of the results of its ranks.
         output: the directory that receives `cluster_analysis_output`.
-        engine: that reads the ranks; by default this process.
+        engine: the engine that reads the ranks; by default this process.
     """
     found = vendor_ranks.find(directory)
     if not found.ranks:
@@ -122,7 +122,7 @@ def _groups(exchanges: Exchanges, known: dict[str, Any]) -> dict[str, Any]:
     """Return the content of communication_group.json.
 
     Args:
-        exchanges: of all ranks.
+        exchanges: the exchanges of all ranks.
         known: what metadata tell of groups, by name.
     """
     numbered = {group_numbers.hashed(name): (name, told) for name, told in known.items()}
@@ -145,7 +145,7 @@ def _text(steps: vendor_steps.StepRows) -> bytes:
 
 
 def _replace(path: str, parts: Iterable[bytes]) -> None:
-    """Put a file in place of the one before, or remove that where there is nothing to say."""
+    """Replace a file by new content, or remove the file where the content is empty."""
     temporary = f"{path}.{os.getpid()}.tmp"
     with open(temporary, "wb") as stream:
         size = sum(stream.write(part) for part in parts)

@@ -1,4 +1,4 @@
-"""Results of ranks as msprof-analyze 26.2 finds them: one directory a rank."""
+"""Find the results of ranks as msprof-analyze 26.2 does: one directory for each rank."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from ms_profiler.analysis.cluster import storage
 from ms_profiler.errors import StoreError
 from ms_profiler.store import layout
 
-#: levels of directories that are searched
+#: number of directory levels that are searched
 DEPTH: Final = 10
 _RANK: Final = re.compile(r"profiler_info_(\d+)\.json")
 _DATABASE: Final = re.compile(r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db")
@@ -25,7 +25,7 @@ class Found:
 
     Attributes:
         ranks: directory by rank, in the order in which the file system lists them: sums are added up in that order.
-        remarks: results that are left out, each in one sentence.
+        remarks: a sentence for each result that is left out.
     """
 
     ranks: dict[int, str] = field(default_factory=dict)
@@ -33,10 +33,10 @@ class Found:
 
 
 def find(directory: str) -> Found:
-    """Return the newest result of each rank below a directory, or of the directory itself.
+    """Return the newest result of each rank at or below a directory.
 
     Args:
-        directory: of a job.
+        directory: the directory of a job.
     """
     suffixes = (layout.TORCH_SUFFIX, layout.SUFFIX)
     listing = storage.Listing(directory)
@@ -87,10 +87,10 @@ def _time(path: str) -> int:
 
 
 def content(path: str, remarks: list[str]) -> dict[str, Any]:
-    """Return the object in a JSON file; empty where there is none, and with a remark where it cannot be read.
+    """Return the object in a JSON file; empty where the file is missing or cannot be read, which adds a remark.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         remarks: receives why it cannot be read.
     """
     try:

@@ -1,4 +1,4 @@
-"""The steps of all ranks as rows of cluster_step_trace_time.csv, in the form of msprof-analyze 26.2."""
+"""Write the steps of all ranks as rows of cluster_step_trace_time.csv, in the form of msprof-analyze 26.2."""
 
 import csv
 import io
@@ -20,9 +20,9 @@ class StepRows:
     """The steps of all ranks.
 
     Attributes:
-        header: names of the columns of the first rank that has steps.
-        rows: a list of cells each.
-        ranks: that have a file of steps.
+        header: the names of the columns, from the first rank that has steps.
+        rows: the rows, a list of cells each.
+        ranks: the ranks that have a file of steps.
     """
 
     header: list[str] = field(default_factory=list)
@@ -38,8 +38,8 @@ class StepRows:
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it is no text.
-            StoreError: its store does not answer.
+            ValueError: the file is no text.
+            StoreError: the object store does not answer.
         """
         reader = csv.DictReader(io.StringIO(storage.content(path).decode(), newline=""))
         names = [name for name in reader.fieldnames or () if name not in _LEFT_OUT]
@@ -53,7 +53,7 @@ class StepRows:
         """Add the steps of other ranks.
 
         Args:
-            other: these, to which nothing is added any more.
+            other: the steps to add; `other` must not be used afterwards.
         """
         self.ranks |= other.ranks
         self.rows += other.rows
@@ -63,7 +63,7 @@ class StepRows:
         """Add the largest time of the ranks of each pipeline stage, by step.
 
         Args:
-            stages: ranks of each.
+            stages: the ranks of each stage.
         """
         places = {rank: tuple(stage) for stage in reversed(stages) for rank in stage}
         groups: dict[tuple[str, tuple[int, ...]], list[list[Any]]] = {}
@@ -73,10 +73,10 @@ class StepRows:
             self.rows.append([step, _STAGE, stage, *map(max, zip(*rows, strict=False))])
 
     def add_layout(self, arguments: Any) -> None:
-        """Add how the job is cut over the ranks, where that is known and fits.
+        """Add the place of each rank in the job's layout, where the layout is known and fits the number of ranks.
 
         Args:
-            arguments: of Megatron, by name, as the metadata of a rank has them.
+            arguments: the arguments of Megatron, by name, as the metadata of a rank has them.
         """
         found = layout(arguments)
         if not found or len(found) < len(self.ranks):
@@ -87,12 +87,12 @@ class StepRows:
 
 
 def layout(arguments: Any) -> dict[int, list[int]]:
-    """Return which part of data, pipeline and tensors each rank has; empty where that is not known.
+    """Return the data, pipeline and tensor index of each rank; empty where the layout is not known.
 
     rank = pipeline * (ranks / pipelines) + data * tensors + tensor, as Megatron numbers them.
 
     Args:
-        arguments: of Megatron, by name.
+        arguments: the arguments of Megatron, by name.
     """
     if not isinstance(arguments, dict):
         return {}
@@ -118,9 +118,9 @@ def layout(arguments: Any) -> dict[int, list[int]]:
 
 
 def stages(groups: list[dict[str, Any]]) -> list[list[int]]:
-    """Return the ranks of each pipeline stage; empty where no group of messages is one of a pipeline.
+    """Return the ranks of each pipeline stage; empty where no group of ranks belongs to a pipeline.
 
-    Ranks that exchange with others of their stage are one; a group with two ranks of one pipeline is across stages.
+    Ranks that exchange data within a stage form that stage. A group that holds two ranks of one pipeline spans stages.
 
     Args:
         groups: `comm_group_parallel_info` of communication_group.json.

@@ -1,4 +1,4 @@
-"""All ranks of one job: which results belong together, and what they say."""
+"""All ranks of one job: select the results that belong together, and compute what they show."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ from ms_profiler.analysis.cluster.late_causes import Cause
 from ms_profiler.analysis.cluster.lateness import Late, Lateness
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-#: ns by which the clocks of machines may be wrong against each other
+#: ns by which the wall clocks of machines may differ
 CLOCKS_NS: Final = 60_000_000_000
-#: ends of a process that need no remark; nothing is known of those that another machine ran, and of other tools
+#: ends of a process that need no remark; the end is empty for other tools and for processes of another machine
 _USUAL: Final = ("", "exit", "stopped", "running", "unknown", "ended by its parent")
 
 
@@ -23,12 +23,12 @@ class Chain:
     """One exchange for which a rank is late.
 
     Attributes:
-        rank: that is late.
-        step: number.
-        operation: what is exchanged.
-        number: of the exchange among those of its operation and group, from 0.
-        late_ns: after the rank in the middle of the others.
-        waiting: ranks that wait.
+        rank: the late rank.
+        step: the number of the step.
+        operation: the operation of the exchange.
+        number: the number of the exchange among those of its operation and group, from 0.
+        late_ns: how much later the rank came than the median of the others.
+        waiting: the ranks that wait.
     """
 
     rank: int
@@ -44,8 +44,8 @@ class WholeJob:
     """The ranks of a job.
 
     Attributes:
-        accounts: by rank, with `exchanged.MARKED` as exchanges.
-        remarks: what is missing or left out, a sentence each.
+        accounts: the accounts by rank, with `exchanged.MARKED` as exchanges.
+        remarks: a sentence for each part that is missing or left out.
     """
 
     accounts: dict[int, RankAccount]
@@ -53,7 +53,7 @@ class WholeJob:
 
     @property
     def world_size(self) -> int:
-        """Return how many ranks the job has."""
+        """Return the number of ranks of the job."""
         return max([max(self.accounts) + 1, *(known.world_size for known in self.accounts.values())])
 
     @property
@@ -63,7 +63,7 @@ class WholeJob:
 
     @property
     def ended(self) -> list[str]:
-        """Return which ranks ended in another way than all of them, or with fewer steps because of that."""
+        """Return the ranks that did not end normally, or that have fewer steps than others for that reason."""
         last = {rank: int(known.steps["step"].max() or 0) for rank, known in self.accounts.items()}  # type: ignore[arg-type]
         most = max(last.values(), default=0)
         told = []
@@ -76,12 +76,12 @@ class WholeJob:
 
     @property
     def exchanging(self) -> list[int]:
-        """Return the ranks that exchanged anything."""
+        """Return the ranks that took part in an exchange."""
         return [rank for rank, known in self.accounts.items() if not known.exchanges.is_empty()]
 
     @cached_property
     def lateness(self) -> Lateness:
-        """Return who is late, without ranks that are late for one step because of other programs."""
+        """Return the late ranks, without ranks that are late in single steps because of other programs."""
         own = _concat(known.steps.select("step", "own_ns") for known in self.accounts.values())
         lengths = [_total(known) for known in self.accounts.values()]
         total = int(pl.Series(lengths, dtype=pl.Int64).median() or 0)  # type: ignore[arg-type]
@@ -90,7 +90,7 @@ class WholeJob:
 
     @cached_property
     def causes(self) -> dict[int, Cause]:
-        """Return why the late ranks are late."""
+        """Return the causes of the late ranks."""
         found = self.lateness.late
         if not found:
             return {}
@@ -99,12 +99,12 @@ class WholeJob:
 
     @cached_property
     def late(self) -> list[tuple[Late, Cause]]:
-        """Return the ranks that are late, and why, the latest first."""
+        """Return the late ranks with their causes, the latest first."""
         return [(found, self.causes[found.rank]) for found in self.lateness.late if found.rank in self.causes]
 
     @cached_property
     def waits(self) -> dict[int, int]:
-        """Return for how many ns each rank waited for the last one of its step."""
+        """Return by rank the ns that it waited for the last rank of each step, over all steps."""
         return dict(self.lateness.waits.iter_rows())
 
     @cached_property
@@ -113,7 +113,8 @@ class WholeJob:
         return clocks(self.accounts)
 
     def chain(self, late: Late) -> Chain | None:
-        """Return the first exchange of the step for which a rank is latest; None where it has none there."""
+        """Return the first exchange of the step in which a rank is latest; None where the rank exchanged nothing
+        there."""
         inside = self.accounts[late.rank].exchanges.filter(pl.col("step") == late.worst)
         if inside.is_empty():
             return None
@@ -122,11 +123,11 @@ class WholeJob:
 
 
 def collect(accounts: Iterable[RankAccount], remarks: list[str]) -> WholeJob:
-    """Return the job to which accounts belong: of several that follow each other, the last one.
+    """Return the job to which accounts belong; of several runs one after another, the last one.
 
     Args:
-        accounts: of results.
-        remarks: what could not be read.
+        accounts: the accounts of results.
+        remarks: a sentence for each result that could not be read.
     """
     told = list(remarks)
     members = last_run(accounts, told)
@@ -147,17 +148,17 @@ def collect(accounts: Iterable[RankAccount], remarks: list[str]) -> WholeJob:
 
 
 def last_run(accounts: Iterable[RankAccount], remarks: list[str]) -> list[RankAccount]:
-    """Return the newest account of each rank and actor, of the last one of several runs, by role and rank.
+    """Return the accounts of the last run, by role and rank; of each rank and actor the newest.
 
     Args:
-        accounts: of results.
-        remarks: receives what is left out.
+        accounts: the accounts of results.
+        remarks: receives a sentence for each result that is left out.
     """
     known = sorted(accounts, key=lambda each: each.started_ns)
     chosen: dict[tuple[str, int, str], RankAccount] = {}
     newest = known[-1] if known else None
     for each in reversed(known):
-        # actors that are no ranks of one job all have rank 0
+        # Ray actors that are not ranks of one job all have rank 0
         key = each.role, each.rank, each.actor if each.world_size <= 1 else ""
         if newest is not None and each.ended_ns + CLOCKS_NS < newest.started_ns:
             remarks.append(f"{each.directory} is of a run that ended before this one began; it is left out.")
@@ -171,10 +172,10 @@ def last_run(accounts: Iterable[RankAccount], remarks: list[str]) -> list[RankAc
 
 
 def clocks(accounts: Mapping[int, RankAccount]) -> dict[int, clock_offsets.Offset]:
-    """Return the clocks of accounts against the one with the least number.
+    """Return the clock offsets of accounts from the account with the lowest number.
 
     Args:
-        accounts: by a number, with `exchanged.MARKED` as exchanges.
+        accounts: the accounts, by a number, with `exchanged.MARKED` as exchanges.
     """
     return clock_offsets.offsets(
         pl.concat([_meetings(number, known) for number, known in accounts.items()]),

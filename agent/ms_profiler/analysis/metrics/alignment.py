@@ -63,7 +63,7 @@ def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment)
     Args:
         gradients: names, in the order in which their operators ran.
         operators: names.
-        found: of `align`.
+        found: the result of `align`.
     """
     if not gradients:
         return 0
@@ -118,9 +118,9 @@ def owners(
     Args:
         gradients: names.
         operators: names.
-        modules: of the operators, by number, or `OUTSIDE`.
+        modules: the modules of the operators, by number, or `OUTSIDE`.
         found: possible positions of the gradients.
-        paths: of the modules.
+        paths: the paths of the modules.
     """
     places: dict[int, list[int]] = defaultdict(list)
     for place, name in enumerate(operators):

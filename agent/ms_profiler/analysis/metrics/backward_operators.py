@@ -43,7 +43,7 @@ def nodes(spans: pl.DataFrame, names: pl.Series, tapes: Sequence[Tape] = ()) -> 
 
     Args:
         spans: `tables.SPANS` of one process, with `row`, which `parent` means.
-        names: of the recording.
+        names: the names of the recording.
         tapes: autograd's nodes before some of these passes.
     """
     if not gradient_nodes.known(names):

@@ -91,7 +91,7 @@ class Hosts:
         Args:
             kernels: `process`, `kernel`, `lane`, `start_ns` and `window_ns` (when its window began), by window, lane
                 and start.
-            scopes: by row of the kernel names.
+            scopes: the scopes, by row of the kernel names.
             texts: rows of the texts; those of the recording's names are the same.
         """
         own = kernels["process"] == self.steps.process
@@ -180,8 +180,8 @@ class Hosts:
 
         Args:
             kernels: see `bind`.
-            step: of each kernel.
-            scopes: by row of the kernel names.
+            step: the step of each kernel.
+            scopes: the scopes, by row of the kernel names.
             only: the only phase that a kernel can belong to, null where there are several.
         """
         keys = [self._keys.get(_key(COLLECTIVES.get(scope.type, scope.type))) for scope in scopes]
@@ -261,9 +261,9 @@ class Hosts:
         """Return the modules of kernels by autograd's nodes, see `Passes.told`.
 
         Args:
-            kernels: with `after`, `before` and `phase`, as for `_ordered`.
+            kernels: the kernels, with `after`, `before` and `phase`, as for `_ordered`.
             own: whether their module is unknown so far.
-            scopes: by row of the kernel names.
+            scopes: the scopes, by row of the kernel names.
         """
         return self._passes.told(kernels.with_columns(backward=self._backward(kernels, own, scopes)), scopes)
 
@@ -280,8 +280,8 @@ class Hosts:
         Args:
             kernels: with the bounds of their queueing time, `after` and `before`, and the row of their `phase`.
             launch: of the spans that queued them.
-            told: of `_told`.
-            scopes: by row of the kernel names.
+            told: the result of `_told`.
+            scopes: the scopes, by row of the kernel names.
             texts: rows of the texts; is added to.
         """
         rows = told["module"].replace_strict(

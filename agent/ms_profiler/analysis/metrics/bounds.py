@@ -63,13 +63,13 @@ def parts(
     computes or waits for data, the moment counts as computing or as waiting for data.
 
     Args:
-        cut: of `phases.pieces`, of the selected steps.
+        cut: the result of `phases.pieces`, of the selected steps.
         computing: intervals in which something was computed.
         communicating: intervals in which data was exchanged.
-        drained: of `reads.drained`.
+        drained: the result of `reads.drained`.
         operators: intervals of all operators or kernels; None where they were not recorded: then launches are unknown.
         collecting: intervals in which Python collected garbage.
-        cells: of `scheduling.cells`, of the stepping thread.
+        cells: the cells of `scheduling.cells`, of the stepping thread.
         beside: operators run on other threads, for which the stepping thread may wait.
 
     Returns:
@@ -161,7 +161,7 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
     """Return the time of each part in each step: `step`, `part`, `duration_ns`.
 
     Args:
-        pieces: of `parts`.
+        pieces: the pieces of `parts`.
     """
     return (
         pieces.group_by("step", "part")
@@ -176,7 +176,7 @@ def shares(times: pl.DataFrame) -> dict[str, float]:
     share = sum over the steps of the part / sum over the steps of all parts.
 
     Args:
-        times: of `by_step`.
+        times: the times of `by_step`.
     """
     total = max(int(times["duration_ns"].sum()), 1)
     sums = dict(times.group_by("part").agg(pl.col("duration_ns").sum()).iter_rows())

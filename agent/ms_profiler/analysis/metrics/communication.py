@@ -59,7 +59,7 @@ def calls(
         steps: the steps in use.
         kernels: `tables.KERNELS`.
         kernel_names: `tables.KERNEL_NAMES`.
-        texts: of shapes.
+        texts: the texts of shapes.
 
     Returns:
         `operation`, `group`, `number` (of the call among those of its group), `bytes`, `start_ns`, `end_ns`, `step`
@@ -114,7 +114,7 @@ def timed(table: pl.DataFrame) -> pl.DataFrame:
     """Return the exchanges whose bytes are known and that took time, with `duration_ns`.
 
     Args:
-        table: of `calls`.
+        table: the table of `calls`.
     """
     took = table.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
     return took.filter(pl.col("bytes") > 0, pl.col("duration_ns") > 0)

@@ -36,7 +36,7 @@ def exposed(copies: pl.DataFrame, pieces: pl.DataFrame) -> Copied | None:
 
     Args:
         copies: `tables.COPIES`.
-        pieces: of `device_bounds.parts`, of the steps that are looked at.
+        pieces: the pieces of `device_bounds.parts`, of the steps that are looked at.
     """
     alone = pieces.filter(pl.col("part") == critical_path.COPY).select("start_ns", pl.col("end_ns").alias("until_ns"))
     if alone.is_empty():

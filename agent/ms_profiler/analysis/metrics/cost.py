@@ -21,7 +21,7 @@ def cost(recording: tables.Recording, run_ns: int, pairs: dict[str, Any] | None 
     Args:
         recording: the run.
         run_ns: duration of the run.
-        pairs: of `paired.paired`.
+        pairs: the pairs of `paired.paired`.
     """
     records = int(recording.processes["records"].sum())
     measured = recording.info.cost

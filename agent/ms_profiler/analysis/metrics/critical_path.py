@@ -50,8 +50,8 @@ class _Walk:
         """Yield kind, start and end of each piece, the last one first.
 
         Args:
-            begin: of the step.
-            end: of the step.
+            begin: the begin of the step.
+            end: the end of the step.
         """
         time, kernel, launching = end, -1, False
         for _ in range(MOST):
@@ -175,7 +175,7 @@ def shares(path: pl.DataFrame) -> dict[str, float]:
     share = time of the kind on the paths / time of the paths.
 
     Args:
-        path: of `segments`.
+        path: the path of `segments`.
     """
     length = pl.col("end_ns") - pl.col("start_ns")
     sums = dict(path.group_by("kind").agg(length.sum().alias("total")).iter_rows())
@@ -187,7 +187,7 @@ def by_step(path: pl.DataFrame) -> pl.DataFrame:
     """Return one row a step with the nanoseconds of each kind that occurs, by step: `step` and the kinds.
 
     Args:
-        path: of `segments`.
+        path: the path of `segments`.
     """
     length = (pl.col("end_ns") - pl.col("start_ns")).alias("length")
     return (

@@ -23,11 +23,11 @@ class Operator:
 
     Attributes:
         name: its node.
-        place: in the order of the graph.
+        place: the place in the order of the graph.
         type: the primitive.
         scope: scope in its name.
         path: attributes from the compiled cell on, with dots.
-        part: of a training step.
+        part: the part of a training step.
         inputs: nodes whose data it reads.
         users: nodes that read its data.
         weights: parameters that it reads, directly or converted.

@@ -26,7 +26,7 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
     apart; it does something else.
 
     Args:
-        did: of `bounds.parts`, the known parts of the host: `part`, `start_ns`, `end_ns`, without overlap.
+        did: the result of `bounds.parts`, the known parts of the host: `part`, `start_ns`, `end_ns`, without overlap.
         during: the steps there: `start_ns`, `end_ns`.
         tasks: all tasks of the device: `launch_ns` (null if unknown). waits: intervals in which the host waited for the
         device.
@@ -61,9 +61,9 @@ def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launche
     is queued, or launched; the part of the host.
 
     Args:
-        states: of `launched_steps.pieces`, of the selected steps.
+        states: the states of `launched_steps.pieces`, of the selected steps.
         tasks: all tasks of the device: `start_ns`, `launch_ns` (null if unknown).
-        host: of `host`.
+        host: the result of `host`.
         launches: any launch of the run is known.
 
     Returns:

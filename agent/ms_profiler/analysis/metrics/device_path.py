@@ -31,7 +31,7 @@ class _Walk:
 
     Args:
         tasks: `stream`, `start_ns`, `end_ns`, `launch_ns` (null where not known), `kind`, of `_KINDS`.
-        waits: of `device_waits`.
+        waits: the waits of `device_waits`.
     """
 
     def __init__(self, tasks: pl.DataFrame, waits: pl.DataFrame) -> None:
@@ -57,7 +57,7 @@ class _Walk:
         """Yield kind, start and end of each piece, the last one first.
 
         Args:
-            begin: of the step on the device.
+            begin: the begin of the step on the device.
             end: of it there.
         """
         last = bisect_right(self.ends, end) - 1
@@ -127,9 +127,9 @@ def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, hos
     """Return the critical path of each step, as `critical_path.segments` does.
 
     Args:
-        during: of `launched_steps.spans`, the selected steps.
+        during: the result of `launched_steps.spans`, the selected steps.
         tasks: all tasks of a device: `stream`, `start_ns`, `end_ns`, `launch_ns` (null if unknown), `kind`.
-        waits: of `device_waits`, those of the threads that the steps wait for.
+        waits: the waits of `device_waits`, those of the threads that the steps wait for.
         host: the host's parts: `part` (of `bounds.PARTS`), `start_ns`, `end_ns`, without overlap and by time.
     """
     walk = _Walk(tasks, waits)

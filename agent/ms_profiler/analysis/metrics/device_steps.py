@@ -131,9 +131,9 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
     (MindSpore: even if that is after the step), 0 without one.
 
     Args:
-        pieces: of `states`.
+        pieces: the pieces of `states`.
         tasks: `tables.TASKS`.
-        during: of `windows`.
+        during: the result of `windows`.
         form: who recorded it.
     """
     told = tasks["type" if form == Form.KINETO else "name"]
@@ -145,9 +145,9 @@ def sum_up(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame) -> p
     """Return the sums that `add_up` combines, for a part of the run that no task crosses.
 
     Args:
-        pieces: of `states`.
+        pieces: the pieces of `states`.
         tasks: `start_ns`, `end_ns`, `exchange`, `bubble`: whether it waits for another stage.
-        during: of `windows`.
+        during: the result of `windows`.
     """
     lanes = overlap.lanes(pieces)
     bounds = during.select(intervals.BOUNDS)
@@ -184,9 +184,9 @@ def add_up(sums: Iterable[pl.DataFrame], during: pl.DataFrame, lanes: pl.DataFra
     """Return the columns of `by_step` for a run that was summed up part by part.
 
     Args:
-        sums: of `sum_up`, at least one.
-        during: of `windows`.
-        lanes: of `overlap.lanes`, for MindSpore's formulas; None for the others.
+        sums: the sums of `sum_up`, at least one.
+        during: the result of `windows`.
+        lanes: the lanes of `overlap.lanes`, for MindSpore's formulas; None for the others.
     """
     added = (
         pl.concat(list(sums))

@@ -84,7 +84,7 @@ def of_path(waited: pl.DataFrame, recording: tables.Recording, process: int, thr
     gradients.
 
     Args:
-        waited: of `waits`.
+        waited: the result of `waits`.
         recording: its threads and spans.
         process: pid of the steps.
         thread: that steps.

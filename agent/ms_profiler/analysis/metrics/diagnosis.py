@@ -63,7 +63,7 @@ class Diagnosis:
     Attributes:
         pieces: of `bounds.parts`, or of `device_bounds.parts` where a device was watched, of the steady steps whose
             operators or kernels are known, if there are any.
-        parts: of `bounds.by_step`, of the same pieces.
+        parts: the parts of `bounds.by_step`, of the same pieces.
         moments: of `bounds.parts`, of the same steps.
         crowd: waits of the job's threads for processors in these steps.
         delayed: part of the waits for data and for other ranks that is due to waiting for a processor.
@@ -73,17 +73,17 @@ class Diagnosis:
         late: waits of exchanges for other ranks.
         seen: the times of operators or kernels are known, so that "computing" refers to them and not to a phase.
         accelerator: an unrecorded device computed, so that the reason for the host's waits is unknown.
-        path: of `critical_path.segments`, of the same steps.
+        path: the path of `critical_path.segments`, of the same steps.
         launched: operators or kernels; None where none were recorded.
-        reads: of `reads.reads`, of the same steps.
+        reads: the reads of `reads.reads`, of the same steps.
         recompiles: instants of compilations that were repeated: `step` (row of the steps), `text`.
         compile_ns: time by step (row) in which something was compiled.
-        growth: of memory.
-        pauses: of Python, in the same steps.
-        packets: of exchanges.
+        growth: the growth of memory.
+        pauses: the pauses of Python, in the same steps.
+        packets: the packets of exchanges.
         links: slow ones.
-        waits: of `dataset.waits`, of the stepping thread.
-        modules: of `module_waits.within`, of `moments`.
+        waits: the waits of `dataset.waits`, of the stepping thread.
+        modules: the modules of `module_waits.within`, of `moments`.
         copied: what a device copies while nothing else runs on it, in the same steps.
         strains: what of the machine made steps slow.
     """
@@ -134,11 +134,11 @@ def diagnose(
     Args:
         recording: the run.
         steps: the steps in use.
-        cut: of `phases.pieces`.
+        cut: the result of `phases.pieces`.
         spans: `tables.SPANS` of the chosen steps.
-        stream: of kernels.
-        operators: of `host_operators.calls`, where operators compute where they are called.
-        calls: of `communication.calls`.
+        stream: the stream of kernels.
+        operators: the operators of `host_operators.calls`, where operators compute where they are called.
+        calls: the calls of `communication.calls`.
         compiled: steps (rows of `steps.table`) that compiled something.
     """
     own = operators.filter(pl.col("process") == steps.process)
@@ -379,8 +379,8 @@ def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Ser
 
     Args:
         times: Int64, in order.
-        windows: of one process, by start; where two overlap the later one holds.
-        starts: of kernels, Int64, in order.
+        windows: the windows of one process, by start; where two overlap the later one holds.
+        starts: the starts of kernels, Int64, in order.
     """
     begins = pl.Series([window.start_ns for window in windows], dtype=pl.Int64)
     ends = pl.Series([window.end_ns for window in windows], dtype=pl.Int64)

@@ -46,7 +46,7 @@ def known(names: pl.Series) -> bool:
     """Return whether any name is the name of a node.
 
     Args:
-        names: of the recording.
+        names: the names of the recording.
     """
     return bool((names.str.contains(_NODE) | names.str.starts_with(_EVALUATES)).any())
 
@@ -56,7 +56,7 @@ def keys(used: pl.Series, names: pl.Series) -> pl.DataFrame:
 
     Args:
         used: rows of the names.
-        names: of the recording.
+        names: the names of the recording.
     """
     rows = used.unique().sort()
     found = [key(text) for text in names.gather(rows).to_list()]
@@ -110,7 +110,7 @@ def passes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
 
     Args:
         spans: `tables.SPANS` of one process, with `row`.
-        names: of the recording.
+        names: the names of the recording.
 
     Returns:
         `row`, `thread`, `start_ns`, `end_ns`, `again` (a recomputation), `around` (row of the one around it).
@@ -135,10 +135,10 @@ def split(
     """Return the nodes that ran, and the operators that can have made them, both as `KEYED` and by start.
 
     Args:
-        operators: of `host_operators.calls`, with `row` and `parent`, which means these.
+        operators: the operators of `host_operators.calls`, with `row` and `parent`, which means these.
         spans: `tables.SPANS` of the process.
-        names: of the recording.
-        passed: of `passes`.
+        names: the names of the recording.
+        passed: the result of `passes`.
     """
     named = keys(operators["name"], names)
     if not named["node"].any():

@@ -119,7 +119,7 @@ class Roles:
         key: of its own type, in a forward pass.
         expanded: the kernel is one of several for one gradient.
         products: largest number of gradients of a product.
-        type: of a kernel, its primitive, where it is compared with `emits`.
+        type: the type of a kernel, its primitive, where it is compared with `emits`.
         free: the kernel may come from several operators.
         summed: number of gradients that are added to an existing gradient.
         emits: number of such kernels that an operator launches for its gradient; None if unknown.
@@ -196,7 +196,7 @@ def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> 
         kernels: as `KERNELS`, of one lane, in its order.
         begins: `backward`; `begin`, the first row that can be of the forward pass that belongs to it; `scripted`: the
             script computes gradients itself, so that products and elementwise kernels may come from anywhere.
-        scopes: by row of the kernel names.
+        scopes: the scopes, by row of the kernel names.
 
     Returns:
         `OWNERS`, in the order of the kernels, of the passes that could be resolved.
@@ -210,7 +210,7 @@ def between(kernels: pl.DataFrame, begins: pl.DataFrame, roles: dict[int, Roles]
     Args:
         kernels: as for `owners`.
         begins: as for `owners`.
-        roles: by row of the kernel names.
+        roles: the roles, by row of the kernel names.
     """
     rows = kernels.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
     gradients = rows.drop_nulls("backward")
@@ -253,7 +253,7 @@ class _Candidates:
     Args:
         rows: `row`, `kernel`, `backward`.
         regions: `region`, `begin` and `end` (rows of the forward pass), apart from each other and in order.
-        roles: by row of the kernel names.
+        roles: the roles, by row of the kernel names.
         families: one role of each.
     """
 
@@ -341,6 +341,6 @@ def known_by(name: str) -> str:
     """Return the common name of the variants of an operator: of `GatherDGradV2`, `MaxPoolWithIndices`.
 
     Args:
-        name: of a kernel or an operator.
+        name: the name of a kernel or an operator.
     """
     return _VARIANT.sub("", name.replace("_", "").lower())

@@ -28,7 +28,7 @@ class Gradients:
     """The operators of a backward pass, and the operators whose gradients they are.
 
     Args:
-        flow: of the graph.
+        flow: the flow of the graph.
         found: modules of the forward pass, by name; those of the backward pass are added.
     """
 
@@ -104,7 +104,7 @@ class Gradients:
         """Note the values of a gradient, also for operators that pass it on unchanged.
 
         Args:
-            name: of the gradient.
+            name: the name of the gradient.
             values: values whose gradient it is a part of.
             whole: those of them whose whole gradient it is.
         """

@@ -37,7 +37,7 @@ class Owner:
     Attributes:
         module: attributes from the compiled cell on, with dots; empty for the cell itself, None if unknown. named: the
         operator's own name agrees.
-        part: of a training step.
+        part: the part of a training step.
     """
 
     module: str | None
@@ -202,7 +202,7 @@ class _Pass:
 
         Args:
             sure: modules of the operators that use parameters.
-            around: of `_around`.
+            around: the result of `_around`.
         """
         before, behind = self._nearest(sure)
         #: type, side and module -> operators there

@@ -24,7 +24,7 @@ def shown(recording: tables.Recording) -> pl.DataFrame:
     number stands in a sample only where it has changed: it is as before in the samples between.
 
     Args:
-        recording: of the run.
+        recording: the recording of the run.
     """
     known = _known(recording)
     if known.is_empty():
@@ -79,8 +79,8 @@ def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.
     value = sum of value * time / time, over each stretch.
 
     Args:
-        known: of `tables.HOST`.
-        recording: of the run.
+        known: the result of `tables.HOST`.
+        recording: the recording of the run.
         most: stretches of a process; where there are more samples, each has several.
     """
     rows = (recording.names == host_metrics.SAMPLE).arg_true()
@@ -140,7 +140,7 @@ def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame
     amount = sum of value * seconds of the overlap, over all processes: what lies between two samples is spread evenly.
 
     Args:
-        known: of `tables.HOST`.
+        known: the result of `tables.HOST`.
         metrics: that are added up.
         during: `start_ns`, `end_ns`, apart from each other and by time.
     """

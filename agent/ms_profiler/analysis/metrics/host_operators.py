@@ -80,7 +80,7 @@ def ties(operators: pl.DataFrame) -> pl.DataFrame:
     the gradient, the first to begin counts. Another process may use the same number.
 
     Args:
-        operators: of `calls`.
+        operators: the operators of `calls`.
 
     Returns:
         `forward` and `backward`, rows of `operators`.
@@ -101,7 +101,7 @@ def known(operators: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Return the recorded steps in which the stepping process ran any known operator: `Steps.table`, `step`.
 
     Args:
-        operators: of `calls`.
+        operators: the operators of `calls`.
         steps: the steps in use.
     """
     table = steps.table.with_row_index("step").filter("recorded")
@@ -133,9 +133,9 @@ def computing(
 
     Args:
         recording: the run.
-        operators: of `calls`.
+        operators: the operators of `calls`.
         spans: `tables.SPANS`.
-        cut: of `phases.pieces`.
+        cut: the result of `phases.pieces`.
         steps: the steps in use.
     """
     own = operators.filter(pl.col("process") == steps.process)
@@ -160,7 +160,7 @@ def fused(operators: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
     operators.
 
     Args:
-        operators: of `calls`, of one process.
+        operators: the operators of `calls`, of one process.
         names: texts by row.
     """
     graph = names.str.starts_with(GRAPH).fill_null(False)

@@ -21,7 +21,7 @@ def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> s
     Args:
         recording: spans by thread, each with the innermost one around it.
         used: the steps in use.
-        pieces: of `Diagnosis`.
+        pieces: the pieces of `Diagnosis`.
 
     Returns:
         Empty if no name has most of the time.

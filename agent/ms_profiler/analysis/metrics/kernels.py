@@ -81,7 +81,7 @@ def add_up(sums: list[pl.DataFrame], keys: list[str] | None = None) -> pl.DataFr
     """Return the sums over several parts of a run, or over several keys.
 
     Args:
-        sums: of `sum_up`, at least one.
+        sums: the sums of `sum_up`, at least one.
         keys: what to group by; those of `sum_up` by default.
     """
     return (
@@ -112,7 +112,7 @@ def by_type(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     ratio = total / total of all kernels.
 
     Args:
-        sums: of `sum_up`.
+        sums: the sums of `sum_up`.
         names: `tables.KERNEL_NAMES`.
     """
     return _ranked(sums, names["type"].gather(sums["kernel"]), names["core"].gather(sums["kernel"]))
@@ -185,8 +185,8 @@ def scaled(table: pl.DataFrame, totals: pl.DataFrame | None) -> pl.DataFrame:
     """Return a table such as `by_type` with the totals over the whole run, of which some steps were sampled.
 
     Args:
-        table: of `by_type`.
-        totals: of `sampling.totals`, by `name`; None where all steps were recorded.
+        table: the table of `by_type`.
+        totals: the totals of `sampling.totals`, by `name`; None where all steps were recorded.
     """
     if totals is None:
         return table

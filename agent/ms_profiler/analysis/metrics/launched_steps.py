@@ -87,7 +87,7 @@ def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, sinc
     Args:
         tasks: tasks that ran in the interval: `start_ns`, `end_ns`, `exchange`.
         copied: disjoint intervals in which memory was copied or set, by time.
-        during: of `spans`.
+        during: the result of `spans`.
         since: ns, begin of the time.
         until: ns, end of the time.
     """
@@ -112,7 +112,7 @@ def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     not_overlapped (only communicating) + copying (only copying) + idle.
 
     Args:
-        parts: of `pieces`, at least one.
+        parts: the parts of `pieces`, at least one.
     """
     computing, communicating, copying = (pl.col(state) for state in STATES)
     sums = {
@@ -160,9 +160,9 @@ def by_step(parts: Iterable[pl.DataFrame], moments: pl.DataFrame, during: pl.Dat
     the begin of the first task that it launched, 0 without one.
 
     Args:
-        parts: of `sums`, at least one.
+        parts: the parts of `sums`, at least one.
         moments: of `moments`.
-        during: of `spans`.
+        during: the result of `spans`.
     """
     launched = (
         pl.concat(list(parts))

@@ -19,7 +19,7 @@ class Slow:
 
     Attributes:
         operation: the operation on it.
-        group: of ranks.
+        group: the group of ranks.
         bandwidth: bytes a second.
         best: of another group, bytes a second.
         best_group: that group.
@@ -42,7 +42,7 @@ def bandwidths(calls: pl.DataFrame) -> pl.DataFrame:
     bandwidth = sum of the bytes / sum of the durations, over the exchanges whose bytes are known.
 
     Args:
-        calls: of `communication.calls`.
+        calls: the calls of `communication.calls`.
     """
     size, took = pl.col("bytes").sum(), pl.col("duration_ns").sum()
     return (
@@ -66,7 +66,7 @@ def slow(table: pl.DataFrame) -> list[Slow]:
     are, on average, at least half as large.
 
     Args:
-        table: of `bandwidths`.
+        table: the table of `bandwidths`.
     """
     found = []
     for _, links in table.filter(pl.col("count") >= ENOUGH).group_by("operation", maintain_order=True):

@@ -67,7 +67,7 @@ class Measures:
         compiled: steps (rows of `steps.table`) that compiled something.
         compile_ns: time in which something was compiled.
         stream: the kernels, and the recorded steps by state, see `streams.kernel_stream`.
-        sums: of `operators.sum_up`, over all spans.
+        sums: the sums of `operators.sum_up`, over all spans.
         types: kernels by primitive, see `kernels.by_type`.
         calls: exchanges with other ranks, see `communication.calls`.
         memory: `tables.MEMORY`, if it was requested.

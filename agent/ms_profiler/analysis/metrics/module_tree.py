@@ -104,7 +104,7 @@ def heaviest(tree: pl.DataFrame, whole_ns: int) -> tuple[str, float] | None:
     """Return the module with most self time, and its share of the whole; None without modules.
 
     Args:
-        tree: of `rows`.
+        tree: the tree of `rows`.
         whole_ns: the time that the share refers to.
     """
     modules = tree.filter(pl.col("forward_ns") + pl.col("backward_ns") > 0, pl.col("self_ns") > 0)
@@ -119,7 +119,7 @@ def within(sums: pl.DataFrame) -> pl.DataFrame:
     `self_ns`.
 
     Args:
-        sums: of `owners.sums`.
+        sums: the sums of `owners.sums`.
     """
     known = sums.drop_nulls("owner")
     parts = known["owner"].unique().sort()

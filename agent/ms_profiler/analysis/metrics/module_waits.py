@@ -23,7 +23,7 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
     Args:
         moments: of `bounds.parts`.
         spans: `tables.SPANS` of these steps.
-        names: of the recording.
+        names: the names of the recording.
         steps: the steps in use.
     """
     length = (pl.col("end_ns") - pl.col("start_ns")).sum()

@@ -34,7 +34,7 @@ def work(
     flops of a module = sum over the operators or kernels in it / number of known steps.
 
     Args:
-        found: of `ownership.ownership`.
+        found: the result of `ownership.ownership`.
         recording: the run.
         used: the steps in use.
         steady: of these, with `row`, those of the table.

@@ -73,7 +73,7 @@ class Known:
     """The nodes of backward passes.
 
     Attributes:
-        tapes: of the process.
+        tapes: the tapes of the process.
         passes: `backward` (row of its span), `tape` (its place in `tapes`) and `scripted`, of passes with nodes.
     """
 
@@ -85,9 +85,9 @@ class Known:
         """Find the nodes of each pass.
 
         Args:
-            tapes: of the process.
+            tapes: the tapes of the process.
             passes: `backward`, `start_ns`, `scripted`, by start.
-            spans: of the stepping thread.
+            spans: the spans of the stepping thread.
         """
         if not tapes or passes.is_empty():
             return cls(tapes, passes.select("backward", "scripted", tape=pl.lit(0, pl.UInt32)).clear())
@@ -114,7 +114,7 @@ class Known:
 
         Args:
             kernels: `place`, `kernel`, `backward`, of one lane, in its order.
-            scopes: by row of the kernel names.
+            scopes: the scopes, by row of the kernel names.
         """
         ran = kernels.join(self.passes, on="backward", maintain_order="left").with_columns(
             position=pl.int_range(pl.len()).over("backward")
@@ -143,7 +143,7 @@ class Known:
 
         Args:
             kernels: `kernel`, `position`, `backward`, `tape`, `scripted`, by pass.
-            scopes: by row of the kernel names.
+            scopes: the scopes, by row of the kernel names.
         """
         roles = {row: _kernel_role(scopes[row]) for row in kernels["kernel"].unique()}
         numbers: dict[tuple[str, int, int, frozenset[str]], int] = {}
@@ -191,7 +191,7 @@ class Known:
 
         Args:
             kernels: `place`, `kernel`, `backward`, `loose` (its module is unknown), of one lane, in its order.
-            scopes: by row of the kernel names.
+            scopes: the scopes, by row of the kernel names.
         """
         rows = kernels.select("kernel", "backward").with_row_index("row").join(self.passes, on="backward")
         found: list[tuple[int, int]] = []
@@ -246,7 +246,7 @@ def _before(told: pl.DataFrame, kinds: list[int]) -> pl.DataFrame:
 
     Args:
         told: kernels of passes, in order, with their bounds, `free`, `cast` and `kind` (row of the node's name).
-        kinds: of nodes that launch nothing but casts before the kernel that is named after them.
+        kinds: the kinds of nodes that launch nothing but casts before the kernel that is named after them.
     """
     sure = (pl.col("first") == pl.col("last")) & ~pl.col("free") & pl.col("kind").is_in(kinds)
     behind = pl.when(sure).then(pl.col("first") + 1).backward_fill().shift(-1).over("chosen")
@@ -275,7 +275,7 @@ def _never(node: Node, known: set[str], settled: frozenset[str], adds: bool) -> 
     Args:
         node: the node.
         known: names of nodes whose kernels are known.
-        settled: of `_settled`.
+        settled: the result of `_settled`.
         adds: the forward pass has kernels of the type of sums of gradients, too.
     """
     if node.name in known:

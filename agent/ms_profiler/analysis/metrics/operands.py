@@ -27,8 +27,8 @@ def renamed(args: pl.Series, rows: pl.Series) -> pl.Series:
     """Return arguments of operators with other numbers for their texts.
 
     Args:
-        args: of `store.format.Category.OP`.
-        rows: of the texts, for each.
+        args: the result of `store.format.Category.OP`.
+        rows: the rows of the texts, for each.
     """
     return (rows.cast(pl.UInt64) * _SHAPES + args % _SHAPES).alias(args.name)
 

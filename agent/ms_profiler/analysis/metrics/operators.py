@@ -106,7 +106,7 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
     """Sum up spans of the same name and category; one that is `repeated` counts with the one around it.
 
     Args:
-        spans: of `self_times`.
+        spans: the spans of `self_times`.
 
     Returns:
         `name` (row of the names), `category`, `count`, `total_ns`, `self_ns`, `min_ns`, `max_ns`, `squares` (sum of the
@@ -184,7 +184,7 @@ def add_up(sums: list[pl.DataFrame], keys: tuple[str, ...] = ("name", "category"
     """Return the sums over several parts of a run.
 
     Args:
-        sums: of `sum_up`, at least one.
+        sums: the sums of `sum_up`, at least one.
         keys: columns to sum up by.
     """
     return (
@@ -203,7 +203,7 @@ def by_name(sums: pl.DataFrame, names: pl.Series, category: Category) -> pl.Data
     """Return the sums of one category with their names, most self time first.
 
     Args:
-        sums: of `sum_up`.
+        sums: the sums of `sum_up`.
         names: texts by row.
         category: the category.
     """
@@ -217,8 +217,8 @@ def scaled(sums: pl.DataFrame, totals: pl.DataFrame, names: pl.Series) -> pl.Dat
     """Return `by_name` with the totals over the whole run, of which some steps were sampled, and their errors.
 
     Args:
-        sums: of `by_name`; their longest calls are those of the sampled steps.
-        totals: of `sampling.totals`, of one category, by `name`.
+        sums: the sums of `by_name`; their longest calls are those of the sampled steps.
+        totals: the totals of `sampling.totals`, of one category, by `name`.
         names: texts by row.
     """
     known = totals.with_columns(names.gather(totals["name"]))

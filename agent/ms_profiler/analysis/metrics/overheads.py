@@ -28,7 +28,7 @@ class Casts:
     """Changes of data type.
 
     Attributes:
-        name: of the operator. per_step: number of changes.
+        name: the name of the operator. per_step: number of changes.
         share: share of the steps that they take.
     """
 
@@ -60,7 +60,7 @@ class Late:
         share: share of the time of exchanges beyond the time of a slow network for their bytes.
         count: exchanges.
         mean_ns: duration of one.
-        bytes: of one, on average.
+        bytes: the bytes of one, on average.
     """
 
     share: float
@@ -134,8 +134,8 @@ def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> fl
     """Return the part of launching operators that lies between reads with hardly any operators between them.
 
     Args:
-        found: of `reads.reads`, the reads of PyTorch on a processor, which wait for nothing.
-        starts: of inner operators, in order.
+        found: the result of `reads.reads`, the reads of PyTorch on a processor, which wait for nothing.
+        starts: the starts of inner operators, in order.
         moments: of `bounds.parts`.
     """
     own = found.filter(pl.col("name") == READ)
@@ -192,7 +192,7 @@ def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:
     """Return the waits of exchanges for other ranks; None if there are no exchanges with known bytes.
 
     Args:
-        calls: of `communication.calls`.
+        calls: the calls of `communication.calls`.
         rows: the examined steps.
     """
     known = communication.timed(calls.filter(pl.col("step").is_in(rows)))
@@ -208,7 +208,7 @@ def late_beside(exchanges: pl.DataFrame, size: int, steps: int) -> Late | None:
     """Return the same for exchanges on threads of their own; None if their bytes are unknown.
 
     Args:
-        exchanges: of `communication.replicated`.
+        exchanges: the exchanges of `communication.replicated`.
         size: bytes that they exchange a step.
         steps: number of steps.
     """

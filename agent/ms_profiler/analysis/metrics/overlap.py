@@ -20,7 +20,7 @@ def computing(cut: pl.DataFrame) -> pl.DataFrame:
     """Return the intervals in which the model was computed, by the phases: for runs without recorded kernels.
 
     Args:
-        cut: of `phases.pieces`.
+        cut: the result of `phases.pieces`.
     """
     return intervals.union(cut.filter(pl.col("phase").is_in(COMPUTING)))
 
@@ -31,7 +31,7 @@ def communicating(spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps) -> pl.Da
 
     Args:
         spans: `tables.SPANS`.
-        cut: of `phases.pieces`.
+        cut: the result of `phases.pieces`.
         steps: the steps in use.
     """
     beside = spans.filter(
@@ -77,7 +77,7 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
     without one).
 
     Args:
-        pieces: of `states`.
+        pieces: the pieces of `states`.
     """
     return add_up([sum_up(pieces)])
 
@@ -86,7 +86,7 @@ def sum_up(pieces: pl.DataFrame) -> pl.DataFrame:
     """Return the sums that `add_up` combines, for a part of the run.
 
     Args:
-        pieces: of `states`.
+        pieces: the pieces of `states`.
     """
     both = pl.col("computing") & pl.col("communicating")
     length = pl.col("end_ns") - pl.col("start_ns")
@@ -111,7 +111,7 @@ def add_up(parts: list[pl.DataFrame]) -> pl.DataFrame:
     """Return the columns of `by_step` for a run that was summed up part by part.
 
     Args:
-        parts: of `sum_up`, at least one.
+        parts: the parts of `sum_up`, at least one.
     """
     moments = pl.col("start_ns", "first_ns")
     sums = pl.concat(parts).group_by("step").agg(pl.exclude("step", "start_ns", "first_ns").sum(), moments.min())
@@ -125,7 +125,7 @@ def lanes(pieces: pl.DataFrame) -> pl.DataFrame:
     A device that copies is not free.
 
     Args:
-        pieces: of `states`.
+        pieces: the pieces of `states`.
     """
     busy = pl.col("computing") | pl.col("communicating")
     if "copying" in pieces.columns:

@@ -12,7 +12,7 @@ from ms_profiler.analysis.metrics.scopes import Part
 LANES: Final = pl.Schema(
     {
         "depth": pl.UInt32,  # 0 for passes
-        "name": pl.String,  # of the pass, or the part of the module's path at that depth
+        "name": pl.String,  # the name of the pass, or the part of the module's path at that depth
         "module": pl.String,  # its path; null for passes
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
@@ -37,7 +37,7 @@ def lanes(found: Ownership | None) -> pl.DataFrame:
     one before another module.
 
     Args:
-        found: of `ownership.ownership`.
+        found: the result of `ownership.ownership`.
     """
     if found is None:
         return pl.DataFrame(schema=LANES)

@@ -40,9 +40,9 @@ def pieces(
 
     Args:
         spans: `tables.SPANS` of the run.
-        names: of the recording.
+        names: the names of the recording.
         steps: the steps in use.
-        nodes: of `backward_operators.nodes`.
+        nodes: the nodes of `backward_operators.nodes`.
         kept: `row` (of `steps.table`), `start_ns` and `end_ns` of the steps to be cut, by start.
     """
     own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
@@ -136,7 +136,7 @@ def sums(cut: pl.DataFrame) -> pl.DataFrame:
     """Sum up the pieces of a step by owner, part and binding: `step`, `owner`, `part`, `bound`, `self_ns`.
 
     Args:
-        cut: of `pieces`.
+        cut: the result of `pieces`.
     """
     length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("self_ns")
     return cut.group_by("step", "owner", "part", "bound").agg(length).sort("step", "owner", "part", "bound")

@@ -28,8 +28,8 @@ class Ownership:
         basis: "host" if times are those of the stepping thread, "kernels" if they are those of kernels.
         steps: number of steps that the times are from; 1 if they are those of all kernels.
         whole_ns: time of these steps, or of all kernels.
-        tree: of `module_tree.rows`.
-        sums: of `owners.sums`, of all steps with known contents.
+        tree: the tree of `module_tree.rows`.
+        sums: the sums of `owners.sums`, of all steps with known contents.
         pieces: of `owners.pieces`; or the kernels in memory, which may overlap, with the step that queued each,
             `kernel` and `shapes`.
         process: pid of the process with these modules; None if kernels of several processes are summed up.
@@ -125,9 +125,9 @@ def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Step
     """Return words about the module with most own time, and its largest operator; empty if no module takes much.
 
     Args:
-        found: of `ownership`.
-        spans: of `operators.self_times`.
-        names: of the recording.
+        found: the result of `ownership`.
+        spans: the spans of `operators.self_times`.
+        names: the names of the recording.
         used: the steps in use.
         stream: the kernels.
     """

@@ -47,7 +47,7 @@ def packets(calls: pl.DataFrame) -> Packets | None:
     length of Hockney (1994). Latency is estimated by the shortest exchange, bandwidth by max(bytes / time).
 
     Args:
-        calls: of `communication.calls`.
+        calls: the calls of `communication.calls`.
     """
     known = communication.timed(calls)
     if known.height < ENOUGH or known["bytes"].n_unique() < 2:

@@ -36,7 +36,7 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
     Args:
         recording: the run.
         steps: the steps in use.
-        sums: of `operators.sum_up`, of the recorded spans.
+        sums: the sums of `operators.sum_up`, of the recorded spans.
 
     Returns:
         `pairs`, `sampled`, `per_step_ms` (of a sampled step), `recording`, `hooks`, `share` (both), `standard_error`.

@@ -18,7 +18,7 @@ def of(modules: list[str], networks: list[Network]) -> tuple[pl.DataFrame, str]:
 
     Args:
         modules: paths of modules.
-        networks: of the processes that called them.
+        networks: the networks of the processes that called them.
     """
     if not networks:
         return _table([(module, None, None) for module in modules]), NOT_KEPT

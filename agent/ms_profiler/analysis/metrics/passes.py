@@ -23,7 +23,7 @@ class Passes:
     """The backward passes of a run.
 
     Args:
-        spans: of the stepping thread, with their `row`.
+        spans: the spans of the stepping thread, with their `row`.
         names: texts by row.
         steps: the steps in use.
         tapes: autograd's nodes before some of them.
@@ -73,7 +73,7 @@ class Passes:
         Args:
             kernels: `QUEUED`, by lane: begin of the window, bounds of the kernel's own queueing time, and the span of
                 its backward pass, null in a forward pass.
-            scopes: by row of the kernel names.
+            scopes: the scopes, by row of the kernel names.
 
         Returns:
             `place` (row of `kernels`), `after`, `before`.
@@ -88,7 +88,7 @@ class Passes:
 
         Args:
             kernels: as for `owned`.
-            scopes: by row of the kernel names.
+            scopes: the scopes, by row of the kernel names.
         """
         placed = _placed(kernels).drop_nulls("backward")
         return pl.concat(
@@ -101,7 +101,7 @@ class Passes:
 
         Args:
             kernels: `kernel`, `lane`, `backward`, and `loose` if its module is unknown, by lane.
-            scopes: by row of the kernel names.
+            scopes: the scopes, by row of the kernel names.
         """
         placed = kernels.with_row_index("place")
         return pl.concat(

@@ -96,7 +96,7 @@ def by_step(cut: pl.DataFrame) -> pl.DataFrame:
     """Return the time of each phase in each step: `step`, `phase`, `duration_ns`.
 
     Args:
-        cut: of `pieces`.
+        cut: the result of `pieces`.
     """
     return (
         cut.group_by("step", "phase")
@@ -109,7 +109,7 @@ def compiling(times: pl.DataFrame) -> list[int]:
     """Return the steps (rows of `Steps.table`) in which something was compiled.
 
     Args:
-        times: of `by_step`.
+        times: the times of `by_step`.
     """
     return times.filter(pl.col("phase") == NAMES[Category.COMPILE])["step"].to_list()
 
@@ -120,7 +120,7 @@ def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
     share = time of the phase / time of the steps; both over the same steps, so that shares add up to 1.
 
     Args:
-        times: of `by_step`.
+        times: the times of `by_step`.
         left_out: steps that are not steady; if there are no others, all count.
 
     Returns:
@@ -154,7 +154,7 @@ def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
     leaves depth d the innermost is the last one started at depth d.
 
     Args:
-        spans: of one thread, `category`, `start_ns`, `end_ns`; operators among themselves, or nothing else.
+        spans: the spans of one thread, `category`, `start_ns`, `end_ns`; operators among themselves, or nothing else.
         value: the column.
 
     Returns:

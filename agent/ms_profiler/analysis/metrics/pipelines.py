@@ -32,7 +32,7 @@ class Pipeline:
         process: pid.
         number: the process's number of the dataset.
         interval_ms: time from one sample to the next.
-        operators: by number, with the samples of all windows.
+        operators: the operators, by number, with the samples of all windows.
         windows: number of windows.
         observed_ns: sum of their lengths.
         waits_ms: wait for each batch.
@@ -155,7 +155,7 @@ def pipelines(windows: Iterable[Window]) -> list[Pipeline]:
     """Return the pipelines that could be read, the one with the most samples first.
 
     Args:
-        windows: of `readers.pipelines.read`.
+        windows: the windows of `readers.pipelines.read`.
     """
     found: dict[tuple[Any, ...], Pipeline] = {}
     for window in windows:
@@ -182,7 +182,7 @@ def lost(windows: Iterable[Window], first_ns: int) -> list[dict[str, Any]]:
     """Return the windows that could not be read, as `summary.json` lists them.
 
     Args:
-        windows: of `readers.pipelines.read`.
+        windows: the windows of `readers.pipelines.read`.
         first_ns: first record of the run.
     """
     return [

@@ -26,7 +26,7 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
     Args:
         spans: `tables.SPANS`.
         names: texts by row.
-        cut: of `phases.pieces`.
+        cut: the result of `phases.pieces`.
         steps: the steps in use.
 
     Returns:
@@ -63,9 +63,9 @@ def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl
     of a read during which the last queued kernel ended to the start of the next kernel, within `bounds.GAP`.
 
     Args:
-        found: of `reads`.
+        found: the result of `reads`.
         kernels: intervals of kernels that ran beside the host, without overlap and by time; empty if there are none.
-        starts: of operators, or kernels, in order; empty if unknown.
+        starts: the starts of operators, or kernels, in order; empty if unknown.
     """
     pairs = found.with_columns(following=pl.col("start_ns").shift(-1)).drop_nulls("following")
     between = starts.search_sorted(pairs["following"]).cast(pl.Int64) - starts.search_sorted(pairs["start_ns"])

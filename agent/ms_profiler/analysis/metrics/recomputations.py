@@ -29,7 +29,7 @@ def join(
     """Put the nodes of inner passes into those around them.
 
     Args:
-        tapes: of the process.
+        tapes: the tapes of the process.
         told: `backward` (row of its span), `scripted` and `tape`, of passes with nodes.
         passes: `backward`, `start_ns`, `end_ns` of all, by start.
         again: `row`, `start_ns`, `end_ns` of spans of recomputations, by start.
@@ -97,8 +97,8 @@ def _put(nodes: tuple[Node, ...], parts: list[tuple[Node, ...]]) -> tuple[Node, 
     """Return nodes in which the nodes of the parts replace the recomputing nodes; None if their numbers differ.
 
     Args:
-        nodes: in the order of their making; they run in reverse.
-        parts: in the order in which they run.
+        nodes: the nodes in the order of their making; they run in reverse.
+        parts: the parts in the order in which they run.
     """
     rest, found = list(parts), list[Node]()
     for node in reversed(nodes):

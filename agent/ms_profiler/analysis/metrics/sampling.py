@@ -29,7 +29,7 @@ def strata(table: pl.DataFrame) -> pl.Series:
     """Return the stretch of each step; a stretch without sampled steps is joined to the one before it.
 
     Args:
-        table: of `Steps`.
+        table: the table of `Steps`.
     """
     some = pl.col("recorded").any().over("stretch")
     own = pl.when(some).then("stretch").forward_fill().backward_fill().fill_null(0).rle_id()
@@ -40,7 +40,7 @@ def weights(table: pl.DataFrame) -> pl.Series:
     """Return the number of steps that each step stands for; null if it was not recorded, 1 if all were.
 
     Args:
-        table: of `Steps`; no step stands for steps that a schedule left out.
+        table: the table of `Steps`; no step stands for steps that a schedule left out.
     """
     wanted = pl.col("content") != "times"
     marked = table.with_columns(strata(table))
@@ -68,7 +68,7 @@ def sum_up(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Return the sums of fine-grained spans by `place`, `name` and `category`: `count`, `total_ns` and `self_ns`.
 
     Args:
-        spans: of `operators.self_times`.
+        spans: the spans of `operators.self_times`.
         steps: the steps in use.
     """
     fine = spans.filter(pl.col("category") >= CATEGORY_FINE)
@@ -90,7 +90,7 @@ def totals(sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps
     Work of other processes and work outside of all steps was recorded completely, and is added without scaling.
 
     Args:
-        sums: by `place` and `keys`.
+        sums: the sums, by `place` and `keys`.
         keys: columns.
         columns: those to sum up.
         steps: the steps in use.

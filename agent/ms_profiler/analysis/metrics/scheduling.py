@@ -95,7 +95,7 @@ def asleep(known: pl.DataFrame) -> pl.DataFrame:
     A thread that shares an operator with others does a part of it, so it is not asleep for nearly all of the time.
 
     Args:
-        known: of `cells`.
+        known: the result of `cells`.
     """
     length = pl.col("end_ns") - pl.col("start_ns")
     slept = pl.col("off_ns") - pl.col("queued_ns")
@@ -111,7 +111,7 @@ def crowd(
 
     Args:
         looks: `tables.LOOKS`.
-        process: of the stepping thread.
+        process: the process of the stepping thread.
         thread: the stepping thread.
         during: the steps, apart from each other and by time.
         processors: number of processors that the job may use; 0 if unknown.
@@ -133,7 +133,7 @@ def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
     """Return the part of some intervals in which a thread waited for a processor: 0 if unknown.
 
     Args:
-        known: of `cells`.
+        known: the result of `cells`.
         during: the times, apart from each other.
     """
     return min(_inside(known, during)[0] / max(intervals.total_ns(during), 1), 1.0)
@@ -148,7 +148,7 @@ def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFram
 
     Args:
         looks: `tables.LOOKS`.
-        process: of the stepping thread.
+        process: the process of the stepping thread.
         thread: the stepping thread.
         waiting: when the stepping thread waited for data, apart from each other and by time.
         during: the steps.

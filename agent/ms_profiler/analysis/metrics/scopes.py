@@ -55,7 +55,7 @@ class Scope:
         path: the name without the last part.
         module: attributes from the outermost module on, with dots; None where the name has none.
         kind: class of that module.
-        part: of a training step.
+        part: the part of a training step.
         expanded: it stands for a primitive, in no module.
         phase: category of the one phase in which its primitive occurs; None where there is no such phase.
         named: the module is that of the name; otherwise it follows from the compiled graph.

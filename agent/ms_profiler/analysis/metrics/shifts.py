@@ -83,7 +83,7 @@ def _change(values: list[float], size: int, least: float) -> tuple[int, float, f
 
     Args:
         values: logarithms, in the order of the steps.
-        size: of a block.
+        size: the size of a block.
         least: smallest significance.
     """
     medians = _medians(values, size)
@@ -111,9 +111,9 @@ def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int)
 
     Args:
         same: steps with the same records.
-        spans: of the run.
+        spans: the spans of the run.
         steps: the steps in use.
-        size: of a block.
+        size: the size of a block.
     """
     own = spans.filter(
         pl.col("process") == steps.process,
@@ -168,7 +168,7 @@ def _modules(
         steps: the steps in use.
         found: the owners of the time.
         moment_ns: of the change.
-        change: of the length of a step, ns.
+        change: the change of the length of a step, ns.
         whole: length of a step at full speed before and after, ns, if a module's time is to be its share of this
             length.
     """

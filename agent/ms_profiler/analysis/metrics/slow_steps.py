@@ -22,7 +22,7 @@ class Slow:
     """A slow step and the cause of most of its extra time; without module and phase if nothing explains it.
 
     Attributes:
-        number: of the step.
+        number: the number of the step.
         longer_ns: extra time compared with the median step. module: path of the cause; empty if no module explains it.
         module_ns: extra own time of the module, compared with the median step.
         earlier: first and last of the earlier steps whose kernels ran in it, if no module explains it.
@@ -45,10 +45,10 @@ def slowest(found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: 
     """Return the cause of the slowest step; None if no step took much longer than usual.
 
     Args:
-        found: of `ownership.ownership`.
+        found: the result of `ownership.ownership`.
         steady: steps that are compared, with `row`.
-        cut: of `phases.pieces`.
-        numbers: of all steps in use.
+        cut: the result of `phases.pieces`.
+        numbers: the numbers of all steps in use.
     """
     table = steady.filter(pl.col("row").is_in(found.sums["step"].unique().implode()))
     if table.height < LEAST:

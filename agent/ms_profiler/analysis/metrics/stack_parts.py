@@ -21,7 +21,7 @@ def of_samples(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> li
     """Return the functions of each part on the stepping thread by samples, the largest part first.
 
     Args:
-        stacks: of the run.
+        stacks: the stacks of the run.
         used: its steps.
         pieces: intervals apart from each other, with `of`.
         of: column that names the part; parts of a gap of the host are combined.
@@ -35,7 +35,7 @@ def of_calls(calls: Calls, used: Steps, pieces: pl.DataFrame, of: str) -> list[d
     """Return the functions of each part by traced calls, in the form of `of_samples`.
 
     Args:
-        calls: of the run.
+        calls: the calls of the run.
         used: its steps.
         pieces: as of `of_samples`.
         of: the same.
@@ -51,9 +51,9 @@ def host(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> str:
     """Return the functions and lines with most of the host's own part of the steps; empty if unknown.
 
     Args:
-        stacks: of the run.
+        stacks: the stacks of the run.
         used: its steps.
-        pieces: of `Diagnosis`.
+        pieces: the pieces of `Diagnosis`.
     """
     if stacks.known:
         parts = of_samples(stacks, used, pieces, "part")

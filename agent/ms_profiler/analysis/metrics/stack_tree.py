@@ -93,8 +93,8 @@ class Tree:
         """Return the innermost node of the script's own code on the path to a node, the node included; 0 without any.
 
         Args:
-            node: of `tables.FRAMES`.
-            callers: of all nodes.
+            node: the node of `tables.FRAMES`.
+            callers: the callers of all nodes.
         """
         while node and not self.functions[self.places[node]].own:
             node = callers.get(node, 0)

@@ -124,7 +124,7 @@ def statistics(table: pl.DataFrame) -> dict[str, Any]:
     exceed.
 
     Args:
-        table: of `Steps`, possibly a part of it.
+        table: the table of `Steps`, possibly a part of it.
     """
     durations = table["duration_ns"]
     if durations.is_empty():

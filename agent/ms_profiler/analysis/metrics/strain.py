@@ -47,7 +47,7 @@ class Strain:
         own: processors that the job used.
         others: processors that other processes used; None where that is not known.
         stolen: processors that other virtual machines used.
-        processors: of the machine.
+        processors: the processors of the machine.
         throttled: part of the periods in which the control group was throttled.
         quota: processors that it may use; None where that is not known.
         faults: major page faults of the job, by the second.
@@ -157,7 +157,7 @@ def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: 
     Args:
         recording: the run.
         steps: in use.
-        rows: of the steady ones.
+        rows: the rows of the steady ones.
         others: other programs are known to keep the processors busy.
     """
     during = steps.table.with_row_index("row").filter(pl.col("row").is_in(rows)).sort("start_ns")

@@ -60,7 +60,7 @@ def parts(cut: pl.DataFrame) -> pl.DataFrame:
     """Return the consecutive parts, without their phases: `process`, `part`, `start_ns`, `end_ns`.
 
     Args:
-        cut: of `stretches`.
+        cut: the result of `stretches`.
     """
     return intervals.merge(cut.select("start_ns", "end_ns", "process", "part"), "process", "part")
 
@@ -69,7 +69,7 @@ def sums(cut: pl.DataFrame) -> pl.DataFrame:
     """Return the time of each part and of its phases: `process`, `part`, `phase`, `total_ns`, in their order.
 
     Args:
-        cut: of `stretches`.
+        cut: the result of `stretches`.
     """
     order = pl.col("part").replace_strict({name: place for place, name in enumerate(PARTS)}, return_dtype=pl.Int32)
     return (
@@ -138,9 +138,9 @@ def _calls(spans: pl.DataFrame, known: pl.DataFrame, names: pl.Series) -> pl.Dat
     """Return the intervals of consecutive calls of a network, where nothing else is known.
 
     Args:
-        spans: of the stepping thread.
+        spans: the spans of the stepping thread.
         known: steps, evaluations and rollouts.
-        names: of the recording.
+        names: the names of the recording.
 
     Returns:
         `start_ns`, `end_ns`, and `evaluating`: all of these calls are in evaluation mode.

@@ -16,7 +16,7 @@ class Totals:
 
     Attributes:
         steps: the steps in use.
-        spans: of modules and operators, by `name` and `category`: `count`, `total_ns` and `self_ns`.
+        spans: the spans of modules and operators, by `name` and `category`: `count`, `total_ns` and `self_ns`.
         stream: the kernels.
         phases: time of each phase in all steps, ns, and its standard error, None if unknown; they add up to the time of
             the steps.
@@ -52,9 +52,9 @@ def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFra
 
     Args:
         steps: the steps in use.
-        spans: of `operators.self_times`, or sums of all of them by `place`.
+        spans: the spans of `operators.self_times`, or sums of all of them by `place`.
         stream: the kernels.
-        pieces: of `phases.pieces`.
+        pieces: the pieces of `phases.pieces`.
     """
     if not sampling.sampled(steps):
         return None

@@ -141,7 +141,7 @@ class Calls:
         """Yield the intervals with the innermost call of a thread: begin, end, and its row in `table`.
 
         Args:
-            own: of `of_thread`.
+            own: the result of `of_thread`.
         """
         stack: list[tuple[int, int]] = []  # end, row
         at = 0
@@ -165,7 +165,7 @@ class Calls:
         """Return the functions in parts of steps, the longest part first.
 
         Args:
-            own: of `of_thread`.
+            own: the result of `of_thread`.
             pieces: intervals apart from each other and by time, with `of`.
             of: column that names the part.
         """

@@ -49,7 +49,7 @@ def times(parts: pl.DataFrame) -> pl.DataFrame:
     of them before its first such copy. The main plane is the only one, or 1: the copies of plane 0 stay on the chip.
 
     Args:
-        parts: of `known`.
+        parts: the parts of `known`.
 
     Returns:
         `group`, `exchange_ns`, `transit_ns`, `wait_ns`, `synchronization_ns`.
@@ -75,7 +75,7 @@ def packets(parts: pl.DataFrame) -> pl.DataFrame:
     """Return one row an exchange, link and size: `group`, `exchange_ns`, `link`, `bytes`, `count`, `length_ns`.
 
     Args:
-        parts: of `known`; parts that stay on the chip are left out.
+        parts: the parts of `known`; parts that stay on the chip are left out.
     """
     moved = parts.filter("carries", pl.col("link") != LOCAL)
     return moved.group_by(*KEY, "link", "bytes", maintain_order=True).agg(
@@ -87,7 +87,7 @@ def links(parts: pl.DataFrame) -> pl.DataFrame:
     """Return the bytes that each exchange moved from one rank to another.
 
     Args:
-        parts: of `known`; a part without a target stays on its source.
+        parts: the parts of `known`; a part without a target stays on its source.
 
     Returns:
         `group`, `exchange_ns`, `source`, `target`, `link`, `bytes`, `length_ns`.

@@ -88,18 +88,18 @@ def finding(
     """Choose the biggest finding: compiling, then the largest wait, then the largest part.
 
     Args:
-        parts: of `bounds.shares`.
-        within: of `within`.
-        shares: of `phases.shares`.
+        parts: the parts of `bounds.shares`.
+        within: the result of `within`.
+        shares: the shares of `phases.shares`.
         source: source that decides where a step ends.
         steps: recorded steps.
         compile_ns: time in which something was compiled.
         before_ns: from the start of the run to the end of the last compilation; 0 when none was.
         run_ns: duration of the run.
-        kernels: of `kernels.by_type`, where there are any.
+        kernels: the kernels of `kernels.by_type`, where there are any.
         device: the job computes on a device.
-        queued: of `kernels.queued`, if the host runs ahead of the kernels that it queued.
-        outside: of `outside`.
+        queued: the result of `kernels.queued`, if the host runs ahead of the kernels that it queued.
+        outside: the result of `outside`.
     """
     whole = source == StepSource.WHOLE_RUN
     unit = "run" if whole else "step"
@@ -180,8 +180,8 @@ def of_device(
         device: its tables; those of the operators, where they computed on the processor.
         info: the run's record.
         moments: of `launched_steps.moments`.
-        kernels: of `kernels.by_type`.
-        parts: of `bounds.shares`; empty where they are not known.
+        kernels: the kernels of `kernels.by_type`.
+        parts: the parts of `bounds.shares`; empty where they are not known.
     """
     processor = info.framework.get("device") == "CPU"
     if device.unread:

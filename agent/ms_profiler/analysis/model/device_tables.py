@@ -1,4 +1,4 @@
-"""The tables of what an accelerator did, as another tool recorded it or our own tracing; see `tables`."""
+"""The tables of an accelerator's work, recorded by another tool or by our own tracing; see `tables`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,29 +6,30 @@ from enum import Enum
 
 import polars as pl
 
-#: one per task that computed or exchanged data on an accelerator, as another tool recorded it, by start
+#: one row per computing or exchanging task of an accelerator that another tool recorded, by start
 TASKS = pl.Schema(
     {
         "stream": pl.UInt32,
         "name": pl.String,
-        "type": pl.String,  # of the operator; null where not known
-        "core": pl.String,  # what ran it
-        "group": pl.String,  # of ranks; null for what exchanges nothing
-        "shapes": pl.String,  # of inputs; null where not known
+        "type": pl.String,  # the type of the operator; null where not known
+        "core": pl.String,  # the core of the device that ran the task
+        "group": pl.String,  # the group of ranks; null for what exchanges nothing
+        "shapes": pl.String,  # the shapes of inputs; null where not known
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "exchange": pl.Boolean,
-        "launch_ns": pl.Int64,  # when the host launched it; null where not known
-        "driver_ns": pl.Int64,  # when the call of the device's driver began that did; null where not known
+        "launch_ns": pl.Int64,  # when the host launched the task; null where not known
+        "driver_ns": pl.Int64,  # when the launching call of the device's driver began; null where not known
     }
 )
 
-#: what is needed of every task that our own tracing recorded, however many there are, by start
+#: the few columns of every task that our own tracing recorded, by start; there may be tens of millions
 RUNS = pl.Schema(
     {
         "stream": pl.UInt32,
         "kernel": pl.UInt32,  # row of `Whole.kernels`
-        "thread": pl.UInt32,  # that launched it; null where it recorded nothing, or is not known
+        # the thread that launched the task; null where the thread recorded nothing, or is not known
+        "thread": pl.UInt32,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "launch_ns": pl.Int64,  # null where not known
@@ -36,30 +37,31 @@ RUNS = pl.Schema(
     }
 )
 
-#: what else is known of tasks that our own tracing recorded, row by row
+#: the further columns of tasks that our own tracing recorded, row by row
 LAUNCHES = pl.Schema(
     {
-        "thread": pl.UInt32,  # that launched it; null where it recorded nothing, or is not known
+        # the thread that launched the task; null where the thread recorded nothing, or is not known
+        "thread": pl.UInt32,
         "correlation": pl.UInt32,
         "device": pl.UInt32,
         "context": pl.UInt32,
-        "graph": pl.UInt32,  # of CUDA's, that it is a part of; 0 for none
-        "amount": pl.UInt64,  # blocks of its grid
-        "bytes": pl.Int64,  # that an exchange sent, null where not known
+        "graph": pl.UInt32,  # the CUDA graph that contains the task; 0 for none
+        "amount": pl.UInt64,  # number of blocks of the kernel's grid
+        "bytes": pl.Int64,  # the bytes that an exchange sent, null where not known
     }
 )
 
-#: what else is known of exchanges that another tool recorded, row by row of its tasks
+#: the further columns of exchanges that another tool recorded, in the order of its tasks
 EXCHANGED = pl.Schema(
     {
         "purpose": pl.String,  # the collective; null where not known
-        "ranks": pl.String,  # of the group
-        "size": pl.Int64,  # how many these are
-        "dtype": pl.String,  # of what was sent
+        "ranks": pl.String,  # the ranks of the group
+        "size": pl.Int64,  # number of ranks in the group
+        "dtype": pl.String,  # the type of the sent elements
     }
 )
 
-#: one per copy or set of a device's memory, by start: they compute nothing
+#: one row per copy or set of a device's memory, by start; these tasks compute nothing
 COPIES = pl.Schema(
     {
         "stream": pl.UInt32,
@@ -69,62 +71,62 @@ COPIES = pl.Schema(
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "launch_ns": pl.Int64,  # null where not known
-        "thread": pl.UInt32,  # likewise, that launched it
+        "thread": pl.UInt32,  # the thread that launched it; null where not known
         "correlation": pl.UInt32,
         "device": pl.UInt32,
         "context": pl.UInt32,
     }
 )
 
-#: when the host, or a stream, waited for what a device did, by start
+#: one row per wait of the host or of a stream for a device's work, by start
 WAITS = pl.Schema(
     {
-        "stream": pl.UInt32,  # that was waited for; 2**32 - 1 where it is no single one
+        "stream": pl.UInt32,  # the awaited stream; 2**32 - 1 where the wait is not for one stream
         "name": pl.String,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
-        "thread": pl.UInt32,  # that asked for it; null where it recorded nothing, or is not known
+        "thread": pl.UInt32,  # the thread that called the wait; null where the thread recorded nothing, or is not known
         "correlation": pl.UInt32,
         "context": pl.UInt32,
     }
 )
 
-#: one per time that memory was taken from a device's driver or given back, by time
+#: one row per allocation from a device's driver or release to it, by time
 RESERVATIONS = pl.Schema(
     {
         "device": pl.UInt32,
         "name": pl.String,  # kind of memory
-        "allocates": pl.Boolean,  # or releases
+        "allocates": pl.Boolean,  # false for a release
         "bytes": pl.UInt64,
         "time_ns": pl.Int64,
-        "launch_ns": pl.Int64,  # of the call; null where not known
-        "thread": pl.UInt32,  # likewise, that made it
+        "launch_ns": pl.Int64,  # begin of the call; null where not known
+        "thread": pl.UInt32,  # the thread that made the call; null where not known
     }
 )
 
-#: one per marker that a device's interface told of a stream, by start
+#: one row per marker that a device's interface reported on a stream, by start
 MARKS = pl.Schema(
     {"stream": pl.UInt32, "name": pl.String, "domain": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
 )
 
-#: one per part of an exchange, as another tool recorded it
+#: one row per part of an exchange, as another tool recorded it
 TRANSFERS = pl.Schema(
     {
-        "group": pl.String,  # of ranks
-        "exchange_ns": pl.Int64,  # when the exchange began that it is a part of
-        "plane": pl.Int64,  # of those that an exchange runs on beside each other
-        "kind": pl.String,  # what it did
+        "group": pl.String,  # the group of ranks
+        "exchange_ns": pl.Int64,  # begin of the exchange that contains this part
+        "plane": pl.Int64,  # number of the plane; an exchange runs on several planes at once
+        "kind": pl.String,  # kind of work
         "transport": pl.String,
         "link": pl.String,
         "source": pl.Int64,  # rank in the group; null where not known
-        "target": pl.Int64,  # likewise; null where there is none
+        "target": pl.Int64,  # target rank in the group; null where there is none
         "bytes": pl.Int64,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
     }
 )
 
-#: what a component held of a device's memory, by time; bytes, null where not known
+#: the memory of a device that a component held, by time; bytes, null where not known
 DEVICE_MEMORY = pl.Schema(
     {
         "component": pl.String,
@@ -132,21 +134,21 @@ DEVICE_MEMORY = pl.Schema(
         "allocated": pl.Int64,
         "reserved": pl.Int64,
         "active": pl.Int64,
-        "stream": pl.Int64,  # address of the stream that it was for
+        "stream": pl.Int64,  # address of the stream that the memory was for
     }
 )
 
-#: one per allocation of an operator on a device; bytes, null for what was not given back
+#: one row per allocation of an operator on a device; sizes in bytes, times of release null where it was not released
 ALLOCATIONS = pl.Schema(
     {
         "name": pl.String,
         "size": pl.Int64,
         "allocated_ns": pl.Int64,
         "released_ns": pl.Int64,
-        "inactive_ns": pl.Int64,  # when nothing used it any more
+        "inactive_ns": pl.Int64,  # when the last use of the memory ended
         "duration_ns": pl.Int64,
         "active_ns": pl.Int64,
-        "allocation_allocated": pl.Int64,  # of the allocator, afterwards
+        "allocation_allocated": pl.Int64,  # bytes that the allocator held after the allocation
         "allocation_reserved": pl.Int64,
         "allocation_active": pl.Int64,
         "release_allocated": pl.Int64,
@@ -156,23 +158,25 @@ ALLOCATIONS = pl.Schema(
     }
 )
 
-#: what a module of the driver reserved, by time; bytes
+#: the memory that a module of the driver reserved, by time; bytes
 MODULE_MEMORY = pl.Schema({"module": pl.String, "time_ns": pl.Int64, "reserved": pl.Int64})
 
-#: one per call of a device's driver on the host, by start
+#: one row per call of a device's driver on the host, by start
 DRIVER_CALLS = pl.Schema(
     {
         "level": pl.String,
         "name": pl.String,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
-        "thread": pl.Int64,  # of the operating system
+        "thread": pl.Int64,  # the operating system's number of the thread
     }
 )
 
 
-#: tables of CANN that stand in a result as they are: as msprof calls them -> as MindSpore's own profiler does, and as
-#: msprof does where that leaves them out
+#: tables of CANN that are copied into a result unchanged: msprof's name -> the name that MindSpore's profiler gives,
+#: and
+#: msprof's
+#: own name where MindSpore's profiler leaves the table out
 COUNTER_TABLES = {
     "l2_cache": "l2_cache",
     "hbm": "hbm",
@@ -205,15 +209,16 @@ class Form(Enum):
 
 @dataclass
 class Whole:
-    """All that our own tracing recorded of a device, where `Device` may hold the tasks of some steps.
+    """All records of our own tracing of a device; `Device` may hold only the tasks of some steps.
 
     Attributes:
         runs: `RUNS`.
         kernels: `name`, `type` and `core` of tasks.
-        call_sums: of `metrics.operators.by_level`, over all calls.
-        copied: when memory was copied or set, apart from each other and by time.
-        details: returns the tasks of some times (`start_ns` and `end_ns`, apart from each other), or all of them, with
-            what belongs to them; None where that has been done.
+        call_sums: the call sums of `metrics.operators.by_level`, over all calls.
+        copied: the intervals in which memory was copied or set, without overlap and by time.
+        details: a function that returns the tasks of some intervals (`start_ns` and `end_ns`, without overlap), or all
+            tasks, with
+            their calls and copies; None after it has been used.
     """
 
     runs: pl.DataFrame
@@ -230,29 +235,31 @@ class Device:
     """The tables of an accelerator, recorded by another tool or by our own tracing.
 
     Attributes:
-        form: who recorded it.
+        form: the form of the result, which tells the tool that recorded it.
         tasks: `TASKS`.
-        files: that were read, by name.
-        unmarked: the timeline that was read has no lanes of the overlap analysis.
+        files: the names of the files that were read.
+        unmarked: whether the timeline that was read lacks the lanes of the overlap analysis.
         calls: `DRIVER_CALLS`.
         transfers: `TRANSFERS`.
         memory: `DEVICE_MEMORY`.
         allocations: `ALLOCATIONS`.
         modules: `MODULE_MEMORY`.
         launches: `LAUNCHES`, of the same rows as `tasks`; None where the calls that launched them are not known.
-        callers: the thread that launched each task, as in `LAUNCHES`, where nothing else is known of the launches.
+        callers: the thread that launched each task, as in `LAUNCHES`, where only the thread of a launch is known.
         copies: `COPIES`.
         waits: `WAITS`.
         marks: `MARKS`.
-        exchanged: `EXCHANGED`, of the same rows as `tasks`; None where nothing of the kind was told.
-        details: what else a table of kernels says, as it says it, with `stream` and `start_ns` of each row; None where
-            nothing was read but what the tables here hold.
+        exchanged: `EXCHANGED`, of the same rows as `tasks`; None where the tool reported no such columns.
+        details: the further columns of a table of kernels, unchanged, with `stream` and `start_ns` of each row; None
+            where
+            the table has no further columns.
         counters: tables of CANN with readings of other parts of the device and the host, as text, by `COUNTER_TABLES`.
-        reservations: `RESERVATIONS`, of the whole run; of our own tracing alone.
-        whole: what there is of all tasks; of our own tracing alone.
-        unread: why it is not known what the device did, though a device ran; empty where it is known.
-        on_host: nothing ran on a device: the tasks are operators of the host.
-        within: `number`, `start_ns`, `end_ns` of the steps whose tasks, calls, copies and waits are here; None for all.
+        reservations: `RESERVATIONS` of the whole run; only for our own tracing.
+        whole: the columns of all tasks; only for our own tracing.
+        unread: the reason why the work of a device that ran is not known; empty where it is known.
+        on_host: whether the tasks are operators of the host, because nothing ran on a device.
+        within: `number`, `start_ns`, `end_ns` of the steps whose tasks, calls, copies and waits this object holds; None
+            for all.
     """
 
     form: Form
@@ -280,10 +287,10 @@ class Device:
 
     @classmethod
     def none(cls) -> "Device":
-        """Return a device of which nothing is known."""
+        """Return an empty device, about which nothing is known."""
         return cls(Form.KINETO, pl.DataFrame(schema=TASKS), [])
 
     @property
     def runs(self) -> pl.DataFrame:
-        """Return every task: `stream`, `start_ns`, `end_ns`, `launch_ns` and `exchange`, at least."""
+        """Return every task with at least `stream`, `start_ns`, `end_ns`, `launch_ns` and `exchange`."""
         return self.tasks if self.whole is None else self.whole.runs

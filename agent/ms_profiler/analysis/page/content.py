@@ -1,7 +1,8 @@
-"""What the page shows of a run: its summary, small tables, curves, and the events of its timeline.
+"""Collect the content of the page of one run: its summary, small tables, curves, and the events of its timeline.
 
-The summary is the content of summary.json, so that no figure of the page is computed a second time. Tables are those
-that `ms-profiler sql` asks for. Times are ns since the first record of the run.
+The summary is the content of summary.json, so that no figure of the page is computed a second time. The tables are the
+tables
+of `ms-profiler sql`. Times are ns since the first record of the run.
 """
 
 import os
@@ -14,29 +15,29 @@ from ms_profiler.analysis.page import curves, events, flames, holdings, listed, 
 from ms_profiler.analysis.writers import summary
 from ms_profiler.store import layout
 
-#: steps that are drawn one by one
+#: largest number of steps that are drawn one by one
 STEPS_MOST: Final = 20_000
-#: rows of a table
+#: largest number of rows of a table
 ROWS_MOST: Final = 2_000
 _NOTHING: Final[dict[str, Any]] = {"count": 0, "columns": {}}
 
 
 def content(measures: Measures, most: int = events.MOST) -> dict[str, Any]:
-    """Return what the page shows of a run.
+    """Return the content of the page of a run, with its summary.
 
     Args:
-        measures: of the run.
-        most: events of its timeline.
+        measures: the measures of the run.
+        most: the largest number of events in its timeline.
     """
     return {"summary": summary.summary(measures), **figures(measures, most)}
 
 
 def figures(measures: Measures, most: int = events.MOST) -> dict[str, Any]:
-    """Return what the page shows beside the summary.
+    """Return the content of the page of a run, without its summary.
 
     Args:
-        measures: of the run.
-        most: events of its timeline.
+        measures: the measures of the run.
+        most: the largest number of events in its timeline.
     """
     origin = int(measures.recording.processes["first_ns"].min() or 0)  # type: ignore[arg-type]
     spans = events.spans(measures)
@@ -67,7 +68,7 @@ def _trace(measures: Measures) -> str:
 
 
 def _rows(table: pl.DataFrame, most: int = ROWS_MOST) -> dict[str, Any]:
-    """Return a table by columns, and how many rows there are in all."""
+    """Return the first rows of a table by columns, and the number of all its rows."""
     return {"count": table.height, "columns": table.head(most).to_dict(as_series=False)}
 
 
@@ -92,7 +93,7 @@ def _bounds(measures: Measures) -> dict[str, Any]:
 
 
 def _wide(sums: pl.DataFrame, kind: str) -> dict[str, Any]:
-    """Return the time of each kind in each step: a column for each kind, most time first."""
+    """Return the time of each kind in each step, with a column for each kind, the longest in total first."""
     if sums.is_empty():
         return _NOTHING
     order = sums.group_by(kind).agg(pl.col("dur").sum()).sort("dur", kind, descending=[True, False])[kind].to_list()
@@ -104,7 +105,7 @@ def _kernels(measures: Measures) -> pl.DataFrame:
     """Return kernels by name, type, module, part and stream; without streams where not all kernels are held."""
     sums = listed.table("kernel_sums", measures)
     one = ["name", "type", "module", "part"]
-    # sums leave out exchanges with other ranks
+    # the sums of kernels leave out exchanges with other ranks
     kernels = listed.table("kernels", measures).join(sums, on=one, how="semi", nulls_equal=True)
     if kernels.height != sums["count"].sum():
         return sums.with_columns(pl.lit(None, pl.UInt32).alias("stream")).sort(
@@ -122,7 +123,7 @@ def _kernels(measures: Measures) -> pl.DataFrame:
 
 def _exchanges(measures: Measures) -> pl.DataFrame:
     table = listed.table("communication", measures)
-    # the sum of sizes that nobody knows is not 0
+    # where no size is known, the sum is null rather than 0
     known = pl.when(pl.col("bytes").is_not_null().all()).then(pl.col("bytes").sum())
     sums = table.group_by("name", "ranks").agg(
         pl.len().alias("count"),

@@ -1,4 +1,4 @@
-"""Curves under the timeline: metrics of the host and of devices, on its axis of time."""
+"""Collect the curves under the timeline: metrics of the host and of devices over time."""
 
 from typing import Any, Final
 
@@ -7,14 +7,14 @@ import polars as pl
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.page import listed
 
-#: values of a curve
+#: largest number of values of a curve
 VALUES_MOST: Final = 20_000
-#: curves; of a result with more, those with most values
+#: largest number of curves; of more, those with most values are shown
 CURVES_MOST: Final = 60
 
 
 def thinned(table: pl.DataFrame) -> pl.DataFrame:
-    """Return at most so many values of a curve: in each part of the time the largest, which peaks are.
+    """Return a curve with at most `POINTS` values: the largest of each interval, so that peaks stay visible.
 
     Args:
         table: `time`, `value`, by time.
@@ -28,11 +28,11 @@ def thinned(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def content(measures: Measures, origin: int) -> dict[str, Any]:
-    """Return the curves, and how many there are in all.
+    """Return the curves to show, and the number of all curves.
 
     Args:
-        measures: of the run.
-        origin: ns since the epoch that times are counted from.
+        measures: the measures of the run.
+        origin: the zero of the returned times, ns since the epoch.
     """
     host = listed.table("counters", measures).select("process", "name", "time", "value")
     device = measures.curves.select(

@@ -1,7 +1,7 @@
-"""One HTML file of data, styles and scripts; it asks the network for nothing, and its policy forbids that it could.
+"""Build one HTML file from data, styles and scripts. The page uses no network, and its policy forbids any access.
 
-The policy (https://www.w3.org/TR/CSP3/) allows what the file itself holds and no address outside. Data are JSON,
-deflated; nothing of a run becomes markup: scripts set text alone.
+The policy (https://www.w3.org/TR/CSP3/) allows the content of the file and no address outside. The data are JSON,
+deflated. No text of a run becomes markup, because the scripts set text nodes only.
 """
 
 import html
@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 from ms_profiler.analysis.page import packing
 from ms_profiler.analysis.report.palette import COLOURS
 
-#: in the order in which they are read
+#: the scripts, in the order in which the browser reads them
 _SCRIPTS: Final = (
     "vendor/uPlot.iife.min.js",
     "words.js",
@@ -38,7 +38,7 @@ _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
-#: of a page that is served: it fetches the timeline from where it came from itself, and from nowhere else
+#: policy of a served page: it may fetch the timeline from its own server, and nothing from elsewhere
 _SERVED: Final = f"{_POLICY}; connect-src 'self'"
 
 
@@ -51,10 +51,10 @@ def write(
     """Write the page.
 
     Args:
-        runs: of `content.content`, one, two to compare, or the ranks of a job.
-        stream: where it goes.
-        differences: of two runs, as `ms-profiler compare --format json` prints them.
-        ranks: of `side_by_side.content`.
+        runs: the runs of `content.content`, one, two to compare, or the ranks of a job.
+        stream: the stream that receives the page.
+        differences: the differences of two runs, as `ms-profiler compare --format json` prints them.
+        ranks: the ranks of `side_by_side.content`.
     """
     title = " / ".join(run["summary"]["directory"] for run in runs[:2])
     _write({"runs": runs, "differences": differences, "ranks": ranks}, title, _SCRIPTS, stream)
@@ -64,7 +64,7 @@ def index(rows: list[dict[str, Any]]) -> bytes:
     """Return the page that lists several results.
 
     Args:
-        rows: one for each page.
+        rows: one row for each page.
     """
     stream = io.BytesIO()
     _write({"index": rows}, "results", _INDEX_SCRIPTS, stream)
@@ -75,13 +75,13 @@ def served(page: bytes) -> bytes:
     """Return a page that may fetch the timeline from the server that it comes from.
 
     Args:
-        page: of `write`.
+        page: the page of `write`.
     """
     return page.replace(_POLICY.encode(), _SERVED.encode(), 1)
 
 
 def _write(held: dict[str, Any], title: str, scripts: tuple[str, ...], stream: BinaryIO) -> None:
-    # a surrogate that stands alone, as a name that is no UTF-8 has, cannot be written
+    # a name that is not valid UTF-8 has lone surrogates, which cannot be written
     held, columns = _apart(held)
     data = json.dumps(held, separators=(",", ":"), allow_nan=False, default=str).encode("utf-8", "replace")
     head = f"""<!doctype html>
@@ -111,7 +111,8 @@ def _write(held: dict[str, Any], title: str, scripts: tuple[str, ...], stream: B
 
 
 def _apart(held: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return what a page holds without the columns of timelines, which are deflated already, and these by name."""
+    """Separate the timelines' columns, which are deflated already, from the rest of a page. Return the rest, and the
+    columns by name."""
     columns, runs = {}, []
     for number, run in enumerate(held.get("runs", [])):
         packed = run["timeline"]["packed"]

@@ -1,4 +1,4 @@
-"""The events of the timeline: lanes of threads and streams, packed, and which call launched what.
+"""Collect the events of the timeline: packed lanes of threads and streams, and the call that launched each event.
 
 Times are ns since the first record of the run. Each row of a lane holds events that do not overlap. Events stand row by
 row, as many as the row's `count`; `start` is since the event before in the row, and `kind` the place of name, category
@@ -14,15 +14,15 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.page import listed, packing
 from ms_profiler.store.format import Category, category_name
 
-#: events of a timeline: a page of one million takes 12 MB
+#: largest number of events in a timeline: a page with one million of them takes 12 MB
 MOST: Final = 1_000_000
-#: what a row is of
+#: columns that identify a row: its lane and depth
 SPANS: Final = 0
 OPERATORS: Final = 1
 STREAM: Final = 2
 CALLS: Final = 3
 _LANE: Final = ["process", "kind", "thread", "depth"]
-#: columns that are numbers of texts
+#: columns whose values are indices of texts
 _TEXTS: Final = ["name", "category", "module"]
 _EVENT: Final = pl.Schema(
     {
@@ -43,13 +43,13 @@ _TASK: Final = pl.Schema({**_EVENT, **dict.fromkeys(_TEXTS, pl.String())})
 
 
 def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) -> dict[str, Any]:
-    """Return the events, the slowest steps and the first of a run with too many.
+    """Return the events of a run; of a run with too many, the events of its slowest steps and its first step.
 
     Args:
-        measures: of the run.
-        spans: of `spans`.
+        measures: the measures of the run.
+        spans: the spans of `spans`.
         origin: ns since the epoch that times are counted from.
-        most: events.
+        most: the largest number of events.
     """
     tasks = pl.concat([_tasks(measures), _calls(measures)]).sort("start", "dur", descending=[False, True])
     texts = _texts(measures, tasks)
@@ -62,7 +62,7 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
     kinds = events.select(_TEXTS).unique().sort(_TEXTS, nulls_last=True).with_row_index("what")
     events = events.join(kinds, on=_TEXTS, nulls_equal=True, maintain_order="left")
     events = events.select("row", "kind", "start", "dur", "what", "launch")
-    # the events of a row are in order already; a sort by their start as well takes a fifth of the time of the page
+    # the events of a row are in order already; sorting by start again would take a fifth of the time of the page
     events = events.sort("row", maintain_order=True)
     start = events["start"] - origin
     same = (events["row"] == events["row"].shift(1)).fill_null(False)
@@ -86,10 +86,10 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
 
 
 def spans(measures: Measures) -> pl.DataFrame:
-    """Return the spans as events; texts are numbers of `measures.recording.names`, and of categories behind these.
+    """Return the spans as events, with texts as indices of `measures.recording.names` followed by the categories.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     table, first = measures.spans, len(measures.recording.names)
     is_operator = table["category"] == int(Category.OP)
@@ -97,7 +97,7 @@ def spans(measures: Measures) -> pl.DataFrame:
     if measures.recording.again is None:
         own = measures.host_operators
         found = own if own.height else host_operators.calls(table)
-        # of all operators, in the order of spans
+        # the owners of all operators, in the order of spans
         row = pl.select(pl.when(is_operator).then(is_operator.cast(pl.UInt32).cum_sum() - 1)).to_series()
         modules = found["module"].gather(row).cast(pl.UInt32)
     traced = table["category"] == int(Category.TRACED)
@@ -116,17 +116,18 @@ def spans(measures: Measures) -> pl.DataFrame:
 
 
 def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
-    """Return operators by name, module around them and phase, the longest first; without these where not all are held.
+    """Return operators by name, module and phase, the longest first; without module and phase where some spans are
+    missing.
 
     Args:
-        measures: of the run.
-        spans: of `spans`.
+        measures: the measures of the run.
+        spans: the spans of `spans`.
     """
     if measures.recording.again is not None:
         sums = listed.table("span_sums", measures).filter(pl.col("category") == "op").drop("category")
         empty = [pl.lit(None, pl.String).alias(name) for name in ("module", "phase")]
         return sums.with_columns(empty).sort("self", "name", descending=[True, False])
-    # as `operators.sum_up`: what compilers trace is apart, and a repeated call counts with the one around it
+    # as in `operators.sum_up`: tracing by compilers counts apart, and a recursive call counts with its caller
     own = spans.with_columns(measures.spans["repeated"]).filter(measures.spans["category"] == int(Category.OP))
     pieces = measures.pieces.sort("start_ns")
     phases = pieces["phase"].unique().sort()
@@ -154,14 +155,14 @@ def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _texts(measures: Measures, tasks: pl.DataFrame) -> pl.Series:
-    """Return the texts of events: names of the recording, categories, and what tasks are called."""
+    """Return the texts of events: names of the recording, categories, and names of tasks."""
     others = pl.concat([tasks[name] for name in _TEXTS]).drop_nulls().unique(maintain_order=True)
     known = [measures.recording.names.cast(pl.String), pl.Series([category_name(number) for number in range(256)])]
     return pl.concat([part.rename("text") for part in (*known, others)])
 
 
 def _numbered(tasks: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
-    """Return events with numbers of texts in place of these."""
+    """Return events with the indices of texts in place of the texts."""
     known = pl.DataFrame({"text": texts}).with_row_index("number").unique("text", keep="first", maintain_order=True)
     found = [
         tasks.select(text=name).join(known, on="text", how="left", maintain_order="left")["number"].alias(name)
@@ -171,7 +172,7 @@ def _numbered(tasks: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
 
 
 def _tasks(measures: Measures) -> pl.DataFrame:
-    """Return the kernels, and the copies of a device: both stand in streams."""
+    """Return the kernels and the copies of a device: both run in streams."""
     kernels = listed.table("kernels", measures)
     host = pl.col("process")
     shown = kernels.select(
@@ -195,13 +196,13 @@ def _tasks(measures: Measures) -> pl.DataFrame:
         pl.lit(None, pl.String).alias("module"),
         "launch",
     ).cast(_TASK)
-    # a profiler that tells of a copy among its kernels tells of it twice
+    # where a profiler reports a copy among its kernels as well, it would count twice
     twice = ["thread", "start", "dur"]
     return pl.concat([shown, moved.join(shown.select(twice), on=twice, how="anti", nulls_equal=True)])
 
 
 def _calls(measures: Measures) -> pl.DataFrame:
-    """Return the calls of a device's driver, a row for each of its levels."""
+    """Return the calls of a device's driver, with a row for each of the driver's levels."""
     calls = listed.table("calls", measures)
     return calls.select(
         pl.lit(CALLS).alias("kind"),
@@ -218,7 +219,7 @@ def _calls(measures: Measures) -> pl.DataFrame:
 def _launched(events: pl.DataFrame) -> pl.Series:
     """Return for each event the number, from 1, of the event of the host that launched it; 0 where none is known.
 
-    A launch is known by the moment when the call began; of several calls that began then it is the innermost.
+    A launching call is found by the time of its begin. Of several calls that began at that time the innermost is taken.
     """
     if events["launch"].null_count() == events.height:
         return pl.repeat(0, events.height, dtype=pl.UInt32, eager=True)
@@ -232,7 +233,7 @@ def _launched(events: pl.DataFrame) -> pl.Series:
 
 
 def _chosen(events: pl.DataFrame, measures: Measures, most: int) -> tuple[pl.DataFrame, str]:
-    """Return the events of as many steps as there is room for, and a note."""
+    """Return the events of as many steps as the page has room for, and a note about the others."""
     table = measures.steps.table
     at = intervals.locate(events["start"], table)
     events = events.with_columns(table["number"].gather(at).alias("step"))

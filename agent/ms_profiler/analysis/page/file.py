@@ -14,23 +14,23 @@ from ms_profiler.analysis.writers import core
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 
-#: events of the timelines of a page
+#: largest number of events in all timelines of a page
 EVENTS_MOST: Final = events.MOST
-#: ranks whose steps and timelines a page has; of more, figures alone
+#: largest number of ranks whose steps and timelines the page shows; of further ranks it shows figures only
 RANKS_MOST: Final = 8
 
 
 def write(paths: Sequence[str], output: str | None = None, *, compared: bool = False) -> str:
-    """Write the page, and return where it is.
+    """Write the page, and return its path.
 
     Args:
-        paths: of `engine.find`: one, two to compare, or the ranks of a job.
+        paths: the paths of `engine.find`: one, two to compare, or the ranks of a job.
         output: the file; by default `layout.REPORT` in the result, or beside the results of several ranks.
-        compared: two are compared, before and after.
+        compared: whether the page compares two runs, the earlier one first.
 
     Raises:
         NotComparableError: the two have nothing that can be compared.
-        MsProfilerError: it cannot be written.
+        MsProfilerError: the page cannot be written.
         StoreError: nothing in a path can be read, or a symbolic link is in the way.
     """
     several = len(paths) > 1 and not compared
@@ -63,7 +63,7 @@ def _of_runs(paths: Sequence[str]) -> _Content:
 
 
 def _of_ranks(paths: Sequence[str]) -> _Content:
-    """Return the content of ranks, which are read one after the other: all at once need not fit into memory."""
+    """Return the content of ranks. They are read one after the other, because all at once may not fit into memory."""
     runs, rows = [], []
     most = EVENTS_MOST // min(len(paths), RANKS_MOST)
     for number, path in enumerate(paths):
@@ -72,6 +72,6 @@ def _of_ranks(paths: Sequence[str]) -> _Content:
         if number < RANKS_MOST:
             runs.append(content.content(measures, most))
     told = None
-    with contextlib.suppress(StoreError):  # of ranks that are no job together each is shown
+    with contextlib.suppress(StoreError):  # ranks that do not form one job are shown each on its own
         told = job_summary.summary(gathering.gather(list(paths)))
     return runs, None, side_by_side.content(rows, told)

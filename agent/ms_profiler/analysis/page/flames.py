@@ -1,4 +1,4 @@
-"""The flame graph: how often each function stood in the stacks that were sampled, in each phase of a step."""
+"""Collect the flame graph: how often each function stood in the sampled stacks, in each phase of a step."""
 
 from typing import Any, Final
 
@@ -7,21 +7,22 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.measures import Measures
 
-#: functions of a flame graph: of more the rarest are left out
+#: largest number of functions in a flame graph; the rarest of more are left out
 MOST: Final = 20_000
 #: phase of a sample outside of all steps
 OUTSIDE: Final = "outside of steps"
 
 
 def content(measures: Measures) -> dict[str, Any] | None:
-    """Return the functions, callers before what they call; None where no stack was sampled.
+    """Return the functions, each after its caller; None where no stack was sampled.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
 
     Returns:
-        labels: of the functions; caller: of each, -1 of threads; samples: of each phase, those that saw the function
-        as the innermost one; period_ns: time that a sample stands for; left_out: functions.
+        labels: of the functions; caller: index of each caller, -1 for threads; samples: by phase, how many saw the
+            function
+        as the innermost one; period_ns: the time that a sample stands for; left_out: the number of functions left out.
     """
     stacks = measures.stacks
     if not stacks.known:
@@ -45,7 +46,7 @@ def content(measures: Measures) -> dict[str, Any] | None:
         samples[name][first[process] + place] += count
     kept = _kept(callers, [sum(column[node] for column in samples.values()) for node in range(len(labels))])
     place = {node: number for number, node in enumerate(kept)}
-    # what is left out counts for the function that called it
+    # the samples of a function that is left out count for its caller
     for column in samples.values():
         for node in range(len(labels) - 1, -1, -1):
             if node not in place and callers[node] >= 0:
@@ -60,11 +61,11 @@ def content(measures: Measures) -> dict[str, Any] | None:
 
 
 def _kept(callers: list[int], own: list[int]) -> list[int]:
-    """Return the functions that are shown, by number: those that were seen most often, with all that call them."""
+    """Return the indices of the functions to show: the most frequent ones with all their callers."""
     totals = list(own)
     for node in range(len(callers) - 1, -1, -1):
         if callers[node] >= 0:
             totals[callers[node]] += totals[node]
-    # a function is seen as often as what it calls, and its number is lower: none loses its caller
+    # a caller is seen at least as often as its callees, and its index is lower: no function loses its caller
     order = sorted(range(len(callers)), key=lambda node: (-totals[node], node))
     return sorted(order[:MOST])

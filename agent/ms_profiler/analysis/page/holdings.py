@@ -1,4 +1,4 @@
-"""Memory: its curve, the peak, and who held what then, as far as the recording tells."""
+"""Collect the memory page: the curve, the peak, and the owners of memory at the peak, as far as they were recorded."""
 
 from typing import Any, Final
 
@@ -8,16 +8,16 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.measures import NO_MEMORY, Measures
 from ms_profiler.analysis.page.curves import thinned
 
-#: owners that are listed
+#: largest number of owners that are listed
 _ROWS: Final = 40
 _OUTSIDE: Final = "outside of all phases"
 
 
 def content(measures: Measures, origin: int) -> dict[str, Any]:
-    """Return the curve of the allocator that held most, and what there was at its peak.
+    """Return the memory curve of the allocator that held most, and the owners of memory at its peak.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
         origin: ns since the epoch that times are counted from.
     """
     held = measures.held.sort("time_ns")
@@ -48,7 +48,7 @@ def _peak(measures: Measures, held: pl.DataFrame, origin: int) -> dict[str, Any]
 
 
 def _growth(measures: Measures, known: pl.DataFrame, begin: int, peak: int) -> list[dict[str, Any]]:
-    """Return what was held when the step of the peak began, and by how much each phase of it added to that."""
+    """Return the bytes held when the step of the peak began, and the bytes that each phase of the step added."""
     before = known.filter(pl.col("time_ns") < begin)
     first = int(before["allocated"][-1]) if before.height else 0
     inside = known.filter(pl.col("time_ns").is_between(begin, peak))
@@ -60,7 +60,7 @@ def _growth(measures: Measures, known: pl.DataFrame, begin: int, peak: int) -> l
 
 
 def _owners(measures: Measures, peak: int) -> list[dict[str, Any]]:
-    """Return the operators whose allocations were held at the peak, where single allocations are known."""
+    """Return the operators whose allocations were alive at the peak, where single allocations were recorded."""
     device = measures.recording.device
     if device is None or device.allocations.is_empty():
         return []
@@ -72,7 +72,7 @@ def _owners(measures: Measures, peak: int) -> list[dict[str, Any]]:
 
 
 def _parameters(tree: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return the size of the parameters of modules without modules inside, the largest first."""
+    """Return the parameter sizes of modules without submodules, the largest first."""
     modules = tree.filter(pl.col("leaf"), pl.col("parameter_bytes") > 0)
     sizes = modules.select("module", pl.col("parameter_bytes").alias("bytes"))
     return sizes.sort("bytes", "module", descending=[True, False]).head(_ROWS).to_dicts()

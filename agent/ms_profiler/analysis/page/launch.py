@@ -1,4 +1,4 @@
-"""Which results are ranks of one job."""
+"""Group results into jobs, of which they are the ranks."""
 
 import os
 import re
@@ -12,13 +12,15 @@ _RANK: Final = re.compile(r"^profiler_info_(\d+)\.json$")
 
 
 def jobs(paths: list[str]) -> list[list[str]]:
-    """Return results by job, the ranks of a job in order.
+    """Return the results by job, each job in the order of its ranks.
 
-    Ranks of one job have the same job in the record of the run; results of other profilers stand in one directory and
-    have each another rank.
+    Ranks of one job have the same job id in the record of the run. Results of other profilers are one job if they lie
+    in
+    one directory and
+    have different ranks.
 
     Args:
-        paths: of `engine.find`.
+        paths: the paths of `engine.find`.
     """
     found: dict[Any, list[tuple[int, str]]] = {}
     for number, path in enumerate(paths):
@@ -30,7 +32,7 @@ def jobs(paths: list[str]) -> list[list[str]]:
 
 
 def _job(path: str) -> tuple[Any, int]:
-    """Return what the ranks of a job share, None where that is not known, and the rank."""
+    """Return the job id of a result, None where it is not known, and the rank."""
     kind = inputs.kind(path)
     if kind == inputs.Kind.STORE:
         try:

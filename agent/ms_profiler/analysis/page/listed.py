@@ -10,8 +10,8 @@ def table(name: str, measures: Measures) -> pl.DataFrame:
     """Return the rows of a table.
 
     Args:
-        name: of one of `catalogue.TABLES`.
-        measures: of the run.
+        name: the name of one of `catalogue.TABLES`.
+        measures: the measures of the run.
     """
     found = catalogue.named(name)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Columns of whole numbers as text in a page: byte planes, deflated, in base 64.
+"""Pack columns of whole numbers as text of a page: byte planes, deflated, in base 64.
 
 Layout of a packed column, before deflate (RFC 1951, without a header): the lowest bytes of all values, then the second
 bytes, and so on, as many planes as the largest value needs, at most four. Values that need more than 32 bits stand in
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import polars as pl
 
-#: planes of a packed value, and the types of arrays that hold as many bytes
+#: number of byte planes of a packed value -> the array type that holds as many bytes
 _TYPES: Final = {1: "B", 2: "H", 3: "I", 4: "I"}
 _LARGEST: Final = (1 << 8 * max(_TYPES)) - 1
 #: 1 million durations: level 6 takes 0.35 s and 2.3 MB, level 1 0.12 s and 2.6 MB
@@ -26,23 +26,23 @@ def deflated(content: bytes, level: int = _LEVEL) -> str:
 
     Args:
         content: any bytes.
-        level: of zlib.
+        level: the level of zlib.
     """
     packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
     return b64encode(packer.compress(content) + packer.flush()).decode()
 
 
 def columns(values: dict[str, pl.Series]) -> dict[str, dict[str, Any]]:
-    """Return columns of whole numbers from 0 on as the page unpacks them.
+    """Return columns of non-negative whole numbers, packed for the page.
 
     Args:
-        values: by name, without nulls.
+        values: the values, by name, without nulls.
 
     Returns:
         count: of the values; planes: of them, 0 where all values are 0; data: of the lowest 32 bits of each; wide:
-        [row, value >> 32] of those that need more.
+        [row, value >> 32] of the values that need more.
     """
-    # zlib lets go of the interpreter's lock
+    # zlib releases the GIL
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(values, pool.map(_column, values.values()), strict=True))
 

@@ -1,8 +1,8 @@
 """Serve reports and timelines on this machine alone, for as long as the command runs.
 
-Every address begins with a random token, and a request whose Host header names another machine is refused: another
-user's process does not know the token, and a web page that has its own name resolve to 127.0.0.1 (DNS rebinding) is
-told by that header. Nothing but pages and timelines of the given results is served, and nothing can be written.
+Every address begins with a random token, which other users' processes do not know. A request whose Host header names
+another machine is refused. This stops web pages whose host name resolves to 127.0.0.1 (DNS rebinding).
+The server offers only the pages and timelines of the given results, and accepts no data.
 """
 
 import os
@@ -20,7 +20,7 @@ from ms_profiler.analysis.page import document
 from ms_profiler.errors import MsProfilerError
 
 ADDRESS: Final = "127.0.0.1"
-#: last part of the address of a timeline
+#: last part of the address of each timeline
 TIMELINE: Final = "timeline"
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -34,13 +34,13 @@ _BYTES: Final = "application/octet-stream"
 
 @dataclass
 class Shelf:
-    """The pages and timelines of some results, each made when it is first asked for.
+    """The pages and timelines of some results, each made at its first request.
 
     Attributes:
-        index: a row for each page, of `document.index`; empty where there is one page alone.
-        pages: paths below the token.
-        page: makes the page at a path, and returns its file.
-        timeline: returns the file of its timeline, None where it has none.
+        index: the rows of `document.index`, one for each page; empty where there is only one page.
+        pages: the paths of the pages, relative to the token.
+        page: a function that makes the page at a path, and returns its file.
+        timeline: a function that returns the file of a page's timeline; None where it has none.
     """
 
     index: list[dict[str, Any]]
@@ -54,13 +54,13 @@ class Shelf:
         """Return the file of a page or of its timeline; None where it has none.
 
         Args:
-            page: of `pages`.
-            what: empty for the page, `TIMELINE` for the timeline.
+            page: one of `pages`.
+            what: an empty text for the page, `TIMELINE` for the timeline.
 
         Raises:
             MsProfilerError: the result cannot be read.
         """
-        # two at once would take the memory of two
+        # making two pages at once would need twice the memory
         with self._lock:
             key = f"{page}/{what}"
             if key not in self._made:
@@ -72,8 +72,8 @@ class Server(ThreadingHTTPServer):
     """A server of one shelf.
 
     Args:
-        shelf: what it serves.
-        port: to listen on; 0 for any that is free.
+        shelf: the pages and timelines to serve.
+        port: the port to listen on; 0 for any that is free.
 
     Raises:
         OSError: the port is taken.
@@ -96,7 +96,7 @@ class Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     server_version, sys_version = "ms-profiler", ""
-    #: seconds that a connection may say nothing
+    #: seconds without data after which a connection is closed
     timeout = 60
 
     def do_GET(self) -> None:
@@ -147,4 +147,4 @@ class _Handler(BaseHTTPRequestHandler):
         self._send("text/plain; charset=utf-8", f"{why}\n".encode("utf-8", "replace"), status)
 
     def log_message(self, *_: object) -> None:
-        """Print nothing: the address, which a log would show, is a secret."""
+        """Print nothing, because a log line would show the address, which is secret."""

@@ -1,4 +1,5 @@
-"""What `ms-profiler view` serves of some results: an index, a page each, and one of all ranks of a job."""
+"""Collect the pages that `ms-profiler view` serves: an index, a page for each result, and one for all ranks of a
+job."""
 
 import os
 from typing import Any
@@ -11,15 +12,15 @@ from ms_profiler.store import layout
 
 
 def shelf(paths: list[str], folder: str) -> Shelf:
-    """Return what is served.
+    """Return the shelf of pages to serve for some results.
 
     Args:
-        paths: of `engine.find`.
-        folder: for what is made, of this server alone.
+        paths: the paths of `engine.find`.
+        folder: the directory for the generated files, used by this server only.
     """
     jobs = {f"job-{number}": ranks for number, ranks in enumerate(launch.jobs(paths)) if len(ranks) > 1}
     single = {f"run-{number}": [path] for number, path in enumerate(paths)}
-    # a job of many ranks has a page of all; one result needs no index
+    # a job of many ranks gets a page of all ranks; a single result needs no index
     pages = jobs if list(jobs.values()) == [paths] and len(paths) == 1 else {**jobs, **single}
 
     def page(title: str) -> str:
@@ -34,11 +35,11 @@ def shelf(paths: list[str], folder: str) -> Shelf:
 
 
 def timeline(path: str, folder: str) -> str | None:
-    """Return the file that Perfetto opens of a result, which is analysed where it has none.
+    """Return the file of a result that Perfetto opens; where there is none, analyse the result first.
 
     Args:
-        path: of `engine.find`.
-        folder: for the files of an analysis that the result has not had.
+        path: the path of `engine.find`.
+        folder: the folder for the files of an analysis that the result has not had.
     """
     kind = inputs.kind(path)
     if kind == inputs.Kind.TRACE:

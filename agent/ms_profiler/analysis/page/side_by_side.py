@@ -1,4 +1,4 @@
-"""Ranks side by side: own work and communication of their steps; who is late and who waits, as the cluster tells."""
+"""Collect the comparison of ranks: own work and communication of their steps, the late ranks and the waiting ranks."""
 
 from typing import Any, Final
 
@@ -7,15 +7,15 @@ import polars as pl
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.page.step_parts import COMMUNICATION, parts
 
-#: steps whose times are shown rank by rank
+#: largest number of steps whose times are shown rank by rank
 STEPS_MOST: Final = 2_000
 
 
 def row(measures: Measures) -> dict[str, Any]:
-    """Return what the page shows of a rank among others.
+    """Return the row of one rank in the comparison.
 
     Args:
-        measures: of the rank.
+        measures: the measures of the rank.
     """
     info = measures.recording.info
     table = parts(measures)
@@ -45,11 +45,11 @@ def row(measures: Measures) -> dict[str, Any]:
 
 
 def content(rows: list[dict[str, Any]], told: dict[str, Any] | None) -> dict[str, Any]:
-    """Return ranks with who is late and who waits, by rank.
+    """Return the rows of all ranks by rank, each marked as late, waiting, or neither.
 
     Args:
-        rows: of `row`.
-        told: of `job_summary.summary`; None where nothing is known of the ranks together.
+        rows: the rows of `row`.
+        told: the result of `job_summary.summary`; None where nothing is known of the ranks together.
     """
     roles = {each["rank"]: each for each in told["ranks"]} if told else {}
     for each in rows:

@@ -1,4 +1,4 @@
-"""What a device did in each step: computing, communication, both, copies, nothing."""
+"""Collect the time that a device spent in each step on computing, communication, both, copies, or idle."""
 
 from typing import Final
 
@@ -14,10 +14,10 @@ IDLE: Final = "idle"
 
 
 def parts(measures: Measures) -> pl.DataFrame:
-    """Return `step` and a column of ns for each part that there is; the parts of a step add up to it.
+    """Return `step` and a column of ns for each part that occurs. The parts of a step add up to its length.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     states = measures.states
     copying = pl.col("copying").fill_null(False) if "copying" in states.columns else pl.lit(False)

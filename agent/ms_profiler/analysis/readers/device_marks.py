@@ -1,4 +1,5 @@
-"""Markers reported by a device's interface, as annotations: host markers on their threads, others beside the kernels.
+"""Turn the markers that a device's interface reported into annotations: host markers on their threads, others beside
+kernels.
 
 A hook of ours records MindSpore's `mstx` as well; then the hook's record counts, because it has the script's thread.
 """
@@ -13,7 +14,7 @@ from ms_profiler.analysis.readers.left_out import DEFAULT_DOMAIN, DOMAIN_ENDS
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
-#: largest distance between the begins of one range as our hook and the interface report them
+#: largest difference between the begin of a range in our hook's record and in the interface's record
 APART_NS: Final = 1_000_000
 
 
@@ -21,8 +22,8 @@ def attach(recording: tables.Recording, marks: pl.DataFrame) -> None:
     """Add the markers of the host to the spans and instants of a recording.
 
     Args:
-        recording: is changed.
-        marks: those with a thread, with `text` and `domain`.
+        recording: the recording, which is changed in place.
+        marks: the markers that have a thread, with `text` and `domain`.
     """
     marks = marks.with_columns(_text(marks).alias("text"))
     placed = assembly.on_threads(marks, recording.threads, "native_tid")
@@ -62,11 +63,11 @@ def attach(recording: tables.Recording, marks: pl.DataFrame) -> None:
 
 
 def wanted(recording: tables.Recording, marks: pl.DataFrame) -> pl.DataFrame:
-    """Return the markers of the domains that the run wants.
+    """Return the markers of the domains that the run's options select.
 
     Args:
         recording: the run.
-        marks: with `domain`.
+        marks: the marks, with `domain`.
     """
     options = recording.info.options
     domain = pl.col("domain").replace("", DEFAULT_DOMAIN)
@@ -79,7 +80,7 @@ def of_device(marks: pl.DataFrame, lane: pl.Expr) -> pl.DataFrame:
     """Return the markers of a device as `tables.MARKS`.
 
     Args:
-        marks: those without a thread, with `text` and `domain`.
+        marks: the markers that have no thread, with `text` and `domain`.
         lane: the number of the stream.
     """
     return marks.select(

@@ -1,4 +1,4 @@
-"""Memory of a device, as another tool recorded it: from counters of a trace, or from the tables of a database.
+"""Read the memory of a device as another tool recorded it: from counters of a trace, or from tables of a database.
 
 A trace has the memory of the whole device and of this application (lane `NPU MEM`, kilobytes of 1024). A database has
 the memory of each component after each change (MEMORY_RECORD, bytes), the allocations of operators (OP_MEMORY), and the
@@ -23,17 +23,17 @@ _APPLICATION: Final = "APP"
 _PROCESSOR: Final = 0
 _TYPES: Final = {_PROCESSOR: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
 
-#: a table of a database by its columns, null where it lacks one
+#: function: read a table of a database by its columns; null for a missing column
 Rows = Callable[..., list[tuple[Any, ...]]]
-#: a text by its number, null where it is not known
+#: expression: the text of a number, null where it is not known
 Text = Callable[[Any], str | None]
 
 
 def of_trace(events: Events) -> pl.DataFrame:
-    """Return `tables.DEVICE_MEMORY` of the counters of a trace.
+    """Return the memory counters of a trace as `tables.DEVICE_MEMORY`.
 
     Args:
-        events: of the trace.
+        events: the events of the trace.
     """
     lanes = [pid for pid, name in events.processes.items() if name == _LANE]
     found = events.counters.filter(pl.col("pid").is_in(lanes), pl.col("name") == _COUNTER, pl.col("value") >= 0)
@@ -51,13 +51,13 @@ def of_allocators(events: Events, device: str) -> pl.DataFrame:
     """Return the totals of PyTorch's allocators as `tables.DEVICE_MEMORY`; no rows where they report none.
 
     Args:
-        events: of the trace.
-        device: kind of the device.
+        events: the events of the trace.
+        device: the kind of the device.
     """
     known = events.held.drop_nulls(["Device Type", "Total Allocated"])
     number = pl.when(pl.col("Device Id") >= 0).then(pl.format(" {}", "Device Id")).otherwise(pl.lit(""))
     kind = pl.col("Device Type").replace_strict(_TYPES, default=None, return_dtype=pl.String)
-    # the trace does not name the back end
+    # the trace does not name PyTorch's back end of the device
     named = pl.coalesce(kind, pl.lit(device if device != "CPU" else "DEVICE"))
     return known.select(
         (named + number).alias("component"),
@@ -70,12 +70,12 @@ def of_allocators(events: Events, device: str) -> pl.DataFrame:
 
 
 def of_database(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
-    """Return `tables.DEVICE_MEMORY` of a database.
+    """Return the memory of components in a database as `tables.DEVICE_MEMORY`.
 
     Args:
-        rows: of one of its tables.
-        text: by number.
-        counts: collects what cannot be read.
+        rows: a function that reads one of its tables.
+        text: the text, by number.
+        counts: collects the number of rows that cannot be read.
     """
     held = [
         (_APPLICATION, time, None, (ddr or 0) + (hbm or 0), None, None)
@@ -89,12 +89,12 @@ def of_database(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
 
 
 def allocations(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
-    """Return `tables.ALLOCATIONS` of a database.
+    """Return the allocations of operators in a database as `tables.ALLOCATIONS`.
 
     Args:
-        rows: of one of its tables.
-        text: by number.
-        counts: collects what cannot be read.
+        rows: a function that reads one of its tables.
+        text: the text, by number.
+        counts: collects the number of rows that cannot be read.
     """
     columns = (
         *("size", "allocationTime", "releaseTime", "activeReleaseTime", "duration", "activeDuration"),
@@ -106,11 +106,11 @@ def allocations(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
 
 
 def modules(rows: Rows, counts: ReadCounts) -> pl.DataFrame:
-    """Return `tables.MODULE_MEMORY` of a database.
+    """Return the reservations of CANN's modules in a database as `tables.MODULE_MEMORY`.
 
     Args:
-        rows: of one of its tables.
-        counts: collects what cannot be read.
+        rows: a function that reads one of its tables.
+        counts: collects the number of rows that cannot be read.
     """
     names: dict[Any, Any] = dict(rows("ENUM_MODULE", "id", "name"))
     found = [

@@ -1,7 +1,8 @@
 """Turn the device records of our own tracing, from the store, into tables.
 
-A kernel belongs to the call that launched it: both have a number, which wraps, so the latest call with this number
-before the kernel counts. The time of the call, not of the kernel, decides whether the kernel belongs to the run.
+A kernel belongs to the call that launched it. Both have the same number. The number wraps, so the latest call with it
+before the kernel counts. The time of the call, not the time of the kernel, decides whether the kernel belongs to the
+run.
 
 There may be tens of millions of records. All metrics use a few words of every task (`tables.RUNS`); the remaining data
 becomes tables for the tasks that are shown.
@@ -24,12 +25,12 @@ from ms_profiler.store.device_format import Device, Source
 
 #: a kernel may seem to begin this much before its launch, because a linear fit converts the clock of the device
 SLACK_NS: Final = 1_000_000
-#: level of the time of the tracing itself and of loading code
+#: level under which the tracing's own time and the loading of code are shown
 OVERHEAD: Final = "overhead"
 #: name of a kernel whose name was not reported
 UNNAMED: Final = "(kernel without a name)"
 
-#: level of waits: of the host for a device, and of streams for each other
+#: level under which waits are shown: the host's for a device, and the streams' for each other
 WAIT: Final = "wait"
 
 _WAITED: Final = (Device.SYNC,)
@@ -41,7 +42,7 @@ _OVERHEADS: Final = (Device.OVERHEAD,)
 _MARKED: Final = (Device.MARKER,)
 #: factor that separates kernel names by the type of their record; a power of two
 _TYPES: Final = 64
-#: suffixes of the names of calls: the version that introduced them, and the handling of streams
+#: suffixes of call names: the version that introduced the call, and its handling of streams
 _VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
 _LAUNCHED: Final = pl.coalesce("launch_ns", "start_ns")
 _NOTHING: Final = Traced(pl.DataFrame(schema=CALLS), pl.DataFrame(schema=RAN), pl.DataFrame(schema=CAUSED))
@@ -52,13 +53,13 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
 
     Args:
         recording: the run.
-        found: what was recorded, by process.
+        found: the device records, by process.
     """
     ours, kept, others = pl.col("source").is_in([int(source) for source in SOURCES]), {}, 0
     for process, traced in found.items():
         unknown = sum(int(part.select((~ours).sum()).item()) for part in (traced.ran, traced.others))
         others += unknown
-        # in the usual case all are known, and none of the millions is copied
+        # usually all records are known; then none of the millions is copied
         if unknown:
             traced = replace(traced, ran=traced.ran.filter(ours), others=traced.others.filter(ours))
         kept[process] = traced
@@ -72,8 +73,8 @@ def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
     """Add the host markers of a device's interface to the spans and instants of a recording.
 
     Args:
-        recording: before records that it leaves out are removed.
-        found: what was recorded, by process.
+        recording: the recording, before its left out records are removed.
+        found: the device records, by process.
     """
     marks = [
         _marks(recording, traced.others).with_columns(pl.lit(process, pl.UInt32).alias("process"))
@@ -87,7 +88,8 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
     """Add the device to a recording, if anything ran on one.
 
     Args:
-        recording: its steps, threads and names. found: records by process; used records are removed from it, to free
+        recording: the run, with its steps, threads and names. found: the records by process; used records are removed,
+            to free
         memory.
     """
     ran = {process for process, traced in found.items() if not traced.ran.is_empty()}
@@ -110,12 +112,12 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
 
 
 class _Records:
-    """The records of the process with the steps, cut to its run.
+    """The device records of the process that runs the steps, limited to the time of the run.
 
     Args:
         recording: the run.
-        found: records by process; those of this process are removed from it.
-        process: pid.
+        found: the records by process; the records of this process are removed from it.
+        process: the pid of the process.
     """
 
     def __init__(self, recording: tables.Recording, found: dict[int, Traced], process: int) -> None:
@@ -139,7 +141,7 @@ class _Records:
         self._kernels = self._named()
 
     def whole(self) -> tables.Whole:
-        """Return the few columns of all tasks, see `tables.RUNS`."""
+        """Return the few columns that are known of all tasks, as `tables.RUNS`."""
         leveled = ((self._calls, self.source.level), (self._overheads, OVERHEAD), (self._waits, WAIT))
         sums = pl.concat([_summed(rows, level, self._recording.names) for rows, level in leveled])
         runs = self._ran.select(_lane(self._several), *list(tables.RUNS)[1:])
@@ -149,7 +151,7 @@ class _Records:
         """Return the tasks that were launched in some intervals, with the calls and the copies in these intervals.
 
         Args:
-            within: these intervals; None for all.
+            within: the intervals; None for all of the run.
         """
 
         def inside(rows: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
@@ -185,7 +187,7 @@ class _Records:
         return reservations.held(self._reservations())
 
     def _launched(self, ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-        """Add time and thread of the launch of each: `launch_ns`, `thread`, null if unknown."""
+        """Add `launch_ns` and `thread`: the time and thread of each task's launch, null if unknown."""
         asked = ran.select("correlation", pl.col("start_ns") + SLACK_NS)
         row = COLUMNS.latest(asked, calls.select("correlation", "start_ns"))
         callers = calls["native_tid"].gather(row)
@@ -213,7 +215,7 @@ class _Records:
         text = text.replace("", UNNAMED)
         exchange = told | text.str.contains(source.exchanges)
         core = details.str.strip_prefix(source.core_begin).replace({**source.cores, "": source.core})
-        # the name of an exchange contains its group
+        # an exchange's name contains the name of its group
         core = core.set(exchange, source.exchange_core)
         group = details.set(~told, "")
         described = pl.DataFrame({"name": text, "core": core, "group": group, "exchange": exchange, "told": told})
@@ -291,12 +293,12 @@ def _key(ran: pl.DataFrame) -> pl.DataFrame:
 
 
 def cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
-    """Keep the rows with a moment inside of the run, and in no step that its schedule leaves out.
+    """Return the rows whose moment lies within the run, but not in a step that its schedule leaves out.
 
     Args:
         recording: the run.
-        ran: any rows.
-        moment: of each row.
+        ran: the rows, of any table.
+        moment: the moment of each row.
     """
     window = recording.info.window
     if window.get("start_ns"):
@@ -310,7 +312,7 @@ def cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.D
 
 
 def _marks(recording: tables.Recording, others: pl.DataFrame) -> pl.DataFrame:
-    """Return the markers, with `text` and `domain`."""
+    """Return all markers, with their `text` and `domain`."""
     marks = cut(recording, _of(others, _MARKED), pl.col("start_ns"))
     texts = (
         recording.names.gather(marks[column]).alias(name) for column, name in (("name", "text"), ("detail", "domain"))
@@ -319,7 +321,7 @@ def _marks(recording: tables.Recording, others: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_time(traced: Traced) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Return the parts in order of start."""
+    """Return the parts of the records, sorted by start."""
     calls, ran, others = traced.calls, traced.ran.drop("source"), traced.others
     del traced
     tables_of = [calls.get_columns(), ran.get_columns(), others.get_columns()]
@@ -332,7 +334,7 @@ def _in_order(columns: list[pl.Series]) -> pl.DataFrame:
     """Sort columns by `start_ns`, one after the other, so that the table is never in memory twice.
 
     Args:
-        columns: is changed.
+        columns: the columns, which are changed in place.
     """
     starts = next(column for column in columns if column.name == "start_ns")
     order = starts.to_frame().select(pl.arg_sort_by("start_ns", maintain_order=True)).to_series()
@@ -347,13 +349,13 @@ def _of(found: pl.DataFrame, kinds: tuple[Device, ...]) -> pl.DataFrame:
 
 
 def _lane(several: bool) -> pl.Expr:
-    """Return the number of the stream's lane, because several devices have streams of the same numbers."""
+    """Return the lane number of a stream, which includes the device because devices number their streams alike."""
     lane = pl.col("device") * 2**16 + pl.col("stream") if several else pl.col("stream")
     return lane.cast(pl.UInt32).alias("stream")
 
 
 def _calls(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
-    """Return calls, or what has no thread, as `tables.DRIVER_CALLS`."""
+    """Return calls, and records without a thread, as `tables.DRIVER_CALLS`."""
     thread = pl.col("native_tid") if "native_tid" in rows.columns else pl.lit(0)
     return rows.select(
         pl.lit(level).alias("level"),
@@ -365,11 +367,11 @@ def _calls(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
 
 
 def _summed(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
-    """Return the sums of calls, as `operators.by_level` has them."""
+    """Return the sums of calls in the form of `operators.by_level`."""
     numbered = rows.select(pl.lit(level).alias("level"), "name", "start_ns", "end_ns")
-    # part by part: squares are of 16 bytes
+    # sum part by part, because the squares take 16 bytes each
     sums = pl.concat([operators.by_level(part) for part in (numbered.head(0), *numbered.iter_slices(CHUNK))])
-    # calls of several versions have one name
+    # calls of several versions share one name
     named = sums.with_columns(_readable(names).gather(sums["name"]).alias("name"))
     return (
         named.group_by("level", "name")

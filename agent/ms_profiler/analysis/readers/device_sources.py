@@ -12,15 +12,15 @@ class DeviceSource:
     """Properties of an interface's records.
 
     Attributes:
-        name: of the interface.
-        form: decides the formulas of a step.
-        activity: kind of device that it records.
-        level: level of the driver's calls.
-        core: core of a kernel without a core in its record; empty for null.
-        cores: name of the core in the interface's records -> its name in the tables.
-        core_begin: prefix of all these cores.
-        exchange_core: core of an exchange with other ranks.
-        exchanges: pattern of the names of kernels that are exchanges.
+        name: the name of the interface.
+        form: the form of the result, which decides the formulas of a step.
+        activity: the kind of device that the interface records.
+        level: the level under which the driver's calls are shown.
+        core: the core of a kernel whose record names none; empty for null.
+        cores: the core's name in the interface's records -> its name in the tables.
+        core_begin: the common prefix of these names.
+        exchange_core: the core of an exchange with other ranks.
+        exchanges: the pattern of the names of exchange kernels.
         in_database: whether the database can hold its kernels.
     """
 

@@ -1,4 +1,4 @@
-"""Traces of PyTorch's profiler (Kineto), and others in the Chrome format that name their events as it does.
+"""Read traces of PyTorch's profiler (Kineto), and other traces in the Chrome format with Kineto's event names.
 
 The category of an event says what it is (`kineto_kinds`); `kineto_tasks` reads the work of devices with its calls.
 Without work on a device, the outermost operators count as computing, on their threads.
@@ -16,14 +16,14 @@ from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
 from ms_profiler.store.run_info import RunInfo
 
-#: of spans, what is asked for
+#: arguments of events that this module reads
 ARGUMENTS: Final = kineto_tasks.ARGUMENTS
-#: operators that exchange data on a processor
+#: pattern of the operators that exchange data between ranks on a CPU
 _UNKNOWN: Final = "none of its events has a known category"
 _CALLS: Final = r"^(c10d::|gloo:|mpi:)"
-#: most ranks that a trace may tell: as many as PyTorch can count
+#: largest number of ranks that is accepted from a trace: PyTorch cannot count further
 _MOST_RANKS: Final = (1 << 31) - 1
-#: begin of the names of module calls in PyTorch's Python tracer
+#: prefix of the names of module calls in PyTorch's Python tracer
 _MODULE: Final = r"^nn\.Module: (.+)$"
 _ON_HOST: Final = (kinds.OPERATOR, kinds.ANNOTATION, kinds.RUNTIME, kinds.PYTHON, kinds.HOST)
 
@@ -32,9 +32,9 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     """Return the recording of a trace.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         events: in it, with `ARGUMENTS`.
-        counts: what was read.
+        counts: the counts of events that were read.
 
     Raises:
         StoreError: nothing in it can be read.
@@ -85,7 +85,7 @@ def _describe(events: trace_events.Events) -> RunInfo:
 
 
 def _number(value: object) -> int | None:
-    """Return what a trace tells as a rank, or as a count of ranks, None where it cannot be one."""
+    """Return a trace's value for a rank or a number of ranks; None where the value is not possible."""
     return value if type(value) is int and 0 <= value <= _MOST_RANKS else None
 
 

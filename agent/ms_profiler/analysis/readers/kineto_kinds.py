@@ -1,8 +1,8 @@
 """Kinds of events of a Kineto trace by their category, for each version of PyTorch and each vendor.
 
 Kineto names its categories in `ActivityType.h` of github.com/pytorch/kineto; those of 2021 began with capitals
-(`Kernel`, `Operator`, `Runtime`). A category that is not known counts as the host's, unless its events run on a device:
-of these nothing is guessed, they are counted and told.
+(`Kernel`, `Operator`, `Runtime`). Events of an unknown category count as host events, unless they ran on a device.
+Unknown events of a device are not interpreted: they are counted and reported.
 """
 
 from typing import Final
@@ -20,11 +20,11 @@ OPERATOR: Final = "operator"
 ANNOTATION: Final = "annotation"
 MARK: Final = "mark"
 PYTHON: Final = "python"
-#: what repeats others, or is no work
+#: categories of events that repeat others or are no work
 PASSED: Final = "passed"
-#: what has no category, or one that is not known, on the host
+#: kind of host events without a category or with an unknown one
 HOST: Final = "host"
-#: what has a category that is not known, on a device
+#: kind of device events with an unknown category
 UNKNOWN: Final = "unknown"
 
 #: calls of a device's runtime or driver, by category: the device, and the level that the calls are shown under
@@ -55,21 +55,21 @@ _KINDS: Final = {
     **dict.fromkeys(("trace", "overhead", "ac2g", "fwdbwd", "external_correlation", "cuda_event"), PASSED),
     "cuda_profiler_range": PASSED,
 }
-#: the device whose categories are not those of a GPU's runtime
+#: categories of devices that differ from those of a GPU's runtime, with the device
 _DEVICES: Final = {"mtia_ccp_events": "MTIA", "xpu_sync": "XPU"}
 _UNNAMED_DEVICE: Final = "DEVICE"
 _HOST_LABELS: Final = ("", "CPU")
 
 
 def added(events: trace_events.Events) -> pl.DataFrame:
-    """Return the spans of a trace with what they are, as `kind`.
+    """Return the spans of a trace with their kind as the column `kind`.
 
     Args:
-        events: of the trace, with the arguments `stream` and `device`.
+        events: the events of the trace, with the arguments `stream` and `device`.
     """
     lower = pl.col("category").str.to_lowercase()
     labels = events.labels
-    # "python3.10" of a host may have a label, too: CPU
+    # the host's process "python3.10" may have a label as well: CPU
     devices = [pid for pid, label in labels.items() if label.split(" ")[0] not in _HOST_LABELS]
     spans = events.spans.with_columns(
         lower.replace_strict(_KINDS, default=None, return_dtype=pl.String).alias("kind"),
@@ -82,10 +82,10 @@ def added(events: trace_events.Events) -> pl.DataFrame:
 
 
 def unknown(spans: pl.DataFrame) -> list[dict[str, str]]:
-    """Return what to say of events that ran on a device and are not known, as `not_collected` of the run's record.
+    """Return the remark about unknown events of a device, for `not_collected` of the run's record.
 
     Args:
-        spans: of `added`.
+        spans: the spans of `added`.
     """
     counts = spans.filter(pl.col("kind") == UNKNOWN).group_by("category").len().sort("category")
     return [
@@ -98,16 +98,16 @@ def unknown(spans: pl.DataFrame) -> list[dict[str, str]]:
 
 
 def device(spans: pl.DataFrame, labels: dict[str, str]) -> str:
-    """Return what kind of device the kernels of a trace ran on: GPU, XPU, MTIA, HPU, or as its label has it.
+    """Return the kind of device on which the kernels of a trace ran: GPU, XPU, MTIA, HPU, or the label of its process.
 
     Args:
-        spans: of `added`.
-        labels: of processes by pid.
+        spans: the spans of `added`.
+        labels: the labels of processes by pid.
     """
     categories = spans["category"].unique().str.to_lowercase().to_list()
     own = [name for category, name in _DEVICES.items() if category in categories]
     called = {RUNTIMES[category][0] for category in categories if category in RUNTIMES}
-    # PyTorch's own calls of CUDA may stand in the trace of another device, not the other way round
+    # traces of other devices may contain PyTorch's calls of CUDA, but traces of GPUs contain no calls of other runtimes
     other = own + sorted(called - {"GPU"})
     found = other[0] if other else "GPU"
     if found != _UNNAMED_DEVICE:

@@ -1,9 +1,12 @@
-"""The work of a device in a Kineto trace: kernels, copies, waits and annotations, and the calls that launched them.
+"""Read the work of a device in a Kineto trace: kernels, copies, waits and annotations, and the calls that launched
+them.
 
-A call of the runtime and what it launched share a `correlation`; where there is none, an arrow of the trace (`ac2g`)
-leads from one to the other. A kernel of NCCL exchanges data; what for, its argument `Collective name` tells, or the
-call of the host that launched it (`nccl:all_to_all`, `c10d::recv_`): its own name does not, NCCL receives and exchanges
-all to all by the same kernel. It sends `In msg nelems` elements of its `dtype`.
+A call of the runtime and the task that it launched share a `correlation`; where there is none, an arrow of the trace
+(`ac2g`)
+leads from one to the other. A kernel of NCCL exchanges data. Its argument `Collective name` tells the operation, or the
+call of the host that launched it does (`nccl:all_to_all`, `c10d::recv_`). The kernel's name does not: NCCL receives and
+exchanges
+all to all by the same kernel. The kernel sends `In msg nelems` elements of its `dtype`.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +23,7 @@ _RANKS: Final = "Process Group Ranks"
 _SIZE: Final = "Group size"
 _COLLECTIVE: Final = "Collective name"
 _ELEMENTS: Final = "In msg nelems"
-#: of spans, what is asked for
+#: arguments of events that this module reads
 ARGUMENTS: Final = (
     *("stream", "device", "context", "correlation", "bytes"),
     *(_GROUP, _RANKS, _SIZE, _COLLECTIVE, _ELEMENTS, "dtype"),
@@ -37,14 +40,14 @@ _ELEMENT_BYTES: Final = {
 #: calls of NCCL on the host -> kind of exchange
 _COLLECTIVES: Final = r"^(?:c10d::|nccl:)_?(\w+?)_?(?:\s|$)"
 _EXCHANGES: Final = r"(?i)^(nccl|rccl|msccl|oneccl)|ncclKernel|ncclDevKernel"
-#: how the lanes of a device are named where nothing else has their number
+#: name of a device's lane where the lane's number is unique
 _LANE: Final = r"(\d+)\s*$"
-#: lanes of a device: with several of them the device is in the upper half
+#: factor between the lane numbers of devices: with several devices, the upper half of a number tells the device
 _LANES: Final = 2**16
 _NO_STREAM: Final = 2**32 - 1
-#: calls that launch one kernel each
+#: calls of which each launches one kernel
 _LAUNCHES: Final = r"^(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?:Cooperative)?Kernel"
-#: events from which on their rest may be missed, and the part that is missing then
+#: number of launches from which on missing kernels are reported, and the missing share from which on they are
 _LEAST: Final = 10
 _LOST: Final = 0.2
 #: kinds of waits, named as in our own tracing
@@ -65,10 +68,10 @@ class Found:
     """The tables of a device.
 
     Attributes:
-        device: its tables.
-        ran: anything ran there.
-        missing: what of it is not in the trace, though other events tell of it; empty where nothing is.
-        callers: of the tables that name a thread, the threads by the operating system's number.
+        device: the tables of the device.
+        ran: whether anything ran on the device.
+        missing: the device's work that other events mention but the trace lacks; empty where nothing is missing.
+        callers: the threads in those tables that name one, by the operating system's number.
     """
 
     device: tables.Device
@@ -81,9 +84,9 @@ def read(events: trace_events.Events, every: pl.DataFrame, name: str) -> Found:
     """Return the work of a device.
 
     Args:
-        events: of the trace, with `ARGUMENTS`.
-        every: of `kineto_kinds.added`; nobody knows how long a device was busy with those that have no end.
-        name: kind of the device.
+        events: the events of the trace, with `ARGUMENTS`.
+        every: the result of `kineto_kinds.added`, with events that lack an end, whose duration is not known.
+        name: the kind of the device.
     """
     spans = every.filter(~pl.col("unfinished"))
     endless = every.filter(pl.col("unfinished"), pl.col("kind") == kinds.KERNEL).height
@@ -112,7 +115,7 @@ def read(events: trace_events.Events, every: pl.DataFrame, name: str) -> Found:
 
 
 def _missing(calls: pl.DataFrame, launched: pl.DataFrame, kernels: pl.DataFrame, endless: int) -> str:
-    """Return what a trace does not have of its device, as a sentence without its end; empty for a whole trace.
+    """Return the missing work of a trace's device, as the begin of a sentence; empty for a complete trace.
 
     Traces are cut, filtered and written by other tools. In 49 traces of GPUs each launch had its kernel. At most 8 % of
     the kernels took less than a microsecond, which old versions of PyTorch wrote as 0.
@@ -150,7 +153,7 @@ def _placed(events: trace_events.Events, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _launched(events: trace_events.Events, ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Add when and on which thread each was launched: `launch_ns` and `caller`, null where that is not known."""
+    """Add `launch_ns` and `caller`: the time and the thread of each task's launch, null where not known."""
     known = (
         calls.select(
             pl.col("correlation").cast(pl.Int64, strict=False),
@@ -158,14 +161,14 @@ def _launched(events: trace_events.Events, ran: pl.DataFrame, calls: pl.DataFram
             pl.col("tid").alias("caller"),
         )
         .drop_nulls()
-        # 0 is the number of many that have none
+        # tools write the correlation 0 for events without one
         .filter((pl.col("correlation") != 0) | (pl.len().over("correlation") == 1))
         .unique("correlation", keep="first")
     )
     found = ran.join(known, on="correlation", how="left", maintain_order="left")
     if events.flows.is_empty() or not found["launch_ns"].has_nulls():
         return found
-    # an arrow belongs to the event on its thread that begins when it does
+    # an arrow belongs to the event that begins on the same thread at the same time
     ends = events.flows.filter(~pl.col("begin")).select("category", "id", "tid", pl.col("time_ns").alias("start_ns"))
     begins = events.flows.filter("begin").select(
         "category", "id", pl.col("time_ns").alias("sent_ns"), pl.col("tid").alias("sender")
@@ -177,7 +180,7 @@ def _launched(events: trace_events.Events, ran: pl.DataFrame, calls: pl.DataFram
 
 
 def _exchanges(events: trace_events.Events, spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return of each kernel `exchange`, `purpose`, `group`, `ranks`, `size`, `dtype` and `bytes`."""
+    """Return `exchange`, `purpose`, `group`, `ranks`, `size`, `dtype` and `bytes` of each kernel."""
     exchange = kernels["name"].str.contains(_EXCHANGES)
     asked = (_GROUP, _RANKS, _SIZE, _COLLECTIVE, _ELEMENTS, "dtype")
     told = kernels.select("row").with_columns(events.found_of(kernels, *asked))
@@ -197,7 +200,7 @@ def _exchanges(events: trace_events.Events, spans: pl.DataFrame, kernels: pl.Dat
 
 
 def _purposes(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:
-    """Return the call of a collective during which each kernel was launched, null where none was."""
+    """Return the collective call during which each kernel was launched; null where there was none."""
     named = spans.filter(pl.col("name").str.starts_with("c10d::") | pl.col("name").str.starts_with("nccl:"))
     calls = named.select(
         "tid", "start_ns", "end_ns", pl.col("name").str.extract(_COLLECTIVES).alias("purpose")
@@ -213,7 +216,7 @@ def _purposes(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:
 
 
 def _tasks(kernels: pl.DataFrame, exchanged: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Return `tables.TASKS`, by start as the spans are."""
+    """Return the kernels as `tables.TASKS`, sorted by start like the spans."""
     return kernels.select(
         pl.col("lane").alias("stream"),
         "name",
@@ -274,7 +277,7 @@ def _marks(marks: pl.DataFrame) -> pl.DataFrame:
 def _calls(calls: pl.DataFrame) -> pl.DataFrame:
     levels = {category: level for category, (_, level) in kinds.RUNTIMES.items()}
     level = pl.col("category").str.to_lowercase().replace_strict(levels, default="", return_dtype=pl.String)
-    # ROCm's calls have the category of CUDA's
+    # traces give ROCm's calls the category of CUDA's calls
     level = pl.when(pl.col("name").str.starts_with("hip")).then(pl.lit("hip")).otherwise(level)
     return calls.select(
         level.alias("level"),

@@ -107,7 +107,7 @@ class Tape:
         """Write nodes to the store.
 
         Args:
-            nodes: of `run`.
+            nodes: the nodes of `run`.
         """
         home = self.host.home
         if not nodes or home is None:
@@ -157,7 +157,7 @@ def run(nodes: dict[int, Node], leaves: Callable[[int], bool]) -> list[Made]:
     """Return the nodes that run, in the order of their making.
 
     Args:
-        nodes: by key.
+        nodes: the nodes, by key.
         leaves: returns whether the gradient of a leaf, given by its key, is requested.
     """
     wanted = {key for key, (number, _, _) in nodes.items() if number >= LEAF and leaves(key)}

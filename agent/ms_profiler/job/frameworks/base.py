@@ -266,7 +266,7 @@ def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Clo
     Args:
         host: the session that records.
         label: name of the spans.
-        category: of the spans.
+        category: the category of the spans.
         outermost: a kind of calls of which only the outermost is recorded; 0 for all calls.
     """
     recorder, failed = host.recorder, host.guard(f"recording {label}")

@@ -40,7 +40,7 @@ def held(item: Any, name: str, table: str) -> Any:
 
     Args:
         item: the module or cell.
-        name: of the attribute.
+        name: the name of the attribute.
         table: as for `children`.
     """
     found = dict.get(attributes(item), name)

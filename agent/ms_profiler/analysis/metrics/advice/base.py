@@ -32,14 +32,14 @@ class Facts:
     """Facts of a run that advice uses beside the diagnosis.
 
     Attributes:
-        numbers: of the steps, by row.
+        numbers: the numbers of the steps, by row.
         lane: name of the stepping thread.
         framework: "mindspore", "torch".
-        statistics: of the steady steps.
+        statistics: the statistics of the steady steps.
         compiled: steps (rows) that compiled something.
         recorded: recorded steps.
         recorded_ns: their time.
-        types: of `kernels.by_type`.
+        types: the types of `kernels.by_type`.
         pipelines: dataset pipelines, the most important one first.
         threads: number of threads that compute an operator; 0 if unknown.
         processors: number of processors that the job may use; 0 if unknown.

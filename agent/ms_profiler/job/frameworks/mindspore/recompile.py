@@ -26,7 +26,7 @@ class Item:
 
     Attributes:
         kind: name of its type.
-        shape: of a tensor; None for anything else.
+        shape: the shape of a tensor; None for anything else.
         value: distinguishes it from others of its kind: the dtype of a tensor, a Python value, an identity.
         parts: elements of a sequence or values of a dictionary.
     """
@@ -101,7 +101,7 @@ def differences(before: Signature, after: Signature, names: Sequence[str] = ()) 
     Args:
         before: arguments of the last compilation.
         after: arguments of this compilation.
-        names: of the parameters, as far as they are known.
+        names: the names of the parameters, as far as they are known.
     """
     found = []
     if len(before.arguments) != len(after.arguments):
@@ -158,7 +158,7 @@ class History:
             inner: the function that it was made for, where MindSpore makes several objects of the same code.
             which: hashable key that distinguishes the object from others made by the same code.
             now: the arguments of this compilation.
-            names: of the parameters.
+            names: the names of the parameters.
             replaces: a new object takes the place of an earlier one, rather than being an additional one.
         """
         known = (self._known.known.get(id(definition)) or self._known.add(definition)).setdefault(inner, Compiled())

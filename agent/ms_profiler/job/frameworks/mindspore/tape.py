@@ -73,7 +73,7 @@ class Tape(autograd.Tape):
         Args:
             cell: its id.
             name: its path.
-            begin: of `cell_began`.
+            begin: the result of `cell_began`.
         """
         self._depth -= 1
         end = self.number()

@@ -147,8 +147,8 @@ def title(code: CodeType, variables: dict[str, Any]) -> str:
     """Name code of the script.
 
     Args:
-        code: of a function; a module of PyTorch's own is called by a function that Dynamo makes for it.
-        variables: of the call that is being compiled.
+        code: the code of a function; a module of PyTorch's own is called by a function that Dynamo makes for it.
+        variables: the variables of the call that is being compiled.
     """
     name: str = getattr(code, "co_qualname", code.co_name)  # the first from Python 3.11 on
     if code.co_name == "inner" and code.co_filename.endswith("external_utils.py"):

@@ -40,7 +40,7 @@ class Operands:
         """Return the argument of the span of an operator.
 
         Args:
-            event: of Kineto.
+            event: the event of Kineto.
         """
         return _tie(event) | (self._shape_id(event.shapes()) << OP_TIE_BITS if self._shapes else 0)
 
