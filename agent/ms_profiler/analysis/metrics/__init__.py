@@ -1,1 +1,1 @@
-"""Pure functions over tables; each states its formula."""
+"""Compute metrics from tables by pure functions, each of which states its formula."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 #: largest share of the operators at the end of a pass that may have no gradient, if only these operators count
 SKIPPED_MOST = 0.1
-#: stand for the number of a module: in no module, and unknown
+#: special values of a module's number: outside of all modules, and unknown
 OUTSIDE, UNKNOWN = -1, -2
 
 
@@ -23,8 +23,8 @@ class Alignment:
     """Possible positions of gradients among operators.
 
     Attributes:
-        first: for each gradient, the first operator that it can belong to; the last gradient first.
-        last: the last operator that it can belong to.
+        first: the first operator that each gradient can belong to, from the last gradient to the first.
+        last: the last operator that each gradient can belong to, in the same order.
     """
 
     first: list[int]
@@ -35,8 +35,8 @@ def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | Non
     """Return the possible positions of gradients; None if they are no subsequence of the operators.
 
     Args:
-        gradients: names, in the order in which their operators ran.
-        operators: names.
+        gradients: the names of the gradients, in the order in which their operators ran.
+        operators: the names of the operators.
     """
     first, place = [], 0
     for name in gradients:
@@ -61,8 +61,8 @@ def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment)
     Where the gradients match the last operators almost without gaps, earlier operators do not belong to this pass.
 
     Args:
-        gradients: names, in the order in which their operators ran.
-        operators: names.
+        gradients: the names of the gradients, in the order in which their operators ran.
+        operators: the names of the operators.
         found: the result of `align`.
     """
     if not gradients:
@@ -76,7 +76,7 @@ class Paths:
     """Modules by number, and the innermost module around several.
 
     Attributes:
-        texts: paths with dots, by number; more are added.
+        texts: the paths of modules with dots, by number; `number` adds to them.
     """
 
     texts: list[str]
@@ -84,7 +84,7 @@ class Paths:
     _known: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def common(self, one: int, other: int) -> int:
-        """Return the innermost module that contains both; `UNKNOWN` if there is none."""
+        """Return the innermost module that contains both modules; `UNKNOWN` if there is none."""
         if one == other:
             return one
         if one < 0 or other < 0:
@@ -100,7 +100,7 @@ class Paths:
         return found
 
     def number(self, path: str) -> int:
-        """Return the number of a path."""
+        """Return the number of a path, adding the path if it is new."""
         if not self._numbers:
             for number, text in enumerate(self.texts):
                 self._numbers.setdefault(text, number)
@@ -116,8 +116,8 @@ def owners(
     """Return the module that each gradient belongs to, `OUTSIDE`, or `UNKNOWN`.
 
     Args:
-        gradients: names.
-        operators: names.
+        gradients: the names of the gradients.
+        operators: the names of the operators.
         modules: the modules of the operators, by number, or `OUTSIDE`.
         found: possible positions of the gradients.
         paths: the paths of the modules.

@@ -1,4 +1,4 @@
-"""Assign the nodes of a backward pass to modules: to that of the operator whose gradient the node computes.
+"""Assign each node of a backward pass to the module of the operator whose gradient the node computes.
 
 Autograd's numbers decide where they were recorded. Otherwise the order decides, see `metrics.alignment`: the gradients
 of a pass belong to operators between the previous pass and this one. Where they do not match, as for a second loss,
@@ -24,7 +24,7 @@ BEFORE: Final = 3
 #: prefix of the names of nodes that a compiled graph makes
 _COMPILED: Final = "CompiledFunction"
 
-#: nodes of backward passes
+#: one row per node of a backward pass
 NODES: Final = pl.Schema(
     {
         "process": pl.UInt32,
@@ -32,7 +32,7 @@ NODES: Final = pl.Schema(
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "category": pl.UInt8,
-        "module": pl.String,  # its path; null if it is in no module, or unknown
+        "module": pl.String,  # path of the module; null outside of modules, or if unknown
         "bound": pl.UInt8,  # metrics.binding.Bound: by its number, by order, or not
     }
 )
@@ -124,7 +124,7 @@ class _Pass:
 
     def __init__(self, rows: list[int], gradients: list[int], operators: list[int], modules: list[int]) -> None:
         self.rows, self.gradients, self.operators, self.modules = rows, gradients, operators, modules
-        self.used: list[tuple[int, int]] = []  # pass, operator
+        self.used: list[tuple[int, int]] = []  # number of the pass, number of the operator
 
 
 def _by_order(found: pl.DataFrame, made: pl.DataFrame, passed: pl.DataFrame, paths: Paths) -> pl.Series:
@@ -222,7 +222,7 @@ def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: 
 
 
 def _between(nodes: pl.DataFrame) -> pl.Series:
-    """Return the modules of all nodes: a node without a known operator gets the module of its neighbours in the pass.
+    """Return the module of every node. A node without a known operator gets the module of its neighbours in the pass.
 
     Args:
         nodes: of `gradient_nodes.split`, with `known`, and `exact`, which is null if the module is only inferred.

@@ -3,7 +3,8 @@
 In a compiled graph the parameters decide, see `metrics.graph_owners`. Elsewhere the host queues operators, and a worker
 runs them later: the span around the start of a kernel shows only how far the host was by then. But the queue is first
 in, first out. So a kernel was queued no earlier than the kernels before it in its lane, and no later than those after
-it. Known queueing times of some kernels bound those of the others. A kernel belongs to the innermost module around its
+it. Known queueing times of some kernels bound the queueing times of the others. A kernel belongs to the innermost
+module around its
 whole possible queueing time.
 
 Kernels of a backward pass run inside no module, because autograd launches them, in reverse order. That order bounds the
@@ -35,8 +36,8 @@ class Bound(IntEnum):
     PHASE = 1  # a phase of the step: the primitive is known, the module is not
     PRIMITIVE = 2
     MODULE = 3
-    ORDER = 4  # a module, by the order of the backward pass
-    PARAMETER = 5  # a module, by the parameters that the compiled graph uses there
+    ORDER = 4  # a module, inferred from the order of the backward pass
+    PARAMETER = 5  # a module, known by the parameters that the compiled graph uses
 
 
 #: inferred bindings to a module -> name of the inference
@@ -86,13 +87,13 @@ class Hosts:
         self._called = set(keys.gather(launchers["name"].unique()))
 
     def bind(self, kernels: pl.DataFrame, scopes: list[Scope], texts: dict[str, int]) -> pl.DataFrame:
-        """Add the columns of `ADDED`.
+        """Bind each kernel to a module, primitive or phase, as the columns of `ADDED`.
 
         Args:
             kernels: `process`, `kernel`, `lane`, `start_ns` and `window_ns` (when its window began), by window, lane
                 and start.
             scopes: the scopes, by row of the kernel names.
-            texts: rows of the texts; those of the recording's names are the same.
+            texts: the row of each text; texts of the recording's names keep their rows.
         """
         own = kernels["process"] == self.steps.process
         times = kernels["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))
@@ -191,7 +192,7 @@ class Hosts:
         )
         order = kernels["start_ns"].arg_sort()
         windows = kernels["window_ns"].unique().sort()
-        # spans of this process say nothing about kernels of another process
+        # the spans of this process cannot bound the kernels of another process
         own = kernels["process"] == self.steps.process
         queue = kernels.select(
             pl.when(own).then("window_ns").alias("window"),
@@ -282,7 +283,7 @@ class Hosts:
             launch: of the spans that queued them.
             told: the result of `_told`.
             scopes: the scopes, by row of the kernel names.
-            texts: rows of the texts; is added to.
+            texts: the rows of texts, to which new texts are added.
         """
         rows = told["module"].replace_strict(
             {path: texts.setdefault(path, len(texts)) for path in told["module"].drop_nulls().unique().sort()},

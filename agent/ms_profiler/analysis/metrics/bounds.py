@@ -32,7 +32,7 @@ WAITS: Final = (DATA, COMPILE, CHECKPOINT)
 #: framework's dispatch and its queue take up to hundreds of microseconds, or a few milliseconds where threads share a
 #: processor; in a longer gap, the host did something else
 GAP: Final = 5_000_000
-#: likewise, if the running time of the thread in the gap is known, and operators run on that thread
+#: the longest such gap, in ns, if the running time of the thread in the gap is known and operators run on that thread
 GAP_RUN: Final = 1_000_000
 #: ns up to which an operator on a processor is its own launch: its dispatch takes as long as its work
 SHORT: Final = 20_000
@@ -40,7 +40,7 @@ SHORT: Final = 20_000
 JITTER: Final = 0.05
 #: phases in which the framework runs the model, possibly on its own threads, beside the stepping thread
 _ELSEWHERE: Final = [name for name in COMPUTING_PHASES if name != FORWARD]
-#: the moments that are divided last
+#: the part whose moments are divided last
 _IDLE: Final = "idle"
 
 
@@ -67,10 +67,11 @@ def parts(
         computing: intervals in which something was computed.
         communicating: intervals in which data was exchanged.
         drained: the result of `reads.drained`.
-        operators: intervals of all operators or kernels; None where they were not recorded: then launches are unknown.
+        operators: intervals of all operators or kernels; None where they were not recorded, so that launches are
+            unknown.
         collecting: intervals in which Python collected garbage.
         cells: the cells of `scheduling.cells`, of the stepping thread.
-        beside: operators run on other threads, for which the stepping thread may wait.
+        beside: whether operators run on other threads, for which the stepping thread may wait.
 
     Returns:
         `step`, `part`, `phase`, `start_ns`, `end_ns`, by time.

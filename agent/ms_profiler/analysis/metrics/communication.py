@@ -1,4 +1,4 @@
-"""Exchanges with other ranks, call by call."""
+"""List the exchanges with other ranks, call by call."""
 
 import re
 from typing import Final
@@ -11,7 +11,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import COMMUNICATION_WAIT, GRADIENTS
 
-#: between the operation and its group in the name of a span
+#: separator of operation and group in the name of a span
 _GROUP: Final = "@"
 _RANK: Final = re.compile(r"rank (?P<rank>\d+) of (?P<size>\d+)")
 _EXCHANGE: Final = re.compile(r"exchange (?P<call>.+) of (?P<shapes>[-\d,;]*) by (?P<kernel>.+)", re.DOTALL)
@@ -288,7 +288,7 @@ def parallel(instants: pl.DataFrame, names: pl.Series, world_size: int) -> dict[
     marks = instants.filter(pl.col("category") == Category.COMMUNICATION).sort("time_ns")["name"]
     told = [match for text in names.gather(marks) if (match := _PARALLEL.fullmatch(text))]
     if not told or told[-1]["mode"] not in ("data_parallel", "stand_alone"):
-        return {}  # the other modes cut tensors as they see fit
+        return {}  # in the other modes, MindSpore chooses how to divide tensors
     stages = int(told[-1]["stages"])
     parts = world_size // stages if told[-1]["mode"] == "data_parallel" else 1
     if stages * parts != world_size:

@@ -1,4 +1,4 @@
-"""Counts of records that were read, refused, damaged or lost."""
+"""Count the records that were read, refused, damaged or lost."""
 
 from typing import Any
 

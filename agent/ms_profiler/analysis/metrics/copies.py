@@ -1,4 +1,4 @@
-"""Copies of a device's memory that nothing hides."""
+"""Find the copies of a device's memory that run while nothing else does."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +8,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import critical_path
 from ms_profiler.analysis.metrics.device_waits import PAGEABLE
 
-#: part of the names of copies of memory that is not `device_waits.PAGEABLE`
+#: part of the name of a copy whose memory is not `device_waits.PAGEABLE`
 _PINNED: Final = "Pinned"
 
 
@@ -20,8 +20,8 @@ class Copied:
         per_step: average number of copies.
         bytes: average bytes a step.
         bandwidth: bytes a second while they run; None if their bytes are unknown.
-        pageable: part of their time that goes to or from pageable memory; None if their names do not say.
-        stream: stream with most of their time.
+        pageable: the share of their time that copies to or from pageable memory take; None if their names do not tell.
+        stream: the stream on which they take most time.
     """
 
     per_step: float

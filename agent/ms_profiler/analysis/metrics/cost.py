@@ -1,4 +1,4 @@
-"""The cost of recording for the job."""
+"""Estimate the cost of recording for the job."""
 
 from typing import Any
 

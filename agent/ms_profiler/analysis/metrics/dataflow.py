@@ -8,7 +8,7 @@ from ms_profiler.analysis.metrics.scopes import Part, Scope
 from ms_profiler.analysis.readers.graphs import Graph
 from ms_profiler.store.format import Category
 
-#: nodes without a kernel that pass their input on
+#: types of nodes without a kernel that pass their input on
 HANDED_ON: Final = frozenset({"Load", "Depend", "TupleGetItem", "MakeTuple", "Reshape", "ExpandDims", "Squeeze"})
 #: nodes that a weight may pass on its way to the operator that uses it
 _PREPARED: Final = HANDED_ON | {"Cast", "Transpose", "TransposeView", "TransposeExt", "BroadcastTo"}
@@ -22,11 +22,11 @@ class Operator:
     """A node of the flow.
 
     Attributes:
-        name: its node.
+        name: the name of its node.
         place: the place in the order of the graph.
         type: the primitive.
-        scope: scope in its name.
-        path: attributes from the compiled cell on, with dots.
+        scope: the scope in its name.
+        path: the attributes from the compiled cell on, joined by dots.
         part: the part of a training step.
         inputs: nodes whose data it reads.
         users: nodes that read its data.
@@ -50,9 +50,9 @@ class Flow:
     """The operators of a graph, by name, each after its inputs.
 
     Attributes:
-        operators: all but those that only prepare a weight.
-        prepared: parameters that a node is a form of, by name.
-        written: parameter that an operator updates from gradients, by name.
+        operators: all operators except those that only prepare a weight.
+        prepared: the parameters of which a node is a converted form, by the name of the node.
+        written: the parameter that an operator updates from gradients, by the name of the operator.
     """
 
     def __init__(self, graph: Graph) -> None:

@@ -1,4 +1,4 @@
-"""The job's waits for data, by operation."""
+"""Sum up the job's waits for data by operation."""
 
 import polars as pl
 

@@ -12,9 +12,9 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals
 
-#: parts that the stepping thread may seem to be in while it waits for a device
+#: parts to which `bounds` may assign the stepping thread while it waits for a device
 _WAITING: Final = (bounds.HOST, bounds.BLOCKED, bounds.UNKNOWN)
-#: parts that it may seem to be in while it launches
+#: parts to which `bounds` may assign the stepping thread while it launches
 _ELSEWHERE: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
@@ -64,7 +64,7 @@ def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launche
         states: the states of `launched_steps.pieces`, of the selected steps.
         tasks: all tasks of the device: `start_ns`, `launch_ns` (null if unknown).
         host: the result of `host`.
-        launches: any launch of the run is known.
+        launches: whether any launch of the run is known.
 
     Returns:
         `step`, `part`, `start_ns`, `end_ns`, by time.

@@ -1,4 +1,4 @@
-"""Curves beside the timeline of a device: queues, concurrent work, bandwidth of copies, memory."""
+"""Compute the curves beside a device's timeline: queues, concurrent work, bandwidth of copies, memory."""
 
 from typing import Final
 
@@ -9,7 +9,8 @@ from ms_profiler.analysis.model import tables
 
 #: largest number of points of a curve; of more points, the largest and the last one of each slice of time are drawn
 MOST: Final = 10_000
-#: lanes of a device: with several of them the device is in the upper half of a stream's number
+#: factor between the lane numbers of devices: with several devices, the upper half of a stream's number tells the
+#: device
 _LANES: Final = 2**16
 _POINTS: Final = pl.Schema({"name": pl.String, "time_ns": pl.Int64, "value": pl.Float64})
 
@@ -18,7 +19,8 @@ def counters(device: tables.Device) -> pl.DataFrame:
     """Return the curves of a device: `name`, `time_ns`, `value`, by name and time.
 
     queue: kernels, copies and sets that were launched on a stream and had not begun; at once: those that ran on a
-    device at the same time; bandwidth of copies of one kind = sum of bytes / duration over those that run; allocated
+    device at the same time; bandwidth of copies of one kind = sum of bytes / duration over the running copies;
+    allocated
     and reserved: what an allocator held, bytes.
 
     Args:

@@ -1,4 +1,4 @@
-"""Device time of each operator: of its own kernels, and of those launched by operators inside."""
+"""Compute the device time of each operator: its own kernels, and the kernels that the operators inside launched."""
 
 import polars as pl
 
@@ -11,12 +11,12 @@ def times(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         spans: `parent`, which numbers their rows.
-        kernels: `launch`, which does too, and `duration_ns`.
+        kernels: `launch`, which numbers the rows of the spans, and `duration_ns`.
     """
     own = kernels.drop_nulls("launch").group_by("launch").agg(pl.col("duration_ns").sum())
     rows = pl.int_range(spans.height, dtype=pl.UInt32, eager=True).alias("launch")
     alone = rows.to_frame().join(own, on="launch", how="left", maintain_order="left")["duration_ns"].fill_null(0)
-    # sums move up one level at a time
+    # add the sums of each level to the level around it, from the innermost level on
     total, moving = alone, pl.DataFrame({"row": rows, "length": alone}).filter(pl.col("length") > 0)
     while not moving.is_empty():
         above = moving.with_columns(spans["parent"].gather(moving["row"]).alias("row")).drop_nulls("row")

@@ -22,7 +22,7 @@ NEXT: Final = 10_000
 #: most tasks on the path of a step; the rest of the step is assigned to the host
 MOST: Final = 1_000_000
 _KINDS: Final = (bounds.COMPUTING, bounds.COMMUNICATION, critical_path.COPY)
-#: before all times
+#: a time before all others
 _EVER: Final = -(2**62)
 
 
@@ -58,7 +58,7 @@ class _Walk:
 
         Args:
             begin: the begin of the step on the device.
-            end: of it there.
+            end: the end of the step on the device.
         """
         last = bisect_right(self.ends, end) - 1
         time, task = end, last if last >= 0 and self.ends[last] == end else -1
@@ -90,7 +90,7 @@ class _Walk:
         return done, task, [*host, (bounds.SYNC, done, end)]
 
     def _waited(self, end: int, stream: int | None) -> int | None:
-        """Return the last task that had ended, of one stream if that is known."""
+        """Return the last task that had ended by a time, on one stream if the stream is known."""
         rows, ends = self.streams.get(stream, (None, self.ends)) if stream is not None else (None, self.ends)
         last = bisect_right(ends, end) - 1
         if last < 0:
@@ -105,7 +105,7 @@ class _Walk:
         previous = self._previous(task, start)
         ended = self.ends[previous] if previous >= 0 else _EVER
         if launch is None:
-            # it was launched before recording began, or its launch is unknown
+            # the task was launched before recording began, or its launch is unknown
             if previous >= 0 and (self.launched or start - ended <= critical_path.BACK_TO_BACK):
                 return ended, previous, [*ran, (critical_path.GAP, ended, start)]
             return start, -1, ran

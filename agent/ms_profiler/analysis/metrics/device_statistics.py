@@ -24,7 +24,7 @@ _BEHIND: Final = pl.Schema({"driver_ns": pl.Int64, "called_ns": pl.Int64, "call"
 
 
 def ran(device: tables.Device) -> pl.DataFrame:
-    """Return all work of a device, by start: `name`, `kind` (of `_KINDS`), `stream`, its times and the times of its
+    """Return all work of a device, by start: `name`, `kind` (of `_KINDS`), `stream`, the times of the work and of its
     launch.
 
     Args:

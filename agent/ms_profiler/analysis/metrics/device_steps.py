@@ -1,8 +1,8 @@
 """The states of an accelerator in each step, by the formulas of the recording tools.
 
 Source: what MindSpore 2.10 (`AscendStepTraceTimeViewer`) and torch_npu (`TraceStepTimeParser`) compute, and runs of
-the latter. Both sum up the intervals of the overlap analysis, each wholly in the step in which it starts, and differ in
-when a step is and in what a stage is.
+torch_npu. Both sum up the intervals of the overlap analysis, each wholly in the step in which it starts. They differ
+in the interval of a step and in the definition of a stage.
 """
 
 from collections.abc import Iterable, Iterator
@@ -104,7 +104,7 @@ def parts(runs: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
 
     Args:
         runs: `start_ns`, `end_ns`, by start.
-        most: tasks of a part, from which on it ends as soon as it can.
+        most: the number of tasks from which on a part ends at the next idle interval.
     """
     if runs.height <= most:
         yield runs

@@ -22,7 +22,7 @@ _ON_HOST: Final = ("stream synchronize", "context synchronize", "event synchroni
 #: part of the names of copies of pageable memory
 PAGEABLE: Final = "Pageable"
 _NO_STREAM: Final = 2**32 - 1
-#: spans that compute gradients, on a thread of their own that the script waits for
+#: categories of spans that compute gradients on a separate thread, for which the script waits
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
 
 #: waits of the host: `stream` is the awaited stream, null if there are several; `released_ns` is the begin of an
@@ -73,7 +73,7 @@ def told(device: tables.Device) -> bool:
     If no launch is known either, only the tasks show what was busy, and the host does not matter.
 
     Args:
-        device: what is known of it.
+        device: the tables of the device.
     """
     launches = device.runs["launch_ns"].null_count() < device.runs.height
     return not launches or not (device.calls.is_empty() and device.waits.is_empty())
@@ -87,7 +87,7 @@ def of_path(waited: pl.DataFrame, recording: tables.Recording, process: int, thr
         waited: the result of `waits`.
         recording: its threads and spans.
         process: pid of the steps.
-        thread: that steps.
+        thread: the stepping thread.
     """
     spans = recording.spans.filter(pl.col("process") == process)
     engine = pl.Series(recording.names.str.starts_with(_AUTOGRAD)).arg_true()
@@ -100,7 +100,7 @@ def of_path(waited: pl.DataFrame, recording: tables.Recording, process: int, thr
 
 
 def _copied(device: tables.Device, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls that waited for the copy that they asked for."""
+    """Return the calls that waited for the copy that they started."""
     copies = device.copies.drop_nulls("launch_ns").select(
         "stream",
         pl.col("name").str.contains(PAGEABLE).alias("pageable"),

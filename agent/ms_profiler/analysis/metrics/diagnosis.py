@@ -44,9 +44,9 @@ class Launched:
     """Operators or kernels of the examined steps.
 
     Attributes:
-        what: "operators" or "kernels".
-        per_step: average number.
-        median_ns: duration of the median one.
+        what: the kind of the work, "operators" or "kernels".
+        per_step: the average number in a step.
+        median_ns: the median duration.
         behind: delay of the median kernel after its launch, as a part of a step; None if unknown.
     """
 
@@ -71,8 +71,9 @@ class Diagnosis:
         optimizing: cost of the optimizer in these steps.
         casts: cost of casts in these steps.
         late: waits of exchanges for other ranks.
-        seen: the times of operators or kernels are known, so that "computing" refers to them and not to a phase.
-        accelerator: an unrecorded device computed, so that the reason for the host's waits is unknown.
+        seen: whether the times of operators or kernels are known, so that "computing" refers to them and not to a
+            phase.
+        accelerator: whether an unrecorded device computed, so that the reason for the host's waits is unknown.
         path: the path of `critical_path.segments`, of the same steps.
         launched: operators or kernels; None where none were recorded.
         reads: the reads of `reads.reads`, of the same steps.
@@ -81,11 +82,11 @@ class Diagnosis:
         growth: the growth of memory.
         pauses: the pauses of Python, in the same steps.
         packets: the packets of exchanges.
-        links: slow ones.
+        links: the slow links.
         waits: the waits of `dataset.waits`, of the stepping thread.
         modules: the modules of `module_waits.within`, of `moments`.
-        copied: what a device copies while nothing else runs on it, in the same steps.
-        strains: what of the machine made steps slow.
+        copied: the copies that a device ran while nothing else ran on it, in the same steps.
+        strains: the causes of slow steps that lie in the machine.
     """
 
     pieces: pl.DataFrame
@@ -337,7 +338,7 @@ def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFr
         pl.col("process") == steps.process, pl.col("thread") == steps.thread, pl.col("category").is_in(waiting)
     ).select(*intervals.BOUNDS, thread=None, stream=None, released_ns=None)
     calls = device_waits.of_path(known, recording, steps.process, steps.thread)
-    # a call that is known stands for the span around it
+    # where a call is known, it replaces the span around it
     around = own.filter(intervals.locate(own["end_ns"], intervals.union(calls)).is_null())
     return pl.concat([calls, around.cast(device_waits.WAITED)])
 

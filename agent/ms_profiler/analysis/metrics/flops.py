@@ -1,6 +1,7 @@
 """Floating-point operations of matrix products, convolutions and attention, from the shapes of their operands.
 
-A multiplication and an addition are two, as torch.utils.flop_counter and the papers on utilization count. Other
+A multiplication with an addition counts as two operations, as in torch.utils.flop_counter and the papers on
+utilization. Other
 operations do not count: they are a thousandth of these. If the shapes do not determine the operations of an operator,
 they are unknown, and so are those of the modules around it.
 """
@@ -12,7 +13,7 @@ from typing import Final
 from ms_profiler.analysis.metrics.operands import dimensions
 
 Shapes = list[list[int]]
-#: returns the operations of an operator; None if its shapes do not determine them
+#: a function that returns the operations of an operator; None if its shapes do not determine them
 Formula = Callable[[Shapes], int | None]
 
 
@@ -46,7 +47,7 @@ def _at(formula: Callable[[list[int], list[int]], int | None], first: int) -> Fo
 
 
 _PRODUCT, _ADDED = _at(_product, 0), _at(_product, 1)
-#: the same with transposed operands: the only size that both matrices have is the one that is summed over
+#: products of transposed operands: the only size that both matrices share is the size that is summed over
 _FLASH: Final = "aten::_scaled_dot_product_"
 
 
@@ -87,7 +88,7 @@ OPERATORS: Final[dict[str, Formula]] = {
 }
 CONVOLUTION: Final = "aten::convolution"
 CONVOLUTION_BACKWARD: Final = "aten::convolution_backward"
-#: operators with many operations whose shapes do not determine the number
+#: operators with many operations, whose number does not follow from their shapes
 _HEAVY: Final = (
     "aten::mkldnn_rnn_layer",
     "aten::_cudnn_rnn",
@@ -99,7 +100,7 @@ _HEAVY: Final = (
     "aten::_grouped_mm",
     "aten::_flex_attention",
 )
-#: operators without operations that count, or that only call others
+#: operators without operations that count, and operators that only call others
 _LIGHT: Final = ("aten", "prim", "autograd", "c10d", "c10d_functional", "_c10d_functional", "profiler", "torch", "nn")
 
 #: kernels of MindSpore

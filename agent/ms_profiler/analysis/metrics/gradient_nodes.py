@@ -21,19 +21,19 @@ _EVALUATES: Final = "autograd::engine::evaluate_function: "
 _NODE: Final = r"^(?:autograd::engine::evaluate_function: )?(?:torch::(?:autograd|jit)::)?(\w+?)Backward(?:\d*|s)$"
 _ACCUMULATES: Final = r"^(?:autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$"
 _OPERATOR: Final = r"^(?:\w+::)*(\w+)$"
-#: names of operators by the part of a node's name, where the two differ
+#: part of a node's name -> name of the operator, where the two differ
 _CALLED: Final = {"nlllossforward": "nllloss", "nllloss2dforward": "nllloss2d"}
-#: operators that have a derivative in some of their forms, and call others that have one in others
+#: operators that have a derivative in some overloads, and in other overloads call operators that have one
 _BOTH: Final = ("max", "min", "norm")
 
-#: nodes, and the operators that may have made them, as `KEYED`
+#: one row per node, and per operator that may have made one
 KEYED: Final = pl.Schema(
     {
         "row": pl.UInt32,
         "thread": pl.UInt32,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
-        "module": pl.UInt32,  # row of the names, of the innermost module around; null without
+        "module": pl.UInt32,  # row of the name of the innermost module around; null without one
         "key": pl.String,  # common name of nodes and operators; null for unknown nodes
         "around": pl.UInt32,  # row of the innermost backward pass or recomputation, null outside
     }
@@ -77,9 +77,9 @@ class Key:
 
     Attributes:
         key: the common name of a node and the operator that made it; None for a node without one.
-        node: it is a node.
-        evaluates: autograd's report of a node, around which the node itself may be.
-        accumulates: a node that adds to the gradient of a parameter.
+        node: whether it is a node.
+        evaluates: whether it is autograd's report of a node, which may contain the node itself.
+        accumulates: whether it is a node that adds to the gradient of a parameter.
     """
 
     key: str | None

@@ -28,7 +28,8 @@ from ms_profiler.analysis.metrics.scopes import Part, Scope
 
 #: columns of kernels: `backward` is the number of the backward pass, null in the forward pass
 KERNELS: Final = pl.Schema({"kernel": pl.UInt32, "backward": pl.UInt32})
-#: per kernel of a backward pass: the rows between which its owner is, and whether the owner may have had no kernel
+#: one row per kernel of a backward pass: the rows between which its owner is, and whether the owner may have had no
+#: kernel
 #: itself
 OWNERS: Final = pl.Schema(
     {
@@ -43,9 +44,9 @@ OWNERS: Final = pl.Schema(
 
 #: more than any pass has kernels; the sum over a batch's candidates stays below `_GROUP`
 _UNLIMITED: Final = 1 << 20
-#: between the keys of two groups
+#: distance between the keys of two groups
 _GROUP: Final = 1 << 40
-#: a row beyond all
+#: a row number greater than all others
 _NONE: Final = 1 << 39
 #: rounds of narrowing: the bounds of one family narrow those of another; more rounds changed nothing in any network
 _ROUNDS: Final = 2
@@ -66,7 +67,7 @@ _SEVERAL: Final = {
     "Expand/_SoftmaxBackward/Cast": 2,  # in float16
     "Expand/_SoftmaxBackward/Transpose": 3,  # along another axis than the last
 }
-#: gradients that are expanded to a known number of kernels
+#: gradients that MindSpore expands to a known number of kernels
 _COUNTED: Final = frozenset({"softmax"})
 #: losses whose kernel computes the gradient in the backward pass
 _BOTH: Final = frozenset({"sparsesoftmaxcrossentropywithlogits"})
@@ -111,16 +112,16 @@ _ELEMENTS: Final = _keys(
 
 @dataclass(frozen=True)
 class Roles:
-    """Role of a kernel in both passes, by its name.
+    """The role of a kernel in both passes, derived from its name.
 
     Attributes:
-        family: kernels with the same candidates, in a backward pass; None where any operator may have launched it.
-        stem: key of the operator after which the family is named, if any.
-        key: of its own type, in a forward pass.
-        expanded: the kernel is one of several for one gradient.
+        family: the kernels with the same candidates in a backward pass; None where any operator may have launched it.
+        stem: the key of the operator after which the family is named, if any.
+        key: the key of its own type, in a forward pass.
+        expanded: whether the kernel is one of several for one gradient.
         products: largest number of gradients of a product.
         type: the type of a kernel, its primitive, where it is compared with `emits`.
-        free: the kernel may come from several operators.
+        free: whether the kernel may come from several operators.
         summed: number of gradients that are added to an existing gradient.
         emits: number of such kernels that an operator launches for its gradient; None if unknown.
         never: families of kernels that it never launches.
@@ -205,11 +206,11 @@ def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> 
 
 
 def between(kernels: pl.DataFrame, begins: pl.DataFrame, roles: dict[int, Roles]) -> pl.DataFrame:
-    """Return the same as `owners`, by roles.
+    """Return for each kernel of a backward pass the kernels between which its owner is, like `owners`, but by roles.
 
     Args:
-        kernels: as for `owners`.
-        begins: as for `owners`.
+        kernels: the kernels, as for `owners`.
+        begins: the begins of forward passes, as for `owners`.
         roles: the roles, by row of the kernel names.
     """
     rows = kernels.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))

@@ -25,7 +25,7 @@ _EXPANDED: Final = re.compile(r"Expand/_(\w+)/[\w-]+")
 #: largest number of kernels of one primitive that an operator is expanded to
 _SEVERAL: Final = 8
 
-#: graph and node of each kernel's name
+#: owners of kernels: graph and node by the kernel's name
 Places = dict[str, tuple[int, str]]
 
 
@@ -33,9 +33,9 @@ def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -
     """Return the owners of kernels, by their full names.
 
     Args:
-        graphs: that a process compiled, in that order.
-        seen: full names of all its kernels.
-        ran: shapes of the operands of some of them, `4,12;12`, by name.
+        graphs: the graphs that a process compiled, in that order.
+        seen: the full names of all kernels of the process.
+        ran: the shapes of the operands of some kernels, such as `4,12;12`, by name.
     """
     places = _places(graphs, set(seen))
     wrong = {

@@ -27,7 +27,7 @@ class Growth:
     Attributes:
         per_step: bytes a step.
         total: bytes from the first to the last sample that counts.
-        held: bytes held at the last of them.
+        held: bytes held at the last sample that counts.
         first: number of the first examined step.
         last: number of the last step.
     """

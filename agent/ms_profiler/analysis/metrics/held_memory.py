@@ -1,4 +1,4 @@
-"""The memory of whole processes, and how close their control group came to its limit, by samples of the host."""
+"""Find the memory of whole processes, and how close their control group came to its limit, from samples of the host."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,12 @@ class Held:
 
     Attributes:
         process: pid.
-        peak: most resident memory since its start, as the system noted it, bytes.
-        anonymous: most of its own memory, without files, in a sample.
-        proportional: most in a sample with a part of each page that several processes share; None where not read.
-        swapped: most in the swap in a sample.
+        peak: the largest resident memory since the start of the process, as the system noted it, bytes.
+        anonymous: the largest amount of its own memory, without files, in a sample, bytes.
+        proportional: the largest amount in a sample, counting a part of each page that several processes share; None
+            where
+            not read.
+        swapped: the largest amount in the swap in a sample, bytes.
         major: page faults that waited for a disk.
         minor: other page faults.
     """
@@ -38,8 +40,8 @@ class Group:
     """The control group with the tightest limit.
 
     Attributes:
-        limit: bytes.
-        most: bytes that it used in a sample, memory for files included.
+        limit: the limit of its memory, bytes.
+        most: the largest number of bytes that it used in a sample, memory for files included.
     """
 
     limit: float
@@ -47,7 +49,7 @@ class Group:
 
 
 def processes(recording: tables.Recording) -> list[Held]:
-    """Return the memory of each process that was sampled, the one with most first."""
+    """Return the memory of each sampled process, the largest first."""
     known = recording.host.filter(pl.col("native_tid") == 0)
     found = []
     for process in known["process"].unique().sort():
@@ -61,7 +63,7 @@ def processes(recording: tables.Recording) -> list[Held]:
 
 
 def group(recording: tables.Recording) -> Group | None:
-    """Return the control group; None where none around the job has a limit, or where that was not read."""
+    """Return the control group; None where no group around the job has a limit, or where the limits were not read."""
     known = recording.host
     limits = known.filter(pl.col("name") == names.GROUP_LIMIT.name)["value"]
     most = _most(known, names.GROUP_MEMORY)

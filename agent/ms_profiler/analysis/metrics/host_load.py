@@ -1,4 +1,4 @@
-"""What the host did in some time, from the numbers that the system counts, see `store.host_metrics`."""
+"""Compute the load of the host from the numbers that the system counts, see `store.host_metrics`."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,17 +11,19 @@ from ms_profiler.store import host_metrics
 from ms_profiler.store.host_metrics import Metric
 
 _KEYS: Final = ("process", "name", "native_tid")
-#: the same with the row of the name in place of it, which is compared five times as fast
+#: the key with the row of the name in place of the name, because numbers compare five times as fast
 _ROWS: Final = ("process", "row", "native_tid")
-#: values of a number in a timeline: six minutes at the usual rate, beyond that means of several samples
+#: largest number of values in a timeline's curve: six minutes at the usual rate; longer runs show means of several
+#: samples
 DRAWN: Final = 3600
 
 
 def shown(recording: tables.Recording) -> pl.DataFrame:
-    """Return `tables.HOST`.
+    """Return the numbers of the system over time, as `tables.HOST`.
 
-    Of what the system counts since its start, value = (number - number before) * factor / seconds between them. A
-    number stands in a sample only where it has changed: it is as before in the samples between.
+    For numbers that the system counts since its start, value = (number - number before) * factor / seconds between
+    them. A
+    sample holds a number only where it has changed; in the samples between, the number is unchanged.
 
     Args:
         recording: the recording of the run.
@@ -33,7 +35,7 @@ def shown(recording: tables.Recording) -> pl.DataFrame:
     moved = known.filter(grows, pl.col("last").is_not_null()).with_columns(
         start_ns="sample_ns", end_ns=time, value=(pl.col("value") - pl.col("last")) * pl.col("factor") / seconds
     )
-    # it stays from here on, until the sample before the next change
+    # the value stays the same from here until the sample before the next change
     stays = known.with_columns(
         start_ns=time,
         end_ns=pl.when(grows).then("next_sample_ns").otherwise("next_ns").fill_null(pl.col("last_ns")),
@@ -46,7 +48,7 @@ def shown(recording: tables.Recording) -> pl.DataFrame:
 
 
 def _known(recording: tables.Recording) -> pl.DataFrame:
-    """Return the numbers with their units, those before and after them, and the samples right before and after."""
+    """Return each number with its unit, the number before and after it, and the sample right before and after it."""
     table, names = recording.metrics, recording.names
     told = [(row, name, host_metrics.metric(name)) for row in table["name"].unique() if (name := names[row])]
     kinds = pl.DataFrame(
@@ -74,14 +76,14 @@ def _known(recording: tables.Recording) -> pl.DataFrame:
 
 
 def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.DataFrame:
-    """Return the numbers in the stretches between samples, of `tables.HOST`: all of a process begin and end alike.
+    """Return the means of `tables.HOST` over common intervals: all numbers of a process share the same begins and ends.
 
     value = sum of value * time / time, over each stretch.
 
     Args:
         known: the result of `tables.HOST`.
         recording: the recording of the run.
-        most: stretches of a process; where there are more samples, each has several.
+        most: the largest number of intervals of a process; with more samples, an interval covers several of them.
     """
     rows = (recording.names == host_metrics.SAMPLE).arg_true()
     samples = recording.metrics.filter(pl.col("name").is_in(rows.implode()))
@@ -101,10 +103,10 @@ def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.
 
 
 def draw(recording: tables.Recording) -> None:
-    """Fill `Recording.host`, and show it in the timelines: as counters of the stepping thread, of a child's first one.
+    """Fill `Recording.host`, and show it in timelines as counters of the stepping thread, or of a child's first thread.
 
     Args:
-        recording: is changed.
+        recording: the recording, which is changed in place.
     """
     recording.host = shown(recording)
     known = averaged(recording.host, recording, DRAWN)
@@ -135,14 +137,14 @@ def draw(recording: tables.Recording) -> None:
 
 
 def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame) -> pl.Series | None:
-    """Return how much was counted in each of some times, in the unit times seconds; None where nothing tells.
+    """Return the amount counted in each interval, in the unit times seconds; None where no sample covers it.
 
-    amount = sum of value * seconds of the overlap, over all processes: what lies between two samples is spread evenly.
+    amount = sum of value * seconds of the overlap, over all processes. The amount between two samples is spread evenly.
 
     Args:
         known: the result of `tables.HOST`.
-        metrics: that are added up.
-        during: `start_ns`, `end_ns`, apart from each other and by time.
+        metrics: the metrics that are added up.
+        during: the intervals, `start_ns` and `end_ns`, without overlap and by time.
     """
     own = known.filter(pl.col("name").is_in([metric.name for metric in metrics]))
     if own.is_empty():
@@ -154,7 +156,7 @@ def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame
 
 
 def integral(part: pl.DataFrame, times: pl.Series) -> pl.Series:
-    """Return the sum of value * seconds until each time; `part` has stretches apart from each other and by time."""
+    """Return the sum of value * seconds until each time; `part` holds intervals without overlap, by time."""
     each = part["value"] * (part["end_ns"] - part["start_ns"]).cast(pl.Float64) / 1e9
     before = pl.concat([pl.Series([0.0]), each.cum_sum()])
     at = part["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1

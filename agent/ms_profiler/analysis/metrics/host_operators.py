@@ -45,10 +45,10 @@ def calls(spans: pl.DataFrame) -> pl.DataFrame:
     """Return every operator.
 
     Args:
-        spans: `tables.SPANS` with `duration_ns`, and whatever else is to be kept.
+        spans: `tables.SPANS` with `duration_ns`, and any further columns, which the result repeats.
 
     Returns:
-        these, `module` (row of the names of the innermost module around its start, null outside of all), `inner`
+        these columns, `module` (row of the name of the innermost module around the start, null outside of all), `inner`
         (whether no other operator ran in it) and `wait_ns` (since the end of the innermost one before it in its thread,
         0 for the first, null for those that are not innermost).
     """
@@ -69,7 +69,7 @@ def calls_in(section: Section) -> pl.DataFrame:
 
 
 def _known(spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the facts about each operator among spans, see `Columns.calls`."""
+    """Return the columns that `Columns.calls` computes for each operator among the spans."""
     return COLUMNS.calls(threads(spans), spans["start_ns"], spans["end_ns"], spans["category"], spans["name"])
 
 

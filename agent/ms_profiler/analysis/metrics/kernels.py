@@ -38,7 +38,7 @@ def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataF
 
     Args:
         tasks: `start_ns`, `end_ns`.
-        last_ns: end of the task before all of them, if there is one.
+        last_ns: the end of the last task before the first of these, if there is one.
     """
     gap = pl.col("start_ns") - pl.col("end_ns").shift(1, fill_value=last_ns)
     return tasks.sort("start_ns", "end_ns", maintain_order=True).with_columns(
@@ -53,7 +53,7 @@ def waits_in_stream(tasks: pl.DataFrame, last_ns: dict[int, int]) -> pl.DataFram
 
     Args:
         tasks: `stream`, `start_ns`, `end_ns`.
-        last_ns: the latest end of those before all of them, by stream.
+        last_ns: the latest end of the tasks before these, by stream.
     """
     ordered = tasks.sort("start_ns", "end_ns", maintain_order=True)
     before = pl.col("stream").replace_strict(last_ns, default=None, return_dtype=pl.Int64)
@@ -82,7 +82,7 @@ def add_up(sums: list[pl.DataFrame], keys: list[str] | None = None) -> pl.DataFr
 
     Args:
         sums: the sums of `sum_up`, at least one.
-        keys: what to group by; those of `sum_up` by default.
+        keys: the columns to group by; by default the keys of `sum_up`.
     """
     return (
         pl.concat(sums)
@@ -119,12 +119,12 @@ def by_type(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_name(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Return the same as `by_type`, without cores, for each name of a kernel."""
+    """Return the columns of `by_type`, except `core`, for each name of a kernel."""
     return _ranked(sums, names["full_name"].gather(sums["kernel"]))
 
 
 def by_module(sums: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
-    """Return the same as `by_type`, without cores, for each module, as far as it is known."""
+    """Return the columns of `by_type`, except `core`, for each known module."""
     return _ranked(sums, texts.gather(sums["module"]))
 
 
@@ -197,7 +197,8 @@ def scaled(table: pl.DataFrame, totals: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def as_operators(table: pl.DataFrame) -> pl.DataFrame:
-    """Return `by_type` with the columns of `operators.by_name`: nothing runs inside a kernel, its time is its own."""
+    """Return `by_type` with the columns of `operators.by_name`. Nothing runs inside a kernel, so its total time is its
+    self time."""
     return table.with_columns(self_ns="total_ns")
 
 

@@ -36,7 +36,8 @@ class Launches:
         self._threads: dict[int, _Thread] = {}
 
     def bind(self, launched: pl.DataFrame) -> pl.DataFrame:
-        """Return `BOUND` of each: `module` is a row of the recording's names, `launch` and `host` of its spans.
+        """Return `BOUND` for each task: `module` is a row of the recording's names, `launch` and `host` are rows of its
+        spans.
 
         An exchange is bound to the call of the collective around its launch, if there is one; any other task to the
         innermost operator. Both are bound to the innermost module. Without a module around it, a task of an operator
@@ -83,7 +84,7 @@ class _Thread:
         }
 
     def around(self, times: pl.Series) -> list[pl.Series]:
-        """Return the columns `_PLACES` of some moments."""
+        """Return the columns `_PLACES` of the span around each moment."""
         found = []
         for name, pieces in self._pieces.items():
             values = pieces.drop(intervals.BOUNDS).to_series()

@@ -15,7 +15,7 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import StepSource
 
-#: states of a device
+#: columns of the states of a device
 STATES: Final = ("computing", "communicating", "copying")
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
 #: interval of a step on the device, and its begin on the host
@@ -23,7 +23,7 @@ SPANS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns": pl
 _PARTS: Final = ("length", "computing", "overlapped", "not_overlapped", "copying", "idle")
 #: sums of the states of a step
 MOMENTS: Final = pl.Schema({"step": pl.UInt32, **dict.fromkeys(_PARTS, pl.Int64)})
-#: stands for launches outside of all steps
+#: number that marks launches outside of all steps
 _OUTSIDE: Final = -1
 
 
@@ -37,7 +37,7 @@ def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
     Args:
         runs: `stream`, `start_ns`, `launch_ns`.
         steps: the steps in use.
-        launches: any launch of the run is known.
+        launches: whether any launch of the run is known.
     """
     known = steps.table.with_row_index("step").filter("recorded")
     if steps.source == StepSource.WHOLE_RUN and known.height:
@@ -49,7 +49,7 @@ def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
     placed = runs.select(
         "stream",
         "start_ns",
-        # cast first: -1 is no row
+        # cast before the comparison, because -1 is no valid row
         pl.when(times.is_not_null()).then(pl.lit(found).cast(pl.Int64).fill_null(_OUTSIDE)).alias("step"),
     ).with_row_index("row")
     both = placed.sort("stream", "start_ns", "row").with_columns(
@@ -88,8 +88,8 @@ def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, sinc
         tasks: tasks that ran in the interval: `start_ns`, `end_ns`, `exchange`.
         copied: disjoint intervals in which memory was copied or set, by time.
         during: the result of `spans`.
-        since: ns, begin of the time.
-        until: ns, end of the time.
+        since: the begin of the interval, ns.
+        until: the end of the interval, ns.
     """
     inside = intervals.clip(during, since, until)
     line = intervals.timeline(

@@ -17,7 +17,7 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
     """Return for each kernel the span that queued it; null if unknown.
 
     Not every span starts a kernel, and not every kernel has a span: those of a backward pass have none. They are
-    matched in order where a window has as many kernels of a key as spans: the queue is empty at its begin, and the host
+    matched in order where a window has as many kernels of a key as spans. The queue is empty at its begin, and the host
     may be steps ahead. If the numbers differ in the window, a step is tried, and then a segment of it. Between two
     neighbours that were matched, the same is done with the remaining keys. No match may let a kernel start before its
     span, or change the order of a lane.

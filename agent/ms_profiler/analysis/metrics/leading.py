@@ -47,9 +47,9 @@ def _cut(
 
     Args:
         table: the steps.
-        spans: that a step may begin with.
-        calls: calls that may not belong to a step.
-        work: spans that certainly belong to a step.
+        spans: the spans with which a step may begin.
+        calls: the calls that may not belong to a step.
+        work: the spans that certainly belong to a step.
         agreeing: share of the steps that must have the same number of calls; 1 means all steps except those that may be
         cut.
         first: number of steps that may be cut.

@@ -21,9 +21,9 @@ class Slow:
         operation: the operation on it.
         group: the group of ranks.
         bandwidth: bytes a second.
-        best: of another group, bytes a second.
-        best_group: that group.
-        duration_ns: of all its exchanges.
+        best: the bandwidth of the fastest group, bytes a second.
+        best_group: the fastest group.
+        duration_ns: the duration of all its exchanges.
         step: row of the steps with its longest exchange.
     """
 

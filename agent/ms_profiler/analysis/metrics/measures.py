@@ -73,9 +73,9 @@ class Measures:
         memory: `tables.MEMORY`, if it was requested.
         pipelines: dataset pipelines with samples, the one with the most samples first.
         host_operators: operators that computed in their calls, of `host_operators.calls`, if there are any.
-        run_ns: from the first to the last record.
+        run_ns: the time from the first to the last record.
         target: the directory that receives derived files; by default that of the recording.
-        asked: the request that this analysis answers.
+        asked: the forms of the result that this analysis was called for.
         written: digests of the files that were derived from another tool's result, by path in `target`.
         kept: paths of other tools' files that keep a derived file from being written.
         section_count: sections that were written. room: disk space that is left.

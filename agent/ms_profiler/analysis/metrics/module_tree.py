@@ -13,7 +13,7 @@ ROWS: Final = pl.Schema(
     {
         "module": pl.String,  # path from the outermost module on, with dots
         "depth": pl.UInt16,
-        "leaf": pl.Boolean,  # no module inside has any time
+        "leaf": pl.Boolean,  # whether no module inside has any time
         "calls": pl.UInt64,  # null if it is not called itself, or unknown
         "forward_ns": pl.Int64,
         "backward_ns": pl.Int64,
@@ -25,7 +25,7 @@ ROWS: Final = pl.Schema(
     }
 )
 
-#: of `owners.sums`
+#: columns of `owners.sums`
 SUMS: Final = pl.Schema(
     {"step": pl.UInt32, "owner": pl.String, "part": pl.UInt8, "bound": pl.UInt8, "self_ns": pl.Int64}
 )

@@ -1,4 +1,4 @@
-"""Find the module in whose own code a part of the steps lies: the sleep, the lock, the loop of Python inside of it."""
+"""Find the module whose own code takes a part of the steps, such as a sleep, a lock or a loop of Python."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
-#: parts in which the host works by itself
+#: parts in which the host's own code runs
 PARTS: Final = (bounds.BLOCKED, bounds.HOST)
 #: a module is named if more than this share of the time lies in its own code, inner modules excluded
 MOST: Final = 0.5

@@ -37,7 +37,7 @@ def work(
         found: the result of `ownership.ownership`.
         recording: the run.
         used: the steps in use.
-        steady: of these, with `row`, those of the table.
+        steady: the steps of the table, a part of `used`, with `row`.
         stream: the kernels.
     """
     modules = found.tree["module"].to_list()
@@ -104,7 +104,7 @@ def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tu
                 name="text",
                 flops=pl.Series([counts[kind] for kind in kinds.iter_rows()], dtype=pl.Int64),
             ),
-            # operators do not show the operations of a compiled graph
+            # no operators are recorded for the operations of a compiled graph
             graphs.select("start_ns", "place", name="text", flops=pl.lit(None, pl.Int64)),
         ]
     )
@@ -119,7 +119,7 @@ def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tu
 
 
 def _inside(chosen: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
-    """Return which operators are inside of another one, which counts their operations."""
+    """Return whether each operator is inside of another one, which already counts its operations."""
     around, own = spans["parent"].gather(chosen["id"]), chosen["id"].implode()
     found = pl.repeat(False, chosen.height, dtype=pl.Boolean, eager=True)
     while around.null_count() < around.len():

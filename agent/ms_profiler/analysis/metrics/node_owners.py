@@ -62,9 +62,9 @@ FIRST: Final = frozenset(
 )
 #: number of kernels behind a pass that are examined
 MOST: Final = 8
-#: of kernels: row of the argument, path of their module, and whether it is a recomputation
+#: owners of kernels: row of the argument, path of the module, and whether it is a recomputation
 OWNED: Final = pl.Schema({"place": pl.UInt32, "module": pl.String, "again": pl.Boolean})
-#: and the row of the span of their backward pass
+#: the same columns, with the row of the backward pass' span
 TRAILING: Final = pl.Schema({"place": pl.UInt32, "backward": pl.UInt32})
 
 
@@ -82,7 +82,7 @@ class Known:
 
     @classmethod
     def of(cls, tapes: list[Tape], passes: pl.DataFrame, spans: pl.DataFrame) -> "Known":
-        """Find the nodes of each pass.
+        """Assign tapes to backward passes, and return the known nodes.
 
         Args:
             tapes: the tapes of the process.
@@ -276,7 +276,7 @@ def _never(node: Node, known: set[str], settled: frozenset[str], adds: bool) -> 
         node: the node.
         known: names of nodes whose kernels are known.
         settled: the result of `_settled`.
-        adds: the forward pass has kernels of the type of sums of gradients, too.
+        adds: whether the forward pass also has kernels of the type that adds gradients up.
     """
     if node.name in known:
         return frozenset()
@@ -284,7 +284,7 @@ def _never(node: Node, known: set[str], settled: frozenset[str], adds: bool) -> 
 
 
 def _any(type: str) -> str:
-    """Return the family of a kernel that is named after no operator."""
+    """Return the family of kernels of a type that is named after no operator."""
     return f"any {type}"
 
 

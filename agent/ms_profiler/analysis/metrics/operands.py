@@ -24,7 +24,7 @@ def shapes(spans: pl.DataFrame) -> pl.Series:
 
 
 def renamed(args: pl.Series, rows: pl.Series) -> pl.Series:
-    """Return arguments of operators with other numbers for their texts.
+    """Return the arguments of operators with new numbers in place of the old numbers of their texts.
 
     Args:
         args: the result of `store.format.Category.OP`.
@@ -34,7 +34,7 @@ def renamed(args: pl.Series, rows: pl.Series) -> pl.Series:
 
 
 def texts(args: pl.Series) -> pl.Series:
-    """Return the number of the text in each argument, 0 for none."""
+    """Return the number of the text that each argument contains, 0 for none."""
     return (args // _SHAPES).cast(pl.UInt32)
 
 

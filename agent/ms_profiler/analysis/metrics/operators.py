@@ -1,4 +1,4 @@
-"""Time by name: operators and modules."""
+"""Sum up the time of operators and modules by name."""
 
 from typing import Any, Final
 
@@ -9,15 +9,15 @@ from ms_profiler.analysis.metrics.steps import milliseconds
 from ms_profiler.analysis.streams.nesting import lanes, threads
 from ms_profiler.store.format import Category
 
-#: names listed
+#: largest number of names that are listed
 TOP = 20
 
 _OPERATOR: Final = pl.col("category").is_in([int(Category.OP), int(Category.TRACED)])
-#: categories that take their time from the operators around them
+#: categories of spans whose time is subtracted from the operators around them
 _OTHERS: Final = pl.col("category").is_in(
     [int(Category.MARKER), int(Category.OTHER), int(Category.COMMUNICATION), int(Category.COMPILE)]
 )
-#: key of spans that are not summed up
+#: key that marks spans which are not summed up
 _APART: Final = 2**64 - 1
 #: factor of a place of `sampling.places` in such a key, above the row of a name and the category
 _PLACES: Final = 2**40
@@ -31,11 +31,12 @@ def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.Dat
     runtime, C++ exchanges) is subtracted as well. An operator is `repeated` if it is the only content of an operator of
     the same name, as `aten::div_` in `aten::div_`: both are one call. `key_averages` of torch.profiler counts in the
     same way (`EventList._remove_dup_nodes` and `FunctionEvent.self_cpu_time_total` of torch/autograd/profiler_util.py):
-    its total sums up calls of one name even where one of them stands in another, as long as there is something else in
-    that.
+    its total sums up calls of one name even where one call contains another, as long as the outer call contains
+    something
+    else.
 
     Args:
-        spans: `tables.SPANS`, and whatever else is to be kept.
+        spans: `tables.SPANS`, and any further columns, which the result repeats.
         calls: of a device's runtime, `process`, `thread`, `start_ns`, `end_ns`, where they are not among the spans.
     """
     duration = spans["end_ns"] - spans["start_ns"]
@@ -53,7 +54,7 @@ def inside(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None = N
 
     Args:
         spans: `tables.SPANS` at least.
-        taken: Boolean, which spans count as others.
+        taken: Boolean, whether a span's time is subtracted from the operators around it.
         calls: as of `self_times`.
 
     Returns:

@@ -42,7 +42,7 @@ class Optimizing:
     """The cost of the optimizer.
 
     Attributes:
-        share: of the steps.
+        share: the share of the steps that it takes.
         launching: part of its time, as far as the thread ran, in which operators are launched and nothing computes.
         per_step: operators or kernels in it; None if unknown.
     """
@@ -58,8 +58,8 @@ class Late:
 
     Attributes:
         share: share of the time of exchanges beyond the time of a slow network for their bytes.
-        count: exchanges.
-        mean_ns: duration of one.
+        count: the number of exchanges.
+        mean_ns: the mean duration of an exchange.
         bytes: the bytes of one, on average.
     """
 
@@ -151,8 +151,8 @@ class Delayed:
     """The share of waits that is due to waiting for a processor.
 
     Attributes:
-        parts: this share, by part of a step.
-        lost: part of the steps in which the stepping thread waited for a processor inside of such waits.
+        parts: the share of waits that is due to a processor, by part of a step.
+        lost: the share of the steps in which the stepping thread waited for a processor inside of such waits.
     """
 
     parts: dict[str, float]
@@ -205,11 +205,11 @@ def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:
 
 
 def late_beside(exchanges: pl.DataFrame, size: int, steps: int) -> Late | None:
-    """Return the same for exchanges on threads of their own; None if their bytes are unknown.
+    """Return the waits for other ranks of exchanges that run on separate threads; None if their bytes are unknown.
 
     Args:
         exchanges: the exchanges of `communication.replicated`.
-        size: bytes that they exchange a step.
+        size: the bytes that the threads exchange in a step.
         steps: number of steps.
     """
     if exchanges.is_empty() or not size:

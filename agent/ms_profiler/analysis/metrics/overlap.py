@@ -1,4 +1,4 @@
-"""Time of each step in which the machine computed, communicated, did both or neither."""
+"""Compute the time of each step in which the machine computed, communicated, did both or neither."""
 
 from typing import Final
 

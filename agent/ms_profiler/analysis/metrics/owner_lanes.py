@@ -11,15 +11,15 @@ from ms_profiler.analysis.metrics.scopes import Part
 
 LANES: Final = pl.Schema(
     {
-        "depth": pl.UInt32,  # 0 for passes
+        "depth": pl.UInt32,  # 0 for the lane of passes
         "name": pl.String,  # the name of the pass, or the part of the module's path at that depth
-        "module": pl.String,  # its path; null for passes
+        "module": pl.String,  # path of the module; null for passes
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
     }
 )
 _NAMES: Final = pl.Enum(["forward", "backward", "optimizer"])
-#: as the table of modules counts them
+#: parts of a step, grouped as in the table of modules
 _PASSES: Final = {
     int(Part.UNKNOWN): "forward",
     int(Part.FORWARD): "forward",
@@ -32,7 +32,7 @@ _PASSES: Final = {
 def lanes(found: Ownership | None) -> pl.DataFrame:
     """Return the content of the lanes, as `LANES`, by depth and start.
 
-    They are the intervals of the table of modules. An interval ends where the pass, the module or the step changes. An
+    The intervals are those of the table of modules. An interval ends where the pass, the module or the step changes. An
     interval of the host ends with its time; an interval of kernels lasts from the first kernel of a module to the last
     one before another module.
 
@@ -71,7 +71,7 @@ def _merged(pieces: pl.DataFrame, queued: bool) -> pl.DataFrame:
 
     Args:
         pieces: `step`, `part`, `place` (a number; null where nothing is at this depth) and times, by start.
-        queued: join across gaps.
+        queued: whether to join across gaps.
     """
     change = pl.any_horizontal(pl.col(key).ne_missing(pl.col(key).shift(1)) for key in ("place", "part", "step"))
     if queued:
@@ -85,7 +85,7 @@ def _merged(pieces: pl.DataFrame, queued: bool) -> pl.DataFrame:
 
 
 def _told(stretches: pl.DataFrame, depth: int, name: pl.Expr | pl.Series, module: pl.Expr | pl.Series) -> pl.DataFrame:
-    """Return stretches of a lane with what they are called."""
+    """Return the intervals of a lane with their names."""
     return stretches.with_columns(name=name, module=module).select(
         pl.lit(depth, pl.UInt32).alias("depth"),
         "name",

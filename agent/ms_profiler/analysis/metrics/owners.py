@@ -2,7 +2,7 @@
 
 A moment belongs to the innermost module that runs on the stepping thread. While autograd runs a node of a backward
 pass, the moment belongs to the module of the operator whose gradient the node computes (`metrics.backward_operators`).
-Modules that are recomputed there have calls of their own. So the parts of a step add up to it.
+Modules that are recomputed there have calls of their own. The pieces of a step add up to its length.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
-#: a part of a step that is of one owner, in one pass
+#: one row per interval of a step that belongs to one owner in one pass
 PIECES: Final = pl.Schema(
     {
         "step": pl.UInt32,  # row of `Steps.table`
@@ -28,7 +28,7 @@ PIECES: Final = pl.Schema(
     }
 )
 _MADE: Final = r"^GraphModule(\.|$)"
-#: parts of a number that stand for part and binding
+#: factors that combine part and binding into one number
 _PARTS: Final = 16
 _BOUNDS: Final = 16
 

@@ -25,8 +25,8 @@ class Ownership:
     """The modules of a run.
 
     Attributes:
-        basis: "host" if times are those of the stepping thread, "kernels" if they are those of kernels.
-        steps: number of steps that the times are from; 1 if they are those of all kernels.
+        basis: the source of the times: "host" for the stepping thread, "kernels" for kernels.
+        steps: the number of steps that the times cover; 1 if the times are sums over all kernels.
         whole_ns: time of these steps, or of all kernels.
         tree: the tree of `module_tree.rows`.
         sums: the sums of `owners.sums`, of all steps with known contents.
@@ -45,7 +45,7 @@ class Ownership:
 
     @property
     def outside_ns(self) -> int:
-        """Return the time that is in no row of the tree."""
+        """Return the time that no row of the tree contains."""
         return self.whole_ns - int(self.tree.filter(pl.col("depth") == 0)["total_ns"].sum())
 
 
@@ -55,7 +55,7 @@ def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, st
     Args:
         recording: the run.
         used: the steps in use.
-        steady: of these, with `row`, those that shares are of.
+        steady: the steps that shares refer to, a part of `used`, with `row`.
         stream: the kernels.
     """
     if stream.sums["module"].is_not_null().any():
@@ -70,7 +70,7 @@ def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> 
     Args:
         recording: the run.
         used: the steps in use.
-        chosen: of these, with `row`, those that shares are of.
+        chosen: the steps that shares refer to, a part of `used`, with `row`.
     """
     known = used.table.with_row_index("row").filter("recorded")
     if recording.detailed is not None:

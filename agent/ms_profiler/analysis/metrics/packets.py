@@ -18,12 +18,12 @@ class Packets:
 
     Attributes:
         count: exchanges whose bytes are known.
-        small: of these, how many are below `half_bytes`.
-        time_share: their part of the time of all of these.
-        bytes_share: their part of the bytes.
-        half_bytes: size at which half of the time is transfer, bytes.
-        latency_ns: the shortest exchange.
-        bandwidth: of the fastest one, bytes a second.
+        small: the number of these exchanges that are smaller than `half_bytes`.
+        time_share: the share of the small exchanges in the time of all counted exchanges.
+        bytes_share: the share of the small exchanges in the bytes of all counted exchanges.
+        half_bytes: the size at which half of the time is transfer, bytes.
+        latency_ns: the duration of the shortest exchange.
+        bandwidth: the bandwidth of the fastest exchange, bytes a second.
     """
 
     count: int

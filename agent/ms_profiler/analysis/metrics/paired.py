@@ -91,7 +91,7 @@ def _pairs(table: pl.DataFrame) -> list[float]:
         right = skipped, min(after[1], skipped + BESIDE * length)
         beside = left[1] - left[0] + max(right[1] - right[0], 0)
         if length > beside or right[1] < right[0]:
-            continue  # the longer of two
+            continue  # of two overlapping stretches the longer one counts
         usual = (sums[left[1]] - sums[left[0]] + sums[right[1]] - sums[right[0]]) / beside
         if sampled:
             found.append((ends[skipped - 1] - ends[own[0] - 1] - usual * (length + 1)) / length)

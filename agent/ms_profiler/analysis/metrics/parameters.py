@@ -1,4 +1,4 @@
-"""Number and bytes of the parameters of each module."""
+"""Count the parameters of each module, and their bytes."""
 
 from typing import Final
 

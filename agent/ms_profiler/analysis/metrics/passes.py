@@ -55,7 +55,7 @@ class Passes:
 
     @property
     def rows(self) -> pl.Series:
-        """Return the rows of their spans."""
+        """Return the rows of the spans of all backward passes."""
         return self._table["backward"]
 
     def outer(self, phases: pl.Series) -> pl.Series:
@@ -110,7 +110,7 @@ class Passes:
         )
 
     def _lane(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the same for the kernels of one lane."""
+        """Return `trailing` for the kernels of one lane."""
         passes = (
             kernels.group_by("backward")
             .agg(pl.col("window_ns").first())

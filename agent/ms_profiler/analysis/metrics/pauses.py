@@ -1,4 +1,4 @@
-"""Time of Python's garbage collections in the steps, during which no thread of the interpreter runs."""
+"""Sum up Python's garbage collections in the steps. No thread of the interpreter runs during a collection."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ def pauses(spans: pl.DataFrame, names: pl.Series, steps: Steps, chosen: list[int
         spans: `tables.SPANS`.
         names: texts by row.
         steps: the steps in use.
-        chosen: which of them, rows of `steps.table`.
+        chosen: the rows of `steps.table` to examine.
     """
     rows = names.str.starts_with(COLLECTION).arg_true()
     known = steps.table.with_row_index("row").filter(pl.col("row").is_in(chosen))

@@ -29,7 +29,7 @@ NAMES: Final = {
 #: phases that a graph inside them belongs to
 GRAPH_OWNERS: Final = (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)
 ALL: Final = (*NAMES.values(), OTHER)
-#: phases in which the model is computed, if nothing better shows when it was
+#: phases that count as computing the model where neither operators nor kernels are known
 COMPUTING: Final = tuple(
     NAMES[category] for category in (Category.GRAPH, Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)
 )
@@ -158,7 +158,7 @@ def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
         value: the column.
 
     Returns:
-        that column, `start_ns`, `end_ns`, apart from each other and by time.
+        The column, `start_ns` and `end_ns`, without overlap and by time.
     """
     nested = _nested(spans.filter(pl.col("end_ns") > pl.col("start_ns")))
     around = pl.col("depth").cast(pl.Int32)

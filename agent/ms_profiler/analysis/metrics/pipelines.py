@@ -30,7 +30,7 @@ class Pipeline:
 
     Attributes:
         process: pid.
-        number: the process's number of the dataset.
+        number: the number of the dataset in its process.
         interval_ms: time from one sample to the next.
         operators: the operators, by number, with the samples of all windows.
         windows: number of windows.
@@ -60,7 +60,7 @@ class Pipeline:
         return [found for found, _ in self._before(operator)]
 
     def _before(self, operator: Operator) -> Iterator[tuple[Operator, bool]]:
-        """Yield them, and whether they are drained one after the other."""
+        """Yield the operators before this one, each with whether its inputs are drained one after the other."""
         in_turn = operator.kind == "ConcatOp"
         for child in (self.operators[number] for number in operator.children):
             if child.length is not None:
@@ -87,7 +87,7 @@ class Pipeline:
             before = list(self._before(operator))
             shares = [found for found in (share(item) for item, _ in before) if found is not None]
             if len(shares) < len(before) or any(in_turn for _, in_turn in before):
-                return None  # of inputs that are read one after the other, finished ones are empty, too
+                return None  # where inputs are read one after the other, a finished input is empty as well
             if not shares or min(shares) >= HALF:
                 return Finding(operator, operator, min(shares, default=None), behind)
             behind = min(shares)
@@ -183,7 +183,7 @@ def lost(windows: Iterable[Window], first_ns: int) -> list[dict[str, Any]]:
 
     Args:
         windows: the windows of `readers.pipelines.read`.
-        first_ns: first record of the run.
+        first_ns: the time of the first record of the run.
     """
     return [
         {
@@ -199,12 +199,12 @@ def lost(windows: Iterable[Window], first_ns: int) -> list[dict[str, Any]]:
 
 
 def label(operator: Operator) -> str:
-    """Return name and number, "Map(id=1)"."""
+    """Return the name and number of an operator, such as "Map(id=1)"."""
     return f"{name(operator)}(id={operator.op_id})"
 
 
 def name(operator: Operator) -> str:
-    """Return the type without "Op"."""
+    """Return the type of an operator without its ending "Op"."""
     return operator.kind.removesuffix("Op")
 
 

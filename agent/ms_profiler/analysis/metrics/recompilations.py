@@ -1,4 +1,4 @@
-"""Compilations that were repeated."""
+"""Find repeated compilations, and the reason of each."""
 
 import polars as pl
 

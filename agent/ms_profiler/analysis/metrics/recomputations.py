@@ -17,7 +17,7 @@ from ms_profiler.analysis.readers.tapes import Node, Tape
 #: name of the node of a cell that computes its own gradient, and the ending of the path of a recomputing cell
 _NODE: Final = "CellCustomBackward"
 _CELLS: Final = ("_recompute_cell", "_RecomputeCell")
-#: name of its node here
+#: our name for the node of a recomputing cell
 AGAIN: Final = "recompute"
 #: spans inside of a backward pass whose nodes are joined: their row, and the row of the pass
 INSIDE: Final = pl.Schema({"row": pl.UInt32, "backward": pl.UInt32})
@@ -26,7 +26,7 @@ INSIDE: Final = pl.Schema({"row": pl.UInt32, "backward": pl.UInt32})
 def join(
     tapes: Sequence[Tape], told: pl.DataFrame, passes: pl.DataFrame, again: pl.DataFrame
 ) -> tuple[list[Tape], pl.DataFrame, pl.DataFrame]:
-    """Put the nodes of inner passes into those around them.
+    """Replace the recomputing nodes of each pass by the nodes of the passes inside of it.
 
     Args:
         tapes: the tapes of the process.
@@ -86,7 +86,7 @@ def _nested(passes: pl.DataFrame) -> tuple[dict[int, list[int]], dict[int, int]]
 
 
 def _outermost(backward: int, around: dict[int, int], joined: dict[int, int]) -> int:
-    """Return the outermost pass around one that is joined with it."""
+    """Return the outermost pass that is joined with a pass."""
     while (outer := around.get(backward)) in joined:
         assert outer is not None
         backward = outer

@@ -91,8 +91,8 @@ def totals(sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps
 
     Args:
         sums: the sums, by `place` and `keys`.
-        keys: columns.
-        columns: those to sum up.
+        keys: the columns to group by.
+        columns: the columns to sum up.
         steps: the steps in use.
     """
     inside = sums.filter(pl.col("place") >= FIRST).with_columns(row=(pl.col("place") - FIRST).cast(pl.UInt32))
@@ -100,7 +100,7 @@ def totals(sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps
     errors = [f"{column}_error" for column in columns]
     exact = sums.filter(pl.col("place") == EXACT).select(*keys, pl.col(columns).cast(pl.Float64))
     both = pl.concat([scaled, exact.with_columns(pl.lit(0.0).alias(name) for name in errors)], how="diagonal_relaxed")
-    # an error that is not known stays so: Polars' sum of nulls is 0
+    # keep unknown errors null, because Polars' sum of nulls is 0
     known = [pl.when(pl.col(name).is_not_null().all()).then(pl.col(name).sum()).alias(name) for name in errors]
     return both.group_by(keys).agg(pl.col(columns).sum(), *known)
 
@@ -113,9 +113,9 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: S
     where a part is a stratum, or several strata in a run with many; parts that were recorded completely are left out.
 
     Args:
-        values: sums by `keys` and `row` of `Steps.table`, of recorded steps; a missing row counts as 0.
-        keys: columns.
-        columns: those to sum up.
+        values: the sums of recorded steps by `keys` and `row` of `Steps.table`; a missing row counts as 0.
+        keys: the columns to group by.
+        columns: the columns to sum up.
         steps: the steps in use.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Time of a thread off its processor, from the samples of the recorder, see `tables.LOOKS`."""
+"""Compute when a thread was off its processor, from the samples of the recorder, see `tables.LOOKS`."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,7 @@ CELLS: Final = pl.Schema({"start_ns": pl.Int64, "end_ns": pl.Int64, "off_ns": pl
 #: one
 ASLEEP_NS: Final = 5_000_000
 ASLEEP: Final = 0.95
-#: part of the processors from which on the job itself fills them
+#: share of the processors from which on the job itself fills them
 FULL: Final = 0.8
 #: part of the time in which threads need a processor from which on a machine is busy, if other programs take it:
 BUSY: Final = 0.1
@@ -29,7 +29,8 @@ class Crowd:
         queued: part of the time of the steps in which the stepping thread waited for a processor.
         pressure: part of the time in which threads of the job ran or could have run that they waited for a processor; 0
             if unknown.
-        others: part in which they waited for other programs: `pressure`, or 0 if the job itself filled the processors.
+        others: the part in which they waited because of other programs: `pressure`, or 0 if the job itself filled the
+            processors.
     """
 
     queued: float
@@ -134,7 +135,7 @@ def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
 
     Args:
         known: the result of `cells`.
-        during: the times, apart from each other.
+        during: the intervals, without overlap.
     """
     return min(_inside(known, during)[0] / max(intervals.total_ns(during), 1), 1.0)
 
@@ -170,7 +171,7 @@ def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFram
 
 
 def _inside(known: pl.DataFrame, during: pl.DataFrame) -> tuple[float, float]:
-    """Return how long a thread waited for a processor, and how long it ran, in some steps."""
+    """Return the time for which a thread waited for a processor, and the time for which it ran, in some steps."""
     length = pl.col("end_ns") - pl.col("start_ns")
     rows = known.with_row_index("cell", 1).with_columns(
         queued=pl.col("queued_ns").fill_null(0) / length, ran=1 - pl.col("off_ns") / length

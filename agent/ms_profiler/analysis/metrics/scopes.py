@@ -1,4 +1,4 @@
-"""The place of a kernel in a compiled network, by its name.
+"""Parse the name of a kernel, which tells its place in a compiled network.
 
 `Default/network-Loss/_backbone-Net/fc-Dense/MatMul-op0` is primitive `MatMul` in module `network._backbone.fc`, which
 is a `Dense`. A first part `Gradients` marks the backward pass, `recompute_` before a part a recomputation for it,
@@ -16,7 +16,7 @@ from ms_profiler.store.format import Category
 
 
 class Part(IntEnum):
-    """Part of a training step that a kernel is of."""
+    """The part of a training step to which a kernel belongs."""
 
     UNKNOWN = 0
     FORWARD = 1
@@ -34,13 +34,13 @@ _EXPANDED: Final = "Expand"
 _BACKWARD: Final = "Gradients"
 _RECOMPUTE: Final = "recompute_"
 _ROOT: Final = "Default"
-#: an attribute of a module, and the class of what it holds
+#: an attribute of a module, and the class of the module that it holds
 _MODULE: Final = re.compile(r"(\w+)-([A-Za-z_]\w*)")
-#: the attribute under which MindSpore's own cells hold their optimizer
+#: the attribute that holds the optimizer in MindSpore's own cells
 _OPTIMIZER: Final = "optimizer"
 #: primitives that occur in one phase only
 _PHASES: Final = {
-    # not BackpropInput, which transposed convolutions are computed with
+    # without BackpropInput, which also computes transposed convolutions in the forward pass
     Category.BACKWARD: re.compile(r"\w*(Grad(?!ient)|BackpropFilter)\w*"),
     Category.OPTIMIZER: re.compile(r"(Sparse|Fused)*(Apply|Adam|Ftrl|Lamb|Lars|Momentum|RMSProp|SGD)\w*"),
 }
@@ -56,9 +56,9 @@ class Scope:
         module: attributes from the outermost module on, with dots; None where the name has none.
         kind: class of that module.
         part: the part of a training step.
-        expanded: it stands for a primitive, in no module.
+        expanded: whether the kernel is part of an expanded primitive, whose module is lost.
         phase: category of the one phase in which its primitive occurs; None where there is no such phase.
-        named: the module is that of the name; otherwise it follows from the compiled graph.
+        named: whether the module comes from the name; otherwise it comes from the compiled graph.
     """
 
     type: str
@@ -72,7 +72,7 @@ class Scope:
 
     @classmethod
     def of(cls, full_name: str) -> "Scope":
-        """Read the name of a kernel."""
+        """Parse the full name of a kernel."""
         path, _, last = full_name.rpartition("/")
         primitive = last.rpartition("-")[0] or last
         parts = path.split("/") if path else []
@@ -92,14 +92,14 @@ class Scope:
 def runs(kernels: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Return, for each depth, the intervals of consecutive kernels with the same scope down to that depth.
 
-    A stretch ends with its step, and where the next one of its depth begins.
+    An interval ends with its step, and where the next interval of its depth begins.
 
     Args:
         kernels: `tables.KERNELS` of one process.
         names: `tables.KERNEL_NAMES`.
 
     Returns:
-        `depth`, `scope` (the part of that depth), `start_ns`, `end_ns`, by depth and start.
+        `depth`, `scope` (its part at that depth), `start_ns`, `end_ns`, by depth and start.
     """
     parts = [scope.split("/") if scope.startswith(ROOTS) else [] for scope in names["scope"]]
     scoped = pl.Series([bool(scope) for scope in parts], dtype=pl.Boolean)

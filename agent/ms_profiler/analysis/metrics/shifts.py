@@ -23,7 +23,7 @@ SIDE: Final = 4
 #: smallest change, as a part of a step, and as a multiple of the median deviation of the blocks on one side
 LEAST: Final = 0.05
 CLEAR: Final = 4.0
-#: the same for the share of a phase; steps at full speed have to show the change, too
+#: smallest change of the share of a phase; steps at full speed have to show the change, too
 CLEAR_PART: Final = 3.0
 #: part of the blocks on a side that count as running at full speed
 FULL: Final = 0.1
@@ -84,7 +84,7 @@ def _change(values: list[float], size: int, least: float) -> tuple[int, float, f
     Args:
         values: logarithms, in the order of the steps.
         size: the size of a block.
-        least: smallest significance.
+        least: the smallest significance that is accepted.
     """
     medians = _medians(values, size)
     if len(medians) < BLOCKS_LEAST:
@@ -98,7 +98,7 @@ def _change(values: list[float], size: int, least: float) -> tuple[int, float, f
     first = max((block - 1) * size, 0)
     near = values[first : first + 2 * size]
     level = (before + after) / 2
-    # the step from which on most lie on the side of what follows
+    # the step from which on most values lie nearer to the later median
     sign = 1 if after > before else -1
     passed = [sign if value > level else -sign for value in near]
     at = max(range(len(near) + 1), key=lambda place: sum(passed[place:]) - sum(passed[:place]))
@@ -143,7 +143,7 @@ def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int)
         return None
     before, after = (sorted(values)[int(FULL * len(values))] for values in sides)
     seen = math.log(after / before)
-    # the phase alone has changed, or all else has
+    # a changed share means that the phase has changed, or that all else has
     expected = [math.log((1 - share) / (1 - shared)), math.log(share / shared)]
     agrees = any(1 / AGREES <= seen / value <= AGREES for value in expected if value)
     return (place, before, after) if agrees and abs(seen) >= math.log1p(LEAST) else None

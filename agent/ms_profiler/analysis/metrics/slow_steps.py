@@ -77,7 +77,7 @@ def slowest(found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: 
 
 
 def _most(times: pl.DataFrame, steps: pl.DataFrame, slow: int) -> tuple[str, float]:
-    """Return the name with the largest extra time in a step compared with the median step, and that time; empty if
+    """Return the name with the largest extra time in a step compared with the median step, and the extra time; empty if
     there is none.
 
     Args:

@@ -1,4 +1,4 @@
-"""The Python functions in the parts of a step, by samples or by traced calls."""
+"""Find the Python functions that run in each part of a step, from samples or from traced calls."""
 
 from typing import Any, Final
 
@@ -22,9 +22,9 @@ def of_samples(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> li
 
     Args:
         stacks: the stacks of the run.
-        used: its steps.
+        used: the steps of the run.
         pieces: intervals apart from each other, with `of`.
-        of: column that names the part; parts of a gap of the host are combined.
+        of: the column that names the part; parts of a gap of the host are combined.
     """
     threads = stacks.recording.threads.filter(pl.col("process") == used.process, pl.col("thread") == used.thread)
     native = int(threads["native_tid"][0]) if threads.height else 0
@@ -36,9 +36,9 @@ def of_calls(calls: Calls, used: Steps, pieces: pl.DataFrame, of: str) -> list[d
 
     Args:
         calls: the calls of the run.
-        used: its steps.
-        pieces: as of `of_samples`.
-        of: the same.
+        used: the steps of the run.
+        pieces: the intervals, as for `of_samples`.
+        of: the column that names the part, as for `of_samples`.
     """
     return calls.consists_of(calls.of_thread(used.process, used.thread), _together(pieces, of), of)
 
@@ -52,7 +52,7 @@ def host(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> str:
 
     Args:
         stacks: the stacks of the run.
-        used: its steps.
+        used: the steps of the run.
         pieces: the pieces of `Diagnosis`.
     """
     if stacks.known:

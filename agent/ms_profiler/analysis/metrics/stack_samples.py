@@ -11,9 +11,9 @@ from ms_profiler.analysis.metrics.stack_tree import Tree
 from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.analysis.model import tables
 
-#: samples a second, if the run's record does not contain it
+#: samples a second that are assumed where the run's record does not tell
 _RATE: Final = 100.0
-#: rows of a part
+#: largest number of functions that are listed for a part
 ROWS: Final = 12
 #: approximate number of functions of stacks in a timeline, which take a gigabyte of memory; and functions of a stack
 _MOST: Final = 5_000_000
@@ -28,7 +28,7 @@ class Stacks:
 
     Attributes:
         recording: the run.
-        between: nanoseconds since the epoch: samples that begin in there count.
+        between: the interval, ns since the epoch, whose samples count.
     """
 
     recording: tables.Recording
@@ -36,7 +36,7 @@ class Stacks:
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """Return `tables.SAMPLES` with `place`, of `Tree`; samples of unknown stacks are left out."""
+        """Return `tables.SAMPLES` with `place`, their node in `Tree`; samples of unknown stacks are left out."""
         parts = [pl.DataFrame(schema={**tables.SAMPLES, "place": pl.Int64()})]
         chosen = self.recording.samples.filter(pl.col("start_ns").is_between(*self.between))
         for process, tree in self.trees.items():
@@ -56,12 +56,12 @@ class Stacks:
 
     @cached_property
     def calls(self) -> Calls:
-        """Return the calls that were traced, in place of samples."""
+        """Return the traced calls of the run, which replace samples."""
         return Calls(self.recording, self.between)
 
     @property
     def known(self) -> bool:
-        """Return whether there are any."""
+        """Return whether the run has any samples or traced calls."""
         return not self.samples.is_empty()
 
     @property
@@ -101,7 +101,8 @@ class Stacks:
 
     @cached_property
     def lanes(self) -> tuple[pl.DataFrame, list[str]]:
-        """Return lanes of a timeline, a thread each: `lane`, `name`, `start_ns`, `end_ns`, and a label of each."""
+        """Return one timeline lane for each thread: `lane`, `name`, `start_ns`, `end_ns`, and the label of each
+        lane."""
         parts, labels = [], list[str]()
         for process, tree in self.trees.items():
             own = self.samples.filter(pl.col("process") == process).head(_MOST // _DEEP)
@@ -156,7 +157,7 @@ class Stacks:
 
 
 def _row(leaf: Any, script: Any, line: int, *, lines: dict[int, int], whole: int) -> dict[str, Any]:
-    """Return a function with the line of it that most samples saw, and the line of the script that led to it."""
+    """Return a function, its most sampled line, and the line of the script that led to the call."""
     count = sum(lines.values())
     row = {
         "function": leaf.name,
@@ -172,15 +173,15 @@ def _row(leaf: Any, script: Any, line: int, *, lines: dict[int, int], whole: int
 
 
 def slices(samples: pl.DataFrame, tree: Tree, period_ns: int) -> pl.DataFrame:
-    """Return the stacks of one process as nested intervals: `lane` (a thread each), `place`, `depth`, and times.
+    """Return the stacks of one process as nested intervals: `lane` (one for each thread), `place`, `depth`, and times.
 
     A function lasts from the first sample that shows it to the next one that does not. Samples more than three periods
-    apart are no neighbours.
+    apart do not belong to one call.
 
     Args:
         samples: of `Stacks.samples`, of the process.
-        tree: of it.
-        period_ns: between two samples.
+        tree: the tree of the process.
+        period_ns: the time between two samples.
     """
     schema = {"lane": pl.Int64, "place": pl.Int64, "depth": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64}
     if samples.is_empty():

@@ -1,4 +1,4 @@
-"""The functions of sampled threads, as a tree: the lines of one function, called from one place, are one node.
+"""Build a tree of the functions of sampled threads. The lines of a function that one place calls share one node.
 
 A path through the tree is a stack. Its outermost node is a thread.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-#: parts of paths of code that is not the script's own
+#: parts of file paths that mark code of libraries
 _LIBRARIES: Final = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "<string>", "<__array_function__")
 
 
@@ -20,9 +20,9 @@ class Function:
     """A function, or a thread.
 
     Attributes:
-        name: of it.
-        file: path of its file; empty of a thread.
-        line: line that it begins in; of a thread its number in the operating system, 0 if unknown.
+        name: the name of the function or thread.
+        file: the path of its file; empty for a thread.
+        line: the line in which it begins; for a thread its number in the operating system, 0 if unknown.
     """
 
     name: str
@@ -31,14 +31,14 @@ class Function:
 
     @property
     def label(self) -> str:
-        """Return its name, with file and line."""
+        """Return the name of the function, with file and line."""
         if self.file:
             return f"{self.name} ({os.path.basename(self.file)}:{self.line})"
         return f"{self.name or 'thread'} {self.line or ''}".strip()
 
     @property
     def own(self) -> bool:
-        """Return whether it is code of the script, and not of a library."""
+        """Return whether the function is code of the script, and not of a library."""
         return bool(self.file) and not any(part in self.file for part in _LIBRARIES)
 
 
@@ -53,7 +53,7 @@ class Tree:
     def __init__(self, frames: pl.DataFrame, names: pl.Series) -> None:
         texts = names.to_list()
         self.functions: list[Function] = []
-        #: node -> its node of the tree; node -> line; node of the tree -> its caller, -1 of threads
+        #: node of a frame -> its place in the tree; node of a frame -> line; place -> its caller, -1 for threads
         self.places: dict[int, int] = {}
         self.lines: dict[int, int] = {}
         self.callers: list[int] = []
@@ -64,7 +64,7 @@ class Tree:
             function = Function(texts[name], texts[file] if caller else "", first if caller else tid)
             around = self.places.get(caller, -1)
             if caller and around < 0:
-                continue  # of a damaged store
+                continue  # this happens in a damaged store
             place = known.setdefault((around, function), len(self.functions))
             if place == len(self.functions):
                 self.functions.append(function)
@@ -72,18 +72,18 @@ class Tree:
             self.places[node], self.lines[node] = place, line
 
     def outwards(self, place: int) -> Iterator[int]:
-        """Yield a place of the tree and those that it is called from, the thread last."""
+        """Yield a place of the tree and all its callers, the thread last."""
         while place >= 0:
             yield place
             place = self.callers[place]
 
     def path(self, place: int) -> list[int]:
-        """Return the places from the thread to this one."""
+        """Return the places from the thread to a place."""
         return [*self.outwards(place)][::-1]
 
     @cached_property
     def threads(self) -> dict[int, int]:
-        """Return the place of its thread for each place."""
+        """Return for each place the place of its thread."""
         found: dict[int, int] = {}
         for place, caller in enumerate(self.callers):
             found[place] = place if caller < 0 else found[caller]

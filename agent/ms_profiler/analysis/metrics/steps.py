@@ -9,9 +9,9 @@ from ms_profiler.analysis.metrics import leading
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import TRAINING, StepSource
 
-#: slowest steps that are named
+#: largest number of slowest steps that are listed
 SLOWEST = 5
-#: with more than so many steps, the first is not steady
+#: number of steps beyond which the first step does not count as steady
 WARMED = 2
 
 
@@ -22,7 +22,7 @@ class Steps:
     Attributes:
         process: pid of the stepping process.
         thread: its stepping thread.
-        source: source that decides where a step ends.
+        source: the source that decides where a step ends.
         table: `tables.STEPS` and `duration_ns`, by start, without overlap.
     """
 
@@ -52,7 +52,7 @@ def choose(recording: tables.Recording) -> Steps:
 
 
 def every(recording: tables.Recording) -> list[Steps]:
-    """Return the steps of each process that has any, those of `choose` first.
+    """Return the steps of each process that has any; the process that `choose` takes is the first.
 
     Args:
         recording: the run.
@@ -93,7 +93,7 @@ def marked(recording: tables.Recording) -> Steps:
 
 
 def restrict(steps: Steps, numbers: list[int]) -> Steps:
-    """Return the steps that have one of `numbers`."""
+    """Return the steps whose number is one of `numbers`."""
     return Steps(steps.process, steps.thread, steps.source, steps.table.filter(pl.col("number").is_in(numbers)))
 
 
@@ -104,7 +104,7 @@ def settled(known: pl.DataFrame, compiled: list[int]) -> list[int]:
 
     Args:
         known: steps, `row`.
-        compiled: rows of those that compiled something.
+        compiled: the rows of steps that compiled something.
     """
     steady = [row for row in known["row"].to_list() if row not in set(compiled)]
     rows: list[int] = steady or known["row"].to_list()

@@ -1,6 +1,6 @@
-"""What of the machine made steps slow: other programs, a limit of the control group, swapping.
+"""Find causes of slow steps in the machine: other programs, a limit of the control group, swapping.
 
-That is looked for in all steady steps, and in those that took long when compared with the others.
+Both all steady steps together and the slow ones among them are examined.
 """
 
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from ms_profiler.store.host_metrics import SAMPLE
 
 BUSY, THROTTLED, SWAPPING = "busy machine", "throttled", "swapping"
 
-#: a step that takes so many median ones is slow; it is told of where it is as long as so many samples
+#: a step is slow if it takes so many times the median step; it is judged alone if it is as long as so many samples
 SLOW: Final = 1.5
 SAMPLES: Final = 2
-#: part of the steps that a cause has to take, and of what slow ones take longer
+#: share of the steps that a cause has to take, and share of the extra time of slow steps
 SOME: Final = 0.1
 #: part of all steps in which the stepping thread waits for a processor, from which on others are the cause: on a
 #: virtual machine beside others a balanced job waited for 12 %
 CROWDED: Final = 0.2
 EXPLAINS: Final = 0.4
-#: part of a period's control groups that are throttled, from which on the limit matters
+#: share of the periods in which the control group is throttled, from which on the limit is named as cause
 OFTEN: Final = 0.1
-#: processors that other processes use, from which on they are worth a word
+#: number of processors used by other processes from which on these are named as cause
 OTHERS: Final = 0.25
 #: major page faults a second, and bytes a second that are swapped, from which on a job swaps
 FAULTS: Final = 100.0
@@ -36,23 +36,23 @@ SWAPPED: Final = float(1 << 20)
 
 @dataclass(frozen=True)
 class Strain:
-    """One cause.
+    """One cause of slow steps, with its figures.
 
     Attributes:
-        cause: which.
-        share: of the steps that it takes.
-        steps: rows of the slow steps that it is of; empty where it is of all.
-        slower: how many times the median step these take.
-        waits: part of them in which the stepping thread waited for a processor; None where that is not known.
+        cause: the name of the cause.
+        share: the share of the steps that it takes.
+        steps: the rows of the slow steps that it explains; empty where it affects all steps.
+        slower: the length of these steps as a multiple of the median step.
+        waits: the share of these steps in which the stepping thread waited for a processor; None where not known.
         own: processors that the job used.
-        others: processors that other processes used; None where that is not known.
+        others: the processors that other processes used; None where not known.
         stolen: processors that other virtual machines used.
         processors: the processors of the machine.
-        throttled: part of the periods in which the control group was throttled.
-        quota: processors that it may use; None where that is not known.
+        throttled: the share of the periods in which the control group was throttled.
+        quota: the processors that the control group may use; None where not known.
         faults: major page faults of the job, by the second.
         swapped: bytes swapped in and out by the machine, by the second.
-        stalled: part of the steps in which some task waited for memory, or for disks where that is more.
+        stalled: the share of the steps in which some task waited for memory, or for disks, whichever is larger.
     """
 
     cause: str
@@ -72,12 +72,12 @@ class Strain:
 
 
 class _Load:
-    """What happened in some steps, one after the other.
+    """The load of the host in each of some steps.
 
     Args:
         recording: the run.
         steps: in use.
-        during: `start_ns`, `end_ns`.
+        during: `start_ns` and `end_ns` of the steps to examine.
     """
 
     def __init__(self, recording: tables.Recording, steps: Steps, during: pl.DataFrame) -> None:
@@ -92,7 +92,8 @@ class _Load:
             found = told(*metrics)
             return pl.zeros(during.height, pl.Float64, eager=True) if found is None else found
 
-        used = host_load.amounts(known, (names.USER, names.SYSTEM), during)  # of all processes of the job
+        # processor time of all processes of the job
+        used = host_load.amounts(known, (names.USER, names.SYSTEM), during)
         self.own = sure() if used is None else used
         busy = told(*names.BUSY, *names.INTERRUPTS)
         # each rank has a result of its own, and those on this machine use about as much as this one
@@ -109,12 +110,12 @@ class _Load:
         self.queued = _queued(cells, during)
 
     def crowded(self, chosen: pl.Series) -> bool:
-        """Return whether others, on this machine or beside it, used processors in the chosen steps."""
+        """Return whether other processes or other virtual machines used processors in the chosen steps."""
         used = self.stolen if self.others is None else self.stolen + self.others
         return _sum(used, chosen) >= OTHERS * _sum(self.length, chosen)
 
     def strain(self, cause: str, share: float, chosen: pl.Series, steps: tuple[int, ...], slower: float) -> Strain:
-        """Return the figures of the chosen steps."""
+        """Return a cause with its figures in the chosen steps."""
 
         def rate(amount: pl.Series) -> float:
             return _sum(amount, chosen) / max(_sum(self.length, chosen), 1e-9)
@@ -142,7 +143,7 @@ def _sum(amount: pl.Series, chosen: pl.Series) -> float:
 
 
 def _queued(cells: pl.DataFrame, during: pl.DataFrame) -> pl.Series:
-    """Return for how many seconds the stepping thread waited for a processor in each of some times."""
+    """Return the seconds for which the stepping thread waited for a processor in each interval."""
     waits = cells.drop_nulls("queued_ns").with_columns(
         value=pl.col("queued_ns") / (pl.col("end_ns") - pl.col("start_ns"))
     )
@@ -152,13 +153,13 @@ def _queued(cells: pl.DataFrame, during: pl.DataFrame) -> pl.Series:
 
 
 def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: bool) -> list[Strain]:
-    """Return what of the machine made steps slow, the most of it first.
+    """Return the causes of slow steps in the machine, the largest share first.
 
     Args:
         recording: the run.
         steps: in use.
         rows: the rows of the steady ones.
-        others: other programs are known to keep the processors busy.
+        others: whether other programs are known to keep the processors busy.
     """
     during = steps.table.with_row_index("row").filter(pl.col("row").is_in(rows)).sort("start_ns")
     samples = (recording.names == SAMPLE).arg_true()
@@ -179,12 +180,13 @@ def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: 
 
 
 def _causes(load: _Load, chosen: pl.Series, rows: tuple[int, ...], slower: float, others: bool) -> list[Strain]:
-    """Return the causes in the chosen steps: as a part of them, or where they are slow of what they took longer."""
+    """Return the causes in the chosen steps, each with its share of these steps, or of their extra time where they are
+    slow."""
     whole = _sum(load.length, chosen)
     usual = ~chosen
 
     def more(amount: pl.Series) -> float:
-        """Return how much more there was than in as much time of the other steps, of which these have as many."""
+        """Return the amount in the chosen steps in excess of the other steps' amount for the same time."""
         others = amount.filter(usual)
         each = float(others.sum()) / max(len(others), 1)
         return _sum(amount, chosen) - each * len(rows)
@@ -198,7 +200,7 @@ def _causes(load: _Load, chosen: pl.Series, rows: tuple[int, ...], slower: float
         found.append(load.strain(BUSY, queued / whole, chosen, rows, slower))
     swaps = _sum(load.faults, chosen) >= FAULTS * whole and _sum(load.swapped, chosen) >= SWAPPED * whole
     if swaps:
-        # the kernel counts few of these waits as those for memory, and nothing else that swapping takes
+        # the kernel counts few of the waits for swapping as waits for memory, and none of its other cost
         share = more(load.length) if rows else max(_sum(load.stalled, chosen), _sum(load.waited, chosen))
         found.append(load.strain(SWAPPING, share / whole, chosen, rows, slower))
     return sorted(found, key=lambda item: -item.share)

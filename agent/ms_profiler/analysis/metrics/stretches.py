@@ -22,7 +22,7 @@ AFTER: Final = "after the last step"
 OTHER: Final = "other"
 UNRECORDED: Final = "not recorded"
 AWAY: Final = "other processes"
-#: parts of spans outside of steps; the first that applies counts
+#: parts of the time outside of steps by category of span; the first that applies counts
 _SPANS: Final = {
     "evaluation": Category.EVALUATION,
     "rollout": Category.ROLLOUT,
@@ -32,7 +32,7 @@ _SPANS: Final = {
 }
 _IMPORT: Final = "import"
 EVALUATION: Final = "evaluation"
-#: those of them in which a network is used
+#: the parts outside of steps in which a network is used
 LOOPS: Final = (EVALUATION, "rollout")
 #: the parts, in the order in which they are shown
 PARTS: Final = (_IMPORT, SET_UP, STEPS, *_SPANS, NETWORK, BETWEEN, AFTER, OTHER, UNRECORDED, AWAY)
@@ -127,7 +127,7 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
 
 
 def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
-    """Return which pieces lie before a step that was not recorded, or after all steps if the last one was not."""
+    """Return whether each piece lies before an unrecorded step, or after all steps if the last one was not recorded."""
     if steps.is_empty():
         return pl.repeat(False, cut.height, eager=True)
     row = steps["end_ns"].search_sorted(cut["start_ns"], side="right").clip(upper_bound=steps.height - 1)
@@ -143,7 +143,7 @@ def _calls(spans: pl.DataFrame, known: pl.DataFrame, names: pl.Series) -> pl.Dat
         names: the names of the recording.
 
     Returns:
-        `start_ns`, `end_ns`, and `evaluating`: all of these calls are in evaluation mode.
+        `start_ns`, `end_ns`, and `evaluating`: whether all of these calls are in evaluation mode.
     """
     called = (pl.col("category") == Category.FORWARD) | (pl.col("flags") & int(Flag.NO_GRADIENTS) != 0)
     calls = spans.filter(called)

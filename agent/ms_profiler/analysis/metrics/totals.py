@@ -32,7 +32,7 @@ class Totals:
         return self.spans.filter(pl.col("category") == category).drop("category")
 
     def kernels(self, by: str) -> pl.DataFrame | None:
-        """Return `count` and `total_ns` of kernels by `name`; None where those of all steps were recorded.
+        """Return `count` and `total_ns` of kernels by `name`; None where the kernels of all steps were recorded.
 
         Args:
             by: "type", "full_name", "module" or "part"; kernels without a known value are left out.

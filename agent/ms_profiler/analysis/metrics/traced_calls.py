@@ -25,7 +25,7 @@ class Calls:
 
     Attributes:
         recording: the run.
-        between: nanoseconds since the epoch: calls that overlap it count.
+        between: the interval, ns since the epoch; calls that overlap it count.
     """
 
     recording: tables.Recording
@@ -33,7 +33,7 @@ class Calls:
 
     @property
     def known(self) -> bool:
-        """Return whether there are any."""
+        """Return whether the run has traced calls."""
         return not self.table.is_empty()
 
     @cached_property
@@ -80,7 +80,8 @@ class Calls:
 
     @cached_property
     def lanes(self) -> tuple[pl.DataFrame, list[str]]:
-        """Return lanes of a timeline, a thread each: `lane`, `name`, `start_ns`, `end_ns`, and a label of each."""
+        """Return one timeline lane for each thread: `lane`, `name`, `start_ns`, `end_ns`, and the label of each
+        lane."""
         drawn = self.table
         if drawn.height > DRAWN:
             drawn = drawn.sort("duration_ns", descending=True).head(DRAWN).sort("row")
@@ -143,7 +144,7 @@ class Calls:
         Args:
             own: the result of `of_thread`.
         """
-        stack: list[tuple[int, int]] = []  # end, row
+        stack: list[tuple[int, int]] = []  # end of the call, its row
         at = 0
         for row, start, end in own.select("row", "start_ns", "end_ns").iter_rows():
             while stack and stack[-1][0] <= start:
@@ -188,7 +189,8 @@ class Calls:
 
     @cached_property
     def _scripts(self) -> list[int | None]:
-        """Return for each path the innermost function of the script's own code in it; None if it ends with one."""
+        """Return for each path its innermost function of the script's own code; None if the path ends with such a
+        function."""
         own = [function.own for function in self.functions]
         inner: list[int | None] = []
         for around, function in self.paths[1]:
@@ -215,7 +217,7 @@ class Calls:
         Args:
             process: pid.
             thread: its number.
-            times: Int64.
+            times: the times, Int64.
         """
         segments = list(self.segments(self.of_thread(process, thread)))
         starts = [segment[0] for segment in segments]

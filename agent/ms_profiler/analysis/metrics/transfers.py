@@ -12,7 +12,7 @@ import polars as pl
 
 #: link of a copy that does not leave the chip
 LOCAL: Final = "LOCAL"
-#: tasks that carry bytes
+#: kinds of tasks that move data
 _CARRIERS: Final = ("Memcpy", "Reduce_Inline")
 _WAIT: Final = "Notify_Wait"
 _RDMA: Final = "RDMA"

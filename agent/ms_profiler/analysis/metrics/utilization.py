@@ -41,9 +41,9 @@ class Utilization:
     """The utilization; None where a number is missing.
 
     Attributes:
-        flops_per_second: that the job reaches.
+        flops_per_second: the floating-point operations a second that the job reaches.
         mfu: model FLOPs utilization, a share.
-        tokens_per_second: that the job reaches.
+        tokens_per_second: the tokens a second that the job reaches.
     """
 
     flops_per_second: float | None
@@ -52,7 +52,7 @@ class Utilization:
 
 
 def reached(workload: Workload, mean_ms: float | None) -> Utilization:
-    """Return the reached utilization.
+    """Return the utilization that the job reaches.
 
     flops a second = flops a step / seconds a step; MFU = flops a second / peak, which is observed throughput over the
     theoretical maximum (Chowdhery et al., PaLM, 2022, appendix B); tokens a second = tokens a step / seconds a step.

@@ -1,4 +1,4 @@
-"""The biggest finding of a run, in one sentence; its figures are those of the parts of a step, see `metrics.bounds`."""
+"""Choose the biggest finding of a run, and word it in one sentence from the parts of a step, see `metrics.bounds`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ms_profiler.store.run_info import RunInfo
 COMPILE_SHARE = 0.5
 #: waiting that takes this part of a step is the finding, although more time is spent computing
 WAIT_SHARE = 0.2
-#: whole of which a primitive has a share
+#: the whole to which the share of a primitive refers
 _KERNELS = "kernel time"
 #: a primitive that takes this part of the kernel time is named
 KERNEL_SHARE = 0.2
@@ -32,7 +32,7 @@ _WAITS = {
     bounds.GARBAGE: "is garbage collection by Python",
     bounds.BLOCKED: "is spent asleep or blocked",
 }
-#: other parts that may be the largest
+#: further parts that may be the largest
 _REST = {
     bounds.COMPILE: "compiles",
     bounds.LAUNCH: "goes into launching operators",
@@ -40,7 +40,7 @@ _REST = {
     bounds.UNKNOWN: "is in code that ms-profiler does not measure",
     bounds.RUNNABLE: "waits for a processor",
 }
-#: of a device alone
+#: parts that occur on a device only
 _GAPS = {critical_path.GAP: "is gaps before kernels that were launched already"}
 #: without a device, a read waits for threads that compute
 _READS_OF_HOST = "waits for values of tensors"
@@ -97,7 +97,7 @@ def finding(
         before_ns: from the start of the run to the end of the last compilation; 0 when none was.
         run_ns: duration of the run.
         kernels: the kernels of `kernels.by_type`, where there are any.
-        device: the job computes on a device.
+        device: whether the job computes on a device.
         queued: the result of `kernels.queued`, if the host runs ahead of the kernels that it queued.
         outside: the result of `outside`.
     """
@@ -115,7 +115,7 @@ def finding(
     phases = dict(shares.select("phase", "steady_share").iter_rows())
     inside = {phase: share for phase, share in phases.items() if phase != OTHER and share > 0}
     known = inside or any(parts.get(part, 0.0) for part in (bounds.COMPUTING, bounds.LAUNCH))
-    # of a run without steps the table of the whole run tells what it did outside of operators
+    # where a run has no steps, the table of the whole run shows its time outside of operators
     if not steps or not ranked or (whole and (not known or ranked[0][0] == bounds.UNKNOWN)):
         return Finding("nothing", 0.0, "No step was recorded.")
     if not known and ranked[0][0] == bounds.UNKNOWN:
@@ -146,7 +146,7 @@ def finding(
 
 
 def within(moments: pl.DataFrame) -> dict[str, str]:
-    """Return the phase in which most of a part lies, where it is more than half of it.
+    """Return for each part of a step the phase that contains more than half of it, where there is one.
 
     Args:
         moments: of `bounds.parts`.
@@ -158,7 +158,7 @@ def within(moments: pl.DataFrame) -> dict[str, str]:
 
 
 def outside(moments: pl.DataFrame) -> float:
-    """Return what part of some steps is computing outside of all phases.
+    """Return the share of the steps in which computing ran outside of all phases.
 
     Args:
         moments: of `bounds.parts`, of these steps.
@@ -172,12 +172,12 @@ def of_device(
 ) -> Finding:
     """Choose the largest part of the steps on a device: computing, communication alone, copies alone, or nothing.
 
-    Where it is nothing, the sentence adds the cause of most of the idle time, if there is one.
+    Where the largest part is nothing, the sentence adds the cause of most of the idle time, if there is one.
 
-    share = sum over the steps of one of these / length of the steps there.
+    share = sum over the steps of one of these parts / length of the steps on the device.
 
     Args:
-        device: its tables; those of the operators, where they computed on the processor.
+        device: the tables of the device, or of the operators where they computed on the processor.
         info: the run's record.
         moments: of `launched_steps.moments`.
         kernels: the kernels of `kernels.by_type`.
@@ -198,13 +198,13 @@ def of_device(
     if kind == "idle":
         leading = _why(parts, share)
     whose = "the time of the steps" if processor else "the device's time"
-    # the processor may well run other code than operators
+    # the processor may run other code than operators in that time
     does = "passes without an operator" if processor and kind == "idle" else _STATES[kind][1]
     return Finding(_STATES[kind][0], share, f"{_percent(share)} of {whose} {does}{leading}.")
 
 
 def _why(parts: Mapping[str, float], idle: float) -> str:
-    """Return the part of the steps that most of the idle time is."""
+    """Return the part of the steps to which most of the idle time belongs."""
     texts = {part: text for part, text in (_WAITS | _REST | _GAPS).items() if part != bounds.COMMUNICATION}
     part = max(texts, key=lambda name: parts.get(name, 0.0))
     share = parts.get(part, 0.0)
@@ -212,7 +212,7 @@ def _why(parts: Mapping[str, float], idle: float) -> str:
 
 
 def _leading(kernels: pl.DataFrame | None) -> str:
-    """Return which kernels take most time."""
+    """Return words about the kernels that take most time."""
     if kernels is None or kernels.is_empty() or kernels["ratio"][0] < KERNEL_SHARE:
         return ""
     return _most(kernels)

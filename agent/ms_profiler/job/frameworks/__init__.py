@@ -1,6 +1,6 @@
 """The frameworks that can be hooked, each a folder beside this file.
 
-Importing this package imports none of them, and no `typing` (3 ms): it happens at every start of an interpreter while
+Importing this package imports neither a framework nor `typing` (3 ms), because every interpreter imports it while
 the variable is set.
 """
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 #: number of steps before the first one in which the graph is read, and the factor to the next one
 FIRST, FACTOR = 1, 8
-#: nodes of a graph that is read, and calls of modules in one step
+#: largest number of nodes in a graph that is read, and of module calls in one step
 MOST = 20_000
-#: passes whose graph is read in one step
+#: largest number of passes whose graph is read in one step
 PASSES = 64
 #: number of a node that makes no gradient but receives one
 LEAF = 2**64 - 1
@@ -82,7 +82,7 @@ class Tape:
         return count + 1, False
 
     def begin(self) -> None:
-        """Begin the reading."""
+        """Begin to read autograd's graph."""
 
     def _end(self) -> None:
         if looking.tape is not None:
@@ -96,7 +96,7 @@ class Tape:
         return steps.recording and steps.marks.sampled and self.host.wants("CPU")
 
     def forget(self) -> None:
-        """Forget the calls of modules."""
+        """Forget the noted calls of modules."""
         self.calls = []
 
     def number(self) -> int | None:
@@ -132,7 +132,7 @@ def read(waiting: list[Any], key: Callable[[Any], int], parts: Callable[[Any], P
     """Return the nodes of a graph by key; an empty result for a graph that is too large.
 
     Args:
-        waiting: its roots.
+        waiting: the roots of the graph.
         key: returns a key that is unique among living nodes.
         parts: returns the data of a node.
     """

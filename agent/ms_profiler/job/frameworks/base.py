@@ -30,12 +30,12 @@ class Target:
     """One callable to wrap.
 
     Args:
-        module: where it lives.
+        module: the module that defines it.
         path: its dotted name in the module, "Model.train".
         closure: a function from the original to its replacement: `recorded`, `around`, or one that keeps `__wrapped__`.
         wrapper: called in place of each call, with a frame of ours; only where a frame is harmless.
-        copies: also replace the copies that other modules of the framework imported under the same name.
-        group: name in the run's record, where one declaration makes many targets; by default the target's own name.
+        copies: whether to replace the copies that other modules of the framework imported under the same name as well.
+        group: the name in the run's record, where one declaration makes many targets; by default the target's own name.
     """
 
     module: str
@@ -47,7 +47,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """Return the name to keep account under: the full dotted one, or the group's."""
+        """Return the name under which the run's record lists the target: the group's, or its full dotted name."""
         return self.group or f"{self.module}.{self.path}"
 
 
@@ -77,7 +77,7 @@ class Plugin:
         self._apply_quickly(host, self._concerns)
 
     def add(self, host: "Host", concern: Callable[["Host"], list[Target]]) -> None:
-        """Wrap the targets of one concern as well; never raise."""
+        """Wrap the targets of one further concern; never raise."""
         self._apply_quickly(host, (concern,))
 
     def redirect(self, host: "Host") -> None:
@@ -199,7 +199,7 @@ def wrap(original: Any, wrapper: Wrapper, method: bool = False) -> Any:
     Args:
         original: any callable.
         wrapper: called in place of each call.
-        method: the first argument of a call is the instance.
+        method: whether the first argument of a call is the instance.
     """
     if not isinstance(original, FunctionType):
         import wrapt  # takes 40 ms, so it is imported only once a framework is loaded
@@ -244,7 +244,7 @@ def _resolve(target: Target) -> tuple[Any, str, Any]:
 
 
 class Inside(threading.local):
-    """Whether this thread is inside of a call of which only the outermost is recorded."""
+    """State of a thread: whether it is inside of a call of which only the outermost is recorded."""
 
     value = False
 
@@ -304,7 +304,7 @@ def _nothing(state: Any, result: Any, reason: Any) -> None:
 
 
 def begin(recorder: Recorder, name: int, category: int, argument: int = 0) -> int:
-    """Begin a span and return its token; in a fork child that does not record yet, have it record first."""
+    """Begin a span and return its token. A fork child that does not record yet begins to record first."""
     token = recorder.begin(name, category, argument)
     if not token and forked:
         forked[0].reopen()
@@ -315,7 +315,7 @@ def begin(recorder: Recorder, name: int, category: int, argument: int = 0) -> in
 _Label = TypeVar("_Label")
 
 
-#: names of modules that no longer exist, at most: each takes 200 bytes of the job's memory
+#: largest number of names of modules that no longer exist: each takes 200 bytes of the job's memory
 NAMES_LEAST = 4096
 #: name of a module when there is no room even for the name of its class
 UNNAMED = "(one of many modules)"
@@ -337,11 +337,11 @@ class Labels(Generic[_Label]):
         self.known: dict[int, _Label] = {}
 
     def add(self, item: Any) -> _Label:
-        """Describe `item` and keep the answer."""
+        """Describe `item`, and store the result as its label."""
         return self.put(item, self._describe(item))
 
     def put(self, item: Any, label: _Label) -> _Label:
-        """Keep `label` for `item`."""
+        """Store `label` as the label of `item`."""
         key = id(item)
         self._references[key] = weakref.ref(item, lambda _: self._forget(key))
         self.known[key] = label
@@ -355,7 +355,7 @@ class Labels(Generic[_Label]):
         return recorder.intern_one_of(text, NAMES_LEAST + 2 * len(self.known))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all labels."""
         self.known.clear()
         self._references.clear()
 

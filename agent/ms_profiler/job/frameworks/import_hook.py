@@ -1,6 +1,7 @@
 """Call back when a module is imported, without importing it and without leaving a trace in it.
 
-One finder of our own at the head of `sys.meta_path`. It asks the finders behind it for the module and puts a wrapper
+One finder of ours stands at the head of `sys.meta_path`. It asks the finders behind it for the module and puts a
+wrapper
 on the loader they return; the wrapper takes itself off before the module executes, which therefore has the loader, the
 spec and the source it would have had. Importing this module imports nothing that an interpreter lacks at its start.
 """
@@ -72,7 +73,7 @@ def clear() -> None:
 
 
 def call(callback: "Callable[..., object]", *args: "Any") -> None:
-    """Call something of ours in the middle of an import of the job's."""
+    """Call a callback of ours during an import of the job; its error costs one line."""
     try:
         callback(*args)
     except Exception as reason:
@@ -99,7 +100,7 @@ def _like_importlib(code: "CodeType") -> "CodeType":
 
 
 class Finder:
-    """Find a watched module as the other finders do, and watch its loader."""
+    """The finder that finds a watched module through the other finders, and watches its loader."""
 
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
@@ -163,7 +164,7 @@ def _watch_loader(name: str, spec: "ModuleSpec") -> None:
                     call(each.failed, name)
             raise
         end = now()
-        module = sys.modules.get(name, module)  # some put another object in their place
+        module = sys.modules.get(name, module)  # some modules put another object in their place
         for each in watches:
             if each.after:
                 call(each.after, name, module, start, end)

@@ -16,7 +16,7 @@ from ms_profiler.store import layout
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: limits, because a script may make a network a step: networks of a process that are stored, and numbered titles of a
+#: limits, because a script may make a new network in each step: stored networks of a process, and numbered titles of a
 #: class
 MOST: Final = 64
 #: elements and bytes of a parameter; None if only code of the script could tell
@@ -34,7 +34,7 @@ class Titles:
 
         Args:
             root: its outermost module.
-            told_apart: it may get a numbered title; otherwise its title is the class.
+            told_apart: whether it may get a numbered title; otherwise its title is the class.
         """
         kind = trees.kind_name(root)
         if not told_apart:
@@ -99,7 +99,7 @@ class Networks:
         if not self._known or self.host.home is None:
             return False
         folder = self.host.home.folder
-        if not os.path.isdir(folder):  # of a fork child that records nothing
+        if not os.path.isdir(folder):  # the folder is missing in a fork child that records nothing
             return False
         if folder != self._folder:
             self._waiting, self._folder = list(self._known), folder

@@ -17,7 +17,7 @@ class Notes:
 
     def __init__(self, host: "Host") -> None:
         self.host = host
-        #: text -> number that goes with it
+        #: text of a note -> its number
         self._known: dict[str, int] = {}
         host.at_start(self._again)
 
@@ -32,7 +32,7 @@ class Notes:
             self._record(text, number)
 
     def _record(self, text: str, number: int) -> None:
-        # not `instant`, which a pause refuses: this holds beyond it
+        # not `instant`, which a paused recorder refuses: the note holds beyond the pause
         recorder = self.host.recorder
         now, label = recorder.now(), recorder.intern(text)
         recorder.record(Kind.INSTANT, Category.COMMUNICATION, 0, label, now, now, number)

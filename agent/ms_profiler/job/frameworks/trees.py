@@ -22,7 +22,7 @@ def attributes(item: Any) -> dict[str, Any]:
 
 
 def children(item: Any, table: str) -> Iterator[tuple[str, Any]]:
-    """Give the children of a module or cell and their names.
+    """Return the children of a module or cell and their names.
 
     Args:
         item: the module or cell.
@@ -58,7 +58,7 @@ def kind_name(item: Any) -> str:
 
 
 def mro(kind: type) -> tuple[type, ...]:
-    """Return a class and those it inherits from, in order."""
+    """Return a class and its base classes in their order of inheritance."""
     found: tuple[type, ...] = _MRO(kind)
     return found
 
@@ -79,7 +79,7 @@ def walk(root: Any, table: str) -> Iterator[tuple[str, Any]]:
     ones.
 
     Args:
-        root: the outermost.
+        root: the outermost module or cell.
         table: as for `children`.
     """
     seen = {id(root)}

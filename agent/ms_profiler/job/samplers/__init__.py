@@ -1,4 +1,4 @@
-"""Samples of the process itself, for every framework; they begin and end with the hooks of the first framework."""
+"""Sample the process itself, for every framework. The samplers begin and end with the hooks of the first framework."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def targets(host: "Host") -> list["Target"]:
-    """Declare the sources; there is nothing to wrap."""
+    """Register the samplers as sources of the session; return no targets, because nothing is wrapped."""
     garbage.watch(host)
     resident.watch(host)
     stacks.watch(host)

@@ -1,11 +1,11 @@
-"""The control group of this process, and those around it, whose limits are its own, see cgroups(7)."""
+"""Read the control group of this process and the groups around it, whose limits apply to it as well, see cgroups(7)."""
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-#: bytes from which on version 1 means that there is no limit
+#: number of bytes from which on version 1 of control groups means that there is no limit
 NO_LIMIT: Final = 1 << 60
 
 
@@ -14,15 +14,15 @@ class Group:
     """A folder of a controller.
 
     Attributes:
-        folder: its path.
-        unified: of version 2.
+        folder: the path of the folder.
+        unified: whether it belongs to version 2 of control groups.
     """
 
     folder: str
     unified: bool
 
     def read(self, name: str) -> str:
-        """Return the content of one of its files; empty where it has none."""
+        """Return the content of one of the group's files; empty where the file is missing."""
         try:
             with open(f"{self.folder}/{name}", encoding="utf-8", errors="replace") as stream:
                 return stream.read(4096)
@@ -31,7 +31,7 @@ class Group:
 
 
 def quota(group: Group) -> int:
-    """Return what processors a group may use, in thousandths; 0 where it has no limit."""
+    """Return the number of processors that a group may use, in thousandths; 0 where it has no limit."""
     if group.unified:
         words = group.read("cpu.max").split()
     else:
@@ -41,17 +41,17 @@ def quota(group: Group) -> int:
 
 
 def memory_limit(group: Group) -> int:
-    """Return the bytes that a group may use; 0 where it has no limit."""
+    """Return the number of bytes that a group may use; 0 where it has no limit."""
     text = group.read("memory.max" if group.unified else "memory.limit_in_bytes").strip()
     return int(text) if text.isdecimal() and int(text) < NO_LIMIT else 0
 
 
 def groups(controller: str, root: str) -> Iterator[Group]:
-    """Yield the group of this process, then those around it; none where the system shows none.
+    """Yield the group of this process, then the groups around it; nothing where the system shows no groups.
 
     Args:
         controller: "cpu" or "memory".
-        root: where `proc` and `sys` are.
+        root: the directory that contains `proc` and `sys`.
     """
     try:
         with open(f"{root}proc/self/cgroup", encoding="utf-8", errors="replace") as stream:
@@ -70,7 +70,7 @@ def groups(controller: str, root: str) -> Iterator[Group]:
         if path is None or not (unified or (kind == "cgroup" and controller in options)):
             continue
         above, place = fields[3].rstrip("/"), fields[4]
-        inside = path[len(above) :] if path.startswith(above) else ""  # a container may see its own group alone
+        inside = path[len(above) :] if path.startswith(above) else ""  # a container may see only its own group
         yield from _upwards(f"{place}/{inside.strip('/')}".rstrip("/"), place, controller, unified)
 
 

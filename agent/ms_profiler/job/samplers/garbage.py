@@ -14,17 +14,17 @@ from ms_profiler.store.names import COLLECTION
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: the generation that is looked through in full, of which every collection is recorded
+#: the oldest generation, of which every collection is recorded
 OLDEST: Final = 2
-#: ns from which a collection of another generation is
+#: ns from which on a collection of another generation is recorded
 LONG: Final = 1_000_000
 
 
 class Collections:
-    """Record collections; the argument of a span is how many objects were freed.
+    """Record garbage collections; the argument of a span is the number of freed objects.
 
     Args:
-        host: that records.
+        host: the session that records.
     """
 
     def __init__(self, host: "Host") -> None:
@@ -34,12 +34,12 @@ class Collections:
         self._since = 0
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Register the callback of garbage collections."""
         if self._heard not in gc.callbacks:
             gc.callbacks.append(self._heard)
 
     def stop(self) -> None:
-        """Listen no longer."""
+        """Remove the callback."""
         if self._heard in gc.callbacks:
             gc.callbacks.remove(self._heard)
 

@@ -9,9 +9,9 @@ from ms_profiler.store.names import HELD
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: least time between two samples, in ns
+#: smallest time between two samples, in ns
 PAUSE: Final = 10_000_000
-#: steps between two samples, at most: 1,024 steps of 10 us take 10 ms
+#: largest number of steps between two samples: 1,024 steps of 10 us take 10 ms
 MOST: Final = 1024
 
 
@@ -19,7 +19,7 @@ class Resident:
     """Record the memory of the process as a counter.
 
     Args:
-        host: its steps say when to sample.
+        host: the session, whose steps decide when to sample.
     """
 
     def __init__(self, host: "Host") -> None:
@@ -38,7 +38,8 @@ class Resident:
         self._on = False
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Record one sample; return the step of the next one, and that the sample took no noticeable time."""
+        """Record one sample; return the step of the next sample, and False because a sample takes no noticeable
+        time."""
         if not self._samples():
             return count + 1, False
         self._sample()
@@ -46,7 +47,7 @@ class Resident:
         return count + self._pace.steps, False
 
     def _sample_early(self) -> None:
-        """Sample at a boundary while no source of steps is chosen: `stepped` is not called then."""
+        """Sample at a step boundary while no source of steps is chosen, because `stepped` is not called then."""
         if self._samples():
             with self._host.guard("looking at memory"):
                 self._sample()

@@ -1,4 +1,4 @@
-"""Python stacks, as the option `with_stack` asks: true traces all calls, "sample" looks at a rate."""
+"""Record Python stacks as the option `with_stack` requests: true traces all calls, "sample" samples at a rate."""
 
 import os
 import sys
@@ -13,18 +13,18 @@ OPTION: Final = "with_stack"
 
 
 class Stacks:
-    """Trace or sample while any recording asks for it.
+    """Trace calls or sample stacks while any recording requests stacks.
 
     Args:
-        host: that records.
+        host: the session that records.
     """
 
     def __init__(self, host: "Host") -> None:
         self._host = host
         self._samples = False
         self._traces = False
-        self._taken, self._count = 0.0, 0  # ns, and steps at the last look
-        if sys.version_info >= (3, 12):  # which warns of a fork beside other threads
+        self._taken, self._count = 0.0, 0  # time taken in ns, and number of steps, at the last look
+        if sys.version_info >= (3, 12):  # Python 3.12 and later warn of a fork beside other threads
             os.register_at_fork(before=self._rest, after_in_parent=self._go_on)
 
     def start(self) -> None:
@@ -42,7 +42,7 @@ class Stacks:
             self._sample()
 
     def _sample(self) -> None:
-        """Sample, where any recording asks for stacks."""
+        """Start to sample if any recording requests stacks."""
         rates = [item.options.stack_rate for item in self._host.recordings if item.options.with_stack]
         if not rates:
             return
@@ -52,7 +52,7 @@ class Stacks:
         self._samples = True
 
     def stop(self) -> None:
-        """Stop."""
+        """Stop tracing or sampling."""
         if self._traces:
             self._traces = False
             self._host.recorder.trace_no_calls()
@@ -61,9 +61,10 @@ class Stacks:
             self._host.recorder.sample_no_stacks()
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Tell what traced calls take of a step; sample instead where another tool has come."""
+        """Report the share of a step that tracing calls takes; change to sampling where another tool uses the tracing
+        interface."""
         if not self._traces:
-            return NEVER, False  # a recording calls each source when it begins
+            return NEVER, False  # at its begin, a recording calls each source once
         recorder = self._host.recorder
         if tool := recorder.traces_beside():
             self.stop()

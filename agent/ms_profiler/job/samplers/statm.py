@@ -1,6 +1,6 @@
-"""The memory of the process, as Linux counts it: `/proc/self/statm`, see proc_pid_statm(5).
+"""Read the memory of the process as Linux counts it, from `/proc/self/statm`, see proc_pid_statm(5).
 
-It has the number of pages in memory and the number of those that belong to files. The difference is the process' own
+The file tells the pages in memory, and the pages among them that belong to files. The difference is the process' own
 memory, without libraries and without our mapped store.
 """
 
@@ -13,8 +13,8 @@ PATH: Final = "/proc/self/statm"
 def held() -> int:
     """Return the bytes of the process' own memory, in 6 us.
 
-    The file is opened each time, which takes 5 us of these: a job may close all descriptors that it does not know and
-    open a file of its own under the same number, which we would then read and close.
+    The file is opened each time, which takes 5 of the 6 us. A job may close all descriptors that it does not know and
+    open a file of its own under the same number; with a lasting descriptor we would read and close the job's file.
 
     Raises:
         OSError: the file cannot be read.

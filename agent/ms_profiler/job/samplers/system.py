@@ -1,6 +1,6 @@
-"""Numbers that the system counts of the process and its machine, read at a rate while the session records.
+"""Read the system's counts about the process and its machine, at a rate, while the session records.
 
-The helper thread of the extension reads them: a thread of Python's would take the GIL for each file.
+The extension's helper thread reads the files, because a Python thread would take the GIL for each of them.
 """
 
 import os
@@ -13,16 +13,16 @@ from ms_profiler.store import host_metrics as names
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: where `proc` and `sys` are
+#: directory that contains `proc` and `sys`
 root: str = "/"
-#: processors, disks, network cards of each of which there are numbers, at most
+#: largest number of processors, disks, and network cards that are recorded one by one
 DEVICES: Final = 64
-#: of the choices of `host_sys`, the one that has no numbers of its own
+#: the choice of `host_sys` that has no numbers of its own
 SYSTEM_CALLS: Final = "osrt"
 
 
 class Row(NamedTuple):
-    """Where a number stands, see `native/metrics.h`."""
+    """The place of a number in a file, see `native/metrics.h`."""
 
     name: str
     path: str
@@ -33,10 +33,10 @@ class Row(NamedTuple):
 
 
 def rows(asked: frozenset[str]) -> list[Row]:
-    """Return what is read, all of a file one after the other.
+    """Return the rows to read, with the rows of one file next to each other.
 
     Args:
-        asked: choices of `host_sys`.
+        asked: the chosen values of `host_sys`.
     """
     found = [*_process(), *_machine("cpu" in asked), *_groups()]
     if "cpu" in asked:
@@ -97,7 +97,7 @@ def _machine(switches: bool) -> Iterator[Row]:
 
 
 def _groups() -> Iterator[Row]:
-    """Yield numbers of the groups whose limits are the tightest, or else of the process' own."""
+    """Yield the numbers of the groups with the tightest limits, or else of the process' own group."""
     around = list(control_groups.groups("cpu", root))
     tight = sorted((limit, at) for at, group in enumerate(around) if (limit := control_groups.quota(group)))
     if around:
@@ -140,7 +140,7 @@ def _processors() -> Iterator[Row]:
 
 
 def _devices(folder: str) -> list[str]:
-    """Return the names of devices that are none of the system's own, such as `lo` or `loop0`."""
+    """Return the names of devices, except virtual ones of the system such as `lo` or `loop0`."""
     try:
         found = sorted(os.listdir(f"{root}{folder}"))
     except OSError:
@@ -161,10 +161,10 @@ def _cards() -> Iterator[Row]:
 
 
 class System:
-    """Have the numbers read while any recording wants them.
+    """Let the helper thread read the numbers while any recording requests them.
 
     Args:
-        host: that records.
+        host: the session that records.
     """
 
     def __init__(self, host: "Host") -> None:
@@ -172,7 +172,7 @@ class System:
         self._reads = False
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start the reading of numbers."""
         if self._host.forked:
             return
         options = [recording.options for recording in self._host.recordings]
@@ -190,14 +190,14 @@ class System:
         self._reads = not why
 
     def stop(self) -> None:
-        """Stop."""
+        """Stop the reading of numbers."""
         if self._reads and not self._host.forked:
             self._reads = False
             self._host.recorder.read_host([], 1.0)
 
 
 def watch(host: "Host") -> None:
-    """Have the numbers of the system read while the session records.
+    """Read the numbers of the system while the session records.
 
     Args:
         host: the session.

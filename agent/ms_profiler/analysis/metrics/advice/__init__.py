@@ -1,4 +1,4 @@
-"""Advice: the most expensive cause first, each with its numbers; no advice without numbers.
+"""Give advice, the most expensive cause first. Each advice states its numbers.
 
 A cause is reported by its share of the steps (see `bounds.parts`). Waits are reported from a fixed share on. Launching
 operators, and other work of the host, are reported where they take far longer than computing, because then the host

@@ -37,14 +37,14 @@ class Facts:
         framework: "mindspore", "torch".
         statistics: the statistics of the steady steps.
         compiled: steps (rows) that compiled something.
-        recorded: recorded steps.
-        recorded_ns: their time.
+        recorded: the number of recorded steps.
+        recorded_ns: the time of the recorded steps.
         types: the types of `kernels.by_type`.
         pipelines: dataset pipelines, the most important one first.
         threads: number of threads that compute an operator; 0 if unknown.
         processors: number of processors that the job may use; 0 if unknown.
         functions: Python functions that take most of the host's own part; empty if unknown.
-        stacks: Python functions were recorded, or cannot be.
+        stacks: whether Python functions were recorded, or cannot be.
     """
 
     numbers: list[int]
@@ -68,13 +68,13 @@ class Advice:
 
     Attributes:
         cause: name of the cause, for programs.
-        what: subject, in a word or two.
+        what: the subject, in a word or two.
         share: part of the steps that it takes; for causes that are no time, part of the whole that it belongs to.
-        evidence: numbers.
-        action: what to try.
+        evidence: the numbers that support the advice.
+        action: the change to try.
         step: number of the step that shows it best; None if there is none.
         lane: thread or stream that shows it; empty if there is none.
-        first: it comes first, even before advice with a larger share.
+        first: whether it comes first, even before advice with a larger share.
     """
 
     cause: str
@@ -118,7 +118,7 @@ def _usual(parts: pl.DataFrame, part: str) -> float:
 
 
 def samples(facts: Facts) -> str:
-    """Return how to learn which function of the script it is; empty where that is known or cannot be."""
+    """Return advice on recording the functions of the script; empty where they were recorded or cannot be."""
     return "" if facts.stacks else ' The option "with_stack": "sample" tells which function it is.'
 
 

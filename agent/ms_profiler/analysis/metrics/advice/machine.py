@@ -8,12 +8,12 @@ from ms_profiler.analysis.metrics.advice.base import Advice, Facts, percent, siz
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.strain import Strain
 
-#: for programs
+#: name of the cause, for programs
 _CAUSES: Final = {strain.BUSY: "busy-machine", strain.THROTTLED: "throttled", strain.SWAPPING: "swapping"}
 
 
 def machine(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield what of the machine made steps slow."""
+    """Yield advice about causes of slow steps that lie in the machine."""
     for item in found.strains:
         evidence, action = {
             strain.BUSY: _busy,

@@ -20,7 +20,7 @@ from ms_profiler.store.format import Category, Kind
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: bytes of descriptions that a process keeps: of 200 000 operators
+#: largest size of the descriptions that a process stores, in bytes: enough for 200 000 operators
 MOST = 64 << 20
 
 

@@ -37,7 +37,7 @@ def targets(host: "Host") -> list[Target]:
     known = labels.known
 
     def before(iterator: Any) -> list[int] | None:
-        if inside.value:  # a loader that reads from another is one wait
+        if inside.value:  # a loader that reads from another loader counts as one wait
             return None
         steps.batch_began(now())
         token = begin(*(known.get(id(iterator)) or labels.add(iterator)))

@@ -74,7 +74,7 @@ def exchanges(description: bytes) -> list[Exchange]:
         description: a `ModelProto`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the description is no `ModelProto`.
     """
     if not any(kind.encode() in description for kind in communication.KINDS):
         return []

@@ -84,7 +84,7 @@ class Compilation:
         """
         waiting = self._running.waiting
         if not waiting:
-            return  # the usual case
+            return  # usually no compilation is open
         executor, key = call
         if not any(running.key is key for running in waiting):
             return
@@ -118,7 +118,7 @@ class Compilation:
     def _starts(self, obj: Any, executor: Any, arguments: tuple[Any, ...], full_name: str) -> None:
         subject = obj if executor is None else executor.fn
         held = trees.attributes(obj)
-        # of a cell, whose properties have these names without the underscore
+        # a cell's arguments have these names without the underscore
         phase = held.get("_phase", "") if "_create_time" in held else ""
         gradient = executor is not None and f".{_first_line(subject)}.grad" in full_name
         now = signature(arguments, phase if type(phase) is str else "", gradient)

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
-#: begin of the name of the file with a line for each type of kernels, its second column how many ran; the rank follows
+#: begin of the name of the file that has a line for each type of kernel, with the number of kernels in its second
+#: column;
+#: the rank follows
 TYPES = "cpu_op_type_info_"
-#: about the ns between two checks of the process' memory, and the steps at most
+#: approximate ns between two checks of the process' memory, and the largest number of steps between them
 LOOK_NS, LOOK_STEPS = 5_000_000, 64
 #: Time that MindSpore's recorder takes for a kernel: 0.2 ms in a step of 21 kernels.
 KERNEL_NS = 9_000

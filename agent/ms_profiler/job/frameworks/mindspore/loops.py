@@ -19,8 +19,9 @@ LOOPS = ("train", "fit", "eval", "predict", "build")
 class Loops:
     """Follow which loop of `Model` runs, and report its steps.
 
-    An evaluation inside or after training is no step of the training. A job that only evaluates has the evaluation's
-    batches for steps.
+    An evaluation inside or after training is no step of the training. In a job that only evaluates, the batches of the
+    evaluation are the
+    steps.
     """
 
     def __init__(self, host: "Host") -> None:
@@ -88,7 +89,7 @@ class Loops:
         return base.around(self.host, "noting a data sink", before)
 
     def _note_sinking(self, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Say so where the script asks for data sinking and will not get it."""
+        """Note in the run's record that the script's request for data sinking has no effect."""
         import inspect  # MindSpore has imported it
 
         if "dataset_sink_mode" not in inspect.signature(method).parameters:

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 #: Meaning of the end of a call for the steps.
 NOTHING, OPTIMIZER, TRAINS, NETWORK = range(4)
-#: span of a call: name id, category, id of the class's name
+#: span of a call: id of the name, category, id of the class's name
 Span = tuple[int, int, int]
 #: the span and the meaning of the end of a call; the span alone where the end means nothing
 Label = tuple[Span, int]
 #: state of a call: cell, role, whether its thread trained before, forward pass, span and label of the cell, autograd's
 #: number
 Call = tuple[int, int, bool, int, int, Span, int | None]
-#: members of an enumeration take 2 us to look up where caches are cold
+#: copies of members of an enumeration, whose look-up takes 2 us where caches are cold
 MODULE, FORWARD, NO_GRADIENTS = int(Category.MODULE), int(Category.FORWARD), int(Flag.NO_GRADIENTS)
 OPTIMIZER_CYCLE, TRAIN_CELL = StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL
 #: the attribute that holds the cells in a cell
 TABLE = "_cells"
-#: the one that holds its parameters
+#: the attribute that holds the parameters of a cell
 PARAMETERS = "_params"
 #: module that defines the classes of parameters, unless the script defines its own
 _MADE_BY = ("abc", "builtins", "pybind11_builtins")
@@ -57,7 +57,7 @@ def sizes(parameter: Any) -> tuple[int, int] | None:
     try:
         count = int(tensor["size"].fget(parameter))
         return count, count * int(tensor["itemsize"].fget(parameter))
-    except (AttributeError, KeyError, TypeError, ValueError):  # older versions do not report it
+    except (AttributeError, KeyError, TypeError, ValueError):  # older versions of MindSpore do not report the property
         return None
 
 

@@ -31,11 +31,12 @@ class NativeThreads:
         self._seen: tuple[float, int] | None = None
 
     def forget(self) -> None:
-        """Start again without the results of earlier checks."""
+        """Forget the results of earlier checks."""
         self._seen = None
 
     def still(self) -> bool:
-        """Return whether they sleep in this check and in the one before; between the two, other threads could run."""
+        """Return whether the threads sleep in this check and slept in the one before; other threads could run in
+        between."""
         now = time.monotonic()
         if self._seen is not None and now - self._seen[0] < LOOK:
             return False
@@ -50,7 +51,7 @@ class NativeThreads:
         return before is not None and used - before[1] < IDLE
 
     def settle(self) -> bool:
-        """Wait until they sleep; return whether they do."""
+        """Wait until the threads sleep; return whether they do."""
         deadline = time.monotonic() + PATIENCE
         while not self.still():
             if time.monotonic() > deadline:

@@ -17,7 +17,7 @@ from ms_profiler.store.format import Category
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: how a backward pass is called, by whether the script has a part in it
+#: name of a backward pass, by whether code of the script takes part in it
 NAMES = ("backward", "backward with the script's gradients")
 FUNCTIONS = "mindspore.common._grad_function"
 
@@ -32,7 +32,7 @@ def targets(host: "Host") -> list[Target]:
 
     def note(*args: Any, **_: Any) -> None:
         nonlocal own
-        # the first is that of a method
+        # the first form is for a method
         own = own or not (len(args) > 1 and type(args[1]).__module__ == recompute.MODULE)
 
     def began(*args: Any, **_: Any) -> list[int]:

@@ -72,9 +72,9 @@ class PipelineStream:
         self._disturbed = False  # another pipeline was built meanwhile
         self._others = 0  # number of pipelines that are being built without being watched
         self._given_up = ""
-        self._folder = ""  # of the process, in the store that the window goes to
+        self._folder = ""  # folder of the process in the store to which the window is written
         self._windows = 0
-        self._window = 0  # number of the one that runs or ran last
+        self._window = 0  # number of the window that runs or ran last
         self._bytes = 0
         self._pipelines: Labels[int] = Labels(lambda _: self._count_pipeline())
         self._count = 0
@@ -184,7 +184,7 @@ class PipelineStream:
     # -- one pipeline
 
     def _arm(self, dataset: Any) -> bool:
-        """Set the profiler up for the pipeline that is built next; return whether to."""
+        """Set the profiler up for the pipeline that is built next; return whether this was possible."""
         if self.host.forked:
             if self._state is State.ON:  # the child has a copy of the profiler, but no sampling thread
                 self._state = State.PARKED
@@ -200,7 +200,7 @@ class PipelineStream:
                     self._manager.stop()
                 return False
             if self._watched:
-                self._halt()  # it would warn of a second pipeline; the next step continues with the first
+                self._halt()  # the profiler would warn of a second pipeline; the next step continues with the first one
                 if self._wanted():
                     why = "MindSpore's dataset profiler watches one"
                     self._not_collected(f"{SUBJECT} that are built while another one lives", why)

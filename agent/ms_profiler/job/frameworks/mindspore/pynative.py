@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GRADIENTS = "mindspore.ops.composite.base"
 #: Functions of the forward pass by version, the innermost first: where the first exists, the second calls it.
 FORWARDS = ("_pynative_func_grad_forward", "_pynative_forward_run")
-#: The same before it was a function: both classes have a method of their own. It takes the function first, too.
+#: The forward pass in versions in which it is a method of both classes; its first argument is the function, too.
 CLASSES = ("GradOperation", "_Grad")
 
 

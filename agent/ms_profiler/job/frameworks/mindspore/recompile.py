@@ -12,11 +12,11 @@ from ms_profiler.job.frameworks import trees
 from ms_profiler.job.frameworks.base import Labels
 from ms_profiler.job.frameworks.mindspore import tensors
 
-#: Elements of a sequence, and levels of sequences in sequences, that are compared.
+#: Largest number of elements of a sequence, and of levels of nested sequences, that are compared.
 ELEMENTS, LEVELS = 32, 3
-#: Differences that are spelt out.
+#: Largest number of differences that a reason lists.
 SHOWN = 3
-#: Objects of one function or class that are remembered.
+#: Largest number of objects of one function or class that are remembered.
 OBJECTS = 64
 
 
@@ -44,7 +44,7 @@ class Signature:
     Attributes:
         arguments: the arguments in order.
         phase: mode of the cell, "train" or "predict"; empty for a function.
-        gradient: it was compiled with its gradient.
+        gradient: whether it was compiled with its gradient.
     """
 
     arguments: tuple[Item, ...]
@@ -159,7 +159,7 @@ class History:
             which: hashable key that distinguishes the object from others made by the same code.
             now: the arguments of this compilation.
             names: the names of the parameters.
-            replaces: a new object takes the place of an earlier one, rather than being an additional one.
+            replaces: whether the object takes the place of an earlier one, rather than being an additional one.
         """
         known = (self._known.known.get(id(definition)) or self._known.add(definition)).setdefault(inner, Compiled())
         known.count += 1

@@ -86,6 +86,6 @@ def targets(host: "Host") -> list[Target]:
         return keep_signature(original, __init__)
 
     without_reentrance = Target(MODULE, "_RecomputeHandle.recompute", closure=around(handle))
-    if hasattr(sys.modules.get(MODULE), "_RecomputeState"):  # until MindSpore 2.9
+    if hasattr(sys.modules.get(MODULE), "_RecomputeState"):  # the class exists until MindSpore 2.9
         without_reentrance = Target(MODULE, "_RecomputeState.__init__", closure=state)
     return [Target(MODULE, "_RecomputeCell.bprop", closure=around(cell)), without_reentrance]

@@ -79,7 +79,7 @@ class Tape(autograd.Tape):
         end = self.number()
         if begin is not None and end is not None:
             self.calls.append((begin, end, name))
-        elif self._depth == 0 and cell == self._root:  # gradients are off before and after it
+        elif self._depth == 0 and cell == self._root:  # gradients are off before and after the outermost call
             self.calls.append((-1, LEAF, name))
 
     def ended(self, result: Any) -> None:
@@ -94,7 +94,7 @@ class Tape(autograd.Tape):
 
         Args:
             gradient: MindSpore's operation, which says of which inputs it computes gradients.
-            weights: parameters, or one, or None.
+            weights: the parameters, a single one, or None.
         """
         if not self._nodes:
             return
@@ -123,7 +123,7 @@ def supported(host: "Host") -> bool:
     """Return whether kernels are recorded here and this version of MindSpore shows its nodes.
 
     Args:
-        host: whose process it is.
+        host: the session of the process.
     """
     from ms_profiler.job.frameworks.mindspore import takeover
 

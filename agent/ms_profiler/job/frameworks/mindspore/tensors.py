@@ -5,7 +5,9 @@ from typing import Any
 
 from ms_profiler.job.frameworks import trees
 
-#: MindSpore's base of all tensors, in C++, defines these; classes above it, the script's as well, may do so again
+#: properties that MindSpore's C++ base class of all tensors defines; subclasses, those of the script included, may
+#: override
+#: them
 SHAPE, TYPE, ITEM = "_shape", "dtype", "_itemsize"
 
 

@@ -25,7 +25,7 @@ FILES = (
 )
 #: opening an existing file waits for its unwritten data; closing it writes the rest
 CLOSING = "_open_zipfile_writer_file.__exit__"
-#: the same in modules that few jobs import: the work of each rank for `save`, `async_save` and `load`
+#: functions in modules that few jobs import: the work of each rank for `save`, `async_save` and `load`
 SAVING = ((SAVER, "_save_state_dict", "distributed checkpoint: save"),)
 LOADING = ((LOADER, "_load_state_dict", "distributed checkpoint: load"),)
 

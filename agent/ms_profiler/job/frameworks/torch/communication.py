@@ -48,7 +48,7 @@ KINDS = {
     "barrier": ("Barrier", ""),
     "monitored_barrier": ("Barrier", ""),
 }
-#: functions that only call another one, in the versions that have it
+#: functions that only call another exchange, in the versions that have the latter
 CALLERS = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
 

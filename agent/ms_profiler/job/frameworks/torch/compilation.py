@@ -24,7 +24,7 @@ FRAMES = "torch._dynamo.convert_frame"
 CAUSES = ("get_and_maybe_log_recompilation_reasons", "get_and_maybe_log_recompilation_reason")
 GRAPHS = "torch._dynamo.output_graph"
 CALLBACKS = "torch._dynamo.callback"
-#: how Dynamo names the global through which the script's function calls a graph
+#: pattern of Dynamo's name for the global through which the script's function calls a graph
 GRAPH = "__compiled_fn"
 #: Longest text of a cause, in characters.
 CAUSE_MOST = 200
@@ -38,7 +38,7 @@ _CHECKED = re.compile(r"___(?P<check>\w+)\((?P<what>[^,()]*).*")
 
 class _Compiling(threading.local):
     def __init__(self) -> None:
-        #: names of the functions that are being compiled, and why again, innermost last
+        #: names of the functions that are being compiled, with the reasons of recompilations, innermost last
         self.running: list[list[str]] = []
         #: span of a compilation outside of Dynamo
         self.token = 0
@@ -150,7 +150,7 @@ def title(code: CodeType, variables: dict[str, Any]) -> str:
         code: the code of a function; a module of PyTorch's own is called by a function that Dynamo makes for it.
         variables: the variables of the call that is being compiled.
     """
-    name: str = getattr(code, "co_qualname", code.co_name)  # the first from Python 3.11 on
+    name: str = getattr(code, "co_qualname", code.co_name)  # `co_qualname` exists from Python 3.11 on
     if code.co_name == "inner" and code.co_filename.endswith("external_utils.py"):
         inside = variables.get("fn")
         name = inside.__qualname__ if type(inside) is FunctionType else trees.kind_name(inside)

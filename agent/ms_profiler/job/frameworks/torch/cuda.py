@@ -25,12 +25,12 @@ class Uses:
         self._calls, self._due = 0, 1
 
     def began(self) -> bool | None:
-        """Return True if the device is to be looked for after this call."""
+        """Return whether to try to attach the device after this call."""
         self._calls += 1
         return True if self._calls >= self._due and self._devices.waits(ACTIVITY) else None
 
     def ended(self, state: bool, result: None, reason: BaseException | None) -> None:
-        """Look for the device."""
+        """Try to attach the device."""
         if reason is None:
             self._due = 2 * self._calls
             self._devices.look(ACTIVITY)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 VARIABLE = "INTEL_LIBITTNOTIFY64"
 
-_path = ""  # value of the variable while we set it
-_reason = ""  # why it was not
+_path = ""  # value that we give the variable
+_reason = ""  # why the variable was not set
 
 
 def install(counts: bool) -> None:

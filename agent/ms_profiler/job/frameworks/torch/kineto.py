@@ -8,7 +8,7 @@ from ms_profiler.job.frameworks.torch.silence import silently
 
 
 class Kineto:
-    """Start and stop Kineto.
+    """A handle that starts and stops Kineto.
 
     Raises:
         TypeError: the Kineto of this PyTorch records one thread only.

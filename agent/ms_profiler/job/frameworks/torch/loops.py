@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TRAINER = "transformers.trainer"
 CALLBACKS = "transformers.trainer_callback"
-#: a member of an enumeration takes 2 us to look up where caches are cold
+#: copy of a member of an enumeration, whose look-up takes 2 us where caches are cold
 FRAMEWORK_LOOP = StepSource.FRAMEWORK_LOOP
 
 
@@ -77,8 +77,8 @@ class Loops:
             name: of its span.
             category: of its span.
             applies: whether `Steps` is to be notified of a call that begins now.
-            began: called in that case.
-            ended: called at the end of such a call, also after an exception.
+            began: the function called at the begin of such a call.
+            ended: the function called at the end of such a call, also after an exception.
         """
         host = self.host
         recorder, label = host.recorder, host.recorder.intern(name)

@@ -35,15 +35,15 @@ AROUND = {
     "OptimizedModule": "_orig_mod",
     "CheckpointWrapper": "_checkpoint_wrapped_module",
 }
-#: exchanges the gradients of the wrapped module, once a step
+#: the wrapper module that exchanges the gradients of its module once a step
 REPLICATED = "DistributedDataParallel"
 #: the attribute that holds the modules in a module
 TABLE = "_modules"
-#: the one that holds its parameters
+#: the attribute that holds the parameters of a module
 PARAMETERS = "_parameters"
-#: members of an enumeration take 2 us to look up where caches are cold
+#: copies of members of an enumeration, whose look-up takes 2 us where caches are cold
 FORWARD, MODULE_CATEGORY, NO_GRADIENTS = int(Category.FORWARD), int(Category.MODULE), int(Flag.NO_GRADIENTS)
-#: parts of a path that such modules put between others
+#: parts of a path that wrapper modules add
 BETWEEN = frozenset(AROUND.values()) - {"module"}
 
 
@@ -98,7 +98,7 @@ class Modules:
         self.networks = Networks(host, TABLE, PARAMETERS, sizes)
         self._titles = Titles()
         self._forward, self._evaluates = host.recorder.intern("forward"), host.recorder.intern(EVALUATING)
-        self._paths: dict[int, str] = {}  # of modules, by the name of their spans
+        self._paths: dict[int, str] = {}  # paths of modules, by the name of their spans
         self._unnamed = host.recorder.intern(base.UNNAMED)
         self._trains = sys.modules["torch"].is_grad_enabled
         self._notes = Notes(host)

@@ -48,7 +48,7 @@ def config(shapes: bool) -> Any:
     """Return the configuration by which PyTorch pushes a range for each operator.
 
     Args:
-        shapes: put the shapes into the names.
+        shapes: whether the names of ranges contain the shapes.
     """
     profiler = sys.modules["torch._C._profiler"]
     flags = (shapes, False, False, False, False)  # shapes, memory, stacks, flops, modules

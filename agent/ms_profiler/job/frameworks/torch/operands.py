@@ -7,10 +7,10 @@ from ms_profiler.store.format import OP_TIE_BITS, STRING_MAX, Category
 if TYPE_CHECKING:
     from ms_profiler.job.recorder import Recorder
 
-#: the option that asks for shapes
+#: the option that requests shapes
 OPTION = "record_shapes"
 KEPT = {"cpu_op": Category.OP, "user_annotation": Category.MARKER}
-#: ids of strings that find room above the tie
+#: largest number of string ids for which an argument has room beside the tie
 _MOST = 1 << 64 - OP_TIE_BITS
 
 
@@ -29,7 +29,7 @@ class Operands:
 
     Args:
         recorder: stores the texts.
-        shapes: the events have shapes.
+        shapes: whether the events have shapes.
     """
 
     def __init__(self, recorder: "Recorder", shapes: bool) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: Steps between two checks whether operators are still recorded.
 LOOK = 16
 PROFILER = "torch.autograd.profiler"
-#: Set, Kineto may begin to record for all threads at any moment, and only it knows.
+#: The environment variable that lets Kineto begin to record for all threads at any moment, unknown to PyTorch.
 DAEMON = "KINETO_USE_DAEMON"
 
 #: source of operators in this process: "ITT", "NVTX", "Kineto", or "" for none
@@ -55,7 +55,8 @@ class Switch:
         flags = (False, False, False, False, False)  # shapes and other arguments, which the ITT hook does not report
         self.config = profiler.ProfilerConfig(profiler.ProfilerState.ITT, *flags, profiler._ExperimentalConfig())
         self.kind = profiler.ActiveProfilerType.ITT
-        #: called first, because PyTorch would stop our profiler for all threads instead
+        #: function called before the hook is switched off, because PyTorch would stop our profiler for all threads
+        #: instead
         self.before_off: Callable[[], None] = lambda: None
 
     def on(self) -> bool:
@@ -66,10 +67,10 @@ class Switch:
         return True
 
     def by_nvtx(self, shapes: bool) -> None:
-        """Switch the hook of NVTX instead, from the next time on.
+        """Use the hook of NVTX instead of the one of ITT, from the next switch on.
 
         Args:
-            shapes: the hook reports shapes.
+            shapes: whether the hook reports shapes.
         """
         self.config = nvtx.config(shapes)
         self.kind = sys.modules["torch._C._profiler"].ActiveProfilerType.NVTX
@@ -109,7 +110,7 @@ class Hook:
             self.on = not self._switch.off()
 
     def __del__(self, get_ident: Callable[[], int] = get_ident) -> None:
-        """Switch it off on the thread that ends.
+        """Switch the hook off on the thread that ends.
 
         Python also drops thread-local objects of running threads, in a fork child and at exit: then another thread
         calls this.
@@ -133,7 +134,7 @@ class OpStream:
         self._switch = Switch(self.slot)
         self.shapes = Shapes(host, self)
         self._switch.before_off = self.shapes.end
-        #: operators are to be recorded now
+        #: whether operators are to be recorded now
         self.wanted = False
         self._spent = False
         self._left_out = False  # operators are not recorded, but only because this step is not sampled

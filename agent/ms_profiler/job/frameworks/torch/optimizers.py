@@ -28,7 +28,7 @@ SCALER = "torch.amp.grad_scaler"
 #: makes the state of an optimizer by a step without gradients, to load a checkpoint of many ranks into it
 STATES = "torch.distributed.checkpoint.state_dict"
 OPTIMIZER_CATEGORY = int(Category.OPTIMIZER)
-#: of the registered hooks
+#: handles of the registered hooks
 handles: list[Any] = []
 
 
@@ -36,7 +36,7 @@ class _Running(threading.local):
     def __init__(self) -> None:
         #: (id of the frame that runs a step, its span, id of the optimizer), innermost last
         self.steps: list[tuple[int, int, int]] = []
-        #: steps that ended
+        #: number of steps that ended
         self.ended = 0
 
 

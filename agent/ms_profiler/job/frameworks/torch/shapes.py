@@ -44,7 +44,7 @@ class Hook(Protocol):
         """Return whether the hook reports operators."""
 
     def turn(self, on: bool) -> None:
-        """Switch it."""
+        """Switch the hook on or off."""
 
 
 class Operators(Protocol):
@@ -82,9 +82,9 @@ class Shapes:
             self._kineto = Kineto()
         except TypeError:
             self._why = f"{_ITT}, and the Kineto of this PyTorch records one thread, instead of ITT"
-        #: Kineto runs for us
+        #: whether Kineto runs for us
         self.running = False
-        self._began = 0  # steps before
+        self._began = 0  # number of steps before the recording
         self._windows = 0
         self._before = (0, 0)
         self._left = 0  # steps
@@ -92,7 +92,7 @@ class Shapes:
         self._records = -1  # records up to the last boundary, if it was checked
 
     def start(self) -> None:
-        """Say which steps have shapes, and why not all."""
+        """Note in the run's record which steps have shapes, and why not all steps have them."""
         host, self._left = self._host, 0
         if not host.asks(OPTION):
             return

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-#: `libkineto::Logger::severityLevel_`, and more than any severity
+#: mangled name of `libkineto::Logger::severityLevel_`, and a value above every severity
 _LEVEL = "_ZN9libkineto6Logger14severityLevel_E"
 _NOTHING = 99
 
@@ -30,7 +30,7 @@ def silently(call: Callable[[], Result]) -> Result:
     try:
         return call()
     finally:
-        # Kineto sets it itself, when it is first used
+        # Kineto sets the level itself at its first use
         if level.value == _NOTHING:
             level.value = before
 

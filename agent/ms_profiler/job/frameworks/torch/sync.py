@@ -1,6 +1,6 @@
 """Waits of the host for an accelerator: reads of tensors, copies between devices, and explicit waits.
 
-In a build of PyTorch for CPU only, none of these waits, and nothing is replaced: a read takes half a microsecond there,
+A build of PyTorch for CPU only never waits here, so nothing is replaced: a read takes half a microsecond there,
 and would take twice as long.
 """
 
@@ -20,7 +20,7 @@ TENSOR = "torch"
 READS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__")
 #: methods that may copy a tensor to another device
 COPIES = ("to", "cpu", "cuda")
-#: (module, function or method, name of the span, copies)
+#: (module, function or method, name of the span, whether it copies)
 WAITS = (
     ("torch.cuda", "synchronize", "cuda.synchronize", True),
     ("torch.cuda.streams", "Stream.synchronize", "Stream.synchronize", False),
@@ -32,7 +32,9 @@ WAITS = (
 def copies(host: "Host") -> base.Closure:
     """Return a function that replaces a method whose result may lie on another device.
 
-    Only then there is a span: to the host a wait, from the host a transfer of data, with its bytes.
+    A span is recorded only for a copy to another device: a copy to the host is a wait, a copy from the host a transfer
+    with
+    its bytes.
     """
     recorder = host.recorder
     now, record = recorder.now, recorder.record

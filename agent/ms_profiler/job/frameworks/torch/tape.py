@@ -43,7 +43,7 @@ class Tape(autograd.Tape):
             begin: number when it began.
         """
         end = self.number()
-        if begin < self._since:  # the call had begun before the reading
+        if begin < self._since:  # the call began before the reading of the graph
             self._since = end
         elif end > begin:
             self.calls.append((begin - 1, end, name))
@@ -53,7 +53,7 @@ class Tape(autograd.Tape):
 
         Args:
             roots: tensors that it begins with.
-            inputs: tensors whose gradients are requested; if empty, those of all leaves.
+            inputs: the tensors whose gradients are requested; if empty, the gradients of all leaves are.
         """
         with self.host.guard("reading autograd's graph"):
             nodes = [node for each in roots if (node := tensors.read(each, "grad_fn")) is not None]

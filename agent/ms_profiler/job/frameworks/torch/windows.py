@@ -39,14 +39,14 @@ class Windows:
         self.host = host
         self.slot = ProfilerSlot(host, self)
         self._why = why
-        self._thread = 0  # that steps
+        self._thread = 0  # number of the stepping thread
         self._began = -1  # number of steps before the window; -1 while no window is open
         self._done = False
         self._kineto = Kineto()
-        self._shapes = False  # the window has shapes
+        self._shapes = False  # whether the window has shapes
 
     def start(self) -> None:
-        """Say which steps are recorded, and why not all."""
+        """Note in the run's record which steps are recorded, and why not all steps are."""
         self._done = False
         if self.host.wants("CPU"):
             self.host.not_collected(
@@ -82,7 +82,7 @@ class Windows:
         result = self._kineto.disable()
         if self.host.forked:
             return
-        offset = recorder.now() - time.time_ns()  # Kineto's times are of the wall clock
+        offset = recorder.now() - time.time_ns()  # Kineto uses the wall clock
         events, operands = 0, Operands(recorder, self._shapes)
         for event in result.events():
             kind = category(event)
