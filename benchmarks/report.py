@@ -19,7 +19,7 @@ from typing import Any
 
 import analysis
 
-ROUNDS = 3
+ROUNDS = 7
 #: ns by which events differ from step to step: equal events would compress to a fiftieth of the size
 SPREAD = 400
 #: ms; bytes; shapes; a ratio

@@ -31,6 +31,7 @@ from ms_profiler.analysis.metrics import (
     parameters,
     phases,
     pipelines,
+    shifts,
     stack_parts,
     steps,
     stretches,
@@ -64,17 +65,14 @@ class Measures:
             steps.
         pieces: the recorded steps cut by phase, see `phases.pieces`.
         shares: time by phase, see `phases.shares`.
-        compiled: steps (rows of `steps.table`) that compiled something.
-        compile_ns: time in which something was compiled.
+        compiled: steps (rows of `steps.table`) that compiled something. compile_ns: time in which something was.
         stream: the kernels, and the recorded steps by state, see `streams.kernel_stream`.
         sums: the sums of `operators.sum_up`, over all spans.
         types: kernels by primitive, see `kernels.by_type`.
-        calls: exchanges with other ranks, see `communication.calls`.
-        memory: `tables.MEMORY`, if it was requested.
+        calls: exchanges with other ranks, see `communication.calls`. memory: `tables.MEMORY`, if it was requested.
         pipelines: dataset pipelines with samples, the one with the most samples first.
         host_operators: operators that computed in their calls, of `host_operators.calls`, if there are any.
-        run_ns: the time from the first to the last record.
-        target: the directory that receives derived files; by default that of the recording.
+        run_ns: from the first to the last record. target: the directory of derived files; by default the recording's.
         asked: the forms of the result that this analysis was called for.
         written: digests of the files that were derived from another tool's result, by path in `target`.
         kept: paths of other tools' files that keep a derived file from being written.
@@ -194,9 +192,15 @@ class Measures:
         )
 
     @cached_property
+    def shift(self) -> dict[str, Any] | None:
+        """Return the lasting change of the steps; results of other tools have none, see `shifts.shift`."""
+        return None if self.recording.foreign else shifts.shift(self.steps, self.ownership, self.spans)
+
+    @cached_property
     def advice(self) -> list[Advice]:
         """Return the advice, the largest cause first."""
         threads = self.recording.threads.filter(process=self.steps.process, thread=self.steps.thread)
+        told = {key: int(text) for key, text in self.recording.info.framework.items() if text.isdecimal()}
         facts = Facts(
             numbers=self.steps.table["number"].to_list(),
             lane=(threads["thread_name"][0] if threads.height else "") or f"thread {self.steps.thread}",
@@ -207,8 +211,8 @@ class Measures:
             recorded_ns=int(self.steps.recorded["duration_ns"].sum()),
             types=self.types,
             pipelines=self.pipelines,
-            threads=_number(self.recording.info.framework.get("threads", "")),
-            processors=_number(self.recording.info.framework.get("processors", "")),
+            threads=told.get("threads", 0),
+            processors=told.get("processors", 0),
             functions=stack_parts.host(self.stacks, self.steps, self.diagnosis.pieces),
             stacks=self.recording.foreign or self.stacks.known or self.stacks.calls.known,
         )
@@ -394,7 +398,3 @@ def _least(times: pl.Series) -> int:
 
 def _most(times: pl.Series) -> int:
     return max(times.to_list(), default=0)
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, kernels, memory, operators, pipelines, shifts, steps
+from ms_profiler.analysis.metrics import intervals, kernels, memory, operators, pipelines, steps
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
@@ -75,9 +75,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "run": _run(measures),
         "whole_run": whole_run.summary(measures),
         "steps": _steps(measures),
-        "shift": None
-        if measures.recording.foreign
-        else shifts.shift(measures.steps, measures.ownership, measures.spans),
+        "shift": measures.shift,
         "phases": _phases(measures),
         "sampling": sampling_summary.summary(measures),
         "top_operators": operators.top(
