@@ -1,4 +1,5 @@
-"""Results as MindSpore's and PyTorch's profilers for Ascend leave them, made from times that are worked out by hand."""
+"""Build results like those of MindSpore's and PyTorch's profilers for Ascend, from times that are worked out by
+hand."""
 
 import csv
 import json
@@ -9,10 +10,10 @@ from pathlib import Path
 #: microseconds since the epoch at which the runs start
 BASE = 1_700_000_000_000_000
 PID = 4242
-#: as in a result: a number that has nothing to do with the host's
+#: a process number as in a real result, which differs from the host's
 HARDWARE, HCCL, CANN, OVERLAP, MEMORY = (3_000_000_000 + number for number in range(1, 6))
 NAMES = {PID: "Python", HARDWARE: "Ascend Hardware", HCCL: "HCCL", CANN: "CANN", MEMORY: "NPU MEM"}
-#: in place of a rank, and the numbers of transports and links in databases
+#: value of a missing rank, and the numbers of transports and links in databases
 NO_RANK = 2**32 - 1
 TRANSPORTS = {0: "SDMA", 1: "RDMA", 2: "LOCAL"}
 LINKS = {0: "ON_CHIP", 1: "HCCS", 2: "PCIE", 4: "SIO", 5: "HCCS_SW", 65535: "INVALID_TYPE"}
@@ -20,11 +21,11 @@ LINKS = {0: "ON_CHIP", 1: "HCCS", 2: "PCIE", 4: "SIO", 5: "HCCS_SW", 65535: "INV
 
 @dataclass
 class AscendBuilder:
-    """Takes tasks in microseconds from the start, and writes them as text or as a database.
+    """Collect tasks in microseconds from the start, and write them as text or as a database.
 
     Attributes:
         suffix: "_ascend_ms" or "_ascend_pt".
-        driven: numbers of the kernels that a call of the driver launched, 1 us from the start; in text alone.
+        driven: numbers of the kernels that a call of the driver launched 1 us after the start; only in text.
     """
 
     folder: Path
@@ -44,7 +45,7 @@ class AscendBuilder:
         self.parts.append(row)
 
     def hold(self, time, kilobytes):
-        """Say how much of the device's memory the application held."""
+        """Add the kilobytes of the device's memory that the application held at a time."""
         self.held.append((time, kilobytes))
 
     def step(self, number, start, end):

@@ -1,4 +1,4 @@
-"""Both kinds of columns, and slots to give them."""
+"""Both implementations of columns, and slots as their input."""
 
 import polars as pl
 from ms_profiler.analysis.columns.native import NativeColumns
@@ -11,7 +11,7 @@ BOTH = (NativeColumns(), PlainColumns())
 
 
 def packed(*slots):
-    """Return slots as they stand in a segment."""
+    """Return slots in the form of a segment."""
     return b"".join(fmt.SLOT.pack(*slot) for slot in slots)
 
 

@@ -25,16 +25,16 @@ def compared_run(
 
     Args:
         parent: directory of the result.
-        number: tells it from others there.
-        steps: how many.
-        data: milliseconds that each waits for data.
+        number: distinguishes the result from others in the directory.
+        steps: the number of steps.
+        data: milliseconds that each step waits for data.
         layers: milliseconds of each layer.
         net: name of the network.
-        copies: of a tensor, 1 ms each, in no module.
-        reads: of a value, 0.1 ms each, likewise.
-        exchanges: bytes of each with other ranks, which takes 1 ms and 1 ms a megabyte.
+        copies: the number of copies of a tensor, 1 ms each, outside of modules.
+        reads: the number of reads of a value, 0.1 ms each, outside of modules.
+        exchanges: the bytes of each exchange with other ranks; an exchange takes 1 ms and 1 ms a megabyte.
         compiles: milliseconds of a compilation in each step.
-        factor: by which everything takes longer.
+        factor: the factor by which all times are longer.
     """
     name = f"host_{4242 + number}_2026010100000{number}123_ascend_ms"
     store = StoreBuilder(

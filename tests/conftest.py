@@ -28,28 +28,28 @@ class Run:
 
     @property
     def lines(self):
-        """The lines on stderr that are ours, without the prefix."""
+        """Return our lines on stderr, without their prefix."""
         return [line[len("ms-profiler: ") :] for line in self.err.splitlines() if line.startswith("ms-profiler: ")]
 
     @property
     def results(self):
-        """The result directories, oldest first."""
+        """Return the result directories, the oldest first."""
         return sorted(self.output.glob("*_ascend_ms"), key=lambda path: path.name.rsplit("_", 3)[1])
 
     @property
     def result(self):
-        """The one result directory."""
+        """Return the only result directory."""
         (result,) = self.results
         return result
 
     @property
     def summary(self):
-        """The one summary."""
+        """Return the summary of the only result."""
         return json.loads((self.result / "summary.json").read_text())
 
 
 def environment(options=None, **extra):
-    """Return the environment of a user: nothing of ours but the variable."""
+    """Return the environment of a user, in which only the variable is ours."""
     variables = {key: value for key, value in os.environ.items() if not key.startswith(("MS_PROFILER", "PYTEST"))}
     variables.pop("PYTHONPATH", None)
     variables["GLOG_v"] = "3"
@@ -75,7 +75,7 @@ def launcher(folder):
         if profile and not isinstance(options, str):
             options = {"start": True, "output_path": str(output)} | (options or {})
         command = [program] if isinstance(program, Path) else ["-c", program]
-        # a file, as a log is: to a pipe no line comes once the job is done
+        # stdout is a file like a log, because a pipe gets no lines after the end of the job
         with tempfile.TemporaryFile("w+") as err:
             finished = subprocess.run(
                 [python, *command, *args],
@@ -107,7 +107,7 @@ def launch(tmp_path_factory):
 
 @pytest.fixture
 def guest(tmp_path):
-    """Return a job of this test's, see `guests.Guest`."""
+    """Return a job in the directory of this test, see `guests.Guest`."""
     from guests import Guest
 
     return Guest(tmp_path)
@@ -115,7 +115,7 @@ def guest(tmp_path):
 
 @pytest.fixture(params=["native", "plain"])
 def columns(request):
-    """Return each kind of columns."""
+    """Run the test with each implementation of columns."""
     from column_kinds import BOTH
 
     return next(kind for kind in BOTH if kind.kind == request.param)

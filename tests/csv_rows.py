@@ -1,4 +1,4 @@
-"""The tables of a result as tests look at them."""
+"""Read the tables of a result for tests."""
 
 import csv
 

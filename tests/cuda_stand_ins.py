@@ -17,7 +17,7 @@ from pathlib import Path
 
 #: cudaErrorInsufficientDriver: the answer of CUDA's runtime without a driver.
 NO_DRIVER = 35
-#: Bytes of a variable; the largest there are hold a few numbers.
+#: Size of a stand-in's variable in bytes; the largest real ones hold a few numbers.
 VARIABLE_SIZE = 256
 _NEEDED = re.compile(r"\(NEEDED\)\s+Shared library: \[(?P<name>[^\]]+)\]")
 _FILE = re.compile(r"Version: 1 +File: (?P<file>\S+)")
@@ -37,7 +37,7 @@ class Library:
     Attributes:
         needed: names of the libraries it is linked to.
         versions: (library, version of symbols) that has to be there.
-        wanted: (symbol, its version or "") -> whether it is a variable.
+        wanted: required (symbol, its version or "") -> whether it is a variable.
         provided: symbols that others find in it.
     """
 
@@ -77,7 +77,7 @@ class StandIn:
     symbols: dict[str, dict[str, bool]] = field(default_factory=lambda: defaultdict(dict))
 
     def source(self) -> str:
-        """Return it in C."""
+        """Return the stand-in's source in C."""
         lines = [
             f"static long none(void) {{ return {NO_DRIVER}; }}",
             'static const char *text(void) { return ""; }',
@@ -87,13 +87,13 @@ class StandIn:
                 if variable:
                     lines.append(f"char {name}[{VARIABLE_SIZE}];")
                 else:
-                    # of an error there is a text, and a number is none
+                    # functions that return a text return an empty one, all others an error number
                     alias = "text" if re.search("String|ErrorName", name) else "none"
                     lines.append(f'long {name}(void) __attribute__((alias("{alias}")));')
         return "\n".join(lines) + "\n"
 
     def script(self) -> str:
-        """Return the versions of its symbols, as the linker reads them."""
+        """Return the versions of the stand-in's symbols as a script for the linker."""
         return "".join(
             f"{version} {{ {'global: ' + '; '.join(names) + ';' if names else ''} }};\n"
             for version, names in self.symbols.items()
@@ -130,7 +130,7 @@ def stand_ins(libraries: list[Library], missing: set[str], host: Callable[[str],
 
 
 def of_host(name: str) -> ctypes.CDLL | None:
-    """Return the library of that name that this host has; None without one."""
+    """Return this host's library with a name; None if the host has none."""
     try:
         return ctypes.CDLL(name)
     except OSError:

@@ -1,4 +1,4 @@
-"""Our layouts of CUPTI's records, its numbers and the order of its names, compared with its headers by a compiler."""
+"""Compare our layouts of CUPTI's records, numbers and names with CUPTI's headers, by a compiler."""
 
 import re
 import subprocess
@@ -84,7 +84,7 @@ TEXTS = {
 
 
 def newest(header: str, name: str) -> str:
-    """Return CUPTI's current structure of a name: that with the highest number."""
+    """Return CUPTI's current structure of a name, which has the highest number."""
     numbers = re.findall(rf"\}} CUpti_Activity{name}(\d*);", header)
     if not numbers:
         raise LookupError(f"the header declares no CUpti_Activity{name}")

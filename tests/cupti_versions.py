@@ -2,10 +2,12 @@
 
     python tests/cupti_versions.py [VERSION ...] [--write FILE] [--keep]
 
-Of each, our layouts and numbers are compared with its headers. Then a job of PyTorch on the processor is told to record
-a GPU with its library, once as the machine is, and once beside a made-up driver, which has a device as far as it says
-and nothing else, so that the library is called. NVIDIA's packages are downloaded, unpacked and removed again: none of
-it is ours to keep or to hand on.
+For each version, our layouts and numbers are compared with its headers. Then a job of PyTorch on the processor is told
+to record
+a GPU with this version's library: once on the machine as it is, and once with a made-up driver. The driver reports a
+device
+and does nothing else, so that the library is called. NVIDIA's packages are downloaded, unpacked and removed again. The
+project does not keep or distribute them.
 """
 
 import ctypes
@@ -54,10 +56,10 @@ class Job:
     """A run of the program.
 
     Attributes:
-        code: how it ended.
-        out: what it printed.
-        told: lines of ours, but for the two that every run has.
-        mapped: what it had mapped of CUPTI when it ended.
+        code: the exit code.
+        out: the output of the program.
+        told: our lines, except for the two that every run has.
+        mapped: the files of CUPTI that the process had mapped at its end.
     """
 
     code: int
@@ -78,7 +80,7 @@ def download(folder: Path, *requirements: str) -> None:
     """Put the contents of packages into a folder.
 
     Raises:
-        BrokenError: pip could not.
+        BrokenError: pip failed.
     """
     wheels = folder / "wheels"
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q", "--no-deps"]
@@ -97,7 +99,7 @@ def only(folder: Path, pattern: str) -> Path:
     """Return the one file of a pattern below a folder.
 
     Raises:
-        BrokenError: there is none, or more than one.
+        BrokenError: no file or several files match.
     """
     found = sorted(folder.rglob(pattern))
     if len(found) != 1:
@@ -109,7 +111,7 @@ def train(folder: Path, variables: dict[str, str], options: dict[str, Any] | Non
     """Train in a folder of its own.
 
     Raises:
-        BrokenError: it did not end, or said something that is not ours.
+        BrokenError: the job did not end, or printed a line that is not ours.
     """
     mapped = folder / "mapped"
     done = launched(sys.executable, folder, [str(PROGRAMS / "driver_job.py"), str(mapped)], options, **variables)
@@ -149,7 +151,7 @@ class Version:
         return f"{count} places and numbers are the same"
 
     def called(self) -> str:
-        """Call the library without a driver, in a process of its own, as nothing of ours does."""
+        """Call the library without a driver, which our code never does, in a separate process."""
         done = subprocess.run(
             [sys.executable, "-c", ASK, str(self.library)], env=environment(), capture_output=True, check=False
         )
@@ -159,7 +161,7 @@ class Version:
         return f"says {int(version)}" if int(result) == 0 else f"answers {int(result)}"
 
     def without(self) -> str:
-        """Train where there is no driver: nothing of the library is loaded."""
+        """Train without a driver, and check that no part of the library is loaded."""
         job, reason = self._trained("without", {})
         expect("why", reason.partition(" (")[0], "there is no driver")
         expect("what was loaded", job.mapped, "")
@@ -167,7 +169,8 @@ class Version:
         return "the same; not loaded"
 
     def beside(self) -> str:
-        """Train beside the made-up driver: the library is loaded, and whatever it does costs one line."""
+        """Train with the made-up driver, and check that the library is loaded and that any failure of it costs one
+        line."""
         variables = {"LD_LIBRARY_PATH": str(self.driver)}
         job, reason = self._trained("beside", variables)
         expect("what was loaded", job.mapped, str(self.library.resolve()))
@@ -209,7 +212,7 @@ class Seen:
     Attributes:
         version: of CUPTI's package.
         cells: of the table, without the version.
-        passed: whether everything was as it has to be.
+        passed: whether all checks passed.
     """
 
     version: str
@@ -247,7 +250,7 @@ def table(seen: list[Seen]) -> str:
 
 
 def has_driver() -> bool:
-    """Return whether this machine has a driver of NVIDIA's."""
+    """Return whether this machine has NVIDIA's driver."""
     try:
         ctypes.CDLL(DRIVER)
     except OSError:

@@ -1,4 +1,4 @@
-"""The records in the store of a run, as a plain list."""
+"""Read the records in the store of a run as a plain list."""
 
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ def events(result):
 
 
 def named(found, name):
-    """Return the events of that name."""
+    """Return the events with a name."""
     return [event for event in found if event.name == name]
 
 

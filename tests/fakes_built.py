@@ -1,4 +1,4 @@
-"""The made-up device libraries of `fakes/`, built once for a run of the tests."""
+"""Build the made-up device libraries of `fakes/`, once for each run of the tests."""
 
 import subprocess
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 FAKES = Path(__file__).parent / "fakes"
 #: the vendor's name of a library -> sources, and flags
 LIBRARIES = {"libcuda.so.1": ("cuda.c",), "libcupti.so.12": ("cupti.c", "launches.c")}
-#: of another vendor: a machine has one or the other
+#: libraries of another vendor; a machine has the libraries of one vendor
 ASCEND = {
     "libascendalog.so": ("ascend.c", "-DALOG"),
     "libprofapi.so": ("ascend.c", "-DPROFAPI"),
@@ -16,7 +16,7 @@ ASCEND = {
     "libascendcl.so": ("ascend.c", "-DACL"),
     "libmspti.so": ("mspti.c", "ascend_launches.c"),
 }
-#: of that vendor, too: variables that are read after the job
+#: libraries of that vendor that need variables for reading the data after the job
 COUNTERS = {"libascendcl.so": ("ascend.c", "-DACL"), "libmsprofiler.so": ("aclprof.c",)}
 
 
@@ -82,8 +82,8 @@ def runner(job, program, folder, vendor, library, log):
         program: takes the mode as its first word.
         folder: of the fakes.
         vendor: of the interface, as variables have it.
-        library: that is made up.
-        log: where it writes what it is asked for.
+        library: the made-up library.
+        log: the file to which the library writes its calls.
     """
 
     def run(mode, *arguments, words="", folder=folder, **extra):

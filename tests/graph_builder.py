@@ -1,4 +1,4 @@
-"""Descriptions of compiled graphs, as MindSpore writes them."""
+"""Build descriptions of compiled graphs in MindSpore's format."""
 
 import json
 
@@ -24,7 +24,7 @@ def field(number, content):
 
 
 def tensor(element, *dimensions):
-    """A TypeProto."""
+    """Return a TypeProto of a tensor."""
     shape = b"".join(field(1, field(1, size)) for size in dimensions)
     return field(1, 14) + field(2, field(1, element) + field(2, shape))
 
@@ -42,6 +42,6 @@ def model(*nodes, parameters=()):
 
 
 def kept(cells, *nodes, parameters=(), title=""):
-    """The description of a graph as in the store; `cells` are (path, class, names of own parameters)."""
+    """Return the description of a graph as stored; `cells` are (path, class, names of own parameters)."""
     head = {"time_ns": 0, "title": title, "cells": cells}
     return json.dumps(head).encode() + b"\n" + anf_ir.without_constants(model(*nodes, parameters=parameters))

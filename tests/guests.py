@@ -8,7 +8,7 @@ from pathlib import Path
 from conftest import environment
 
 STAND_INS = str(Path(__file__).parent / "stand_ins")
-#: no analysis: the fastest end
+#: options without analysis, which give the fastest end
 OFF = {"analyse": "off"}
 
 
@@ -17,7 +17,7 @@ class Guest:
 
     Args:
         folder: of the job.
-        real: with the real framework, and not with a stand-in.
+        real: whether the job uses the real framework, rather than a stand-in.
     """
 
     def __init__(self, folder, real=False):
@@ -41,9 +41,9 @@ class Guest:
         """Return exit code, stdout and the other values of `channels()` for a bare run and for a profiled one.
 
         Args:
-            program: its text.
+            program: the source text of the program.
             channels: returns the channels of a run, in which `after`, if it is there, returns what else to compare.
-            options: of the profiled one.
+            options: the options of the profiled run.
         """
         results = []
         for profile in False, True:
@@ -57,7 +57,7 @@ class Guest:
 
 
 def lines_of(text):
-    """Return those lines on stderr that are ours, without the prefix."""
+    """Return our lines in a text of stderr, without their prefix."""
     prefix = b"ms-profiler: "
     return [line[len(prefix) :].decode() for line in text.splitlines() if line.startswith(prefix)]
 

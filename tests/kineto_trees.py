@@ -1,4 +1,4 @@
-"""PyTorch's operators as trees: those in our timeline, and those of a trace of Kineto's."""
+"""Read PyTorch's operators as trees, from our timeline and from Kineto's trace."""
 
 import json
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ def ours(result):
 
 
 def theirs(trace):
-    """Return the same of a trace of Kineto's."""
+    """Return (thread, start in ns, duration in ns, name) of the operators and regions in Kineto's trace."""
     return [
         ((event["pid"], event["tid"]), round(event["ts"] * 1e3), round(event["dur"] * 1e3), event["name"])
         for event in json.loads(trace.read_text())["traceEvents"]
@@ -30,7 +30,8 @@ def theirs(trace):
 
 
 def trees(events, mark):
-    """Return for each thread how often each name stood in each other while the region `mark` ran, which is "".
+    """Return for each thread how often each name was nested in each other one during the region `mark`, whose name
+    becomes "".
 
     Work of c10d is left out: Kineto draws it from one thread to another.
     """

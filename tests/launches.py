@@ -27,7 +27,7 @@ def msrun(directory, program, *arguments, options=None, workers=2):
         program: the script.
         arguments: of the script.
         options: of the profiler, None for a run without.
-        workers: how many.
+        workers: the number of workers.
     """
     command = [TOOLS / "msrun", f"--worker_num={workers}", f"--local_worker_num={workers}", "--join=True"]
     command += [f"--master_port={free_port()}", f"--log_dir={directory / 'log'}", program, *map(str, arguments)]
@@ -36,11 +36,11 @@ def msrun(directory, program, *arguments, options=None, workers=2):
 
 
 def launched(commands, directory, options):
-    """Run launchers beside each other until all have ended, with whatever they started; fail when one does.
+    """Run several launchers at once until they and their processes have ended; fail if one of them fails.
 
     Args:
         commands: of the launchers.
-        directory: where they run.
+        directory: the directory in which they run.
         options: of the profiler, None for a run without.
     """
     variables = environment(options, PATH=f"{TOOLS}{os.pathsep}{os.environ['PATH']}", MS_PROFILER_RAISE="1")

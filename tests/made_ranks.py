@@ -1,4 +1,4 @@
-"""Make a job of many ranks from two real results: exchanges and steps added, times varied, groups as asked for."""
+"""Make a job of many ranks from two real results, with more exchanges and steps, varied times and chosen groups."""
 
 import copy
 import csv
@@ -13,10 +13,10 @@ def make(source, target, ranks, steps, *, slow=(), factor=1.5, missing=(), link=
     Args:
         source: directory of `rank0_ascend_pt` and `rank1_ascend_pt`.
         target: receives a result a rank.
-        ranks: how many.
-        steps: how many.
+        ranks: the number of them.
+        steps: the number of them.
         slow: ranks that compute for longer.
-        factor: by how much.
+        factor: the factor by which they compute for longer.
         missing: ranks without a result.
         link: source and target of a link that takes four times as long.
         pipelines: stages that exchange messages.
@@ -57,7 +57,7 @@ def _read(base):
 
 
 def _varied(kinds, vary, rank, ranks, pipelines):
-    """Return the exchanges of a step, with a message to another stage where there are some."""
+    """Return the exchanges of a step, with a message to another stage where the job has stages."""
     found = copy.deepcopy(kinds)
     for entry in found["collective"].values():
         times = entry["Communication Time Info"]
@@ -92,7 +92,8 @@ def _placed(kinds, rank, vary, slow):
 
 
 def _times(header, row, vary, factor):
-    """Return the times of a step whose computing is longer by a factor, and the step by the same time."""
+    """Return the times of a step with its computing multiplied by a factor, and with the step longer by the added
+    time."""
     known = dict(zip(header[1:], map(float, row[1:]), strict=True))
     more = known["Computing"] * vary * (factor - 1)
     found = {name: value * vary for name, value in known.items()}

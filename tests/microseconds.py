@@ -1,4 +1,4 @@
-"""Tables of intervals written by hand, in microseconds."""
+"""Make tables of intervals that are written by hand, in microseconds."""
 
 import polars as pl
 

@@ -9,7 +9,7 @@ NOTHING = "N/A"
 
 @dataclass
 class Score:
-    """Kernel time in us: of kernels whose owner the shapes determine, the right part, the wrong part, and all of it."""
+    """Kernel time in us of kernels whose owner the shapes determine: the right part, the wrong part, and the sum."""
 
     right: float = 0.0
     wrong: float = 0.0
@@ -20,7 +20,7 @@ class Score:
 
 
 def truth(shapes, planted):
-    """The one part that has these sizes; None where it is not exactly one."""
+    """Return the only part that has these sizes; None where no part or several parts have them."""
     operands = shapes.replace('"', "").split(";")
     sizes = {int(text) for each in operands for text in each.split(",") if text.strip().isdigit()}
     parts = {planted[size] for size in (*sizes, *operands) if size in planted}

@@ -26,7 +26,7 @@ class Event:
 
 @dataclass
 class Timeline:
-    """A trace.
+    """The content of a trace.
 
     Attributes:
         tracks: descriptors by uuid.
@@ -40,7 +40,7 @@ class Timeline:
     counters: list = field(default_factory=list)
 
     def lane(self, uuid):
-        """Return process or group, and name, of the lane that a track is of."""
+        """Return the process or group, and the name, of a track's lane."""
         track = self.tracks[uuid]
         if track.HasField("thread"):
             (process,) = (each for each in self.tracks.values() if each.process.pid == track.thread.pid)
@@ -78,7 +78,7 @@ def timeline(trace):
 
 
 def streamed(path):
-    """Yield the tracks so far, and each event of a trace when it has ended; a file may be larger than memory."""
+    """Yield each ended event of a trace with the tracks so far, without holding the file in memory."""
     found = Timeline()
     for each in _events(found, _packets(path)):
         yield found, each
@@ -101,7 +101,7 @@ def _packets(path):
 
 
 def _events(found, packets):
-    """Yield counters, and slices and instants when they end; tracks go to `found`."""
+    """Yield counters, and slices and instants when they end; add tracks to `found`."""
     sequences, open_slices, begun = {}, {}, itertools.count()
     for packet in packets:
         if packet.sequence_flags & TracePacket.SEQ_INCREMENTAL_STATE_CLEARED:
@@ -133,7 +133,7 @@ def _events(found, packets):
 
 
 def _event(sequence, event, stack, begun):
-    """Return the event that an end belongs to, or the event itself."""
+    """Return the event that a packet ends, or the event that it contains."""
     if event.type == TrackEvent.TYPE_COUNTER:
         return sequence.track, sequence.now, event.double_counter_value
     if event.type == TrackEvent.TYPE_SLICE_END:

@@ -8,7 +8,7 @@ from recorders import KINDS, make
 
 @pytest.fixture(params=KINDS)
 def recorder(request):
-    """A recorder that is closed afterwards, whatever happens."""
+    """Return a recorder that is closed after the test, even if the test fails."""
     recorder = make(request.param)
     yield recorder
     recorder.close()
@@ -16,7 +16,7 @@ def recorder(request):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Where the segments go."""
+    """Return the directory for the segments."""
     path = tmp_path / "store"
     path.mkdir()
     return path

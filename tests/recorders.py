@@ -10,7 +10,7 @@ from pathlib import Path
 from ms_profiler.job.recorder.python import PythonRecorder
 from store_check import read_store
 
-#: mapped and written: segments that are the file's own pages, and segments that are copied to it
+#: kinds of recorders: "mapped" has segments that are the file's pages, "written" copies segments to the file
 KINDS = ("native", "native-written", "python", "python-written")
 TESTS = Path(__file__).parent
 

@@ -1,4 +1,4 @@
-"""Write stores by hand, slot by slot, also damaged ones; knows the format and nothing of the recorder."""
+"""Write stores slot by slot, damaged ones included, from the format alone and without the recorder."""
 
 import json
 import os
@@ -11,13 +11,13 @@ from ms_profiler.store import format as fmt, layout, run_info
 from ms_profiler.store.device_format import Device, Source
 from ms_profiler.store.format import Category, Kind, StepSource
 
-#: a wall time and a RAW time that belong together
+#: a wall time, and the RAW time at the same moment
 WALL_NS = 1_760_000_000_123_456_789
 RAW_NS = 5_000_000_000_000
 
 
 class SegmentBuilder:
-    """One segment file."""
+    """Build one segment file."""
 
     def __init__(self, index, pid, *, control=False, capacity=0, magic=fmt.MAGIC, version=fmt.FORMAT_VERSION):
         self.index, self.pid, self.capacity = index, pid, capacity
@@ -77,10 +77,11 @@ class ThreadBuilder:
         self.segment.add(Kind.INSTANT, RAW_NS + time, RAW_NS + time, arg, self.process.string(name), category)
 
     def window(self, index, start, end, kernels, *, jump=0, shapes=True):
-        """Record a window of the kernel stream; one without an end was never written out.
+        """Record a window of the kernel stream; without an end, the window was never written out.
 
-        `kernels` are (name, start, duration, shapes), or (name, start, duration, shapes, lane); what the wall clock was
-        set by before them is `jump`.
+        `kernels` are (name, start, duration, shapes), or (name, start, duration, shapes, lane). `jump` is the time by
+        which
+        the wall clock was set before the kernels.
         """
         self.instant("kernel window", Category.PROFILER, start, index)
         lines, noted = {}, []
@@ -107,7 +108,7 @@ class ThreadBuilder:
     def device(
         self, kind, name, start, end, correlation, *, thread=0, place=None, amount=0, detail="", source=Source.CUPTI
     ):
-        """Record something of a device; `place` is (device, stream, context, graph)."""
+        """Write a record of a device; `place` is (device, stream, context, graph)."""
         name, flags = self.process.string(name) if name else 0, int(source)
         head = (RAW_NS + start, RAW_NS + end, correlation | thread << 32, name, kind, flags)
         self.segment.add(Kind.DEVICE, *head, extra=place is not None)
@@ -117,12 +118,12 @@ class ThreadBuilder:
             self.segment.add(Kind.DEVICE_PLACE, *words, kind, flags)
 
     def launch(self, name, called, start, duration, correlation, *, stream=7, device=0):
-        """Record a kernel and the call of this thread that launched it, which took a microsecond."""
+        """Record a kernel, and the call of 1 us on this thread that launched it."""
         self.device(Device.API, "cudaLaunchKernel_v7000", called, called + 1000, correlation, thread=self.native_tid)
         self.device(Device.KERNEL, name, start, start + duration, correlation, place=(device, stream, 1, 0), amount=8)
 
     def look(self, time, before, ran, waited_us=fmt.NOT_READ):
-        """Record how long the thread ran so far, and how long it waited for a processor since the last look with that
+        """Record the thread's running time so far, and its wait for a processor since the last look with that
         figure.
         """
         self.segment.add(Kind.PROCESSOR, RAW_NS + time, RAW_NS + before, ran, waited_us)
@@ -136,7 +137,7 @@ class ThreadBuilder:
 
 
 class ProcessBuilder:
-    """One process folder: control segment 0, threads, and the process's record."""
+    """Build the folder of one process: control segment 0, threads, and the record of the process."""
 
     def __init__(self, pid, **info):
         self.pid = pid
@@ -173,7 +174,7 @@ class ProcessBuilder:
 
 
 class StoreBuilder:
-    """A whole result directory."""
+    """Build a whole result directory."""
 
     def __init__(self, parent, name="host_4242_20260101000000123_ascend_ms", **info):
         self.path = Path(parent) / name
@@ -264,7 +265,7 @@ UPDATE = "Default/optimizer-Momentum/ApplyMomentum-op0"
 
 
 def layer(width=8):
-    """The description of a graph of three operators: a dense layer, its gradient, its update."""
+    """Return the description of a graph of three operators: a dense layer, its gradient, its update."""
     weight = tensor(FLOAT32, width, width)
     return kept(
         [
@@ -308,7 +309,7 @@ def compiled(parent, steps=20, windows=2, name="host_4242_20260101000000123_asce
 
 
 def launching(store):
-    """Let a store have three steps of two operators that launch a kernel each, and a kernel that nothing launched."""
+    """Add three steps to a store, in which two operators launch a kernel each and one kernel has no launch."""
     process = store.process()
     thread = process.thread()
     for number in range(3):

@@ -1,4 +1,4 @@
-"""Read the files of a recorder by the format alone, and accept no byte that the format does not allow."""
+"""Read the files of a recorder from the format alone, and reject every byte that the format does not allow."""
 
 import os
 import re
@@ -30,7 +30,7 @@ class Record:
 
     @property
     def value(self):
-        """The value of a counter."""
+        """Return the value of a counter."""
         return struct.unpack("=d", struct.pack("=Q", self.arg))[0]
 
 
@@ -38,7 +38,7 @@ class Record:
 class Store:
     """The store of one process.
 
-    `torn` counts slots that were being filled when the process was killed, `unborn` files it had not yet begun.
+    `torn` counts slots that a killed process had not completed, `unborn` files that it had made but not begun.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -54,11 +54,11 @@ class Store:
     unborn: int = 0
 
     def spans(self, name=None):
-        """Return the ended spans of that name, all without one."""
+        """Return the ended spans with a name, or all ended spans."""
         return [record for record in self.records if record.kind == SPAN and name in (None, record.name)]
 
     def named(self, name):
-        """Return all events of that name."""
+        """Return all events with a name."""
         return [record for record in self.records if record.name == name]
 
 
@@ -66,9 +66,9 @@ def read_store(folder, pid=None, killed=False):
     """Read the folder of one process.
 
     Args:
-        folder: where the segments are.
+        folder: the directory of the segments.
         pid: of the writer; this process by default.
-        killed: it may have been in the middle of a slot, or of making a file.
+        killed: whether the writer may have died while writing a slot or making a file.
     """
     store = Store()
     names = sorted(os.listdir(folder))
@@ -121,7 +121,7 @@ def _check_header(name, content, pid, store):
 
 
 def _slots(name, content, store, killed):
-    """Yield (number, slot) up to the first that was not committed, and check that nothing follows it."""
+    """Yield (number, slot) up to the first uncommitted slot, and check that no data follows it."""
     position = 128
     while position < len(content):
         slot = SLOT.unpack_from(content, position)
@@ -161,7 +161,7 @@ def _read_control(name, content, store, killed):
 
 
 def _read_events(name, content, store, killed):
-    """Return [(time, records)] for each time that a thread says it writes from here on."""
+    """Return [(time, records)] for each thread that wrote to the segment, from the time at which it began."""
     runs = []
     thread, known, last_begin = 0, -1, 0
     for number, (start, end, arg, identity, kind, category, flags, extra) in _slots(name, content, store, killed):

@@ -1,4 +1,4 @@
-"""The use of aclprof by a session: its requests, its folder, and when it is not used."""
+"""A session uses aclprof with the right requests and folder, and does not use it where it must not."""
 
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ from ms_profiler.options import resolve
 
 @pytest.fixture
 def session(tmp_path, monkeypatch):
-    """A session with one recording, on a machine with an NPU; its main thread uses none."""
+    """Return a session with one recording on a machine with an NPU, which the main thread does not use."""
     (tmp_path / "davinci0").touch()
     monkeypatch.setattr(npu, "FOLDER", str(tmp_path))
     monkeypatch.setattr(aclprof, "device", lambda: None)

@@ -1,6 +1,6 @@
 """An NPU in an unchanged job of MindSpore: recorded by aclprof and read by msprof, or left to MindSpore's own profiler.
 
-The NPU is made up: libraries under the vendor's names, with the vendor's contract and no device; so is msprof.
+The NPU is made up: libraries with the vendor's names and contract, but without a device. msprof is made up as well.
 """
 
 import importlib.util
@@ -26,7 +26,8 @@ COUNTED = {"profiler_level": "Level1", "l2_cache": True, "sys_io": True, "host_s
 
 @pytest.fixture
 def counters_job(job, counter_fakes, tmp_path):  # noqa: F811
-    """Return a function that runs the program in a mode with the fakes; it has `calls`, those of aclprof."""
+    """Return a function that runs the program in a mode with the fakes; its result has `calls`, the calls of
+    aclprof."""
 
     machine = attached(tmp_path)
 
@@ -136,7 +137,7 @@ def test_a_schedule_is_followed_a_step_ahead_and_a_step_behind(counters_job):
 
 @pytest.mark.slow
 def test_an_npu_that_other_threads_use_is_found_after_a_step(counters_job):
-    """MindSpore says that it computes on Ascend; the thread of the steps has no device."""
+    """MindSpore reports that it computes on Ascend, while the thread of the steps has no device."""
     run = counters_job("plain", env={"FAKE_ACL_DEVICE": "-1"})
     assert run.code == 0, run.err
     assert "aclprofCreateConfig 0 1 0x37 0" in run.calls
@@ -169,7 +170,7 @@ def test_what_msprof_cannot_read_is_kept_and_said(counters_job):
 
 @pytest.mark.slow
 def test_a_job_waits_no_longer_for_msprof_than_for_the_analysis(counters_job):
-    """The tables of the host are there, and the raw data for later."""
+    """Where msprof takes too long, the result has the host's tables, and keeps the raw data for later."""
     run = counters_job("plain", options=COUNTED | {"exit_timeout": 20}, env={"FAKE_MSPROF": "hangs"})
     assert run.code == 0, run.err
     (entry,) = run.summary["not_collected"]
@@ -202,7 +203,7 @@ def test_a_fork_child_calls_nothing(counters_job):
 
 @pytest.mark.slow
 def test_ctrl_c_does_what_it_does_without_us(counters_job):
-    """MindSpore ends the process, by a handler of its own; that of the library never hears of it."""
+    """MindSpore's own handler ends the process; the handler of the library is never called."""
     bare = counters_job("interrupted", profile=False)
     run = counters_job("interrupted", options=COUNTED | {"analyse": "off"})
     assert (run.code, run.out) == (bare.code, bare.out), run.err

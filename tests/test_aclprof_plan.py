@@ -11,7 +11,7 @@ STORAGE = (1, "500MB")
 
 
 def asked(*recordings):
-    """Return bits, counters and settings of some recordings."""
+    """Return the bits, counters and settings that some recordings request."""
     made = plan([resolve(options)[0] for options in recordings], 500_000_000)
     return int(made.data), int(made.metrics), [(int(request.setting), request.value) for request in made.requests]
 

@@ -1,4 +1,4 @@
-"""aclprof: the exact calls, in their order, and every way in which they fail; the library is made up."""
+"""aclprof gets exactly the right calls in order, and each of its failures is handled; the library is made up."""
 
 import re
 import subprocess
@@ -130,7 +130,7 @@ def test_a_code_that_nobody_knows_is_told(run):
 
 
 def test_somebody_elses_stays_somebody_elses(run):
-    """The second owner in a process is refused, and does not end the recording of the first."""
+    """A second owner in a process is refused, and does not end the recording of the first one."""
     _, printed, calls = run(
         """
         other = AclprofTracing(npu._plan, npu._refused)
@@ -179,7 +179,8 @@ def test_a_start_that_fails_is_told_and_all_is_given_back(run):
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_ctrl_c_reaches_the_script(run, begun):
-    """Before it has ended and after; the library's own handler and its thread never hear of it."""
+    """Ctrl-C works before and after the recording ends; the library's own handler and its thread never get the
+    signal."""
     _, printed, calls = run(
         f"""
         npu.attach(library), npu.record(Kinds.BASIC)

@@ -1,4 +1,4 @@
-"""Advice: the cause first, with its numbers, and none without evidence."""
+"""Advice names the main cause first with its numbers, and is not given without evidence."""
 
 import polars as pl
 import pytest
@@ -34,7 +34,7 @@ def reads(per_step, module="Net.head", name="Tensor.asnumpy"):
 
 
 def told(compiled=(), types=(), statistics=None, threads=2, functions="", **known):
-    """Return the advice on a run of ten steps, numbered from 100, of which this is known."""
+    """Return the advice on a run of ten steps, numbered from 100, with these known facts."""
     pieces = pl.DataFrame(
         schema={"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
     )

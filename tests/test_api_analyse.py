@@ -1,4 +1,4 @@
-"""`ms_profiler.analyse`: MindSpore's signature over our command."""
+"""`ms_profiler.analyse` offers MindSpore's signature, and runs our command."""
 
 import inspect
 import json
@@ -20,7 +20,7 @@ def test_the_signature_is_that_of_the_documents():
 
 @pytest.fixture
 def command(monkeypatch):
-    """Return the words after `analyse` that are run, and the environment they are run in."""
+    """Return the words of the command after `analyse`, and the environment in which it runs."""
     seen = []
 
     def run(words, env, **_):

@@ -15,7 +15,7 @@ ms_profiler.install()
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-#: where another test sees the same start and stop without the variable
+#: mark for a case whose start and stop another test checks without the variable
 OFTEN_SEEN = ("variable", pytest.param("install", marks=pytest.mark.slow))
 in_every_mode = pytest.mark.parametrize(
     ("mode", "way"),
@@ -115,7 +115,7 @@ for own in ("once", "again"):
 
 
 def test_a_schedule_without_a_wait_keeps_its_first_step(job, tmp_path):
-    """That step began before the recording did, and was cut off."""
+    """The first step began before the recording, and used to be cut off."""
     run = job(FROM_THE_FIRST, profile=False)
     assert run.code == 0, run.err
     for own in ("once", "again"):

@@ -1,4 +1,4 @@
-"""The older interface: `Profiler`, its analysis, and its deprecated parts."""
+"""The older interface `Profiler` works, with its analysis and its deprecated parts."""
 
 import pytest
 from conftest import PROGRAMS, eventually

@@ -1,4 +1,4 @@
-"""The shape of the tree: imports between its parts, and lazy imports."""
+"""The parts of the tree import each other only as docs/architecture.md says, and import lazily."""
 
 import ast
 import os
@@ -65,7 +65,7 @@ def _is_module(name):
 
 
 def part_of(name):
-    """Return the part of our tree that a full name lies in, empty for foreign names."""
+    """Return the part of our tree that contains a full name; empty for foreign names."""
     parts = name.split(".")
     return parts[1] if parts[0] == "ms_profiler" and len(parts) > 1 else ""
 
@@ -82,7 +82,7 @@ def test_imports_point_one_way(path):
 
 
 def test_no_imports_run_in_a_circle():
-    """Imports for types count, too: to read one module of a circle, one has to read all."""
+    """Imports for types count, too, because a reader of one module in a circle has to read all of them."""
     names = {name_of(path) for path in MODULES}
     targets = {name_of(path): imports(path) & names for path in MODULES}
     remaining = set(names)
@@ -117,7 +117,7 @@ def test_only_one_module_knows_each_extension(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_frameworks_are_never_imported(path):
-    """The job imports them, if and when it does; we find them in `sys.modules`."""
+    """Only the job imports frameworks; we find them in `sys.modules`."""
     assert not [name for name in imports(path) if name.split(".")[0] in FRAMEWORKS]
 
 
@@ -170,7 +170,7 @@ def test_the_version_is_written_once():
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_nothing_is_printed_in_the_job(path):
-    """Inside a job there is one way to speak, and it never writes to stdout."""
+    """Inside a job only `log.py` prints, and it never writes to stdout."""
     if part_of(name_of(path)) not in ("job", "store", "options", "option_types", "log"):
         return
     calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]

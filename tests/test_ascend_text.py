@@ -57,7 +57,7 @@ def test_exchanges_of_the_table_where_the_trace_has_none(tmp_path):
 
 
 def test_exchanges_of_the_table_alone_have_no_stream(tmp_path, capsys):
-    """Newer tools write N/A there; the result has to be drawn all the same."""
+    """Newer tools write N/A as the stream; the timeline is drawn nevertheless."""
     path = sample(tmp_path).text(trace=False)
     table = path / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"
     header, *lines = table.read_text().splitlines()

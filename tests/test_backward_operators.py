@@ -85,7 +85,7 @@ def test_each_pass_is_of_what_came_before_it(bound):
 
 
 def test_numbers_tell_where_there_are_some(bound):
-    """Also against the order, which numbers have nothing to do with."""
+    """Autograd's numbers decide even where the order of operators contradicts them."""
     layers = [("aten::addmm", "Net.a", 7), ("aten::addmm", "Net.c", 8)]
     assert bound((layers, [("AddmmBackward0", 7), ("AddmmBackward0", 8)])) == [("Net.a", EXACT), ("Net.c", EXACT)]
 
@@ -112,7 +112,8 @@ def test_what_the_optimizer_calls_has_no_gradient(bound):
 
 
 def test_an_operator_inside_one_of_its_name_is_not_another_one(bound):
-    """`convolution` calls `_convolution`; in-place operators and a script's own functions are as the others."""
+    """`convolution` calls `_convolution`; in-place operators and a script's own functions are treated like all
+    operators."""
 
     def more(main, start):
         main.span("aten::_convolution", Category.OP, start + 20 * US, start + 30 * US)

@@ -10,7 +10,7 @@ from store_builder import BACKWARD, FORWARD, UPDATE, StoreBuilder
 
 @pytest.fixture
 def run(tmp_path):
-    """A run of one step of 1000 ns; (name, start) are its kernels, of 10 ns each."""
+    """Return a function that makes a run of one step of 1000 ns from kernels (name, start) of 10 ns each."""
     store = StoreBuilder(tmp_path)
     process = store.process()
     thread = process.thread()
@@ -172,7 +172,7 @@ def test_functions_are_known_by_the_primitives_they_call(run):
 
 @pytest.fixture
 def trained(run):
-    """One step of a network of two layers; the backward pass is from 200 to 400."""
+    """Return one step of a network of two layers, with the backward pass from 200 to 400."""
     run.span("forward", Category.FORWARD, 0, 150)
     run.span("Net", Category.MODULE, 5, 140)
     for name, start in (("Net.a", 10), ("Net.b", 60)):

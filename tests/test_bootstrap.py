@@ -1,4 +1,5 @@
-"""From the start of the interpreter to the import of the framework."""
+"""The profiler starts between the start of the interpreter and the import of a framework, and only in training
+processes."""
 
 import json
 import os
@@ -18,7 +19,7 @@ IMPORT = "import mindspore\nprint('loss', float(1.5).hex())"
 def python(tmp_path):
     """Return a function that runs a program in the test's directory, with the variable set.
 
-    Activated by hand, so that it is this checkout's bootstrap whatever is installed, before the program's own lines.
+    The program activates this checkout's bootstrap first, whatever version is installed.
     """
 
     def run(program, *args, options=ON, **extra):
@@ -49,7 +50,7 @@ exec(compile(open(sys.argv[0]).read(), sys.argv[0], "exec"))
 
 
 def sampled(fast, *slow):
-    """Return values, one of which is tried with a whole start; the others have tests without a job."""
+    """Return the values to test by default: one whole start, because the others have tests without a job."""
     return [fast, *(pytest.param(value, marks=pytest.mark.slow) for value in slow)]
 
 
@@ -143,7 +144,7 @@ def test_a_scheduler_is_no_job_and_mindspore_keeps_still_in_it(python, tmp_path,
 
 @pytest.mark.parametrize("value", ["[1]", *sampled('"str"', "not json", "[]", '{"strat": true}', "[" * 100_000)])
 def test_a_bad_value_costs_one_line_and_no_job(python, tmp_path, value):
-    """MindSpore itself dies on a list and on a text."""
+    """MindSpore itself crashes on a list and on a text."""
     done = python(IMPORT, options=value)
     assert (done.returncode, done.stdout) == (0, "loss 0x1.8000000000000p+0\n"), done.stderr
     (line,) = ours(done)
@@ -251,7 +252,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(("preload", "when"), [("reporter", "seen"), ("reporter mindspore", "late")])
 def test_a_child_of_a_fork_server_counts_but_not_the_server(tmp_path, preload, when):
-    """The server imports the framework for its children, or they do themselves."""
+    """Either the fork server imports the framework for its children, or each child does."""
     (tmp_path / "notes").write_text("")
     (tmp_path / "reporter.py").write_text(REPORTER)
     (tmp_path / "program.py").write_text(FORK_SERVER)

@@ -1,4 +1,4 @@
-"""The parts that bound a step, worked out by hand, in microseconds."""
+"""The parts that bound a step are those worked out by hand, in microseconds."""
 
 import pytest
 from microseconds import US, phases, shown, spans, table

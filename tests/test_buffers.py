@@ -1,4 +1,4 @@
-"""Buffers of records: many at once, from many threads, and more than there is room for."""
+"""Buffers of records work: many at once, from many threads, and beyond the room for them."""
 
 import pytest
 from fakes_built import fakes  # noqa: F401
@@ -39,7 +39,8 @@ TOO_MANY = 250000
 
 @pytest.mark.parametrize("words", ["new", ""])
 def test_what_does_not_fit_is_counted(run, words):  # noqa: F811
-    """Buffers that do not come back: newer libraries are refused more, older ones get scratch ones, up to a limit."""
+    """Where buffers do not come back, newer libraries are refused more, and older ones get scratch buffers up to a
+    limit."""
     found, calls, _ = run(
         f"""
 gpu = traced()

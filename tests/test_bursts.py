@@ -1,4 +1,4 @@
-"""Steps are sampled within a budget of time, in bursts at random places; here of a job whose truth is planted."""
+"""Steps are sampled within a budget of time, in bursts at random places; the simulated job has a planted truth."""
 
 import math
 import os
@@ -74,7 +74,7 @@ def test_a_job_within_the_share_leaves_out_ever_fewer_steps():
 
 
 def test_a_slow_step_does_not_starve_sampling():
-    """The rate is raised once; steps that stay slow are the usual ones then."""
+    """The rate rises once; steps that stay slow then count as usual."""
     now, bursts, sampled = 0, Bursts(0.01, 0, 0, 0.0, 50_000, STEP), 0
     for count in range(1, 5_000):
         length = STEP if count < 1_000 else 2 * LONG * STEP

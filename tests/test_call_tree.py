@@ -1,4 +1,4 @@
-"""The flame of a known tree of calls is exact, on each CPython here."""
+"""The traced tree of known calls is exact, on each CPython of this machine."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The toolkit is where its script for the environment says, or where its installer puts it; it names its version."""
+"""The toolkit is found through the variables of its script or in its installer's folder, and its version is read."""
 
 import pytest
 from ms_profiler import cann
@@ -6,7 +6,7 @@ from ms_profiler import cann
 
 @pytest.fixture(autouse=True)
 def none_here(monkeypatch):
-    """A machine without a toolkit."""
+    """Make the machine look as if it had no toolkit."""
     for name in cann.HOMES:
         monkeypatch.delenv(name, raising=False)
 

@@ -1,4 +1,4 @@
-"""The commands of the examples for pipelines run as they stand there."""
+"""The commands in the examples for CI pipelines run unchanged."""
 
 import argparse
 import os

@@ -58,7 +58,7 @@ def test_without_a_driver_nothing_is_called(fakes, tmp_path):  # noqa: F811
 
 
 def test_a_real_library_without_a_device_does_no_harm(fakes, tmp_path):  # noqa: F811
-    """That of this machine, if it has one, with a driver that has nothing behind it."""
+    """The real library of this machine, if there is one, is tried with a driver that has no device."""
     real = next(cupti.PLACES.present(), "")
     if not real:
         pytest.skip("there is no CUPTI here")
@@ -87,7 +87,8 @@ def with_ascend(folder, words="", **extra):
 
 
 def test_an_npu_that_can_be_traced(ascend_fakes, tmp_path):  # noqa: F811
-    """CANN's version stands beside the library; a library that is not preloaded records no memory."""
+    """The output names CANN's version beside the library, and says that a library which is not preloaded records no
+    memory."""
     home = tmp_path / "cann"
     (home / "lib64").mkdir(parents=True)
     (home / "version.info").write_text("[ver]\nVersion=8.5.0\n")

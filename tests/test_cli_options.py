@@ -1,4 +1,4 @@
-"""`ms-profiler options`: the list on the terminal and the table in a document."""
+"""`ms-profiler options` prints the list of options, and writes their table into a document."""
 
 import argparse
 

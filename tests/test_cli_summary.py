@@ -12,7 +12,7 @@ NAMES = [f"host_{rank}_2026010100000{rank}123_ascend_ms" for rank in range(3)]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Two ranks of a job, and a job that started an hour later."""
+    """Return the results of a job of two ranks, and of a job that started an hour later."""
     parent = tmp_path_factory.mktemp("above") / "data"
     parent.mkdir()
     for rank, name in enumerate(NAMES[:2]):

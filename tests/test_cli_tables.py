@@ -47,7 +47,7 @@ def test_the_list_of_files_names_every_column(capsys):
 
 
 def test_every_column_that_is_written_is_documented(tmp_path):
-    """Host spans, kernels of a graph, memory and shapes, and the result of another tool."""
+    """The written results have host spans, kernels of a graph, memory and shapes, and one is another tool's."""
     stores = [training(tmp_path, name="a_ascend_ms"), compiled(tmp_path, name="b_ascend_ms")]
     results = [store.write() for store in stores]
     made = sample(tmp_path / "c")

@@ -11,7 +11,7 @@ SECOND = 10**9
 
 
 def anchors(*offsets, spacing=60 * SECOND, half_width=100):
-    """Anchors `spacing` apart whose offsets differ from the first one's as given."""
+    """Return anchors `spacing` apart, whose offsets differ from the first offset by the given values."""
     return [
         Anchor(RAW + number * spacing, REAL + number * spacing + offset, half_width)
         for number, offset in enumerate(offsets)
@@ -101,7 +101,7 @@ def test_without_any_pair_times_stay_and_the_uncertainty_is_unknown():
 
 
 def stepped(*offsets):
-    """A clock with a pair every minute, this far from the first offset."""
+    """Return a clock with an anchor every minute, whose offsets differ from the first one by the given values."""
     return Clock.from_anchors(anchors(*offsets))
 
 

@@ -1,4 +1,4 @@
-"""`ms-profiler cluster` names the late rank of a job, and why it is late; the others are told as waiting."""
+"""`ms-profiler cluster` names the late rank of a job with the cause, and reports the other ranks as waiting."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder
 
 TRACES = os.environ.get("MS_PROFILER_TEST_GPU_TRACES")
-#: what is planted -> what is told
+#: planted fault -> reported cause
 CAUSES = {
     "input": "data",
     "computing": "computing",
@@ -28,7 +28,7 @@ STEPS = 16
 
 
 def made(parent, late=1, data_ms=1, failed=None):
-    """Write three ranks with an exchange a step, for which one waits longer for its data than the others.
+    """Write three ranks with one exchange a step, to which one rank comes late because it waits longer for data.
 
     A failed rank has half of the steps.
     """
@@ -56,7 +56,7 @@ def made(parent, late=1, data_ms=1, failed=None):
 
 
 def told(capsys, *words):
-    """Run the command and return what it says as JSON."""
+    """Run the command and return its JSON output."""
     assert main(["cluster", *map(str, words), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -159,7 +159,7 @@ def test_planted_late_rank_of_pytorch(kind, tmp_path, capsys):
 @pytest.mark.parametrize("mode", ["graph", "pynative"])
 @pytest.mark.parametrize("kind", CAUSES)
 def test_planted_late_rank_of_mindspore(kind, mode, tmp_path, capsys):
-    """Two ranks: three with their threads that compute take more than two processors, and one of them gets less."""
+    """The job has only two ranks, because three would need more than two processors."""
     options = {"start": True, "output_path": str(tmp_path / "data")}
     msrun(tmp_path, PROGRAMS / "late_ranks_mindspore.py", kind, 1, mode, options=options, workers=2)
     check(tmp_path / "data", kind, 1, capsys)
@@ -168,9 +168,9 @@ def test_planted_late_rank_of_mindspore(kind, mode, tmp_path, capsys):
 @pytest.mark.slow
 @pytest.mark.skipif(not TRACES, reason="MS_PROFILER_TEST_GPU_TRACES names no real traces")
 def test_last_rank_among_traces_of_pytorch(tmp_path, capsys):
-    """A real rank, and one made of it that comes to each exchange later, with a clock that is four seconds ahead.
+    """The second rank is a copy of a real one that comes to each exchange later, with a clock four seconds ahead.
 
-    Exchanges take 4 % of a step: the others wait, and that is too little for a late rank.
+    Exchanges take 4 % of a step, so the wait of the others is too short for a late rank.
     """
     with gzip.open(Path(TRACES) / "nccl_data.json.gz", "rt") as stream:
         trace = json.load(stream)

@@ -1,4 +1,4 @@
-"""The four files of `msprof-analyze cluster -m all`, from real ranks, cell by cell those of that command."""
+"""Our four files equal those of `msprof-analyze cluster -m all` cell by cell, for real ranks."""
 
 import csv
 import json
@@ -50,7 +50,7 @@ def test_every_cell_is_that_of_msprof_analyze(ranks, steps, tmp_path):
 @needs_data
 @pytest.mark.slow
 def test_cells_of_a_job_with_pipeline_stages_and_a_layout(tmp_path):
-    """Messages between stages, and Megatron's arguments about its division: rows of stages, and columns of the
+    """With messages between stages and Megatron's arguments, the files have rows of stages and columns of the
     parts.
     """
     make(Path(data) / "level1", tmp_path / "job", 8, 3, pipelines=2, tensors=2)

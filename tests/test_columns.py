@@ -25,7 +25,7 @@ def spans(rows):
 
 
 def drawn(generator, count):
-    """Spans that stand in each other, cross, touch, take no time, and begin together."""
+    """Return random spans that nest, cross, touch, take no time, or begin together."""
     starts = [generator.randrange(3 * count) for _ in range(count)]
     return [(generator.choice((0, 1, 2**40)), start, start + generator.randrange(60)) for start in starts]
 
@@ -44,7 +44,8 @@ HEAD = (9, 4711, 7, 1, Kind.THREAD, 0, 0, 0)
 
 
 def test_spans_by_hand(columns):
-    """Whatever is no span, or ends before it starts, is none; a thread's name says whose the next ones are."""
+    """Records that are no span, or end before they start, are left out; a thread record names the thread of the next
+    spans."""
     first = packed(
         (10, 30, 3, 1, Kind.SPAN, FINE, 6, 0),
         HEAD,
@@ -107,7 +108,7 @@ def test_coarse_slots_by_hand(columns):
 
 
 def test_both_convert_times_as_the_clock_does():
-    """With knots that the time line bends at, before the first and behind the last one too."""
+    """Times lie between the knots of the clock, before the first knot and behind the last one."""
     generator = random.Random(3)
     knots = ((10**15, 5 * 10**17), (10**15 + 10**9, 5 * 10**17 + 20_001), (10**15 + 3 * 10**9, 5 * 10**17 - 7))
     times = [10**15 - 10**8 + generator.randrange(4 * 10**9) for _ in range(2000)]
@@ -118,7 +119,8 @@ def test_both_convert_times_as_the_clock_does():
 
 
 def test_calls_by_hand(columns):
-    """Two modules that cross, one without duration, operators that begin with one, and another thread."""
+    """The input has two modules that cross, one without duration, operators that begin with a module, and another
+    thread."""
     rows = [
         # lane, start, end, category, name
         (0, 0, 100, FINE, 1),
@@ -165,7 +167,7 @@ def test_both_know_the_same_of_operators():
 
 
 def test_sums_by_hand(columns):
-    """A span that was counted before loses the time of later spans inside from its self time."""
+    """The time of later spans inside is subtracted from the self time of a span that was counted before."""
     rows = [
         (0, 0, 100, 1, True),
         (0, 10, 40, 2, False),
@@ -206,7 +208,7 @@ def test_both_sum_up_alike_also_squares_of_hours():
 
 
 def test_nesting_by_hand(columns):
-    """A span that crosses its neighbour is one deeper while both run; spans that begin together are sorted by
+    """A span that crosses its neighbour lies one level deeper while both run; spans that begin together are sorted by
     length.
     """
     rows = [(0, 10, 20), (0, 0, 100), (0, 15, 30), (0, 25, 26), (0, 0, 40), (0, 40, 40), (1, 5, 6), (0, 40, 41)]
@@ -388,7 +390,7 @@ def test_a_full_disk_is_told(columns):
 
 
 def test_the_stress_program_knows_the_columns_that_there_are(tmp_path):
-    """`make sanitize` runs it much longer; a few rounds tell that it was not forgotten when something changed."""
+    """`make sanitize` runs the stress program for longer; a few rounds here show that it fits the current columns."""
     native = ROOT / "native"
     sources = [path for path in (native / "columns").glob("*.c") if not path.name.endswith(("module.c", "arrow.c"))]
     flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{native}"]

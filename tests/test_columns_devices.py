@@ -1,4 +1,4 @@
-"""Device slots as columns: the type of each record, and its missing parts."""
+"""Device slots become columns, with the type of each record and with nulls for its missing parts."""
 
 import random
 
@@ -52,7 +52,8 @@ def test_records_by_hand(columns):
 
 
 def test_what_is_not_whole(columns):
-    """A place without a head is nothing, a head without a place has none, and none is of another piece."""
+    """A place without a head is left out, a head without a place gets null, and no head takes the place of another
+    piece."""
     pieces = [packed(place(Device.KERNEL), head(Device.KERNEL)), packed(place(Device.KERNEL))]
     found = columns.devices(pieces, wanted())
     assert found.ran.rows() == [(Device.KERNEL, 7, 0, 3, 0, 0, 0, 0, 0, 1010, 1020, 1)]

@@ -1,4 +1,5 @@
-"""`ms-profiler compare A B`: figures of both sides, differences and causes, of digests and of real jobs."""
+"""`ms-profiler compare A B` prints the figures of both sides, the differences and the causes, for digests and real
+jobs."""
 
 import io
 import json
@@ -34,7 +35,7 @@ PROGRAM = PROGRAMS / "compared.py"
 
 
 def made(cells, *, modules=(), counts=None, step=None, durations=(), source="run", device="CPU", **more):
-    """Return the digest of a run that was never run.
+    """Return the digest of a made-up run.
 
     Args:
         cells: (part, module, what) -> milliseconds a step.
@@ -81,7 +82,7 @@ def made(cells, *, modules=(), counts=None, step=None, durations=(), source="run
 
 
 def network(**changed):
-    """Return the cells of a network of eight layers, an optimizer and an input, some of which take another time."""
+    """Return the cells of a network of eight layers, an optimizer and an input; some take a different time."""
     times = {f"net.layers.{number}": 10.0 for number in range(8)} | {"Adam": 10.0}
     cells = {("computing", path, f"op of {path}"): changed.get(path, ms) for path, ms in times.items()}
     return cells | {("data", "", "wait"): changed.get("data", 1.0), ("launch", "", ""): changed.get("loop", 2.0)}
@@ -109,7 +110,7 @@ def test_data_is_named_alone():
 
 
 def test_a_slower_machine_is_no_module():
-    """Everything takes 1.5 times as long, and one layer three times: the factor is one cause, the layer another."""
+    """All parts take 1.5 times as long, and one layer three times: the factor is one cause, the layer another one."""
     slower = {key: ms * 1.5 for key, ms in network(**{"net.layers.3": 20.0}).items()}
     found = causes.causes([made(network())], [made(slower)])
     assert found.factor == pytest.approx(1.5)
@@ -302,7 +303,7 @@ def test_what_was_planted_is_named_alone(base, tmp_path, planted, cause, millise
 
 
 def test_exchanges_in_smaller_parts(tmp_path):
-    """As many bytes in four times as many exchanges: each of them costs a millisecond."""
+    """The same bytes go in four times as many exchanges, each of which costs a millisecond."""
     few = compared_run(tmp_path, exchanges=(2_000_000,) * 2)
     many = compared_run(tmp_path, number=1, exchanges=(500_000,) * 8)
     found = as_json(few, many)
@@ -329,7 +330,7 @@ def test_the_same_twice(base, tmp_path):
 
 
 def test_one_copy_more_is_found_in_one_run_a_side(base, tmp_path):
-    """Even where steps take no longer for it."""
+    """One more copy is found even where the steps do not take longer."""
     found = side_by_side(base, compared_run(tmp_path, copies=2, layers=(1.8,) * 5 + (2.0,)))
     first, *_ = shown(found).splitlines()
     assert first.startswith(
@@ -349,7 +350,7 @@ def test_a_renamed_network_is_the_same(base, tmp_path):
 
 
 def test_repeats_are_one_side(base, tmp_path):
-    """A parent of several runs stands for a job: their median, and how far they are apart."""
+    """A directory of several runs counts as one side, with their median and their spread."""
     for number, data in enumerate((3.0, 4.0, 3.2)):
         compared_run(tmp_path, number=number, data=data)
     found = as_json(base, tmp_path)
@@ -361,7 +362,7 @@ def test_repeats_are_one_side(base, tmp_path):
 
 @pytest.fixture(scope="module", params=["torch", "mindspore"])
 def jobs(request, tmp_path_factory):
-    """Run a training of each framework, as it is, with something planted, and with its layers under another name."""
+    """Run a training of each framework: unchanged, with a planted change, and with its layers renamed."""
     folder = tmp_path_factory.mktemp("compared")
 
     def one(planted):
@@ -454,7 +455,7 @@ def traces():
 
 
 def test_traces_of_two_gpus(traces):
-    """The same network on an A100 and on a V100: as many operators a step, and other kernels."""
+    """The same network on an A100 and on a V100 has equally many operators a step, but other kernels."""
     found = as_json(*(traces / f"{name}.json.gz" for name in ("nccl_data", "ns_resolution")))
     differences = {each["name"]: (each["before"], each["after"]) for each in found["differences"]}
     assert differences["device"] == ("NVIDIA A100-PG509-200", "Tesla V100-SXM2-32GB")

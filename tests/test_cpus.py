@@ -8,7 +8,7 @@ from ms_profiler.analysis.driver import cpus
 
 @pytest.fixture
 def groups(tmp_path, monkeypatch):
-    """A control group tree of our own, in which this process is in a/b."""
+    """Return a made-up tree of control groups, in which this process is in a/b."""
     monkeypatch.setattr(cpus, "_UNIFIED", str(tmp_path))
     monkeypatch.setattr(cpus, "_LEGACY", str(tmp_path / "none"))
     monkeypatch.setattr(cpus, "_groups", lambda: [str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")])

@@ -1,4 +1,4 @@
-"""Critical paths, worked out by hand."""
+"""Critical paths are those worked out by hand."""
 
 import polars as pl
 import pytest

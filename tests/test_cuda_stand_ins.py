@@ -36,7 +36,7 @@ def compiled(folder, name, source, *words):
 
 @pytest.fixture
 def wheel(tmp_path):
-    """A folder with a library whose dependencies have been removed."""
+    """Return a folder with a library whose dependencies have been removed."""
     script = tmp_path / "script"
     script.write_text("libcudamissing.so.7 { global: cuda*; };\n")
     compiled(tmp_path, "libcudamissing.so.7", MISSING, f"-Wl,--version-script,{script}")
@@ -61,7 +61,7 @@ def test_a_library_loads_with_stand_ins_for_what_it_misses(wheel):
 
 
 def test_what_the_host_has_is_not_replaced():
-    """Some wheels ask for symbols of the host without a version; one in a stand-in would be found first."""
+    """Some wheels look up the host's symbols without a version; a symbol in a stand-in would be found first."""
     user = cuda_stand_ins.Library(needed=["libmissing.so"], wanted={("strlen", ""): False, ("nccl", ""): False})
     found = cuda_stand_ins.stand_ins([user], {"libmissing.so"}, lambda symbol: symbol == "strlen")
     assert found["libmissing.so"].symbols == {"": {"nccl": False}}

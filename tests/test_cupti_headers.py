@@ -1,6 +1,6 @@
-"""Our layouts of CUPTI's records and its numbers are those of its own headers, where this machine has some.
+"""Our layouts of CUPTI's records and numbers agree with the CUPTI headers of this machine, if it has any.
 
-`make test-cupti` compares those of every version that PyPI has.
+`make test-cupti` compares the headers of every version on PyPI.
 """
 
 import glob

@@ -32,7 +32,7 @@ EVERY_KIND = [
 
 
 def test_every_kind_of_record_is_read_from_its_place(run):  # noqa: F811
-    """Fields of 8 bytes, which none of the others overlap, are written first."""
+    """The test writes fields of 8 bytes first, because no other field overlaps them."""
     made = []
     for kind, time, fields, _ in EVERY_KIND:
         record = bytearray(256)

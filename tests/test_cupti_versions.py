@@ -1,6 +1,6 @@
-"""`make test-cupti`: the versions that it tries, the errors that it finds, and its table.
+"""`make test-cupti` tries the right versions, finds errors, and writes its table.
 
-What it does with NVIDIA's packages needs them, which no test here downloads; the made-up library stands for one.
+No test here downloads NVIDIA's packages; the made-up library takes the place of theirs.
 """
 
 import shutil

@@ -46,7 +46,7 @@ def run(tmp_path):
 
 
 def moved(database, tmp_path):
-    """Return a result with nothing but a database."""
+    """Return a result that consists of a database only."""
     output = tmp_path / "moved" / f"host_1_2{database.parent.parent.name[-10:]}" / layout.OUTPUT
     output.mkdir(parents=True)
     shutil.copy(database, output)

@@ -1,4 +1,4 @@
-"""Names of kernels as one writes them, where this machine has a library that can."""
+"""Names of kernels are demangled, where this machine has a library for it."""
 
 import ctypes
 

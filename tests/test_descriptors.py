@@ -1,4 +1,4 @@
-"""Descriptors: the job finds only its own in its process, and files that it opens are left alone."""
+"""The job finds only its own descriptors in its process, and files that it opens are left alone."""
 
 import pytest
 from conftest import PROGRAMS

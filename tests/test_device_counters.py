@@ -1,4 +1,4 @@
-"""Curves of a device beside its timeline, and the memory that PyTorch's allocators tell; times in microseconds."""
+"""Curves of a device, and the memory of PyTorch's allocators, are the planted ones; times in microseconds."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def memory_event(time, kind, device, allocated, reserved):
 
 
 def planted():
-    """Two steps of 100, with two kernels and a copy beside the first one."""
+    """Return two steps of 100, with two kernels, and a copy beside the first kernel."""
     trace = Trace()
     trace.steps(0, 100, 200)
     trace.kernel("a", 1, 10, 50)

@@ -1,4 +1,4 @@
-"""Markers that a device's interface told: on the threads that set them, in the lanes of streams, and each once."""
+"""Markers of a device's interface appear once each, on the threads that set them or in the lanes of streams."""
 
 import json
 

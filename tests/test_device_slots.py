@@ -1,4 +1,4 @@
-"""Device slots of a store: kernels are found where they were launched, whatever numbers, clocks and windows do."""
+"""Kernels in device slots are assigned to their launches, whatever numbers, clocks and windows do."""
 
 import json
 import random
@@ -119,7 +119,8 @@ def test_several_devices_have_lanes_of_their_own(tmp_path):
 
 
 def test_what_a_schedule_leaves_out_is_cut_by_launch(tmp_path):
-    """The kernel of step 1 runs in step 2, which is left out; that of step 0, left out too, in step 1."""
+    """The kernel of step 1 runs in step 2, which is left out. The kernel of step 0, which is left out, runs in step
+    1."""
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread = store.process().thread()
     for number in range(3):
@@ -166,7 +167,7 @@ def test_operators_and_modules_around_the_launch(tmp_path):
 
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory):
-    """The directory of that run, analysed."""
+    """Analyse the run of `gpu` and return its directory."""
     path = gpu(tmp_path_factory.mktemp("gpu"), options={"export_type": ["text", "kineto"]}).write()
     analyse([path])
     return path
@@ -198,7 +199,7 @@ def test_tables(analysed):
     [("AllToAll@world", 0), ("Receive@world", 2 * 1000), ("Send@world", 0), ("", 2 * 1000), ("aten::copy_", 0)],
 )
 def test_a_bubble_is_what_the_host_called_to_receive(tmp_path, called, bubble):
-    """The kernel of NCCL has the same name when it exchanges all to all."""
+    """NCCL's receiving kernel has the same name as its all-to-all kernel, so the host's call decides."""
     store = StoreBuilder(tmp_path, framework=TORCH)
     process = store.process()
     main, start = process.thread(), 50 * MS
@@ -294,7 +295,7 @@ def test_of_the_chosen_steps_the_kernels_are_kept(tmp_path, monkeypatch):
 
 
 def test_whatever_is_looked_at_at_once_shows_the_same(tmp_path, monkeypatch):
-    """Parts end where nothing runs: idle time between two parts belongs to the step in which it begins."""
+    """Parts end where nothing runs; the idle time between two parts belongs to the step in which it begins."""
     generator = random.Random(5)
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread = store.process().thread()

@@ -1,4 +1,4 @@
-"""A run whose device is an NPU: the tables, timelines, database and summary that msPTI's records make."""
+"""Records of msPTI become the right tables, timelines, database and summary of a run on an NPU."""
 
 import json
 import sqlite3
@@ -26,7 +26,7 @@ def npu(parent, *, called=False, **info):
 
     Args:
         parent: of the result.
-        called: the script itself calls the exchange, of 4 KB as it knows it.
+        called: whether the script itself calls the exchange, with 4 KB by its own count.
         info: of the run.
     """
     store = StoreBuilder(parent, framework=MINDSPORE, **info)
@@ -59,7 +59,7 @@ def npu(parent, *, called=False, **info):
 
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory):
-    """The directory of such a run, analysed in all forms."""
+    """Return the directory of such a run, analysed in all forms."""
     path = npu(tmp_path_factory.mktemp("npu"), options={"export_type": ["text", "db", "kineto"]}).write()
     analyse([path])
     return path

@@ -1,4 +1,4 @@
-"""Every number here is worked out by hand, in microseconds; the comments say how."""
+"""Steps on a device have the figures that are worked out by hand, in microseconds; comments show the sums."""
 
 import csv
 
@@ -109,7 +109,8 @@ def test_overlapping_streams_count_once(tmp_path, rows, suffix):
 
 
 def test_a_kernel_waits_in_its_own_stream(tmp_path):
-    """The vendor's table counts from the kernel before, whichever the stream; ours, as it says, in its stream."""
+    """The vendor's table counts the wait since the last kernel of any stream, our table since the last one of the same
+    stream."""
     builder = AscendBuilder(tmp_path, "_ascend_pt")
     builder.step(0, 0, 100)
     builder.kernel("a", 10, 20, launch=1, stream=2)

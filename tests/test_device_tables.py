@@ -1,4 +1,4 @@
-"""Records of a device besides kernels, and kernels where they are exported; numbers are worked out by hand.
+"""Further records of a device, and exported kernels, have the figures that are worked out by hand.
 
 A run of two steps of 10 ms from 50 ms on. In each the main thread takes 3 MiB and 1 MiB of memory, gives the 1 MiB
 back, launches a kernel of 2 ms from an operator, and waits 3 ms for its stream; then it waits for all of them.
@@ -27,7 +27,7 @@ EVERY_STREAM = 2**32 - 1
 
 
 def reserve(thread, number, at, size, what, kind="device memory", device=0):
-    """Record a call that takes or gives memory, and the record of that in the middle of its 2 us."""
+    """Record a call of 2 us that allocates or frees memory, and the memory record in its middle."""
     name = "cudaMalloc_v3020" if what == "allocate" else "cudaFree_v3020"
     thread.device(Device.API, name, at, at + 2 * US, number, thread=thread.native_tid)
     place = (device, EVERY_STREAM, 1, 0)
@@ -97,7 +97,7 @@ def test_reservations(analysed):
 
 
 def test_what_the_driver_has_given_is_in_the_memory_record(analysed):
-    """Memory of the device only: 3, 4, 3 MiB, and so on from there; the part of tensors is unknown."""
+    """Only the memory of the device is known: 3, 4, 3 MiB and so on; the part of tensors is unknown."""
     found = rows(analysed, "memory_record")
     assert [row["Total Reserved(MB)"] for row in found] == ["3.0", "4.0", "3.0", "6.0", "7.0", "6.0"]
     assert {(row["Component"], row["Device Type"], row["Total Allocated(MB)"]) for row in found} == {
@@ -109,7 +109,7 @@ def test_what_the_driver_has_given_is_in_the_memory_record(analysed):
 
 
 def test_what_was_there_before_recording_counts_from_when_it_is_given_back():
-    """One device gets 5 back whose allocation was not recorded; the other begins with none."""
+    """One device gets 5 MiB back whose allocation was not recorded; the other device begins with none."""
     told = [(0, True, 3), (1, True, 2), (0, False, 8), (0, True, 4), (1, False, 2)]
     rows = pl.DataFrame(
         [
@@ -159,7 +159,7 @@ def test_kernels_in_sql_and_parquet(analysed):
 
 
 def test_kernels_in_the_database(analysed):
-    """A task is tied to the driver's call, and over CONNECTION_IDS to the operator."""
+    """A task is tied to the driver's call, and through CONNECTION_IDS to the operator."""
     (path,) = folder_of(analysed).glob("ascend_*_profiler_0.db")
     with sqlite3.connect(path) as database:
         texts = "(select value from STRING_IDS where id = {})".format

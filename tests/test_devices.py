@@ -1,6 +1,6 @@
 """Kernels of a GPU in an unchanged job: recorded beside PyTorch's operators, and found where they were launched.
 
-The GPU is made up: libraries under the vendor's names, with the vendor's contract and no device.
+The GPU is made up: libraries with the vendor's names and contract, but without a device.
 """
 
 import importlib.util
@@ -33,7 +33,7 @@ STEP = [
 
 @pytest.fixture
 def device_job(job, fakes, tmp_path):  # noqa: F811
-    """Return a function that runs the program in a mode with the fakes; it has `log`, the calls of CUPTI."""
+    """Return a function that runs the program in a mode with the fakes; its result has `log`, the calls of CUPTI."""
     return runner(job, PROGRAM, fakes, "CUPTI", "libcupti.so.12", tmp_path / "log")
 
 
@@ -64,7 +64,7 @@ def test_kernels_are_in_the_tables(device_job):
 
 
 def test_each_cause_of_a_step_has_the_time_that_was_planted(device_job):
-    """Whatever else the machine does, no cause takes less than its planted time, and work of the device takes exactly
+    """On a busy machine, too, no cause takes less than its planted time, and work of the device takes exactly
     it.
     """
     run = device_job("bound", 4)
@@ -126,7 +126,7 @@ NAMES = [name for name, _, _ in STEP]
 
 
 def test_a_window_has_every_kernel_that_was_launched_in_its_steps(device_job):
-    """They run twenty milliseconds after their launch: when the steps of the window have long ended on the host."""
+    """The kernels run 20 ms after their launch, when the steps of the window have long ended on the host."""
     run = device_job("lagging", 9, options={"schedule": {"wait": 3, "active": 2, "repeat": 1}})
     assert run.code == 0, run.err
     assert kernels(run.result) == of_steps([3, 4])
@@ -141,7 +141,7 @@ def test_a_window_has_every_kernel_that_was_launched_in_its_steps(device_job):
 
 @pytest.mark.parametrize(("mode", "first"), [("late", 2), pytest.param("lazy", 0, marks=pytest.mark.slow)])
 def test_cuda_that_is_initialised_later_is_found(device_job, mode, first):
-    """Between steps, unless PyTorch does it: then before the first kernel."""
+    """The device is attached between steps, or before the first kernel if PyTorch initialises CUDA."""
     run = device_job(mode, 4, options={"analyse": "off"})
     assert run.code == 0, run.err
     assert sorted(stored(run.result)) == sorted((step, name) for step in range(first, 4) for name in NAMES)

@@ -1,4 +1,4 @@
-"""Of two interfaces to one device, one records it: the one that the options need, if it has a library."""
+"""One of two interfaces to a device records it: the one that the options need, if its library exists."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ from test_source import Recording, Session as OneSource, Tracing
 
 
 class Beside(Aclprof):
-    """Another interface to the same device, which serves everything."""
+    """A second interface to the same device, which serves every option."""
 
     name = "beside"
     files = False
@@ -27,7 +27,7 @@ class Beside(Aclprof):
 
 
 class Session(OneSource):
-    """A session of recordings that ask for something, with both interfaces made up."""
+    """A session whose recordings request data of a device, with both interfaces made up."""
 
     def __init__(self, *asked, **answers):
         super().__init__(None, recordings=0)
@@ -48,7 +48,7 @@ class Session(OneSource):
             source.stepped(count)
 
     def start(self):
-        """Begin, or have another recording begin."""
+        """Begin the first or a further recording."""
         self.device._rivals()
         for source in self.device.sources:
             source.start()
@@ -60,7 +60,7 @@ class Session(OneSource):
 
 @pytest.fixture(autouse=True)
 def two(monkeypatch):
-    """Both interfaces, neither of which loads anything."""
+    """Return both interfaces, made up so that neither loads a library."""
     for kind in (Aclprof, Beside):
         monkeypatch.setattr(kind, "tracing", lambda self, _, session=None: session.made[self.name])
         monkeypatch.setattr(kind, "libraries", lambda _: ["lib.so"])
@@ -103,7 +103,7 @@ def test_without_a_library_the_other_one_records_what_it_can():
 
 @pytest.mark.parametrize("what", ["attach", "record"])
 def test_where_it_fails_the_other_one_is_left_alone(what):
-    """Whoever has it, or broke it, has the same places in the driver."""
+    """The other interface uses the same places in the driver, so it would fail for the same reason."""
     session = Session({"l2_cache": True}, **{what: Outcome.FAILED})
     session.start()
     session.at(1)
@@ -114,7 +114,7 @@ def test_where_it_fails_the_other_one_is_left_alone(what):
 
 
 def test_it_is_said_once_which_one_it_is():
-    """A profiler of the script's own has had it in between."""
+    """The choice is reported only once, even if a profiler of the script used the device in between."""
     session = Session({"l2_cache": True})
     session.start()
     session.device.release()

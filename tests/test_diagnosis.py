@@ -1,4 +1,4 @@
-"""Why steps take as long as they do, from stores written by hand to the summary."""
+"""The summary of stores written by hand says why their steps take as long as they do."""
 
 import json
 import random
@@ -32,7 +32,7 @@ def test_a_graph_is_its_kernels_and_what_launches_them(tmp_path):
 
 
 def test_a_backward_pass_waits_for_the_kernels_that_it_launches_unseen(tmp_path):
-    """Of 10 ms the host queues kernels for 1 ms, and backward blocks until those of both passes have run."""
+    """In 10 ms the host queues kernels for 1 ms, and backward blocks until the kernels of both passes have run."""
     store = StoreBuilder(tmp_path, framework={"name": "mindspore", "mode": "pynative", "device": "CPU"})
     process = store.process()
     thread = process.thread()
@@ -52,7 +52,8 @@ def test_a_backward_pass_waits_for_the_kernels_that_it_launches_unseen(tmp_path)
 
 
 def queueing(parent, each):
-    """Build a run whose host queues a kernel each so many ns, 250 a step, and waits for none; they fill the step."""
+    """Build a run whose host queues 250 kernels a step at a given interval, ns, and waits for none; the kernels fill
+    the step."""
     store = StoreBuilder(parent, framework={"name": "mindspore", "mode": "pynative", "device": "CPU"})
     process = store.process()
     thread = process.thread()
@@ -91,7 +92,7 @@ def test_without_kernels_phases_tell_what_computed(tmp_path):
 
 
 def leaking(parent, kernels, each=2**23):
-    """Build a run that holds 512 KB more after each of 40 steps, which all have so many kernels in one window."""
+    """Build a run of 40 steps that holds 512 KB more after each; the steps have so many kernels in one window."""
     store = StoreBuilder(parent)
     process = store.process()
     thread = process.thread()
@@ -138,7 +139,7 @@ def test_without_windows_or_samples_no_kernels_are_counted():
 
 
 def test_what_a_hook_of_a_gradient_sleeps_or_runs_is_no_computing(tmp_path):
-    """Of 10 ms autograd is at one node for 8 ms, of which its operator takes 2; and an operator sleeps for 6 ms."""
+    """In 10 ms autograd runs one node for 8 ms, of which its operator takes 2 ms, and an operator sleeps for 6 ms."""
     store = StoreBuilder(tmp_path, framework={"name": "torch", "mode": "eager", "device": "CPU"})
     process = store.process()
     thread = process.thread()
@@ -162,7 +163,7 @@ def test_what_a_hook_of_a_gradient_sleeps_or_runs_is_no_computing(tmp_path):
 
 
 def test_what_a_compiled_graph_computes_between_its_operators_is_no_launching(tmp_path):
-    """Of 10 ms a graph takes 8: a product 6, and fused kernels before and after it 2."""
+    """In 10 ms a graph takes 8 ms: a product 6 ms, and fused kernels before and after the product 2 ms."""
     store = StoreBuilder(tmp_path, framework={"name": "torch", "mode": "compiled", "device": "CPU"})
     process = store.process()
     thread = process.thread()

@@ -1,4 +1,4 @@
-"""The digest of a run: its contents, and the way through JSON and back."""
+"""The digest of a run has the right contents, also after a round trip through JSON."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ def test_every_nanosecond_of_a_step_is_in_one_cell(digest):
 
 
 def test_figures_of_a_step(digest):
-    """Twelve steps, the first of which warms up."""
+    """The run has twelve steps, of which the first one warms up."""
     assert (digest.step.count, digest.step.total) == (11, 12)
     assert digest.step.durations_ns == (digest.told_ns,) * 11
     assert digest.step.first_ns == digest.told_ns + 50 * MS
@@ -84,7 +84,7 @@ def test_several_runs_are_not_one(result):
 
 
 def test_ranks_of_a_launch_are_one_run(digest):
-    """Of two launches of two ranks each, which began at other times, two runs are made."""
+    """Two launches of two ranks each, which began at different times, become two runs."""
 
     def rank(number, hours):
         whole = replace(digest.completeness, expected=2, present=(number,))

@@ -1,4 +1,4 @@
-"""A file system that fails, and limits that the kernel sets for a process: the job is that of the bare run."""
+"""A failing file system, and the kernel's limits for a process, do not change the job."""
 
 import errno
 import os
@@ -53,7 +53,7 @@ def bare(launch):
 
 
 def unharmed(run, bare):
-    """Check that a job ended as the bare one did; PyTorch itself complains where it can open no more modules."""
+    """Check that a job ended like the bare one, except for PyTorch's own errors when it can open no more modules."""
     assert (run.code, run.out) == (bare.code, bare.out) and bare.code == 0, run.err
     assert run.err.count("Traceback") == bare.err.count("Traceback"), run.err
     if not bare.err:

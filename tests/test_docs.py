@@ -1,4 +1,4 @@
-"""The pages tell the truth: links lead somewhere, commands run, tests exist, figures are those of the measurements."""
+"""Links in the documents resolve, commands run, named tests exist, and figures are those of the measurements."""
 
 import argparse
 import importlib

@@ -17,7 +17,7 @@ TRAINING = "import mindspore\nprint('trained')\n"
 
 
 def interpreter(folder, *, installed, framework=True):
-    """Make a virtual environment: with ms-profiler or without, with a framework that has nothing in it or without."""
+    """Make a virtual environment, with or without ms-profiler, and with or without an empty framework."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     if installed:
@@ -197,7 +197,7 @@ def test_a_page_begins_with_the_cause(folder, pythons):
 
 
 def test_a_process_that_runs(pythons, folder):
-    """Its own environment and interpreter count, not ours."""
+    """The environment and interpreter of the examined process count, not those of the doctor."""
     program = "import sys; print('on', flush=True); sys.stdin.read()"
     running = subprocess.Popen(
         [pythons["BARE"], "-c", program], env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
@@ -281,7 +281,7 @@ def test_run_says_why_nothing_was_recorded(pythons, folder):
     [("import sys; sys.exit(3)", 3), ("import os; os.kill(os.getpid(), 15)", -signal.SIGTERM)],
 )
 def test_run_leaves_the_command_as_it_is(program, code, folder):
-    """Its parent, its process id, its children and its end are those of a run without us."""
+    """The command has the same parent, process id, children and end as without us."""
     show = "import os; print(os.getppid(), os.listdir(f'/proc/self/task/{os.getpid()}') and "
     show += (
         "open(f'/proc/self/task/{os.getpid()}/children').read(), sorted(os.listdir('/proc/self/fd'))[:-1], flush=True)"

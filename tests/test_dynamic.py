@@ -1,4 +1,4 @@
-"""Dynamic profiling: a file says which steps are recorded, in the script's own monitor and behind the variable."""
+"""A file of dynamic profiling selects the recorded steps, both for the script's own monitor and for the variable."""
 
 import json
 import subprocess

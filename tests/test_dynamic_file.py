@@ -1,4 +1,4 @@
-"""The file of dynamic profiling: the meaning of its keys, and messages about wrong ones."""
+"""The keys in the file of dynamic profiling have their meaning, and wrong keys are reported."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`ms-profiler cluster` reads ranks in processes, or on workers of Dask: the same bytes, also if a worker is lost."""
+"""`ms-profiler cluster` writes the same bytes with processes and with Dask's workers, also if a worker is lost."""
 
 import errno
 import os
@@ -46,7 +46,8 @@ def files(job, name):
 
 
 def lost_in_the_middle(job, name, *words):
-    """Run the command, and kill the process that reads the steps of rank 33 while it does; return as `told`."""
+    """Run the command and kill the process that is reading the steps of rank 33; return output and bytes like
+    `told`."""
     (place,) = job.glob("host_33_*/ASCEND_PROFILER_OUTPUT/step_trace_time.csv")
     real = place.with_suffix(".real")
     place.rename(real)

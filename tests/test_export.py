@@ -23,7 +23,7 @@ TASKS = [
 
 @pytest.fixture
 def result(tmp_path, monkeypatch):
-    """A result directory with a folder of raw data; msprof is on the path."""
+    """Return a result directory with a folder of raw data, with msprof on the path."""
     folder = tmp_path / "host_1_2_ascend_ms" / "PROF_000001_1_FAKE"
     (folder / "device_0" / "data").mkdir(parents=True)
     lines = "".join(" ".join(map(str, task)) + "\n" for task in TASKS)
@@ -35,7 +35,7 @@ def result(tmp_path, monkeypatch):
 
 @pytest.fixture
 def nowhere(monkeypatch):
-    """A machine without CANN."""
+    """Make the machine look as if it had no CANN."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     for name in cann.HOMES:
         monkeypatch.delenv(name, raising=False)
@@ -121,7 +121,7 @@ def test_what_hangs_is_ended_with_all_that_it_started(result, monkeypatch, tmp_p
 
 
 def test_an_analysis_that_is_killed_takes_it_with_it(result, monkeypatch, tmp_path):
-    """Its copy is removed by the next one."""
+    """A killed analysis ends msprof as well; the next analysis removes its copy of the data."""
     monkeypatch.setenv("FAKE_MSPROF", "hangs")
     program = "import sys; from ms_profiler.analysis.driver import export; export.export(sys.argv[1])"
     log = tmp_path / "log"

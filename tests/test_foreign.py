@@ -117,7 +117,7 @@ def test_nothing_readable_is_an_error_that_names_the_result(text, capsys):
 
 
 def test_a_clock_that_jumps_moves_no_step(text, capsys):
-    """A kernel from 1970 and one from the year 2200 are in the table of kernels, and in no step."""
+    """Kernels from the years 1970 and 2200 are in the table of kernels, but in no step."""
     edit_table(text, "2,Early,Add,AI_CORE,12.500,1,0", "2,Late,Add,AI_CORE,7258118400000000.000,1,0")
     code, _, _ = analyse(text, capsys)
     assert code == 0

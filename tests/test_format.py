@@ -1,4 +1,4 @@
-"""The two descriptions of the format, in C and in Python, say the same."""
+"""The descriptions of the format in C and in Python agree."""
 
 import re
 from pathlib import Path

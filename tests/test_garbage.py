@@ -1,4 +1,4 @@
-"""Collections of garbage are recorded, and nothing is left behind."""
+"""Garbage collections are recorded, and no callback of ours remains afterwards."""
 
 from events import events, named
 

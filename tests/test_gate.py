@@ -1,4 +1,4 @@
-"""The gate as a pipeline sees it: its output, its files, and its exit codes."""
+"""The gate gives a CI pipeline the right output, files and exit codes."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def made(folder, factors, between=0.0, seed=1):
 
 @pytest.fixture(scope="module")
 def pools(tmp_path_factory):
-    """Runs as they are, 10 % slower, and of so much noise that five do not tell."""
+    """Return paths of runs: unchanged, 10 % slower, and so noisy that five runs do not suffice."""
     folder = tmp_path_factory.mktemp("pools")
     noisy = (1.0, 1.2, 0.9, 1.15, 0.85)
     return {
@@ -184,7 +184,7 @@ def test_what_is_not_whole_or_not_the_same_never_passes(gate, tmp_path, fault):
 
 
 def operators(folder, name, each):
-    """Write a run in whose steps so many operators run."""
+    """Write a run with a given number of operators in each step."""
     store = StoreBuilder(folder, f"{name}_1_20260101000000123_ascend_ms")
     process = store.process()
     thread = process.thread()
@@ -346,7 +346,7 @@ def test_the_self_test_prints_its_rates(capsys, monkeypatch):
 
 
 def noisy_training(folder, number, factor, chance):
-    """Write a run of 40 steps with the builder of tests, 3 % away from others."""
+    """Write a run of 40 steps with the store builder; runs differ by 3 %."""
     store = StoreBuilder(folder, f"host_{number}_20260101000000123_ascend_ms", started_ns=number)
     process = store.process()
     thread = process.thread()

@@ -1,6 +1,6 @@
 """A real GPU: kernels of a training loop are those that PyTorch's own profiler records. Not run on a GPU yet.
 
-The two run one after the other, because CUPTI has room for one.
+The two profilers run one after the other, because CUPTI serves only one.
 """
 
 import json
@@ -41,12 +41,12 @@ def by_stream(kernels):
 
 
 def launched(trace):
-    """Return the kernels of a trace of PyTorch's own profiler."""
+    """Return the kernels in a trace of PyTorch's own profiler."""
     return [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"]
 
 
 def same(kernels, events):
-    """Check that ours are those of the trace, and took as long."""
+    """Check that our kernels are those of the trace, with the same durations."""
     assert Counter(row["Name"] for row in kernels) == Counter(event["name"] for event in events)
     took = sum(float(row["Duration(us)"]) for row in kernels), sum(event["dur"] for event in events)
     assert abs(took[0] / took[1] - 1) < NOISE
@@ -71,7 +71,7 @@ def test_kernels_are_those_of_pytorchs_own_profiler(tmp_path, mode):
 
 
 def test_without_a_word_the_variable_records_the_gpu(tmp_path):
-    """The backward pass runs on a thread of autograd's own; its kernels belong to operators of that."""
+    """Autograd runs the backward pass on its own thread; the kernels belong to operators of that thread."""
     options = {"start": True, "output_path": str(tmp_path / "data")}
     command = [sys.executable, PROGRAMS / "gpu_job.py", "plain", str(STEPS)]
     done = subprocess.run(command, env=environment(options), cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1,6 +1,6 @@
-"""Traces of real GPUs, beside two witnesses: sums made straight from their text, and Holistic Trace Analysis (HTA).
+"""Figures of real GPU traces agree with sums computed directly from their text, and with Holistic Trace Analysis (HTA).
 
-The sums are equal to the nanosecond; where HTA says something else, a comment says why.
+The sums are equal to the nanosecond. Where HTA differs, a comment says why.
 """
 
 import json
@@ -93,7 +93,7 @@ def test_a_kernel_is_of_the_step_that_launched_it(measured, truth, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_time_of_the_device_is_divided_among_the_steps(measured, truth, name):
-    """Nothing that ran between the first step and the last one is in none of them, or in two."""
+    """Every task between the first and the last step belongs to exactly one step."""
     measures, direct = measured(name), truth[name]["direct"]
     moments = measures.stream.moments.sum().row(0, named=True)
     assert moments["computing"] == direct["union_comp"]
@@ -136,7 +136,8 @@ def test_critical_paths_are_as_hta_has_them(measured, name):
 
 
 def test_a_critical_path_has_the_kernels_of_graphs(measured):
-    """HTA says 47 % of these paths: it keeps one kernel of each launch of a graph, and calls the others a gap."""
+    """HTA gives kernels 47 % of these paths, because it keeps one kernel of each graph launch and counts the others as
+    a gap."""
     measures = measured("trace_diff_test")
     shares = critical_path.shares(measures.diagnosis.path)
     busiest = measures.recording.device.tasks.filter(~pl.col("exchange"))["stream"].mode().item()
@@ -213,7 +214,7 @@ def test_launches_and_kinds_of_work(measured, truth, name):
 
 @pytest.mark.parametrize("name", ["kineto_2021_resnet50", "nccl_data"])
 def test_idle_time_by_cause_is_as_hta_has_it(measured, truth, name):
-    """Of the others HTA leaves out the last step, or the kernels of graphs."""
+    """Only some traces are compared: in the others HTA leaves out the last step, or the kernels of graphs."""
     sums = ask(measured(name), "idle").group_by("stream", "cause").agg(pl.col("dur").sum() / 1000)
     found = {(stream, cause.replace(" ", "_")): round(dur, 2) for stream, cause, dur in sums.iter_rows()}
     hta = truth[name]["hta_0.5"]["idle"]

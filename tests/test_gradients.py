@@ -9,7 +9,8 @@ SOFTMAX = [f"Expand/_SoftmaxBackward/{last}" for last in ("Mul-op0", "ReduceSum-
 
 
 def owners(*stretches, begin=0, scripted=False):
-    """Return {row: (first, last)} of backward kernels; stretches are forward, backward, forward, backward, ..."""
+    """Return {row: (first, last)} of backward kernels; the given stretches are forward, backward, forward, backward,
+    ..."""
     rows = [(name, None if place % 2 == 0 else place) for place, names in enumerate(stretches) for name in names]
     names = list(dict.fromkeys(name for name, _ in rows))
     kernels = pl.DataFrame(

@@ -1,4 +1,4 @@
-"""Whose a kernel of a compiled graph is: shapes of planted networks tell it, MindSpore's names do not."""
+"""Kernels of compiled graphs get the module that the shapes of planted networks prove."""
 
 import pytest
 import twins
@@ -24,7 +24,8 @@ CELLS = [
 
 
 def block(number, name, data):
-    """Nodes of a block of two layers, all named as if they were of the first; the last one is `{name}c`."""
+    """Return the nodes of a block of two layers, all named like those of the first layer; the last node is
+    `{name}c`."""
     scope = f"{ROOT}/0-Block"
     sizes = tensor(FLOAT32, 4, 8)
     return [
@@ -164,7 +165,7 @@ def test_owners_of_compiled_networks_of_mindcv(job, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["graph", "pynative"])
 def test_two_networks_of_a_class_are_told_apart(job, mode):
-    """In pynative mode, the updates of weights name neither of them."""
+    """In pynative mode, the updates of weights name neither network."""
     run = job(PLANTED, mode, "6", "pair", env=FAST)
     assert run.code == 0, run.err
     details = run.result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"
@@ -198,7 +199,7 @@ def test_owners_of_compiled_functions(job):
     ],
 )
 def test_owners_where_the_host_queues_kernels(job, tmp_path, name):
-    """Backward passes, kernel by kernel, beside those of a twin that autograd told which node ran when."""
+    """Backward passes are compared, kernel by kernel, with a twin run in which autograd reported each node."""
     if name in ("densenet", "mobilenet", "residual", "vision"):
         pytest.importorskip("mindcv")
     twin = job(PROGRAMS / "planted_truth.py", str(tmp_path / "truth"), "4", name, env=FAST, timeout=600)
@@ -216,7 +217,7 @@ def test_owners_where_the_host_queues_kernels(job, tmp_path, name):
 
 @pytest.mark.slow
 def test_owners_where_what_is_computed_again_is_in_the_same_pass(job):
-    """Without a pass of its own for each part, there is no twin: autograd takes no hooks of a node there."""
+    """There is no twin for comparison, because autograd takes no hooks of nodes in this kind of recomputation."""
     run = job(PLANTED, "pynative", "6", "saved", env=FAST, timeout=600)
     assert run.code == 0, run.err
     found = score(run.result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv", planted(run.out))

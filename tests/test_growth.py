@@ -1,4 +1,4 @@
-"""Memory that each step adds."""
+"""Growth of memory is found where each step adds to it, and not elsewhere."""
 
 import polars as pl
 import pytest
@@ -12,7 +12,7 @@ MS = 1_000_000
 
 
 def found(held, compiled=(), every=1):
-    """Return the growth of a run whose steps of 1 ms end with these megabytes, looked at `every` so many steps."""
+    """Return the growth of a run with steps of 1 ms that end with these megabytes, sampled each `every` steps."""
     count = len(held) * every
     rows = [(1, 1, number, number * MS, (number + 1) * MS, 1, True, "all", 0) for number in range(count)]
     steps = Steps(1, 1, StepSource.SCRIPT, pl.DataFrame(rows, schema=tables.STEPS, orient="row"))

@@ -1,4 +1,4 @@
-"""The recorded steps that count once the job's own steps are known."""
+"""Guessed steps are revoked once the job's own steps are known."""
 
 import polars as pl
 import pytest

@@ -1,4 +1,4 @@
-"""The end of a job: its readers and its status are as without us, and the analysis is no child of the job.
+"""A job ends with the same readers and status as without us, and the analysis is no child of the job.
 
 The interpreter that runs the analysis is a shell script that a test chooses, where it does not matter what it finds.
 """
@@ -34,12 +34,12 @@ class Analysis:
         return f"{imports}sys.executable = {str(self.path)!r}\n{then}\n"
 
     def pid(self):
-        """Return its process id, once it runs."""
+        """Return the process id of the analysis, once it runs."""
         eventually(self.started.exists)
         return int(self.started.read_text())
 
     def lives(self):
-        """Return whether it runs."""
+        """Return whether the analysis runs."""
         try:
             with open(f"/proc/{self.pid()}/stat") as stream:
                 return stream.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -76,7 +76,7 @@ def in_files(guest, program, folder, options=None):
 
 @STATES
 def test_an_analysis_that_takes_longer_goes_on_alone(guest, analysis, tmp_path, state):
-    """Its finding goes into a pipe that has no reader any more."""
+    """The late analysis writes its finding into a pipe without a reader."""
     go, done = tmp_path / "go", tmp_path / "done"
     script = f"trap '' PIPE\nwhile [ ! -e {go} ]; do sleep 0.1; done\necho 'ms-profiler: x' 2>{done} || true"
     code, lines = in_files(guest, state + analysis(script), tmp_path, {"exit_timeout": 0.3})
@@ -119,7 +119,7 @@ def test_a_quiet_job_does_not_tell(guest, analysis, tmp_path, state):
 @STATES
 @pytest.mark.parametrize("script", ["exit 3", "echo 'ms-profiler: the verdict'", "exec sleep 100"])
 def test_descriptor_2_that_is_a_file_of_the_job(guest, analysis, tmp_path, state, script):
-    """`2>&-`: the first file that the job opens gets descriptor 2, and the analysis wrote into it."""
+    """With `2>&-` the first file that the job opens gets descriptor 2; the analysis used to write into it."""
     program = "import os\nassert os.open('own', os.O_RDWR | os.O_CREAT) == 2\n" + state + analysis(script)
     process = guest.start(program, {"exit_timeout": 0.3}, stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
     out, _ = process.communicate(timeout=60)
@@ -158,7 +158,7 @@ def late(tmp_path_factory):
 
 @pytest.mark.parametrize("first", [True, False], ids=["loaded before us", "loaded after us"])
 def test_readers_are_let_go_when_the_job_is_done(guest, analysis, late, first):
-    """Both pipes end while the process still waits for its analysis, and nothing that was written to them is lost."""
+    """Both pipes end while the process still waits for its analysis, and no output is lost."""
     program = analysis("exec sleep 100", then="import os\nos.dup(1), os.dup2(2, 77)\nlate.print()\nsys.exit(3)")
     program = late + program if first else program.replace("import mindspore, sys", "import mindspore, sys\n" + late)
     process = guest.start(program, **PIPES)
@@ -173,7 +173,7 @@ def test_readers_are_let_go_when_the_job_is_done(guest, analysis, late, first):
 
 
 def test_a_job_that_is_killed_leaves_nobody_who_holds_its_pipes(guest, analysis):
-    """Nor any other that a child could inherit."""
+    """After a kill, no process of ours holds the job's pipes or any other inheritable descriptor."""
     reader, writer = os.pipe()
     program = analysis("exec sleep 100", then="print('trained')")
     process = guest.start(program, pass_fds=[writer], **PIPES)
@@ -246,7 +246,7 @@ def test_a_signal_while_we_close_finds_what_it_would_have_found(guest, begins, c
 
 
 def test_a_timer_of_the_job_comes_too_late(guest, analysis, late):
-    """The job would have been gone before its timer went off."""
+    """A timer of the job that would have come after its end has no effect."""
     process = guest.start(late + analysis("sleep 0.6; echo 'ms-profiler: x'; touch done", then="late.arm()"), **PIPES)
     assert finish(process)[0] == 0
     assert (guest.folder / "done").exists()
@@ -271,14 +271,14 @@ def test_the_same_without_the_extension(guest, analysis, name):
 
 
 def blocks(pid, number):
-    """Return whether the main thread of a process keeps a signal back."""
+    """Return whether the main thread of a process blocks a signal."""
     with open(f"/proc/{pid}/status") as stream:
         (mask,) = re.findall(r"SigBlk:\s+(\w+)", stream.read())
     return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def test_a_crash_in_a_thread_that_is_left_behind_comes_too_late(guest, analysis, late):
-    """The end of the process would have stopped that thread long before."""
+    """A crash in a thread that the end of the process would have stopped has no effect."""
     program = late + analysis("sleep 1; echo 'ms-profiler: x'", then="late.start()")
     bare, profiled = guest.both(program, lambda: {"stderr": subprocess.DEVNULL}, {"exit_timeout": 9})
     assert profiled == bare == (0, b"said by a destructor\n", None, None)
@@ -332,7 +332,7 @@ def test_the_extension_is_not_there_and_it_is_analysed(guest, analysis, tmp_path
 
 @STATES
 def test_the_analysis_has_nothing_of_the_job(guest, analysis, tmp_path, state):
-    """A session of its own, no descriptor but the usual three, and no signal ignored or blocked."""
+    """The analysis has its own session, only the three standard descriptors, and no ignored or blocked signal."""
     # without a command that the shell starts: for that it blocks signals
     copy = f'while read -r line; do echo "$line"; done >> {tmp_path}/found'
     look = f"echo /proc/$$/fd/* > {tmp_path}/found; {copy} < /proc/$$/status; {copy} < /proc/$$/stat"
@@ -361,7 +361,7 @@ def test_an_interpreter_that_is_gone_costs_a_line(guest, analysis, tmp_path):
 
 
 def test_with_the_framework_itself(tmp_path):
-    """Both pipes end when the job is done; the process goes when the result is complete."""
+    """Both pipes end when the job is done; the process ends when the result is complete."""
     guest = Guest(tmp_path, real=True)
     process = guest.start("import mindspore\nprint('trained')\nimport sys\nsys.exit(3)", **PIPES)
     code, out, lines = finish(process)
@@ -371,7 +371,7 @@ def test_with_the_framework_itself(tmp_path):
 
 
 def test_a_launcher_of_ranks_has_one_analysis(tmp_path):
-    """The ranks end at the same time, on a file system without locks as on any other."""
+    """The ranks end at the same time, on file systems with and without locks."""
     output = tmp_path / "data"
     program = "import fcntl\ndel fcntl.flock\nimport mindspore\nprint('trained')"
     variables = {"PYTHONPATH": STAND_INS, "WORLD_SIZE": "3", "MASTER_PORT": "1"}

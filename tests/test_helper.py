@@ -1,4 +1,4 @@
-"""Which processes are left alone, judged by their command line."""
+"""Helper processes are recognised by their command line and left alone."""
 
 import pytest
 from ms_profiler.job import helper

@@ -14,7 +14,7 @@ def file(tmp_path):
 
 
 def lines(file, values, **fingerprint):
-    """Write a history of runs that took so long, in ms."""
+    """Write a history of runs with these durations, in ms."""
     known = dict.fromkeys(history.SERIES, "") | fingerprint
     with open(file, "a") as stream:
         for number, value in enumerate(values):

@@ -197,7 +197,8 @@ def write(path, **files):
 
 
 def test_the_tightest_limit_around_the_process_counts(tmp_path):
-    """Of both versions of control groups, also where a container sees its own group alone."""
+    """The tightest limit counts in both versions of control groups, also in a container that sees only its own
+    group."""
     top = tmp_path / "sys/fs/cgroup"
     write(top, cpu__stat="usage_usec 1\n", memory__current="1")
     write(

@@ -1,4 +1,4 @@
-"""Watching imports: called back in time, and a watched module is as it would be unwatched."""
+"""Callbacks of watched imports come in time, and a watched module is the same as an unwatched one."""
 
 import importlib
 import importlib.resources
@@ -36,7 +36,7 @@ def interpreter(program, *args, path=(AGENT,)):
 
 
 class Log(list):
-    """The calls, in order."""
+    """The list of calls, in order."""
 
     def before(self, name):
         self.append(("before", name))
@@ -225,7 +225,7 @@ def test_a_callback_that_raises_is_seen_in_tests(place, log, monkeypatch):
 
 @pytest.mark.parametrize("first", ["ours", "wrapt"])
 def test_beside_the_hooks_of_wrapt(place, first):
-    """In an interpreter of its own: wrapt installs its finder once."""
+    """The test uses a separate interpreter, because wrapt installs its finder only once."""
     (place / "watched.py").write_text("print('executed')")
     program = """
 import sys, wrapt
@@ -312,7 +312,7 @@ def test_modules_of_one_archive_share_a_loader(place, log):
 
 
 def test_an_extension_module():
-    """In an interpreter of its own: extension modules are not imported twice."""
+    """The test uses a separate interpreter, because an extension module cannot be imported twice."""
     program = """
 import importlib.machinery, importlib.util, sys
 names = ("_zoneinfo", "_csv", "_json", "_bisect", "_heapq", "_decimal", "_queue", "_sqlite3", "_multiprocessing")

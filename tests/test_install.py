@@ -22,7 +22,7 @@ print("trained")
 
 @pytest.mark.slow
 def test_three_commands_of_the_readme_lead_to_a_result(tmp_path):
-    """In an environment of its own, beside a checkout of its own; only the framework is that of the tests."""
+    """The test uses a separate environment and checkout, and shares only the framework."""
     readme = (ROOT / "README.md").read_text()
     (install,) = re.findall(r"^ {4}pip (install '\./ms-profiler.*')$", readme, re.MULTILINE)
     (options,) = re.findall(r"^ {4}export MS_PROFILER_OPTIONS='(.*)'$", readme, re.MULTILINE)

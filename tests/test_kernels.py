@@ -231,7 +231,7 @@ def test_run_without_a_stream(tmp_path):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Limits that a test can reach."""
+    """Lower the limits so that a test can reach them."""
     monkeypatch.setattr(kernels, "MOST", 45)
     monkeypatch.setattr(kernels, "BATCH", 50)
 

@@ -23,7 +23,7 @@ def span(name, category, start, end, tid=11, **args):
 
 
 def on_gpu():
-    """Two steps of 100: computing 10-30 40-60 | 120-150, communication 50-70, a copy 70-95."""
+    """Return a trace of two steps of 100: computing 10-30 40-60 | 120-150, communication 50-70, a copy 70-95."""
     events = [span("ProfilerStep#4", "user_annotation", 0, 100), span("ProfilerStep#5", "user_annotation", 100, 200)]
     events += [span("aten::mm", "cpu_op", 4, 9), span("Optimizer.step#SGD.step", "user_annotation", 80, 90)]
     events += [span("python_function", "python_function", 0, 200)]

@@ -1,4 +1,4 @@
-"""Traces of devices of several ages and vendors, with a truth that is planted; times in microseconds."""
+"""Traces of several vendors and versions give the planted figures; times in microseconds."""
 
 import itertools
 import json
@@ -55,7 +55,7 @@ def bound(measures):
 
 
 def three(trace):
-    """Three steps of 100, each with a kernel of 80 that a synchronization at the end waits for."""
+    """Add three steps of 100, each with a kernel of 80 for which a synchronization at the end waits."""
     trace.steps(0, 100, 200, 300)
     for begin in (0, 100, 200):
         trace.span("aten::mm", "cpu_op", begin + 2, begin + 9)
@@ -133,7 +133,7 @@ PARTS = {
 
 @pytest.mark.parametrize("name", PARTS)
 def test_of_a_trace_without_a_part_of_its_device_nothing_is_concluded(tmp_path, name):
-    """Traces are filtered, cut and rewritten by other tools."""
+    """Other tools filter, cut and rewrite traces, so parts of the device may be missing."""
     trace = Trace()
     trace.steps(*range(0, 1300, 100))
     for begin in range(0, 1200, 100):
@@ -188,7 +188,7 @@ def test_two_gpus_with_streams_of_the_same_number(tmp_path):
 
 
 def pageable(trace, kind, returns):
-    """A step of 100: a kernel 10-60, and a copy behind it that the call asks for at 20 and leaves at `returns`."""
+    """Add a step of 100: a kernel 10-60, then a copy, whose call begins at 20 and returns at `returns`."""
     trace.steps(0, 100)
     trace.kernel("gemm", 5, 10, 60)
     number = trace.call("MemcpyAsync", 20, returns)
@@ -219,7 +219,7 @@ def test_a_copy_whose_call_comes_back_after_it_blocks(tmp_path, prefix, kind, re
 
 
 def test_kernels_that_outlive_their_step(tmp_path):
-    """The host launches 3 x 90 in steps of 30, and waits for nothing: the run waits for the device."""
+    """The host launches kernels of 90 in three steps of 30 without waiting, so the run waits for the device."""
     trace = Trace()
     trace.steps(0, 30, 60, 90)
     for number in range(3):
@@ -279,7 +279,7 @@ def test_an_arrow_leads_from_a_call_to_a_kernel_without_a_number(tmp_path):
 
 
 def test_a_stream_that_waits_for_another_has_its_kernel_on_the_path(tmp_path):
-    """The second kernel waits for an exchange on another stream, long after the one before it on its own has ended."""
+    """The second kernel waits for an exchange on another stream, long after its own stream's first kernel has ended."""
     trace = Trace()
     trace.steps(0, 100)
     trace.kernel("forward", 2, 10, 20)
@@ -387,7 +387,7 @@ def test_statistics_of_launches_pauses_queues_and_copies(tmp_path):
 
 
 def copying(trace, beside):
-    """Three steps of 100: a copy of 40 of memory that may move, and a kernel of 50 behind it, or beside it."""
+    """Add three steps of 100: a copy of 40 of pageable memory, and a kernel of 50 after or beside it."""
     trace.steps(0, 100, 200, 300)
     for begin in (0, 100, 200):
         number = trace.call("MemcpyAsync", begin + 2, begin + (3 if beside else 45))
@@ -445,7 +445,7 @@ def test_of_kernels_that_exchange_the_finding_does_not_speak(tmp_path):
     ],
 )
 def test_the_span_that_the_host_is_in_is_named(tmp_path, spans, named):
-    """Steps of 100 ms: a kernel of 40 that the host waits for, and then something else."""
+    """In steps of 100 ms the host waits for a kernel of 40 ms, and then runs other code."""
     ms, trace = 1000, Trace()
     trace.steps(0, 100 * ms, 200 * ms, 300 * ms)
     for begin in (0, 100, 200):

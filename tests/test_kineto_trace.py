@@ -1,4 +1,4 @@
-"""The timeline in Kineto's form, and the tool that reads that form."""
+"""The timeline in Kineto's form is right, and Holistic Trace Analysis reads it."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ from ms_profiler.analysis.driver import engine
 from ms_profiler.store.format import Category
 from store_builder import MS, WALL_NS, StoreBuilder, compiled, folder_of, training
 
-#: an environment of its own: the tool has no use for newer versions of pandas
+#: a separate environment, because the tool does not support newer versions of pandas
 HTA = pathlib.Path(sys.prefix) / "hta" / "bin" / "python"
 LOAD = """
 import json, sys

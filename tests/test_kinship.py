@@ -1,4 +1,4 @@
-"""A child of multiprocessing finds the result of the process that started it, and the environment tells nothing."""
+"""A child of multiprocessing finds the result of the process that started it, without a variable in the environment."""
 
 import json
 import os
@@ -47,7 +47,7 @@ if __name__ == "__main__":
 
 
 def found(tmp_path, how, *words, directory=None, child=None):
-    """Return what a child of a profiled process takes for its parent."""
+    """Return the process that a child of a profiled process identifies as its parent."""
     program = tmp_path / "parent.py"
     program.write_text(PARENT)
     directory = str(tmp_path / "a result") if directory is None else directory
@@ -73,7 +73,7 @@ def test_a_child_of_multiprocessing_belongs_to_its_parent(tmp_path, how):
 
 
 def test_also_when_the_file_is_gone_and_its_name_is_strange(tmp_path):
-    """As in a file system where somebody else may remove it."""
+    """The parent is found even if its file, which has an unusual name, has been removed."""
     strange = str(tmp_path / "line\nbreak (deleted)")
     assert found(tmp_path, "spawn", "announced", "replaced", directory=strange) == [strange, 0, "a"]
 
@@ -84,7 +84,7 @@ def test_a_parent_that_records_now_and_then(tmp_path):
 
 @pytest.mark.parametrize("how", ["subprocess", "grandchild"])
 def test_others_are_jobs_of_their_own(tmp_path, how):
-    """Any other program; and a child of a fork child, which maps what its parent has."""
+    """Other programs, and children of a fork child, are separate jobs."""
     assert found(tmp_path, how, "announced") is None
 
 
@@ -114,7 +114,7 @@ print(json.dumps([dict(os.environ), sorted(line for line in native if not line.s
 
 
 def shown(guest, imports, options):
-    """Return what the environment of a job is without the user's variable, bare and profiled."""
+    """Return the environment of a job without the user's variable, for a bare and a profiled run."""
     found = []
     for profile in False, True:
         process = guest.start(SHOW.format(imports=imports), options, profile, stdout=subprocess.PIPE)

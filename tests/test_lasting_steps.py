@@ -1,4 +1,4 @@
-"""Hooks keep `Steps` for good: what they report counts in a fork child as well."""
+"""Hooks hold one lasting `Steps` object, so their reports count in a fork child as well."""
 
 from events import events, steps
 from ms_profiler.store.format import StepSource

@@ -1,4 +1,4 @@
-"""Who is late among ranks whose own times are made up, and why."""
+"""The late ranks and their causes are found from made-up own times."""
 
 import polars as pl
 import pytest

@@ -1,4 +1,4 @@
-"""A profiler of the script's own finds the device's interfaces free, and they are taken again when it has ended."""
+"""The script's own profiler finds the device's interfaces free; we take them again after its end."""
 
 import ast
 import importlib.util
@@ -15,7 +15,7 @@ from ms_profiler.job.frameworks.torch.plugin import LATER
 
 
 class Session:
-    """What lends; it notes in what order that happens."""
+    """A session that lends the interfaces, and notes the order of its calls."""
 
     def __init__(self):
         self.said = []
@@ -36,7 +36,7 @@ class Session:
 
 
 def made_up(session, begins, ends):
-    """Return a profiler, with the names that a framework gives to its beginning and its end."""
+    """Return a profiler whose begin and end have a framework's names."""
 
     def begin(self, fails=False):
         session.said.append("begins")
@@ -51,7 +51,7 @@ def made_up(session, begins, ends):
 
 @pytest.fixture(params=[mindspore_profiler.MODULE, *torch_profiler.CLASSES])
 def profiler(request, monkeypatch):
-    """A profiler of one framework, hooked; with the session, and the name of its beginning."""
+    """Return a hooked profiler of one framework, the session, and the name of the function that begins it."""
     session, module = Session(), types.ModuleType(request.param)
     monkeypatch.setitem(sys.modules, request.param, module)
     if request.param == mindspore_profiler.MODULE:
@@ -87,7 +87,7 @@ def test_one_that_cannot_be_prepared_leaves_it_to_us(profiler):
 
 
 def test_the_names_are_those_of_the_mindspore_that_is_here():
-    """By its source: it is not imported here."""
+    """The names are looked up in MindSpore's source, because this test does not import MindSpore."""
     found = importlib.util.find_spec("mindspore")
     if found is None:
         pytest.skip("needs MindSpore")

@@ -1,4 +1,4 @@
-"""Links that are slower than others."""
+"""Slow links are found, and others are not."""
 
 import polars as pl
 import pytest

@@ -1,4 +1,4 @@
-"""Files of the store that are lost while the job records, and signals that have to do with it."""
+"""A job survives the loss of store files while it records, and keeps its own handling of the signals that follow."""
 
 import json
 import signal

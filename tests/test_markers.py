@@ -1,4 +1,4 @@
-"""Ranges of markers are joined, and those of streams have names, by numbers alone."""
+"""Ranges of markers are joined by their numbers, which also give the markers of streams their names."""
 
 import pytest
 from fakes_built import ascend_fakes  # noqa: F401
@@ -9,7 +9,7 @@ from traced import records, run_ascend  # noqa: F401
 
 @pytest.fixture
 def run(run_ascend):  # noqa: F811
-    """What runs a program with the fakes."""
+    """Return a function that runs a program with the fakes."""
     return run_ascend
 
 
@@ -19,7 +19,7 @@ def heads(store):
 
 
 def test_ranges_of_markers_are_joined_by_their_numbers(run):
-    """A stream knows no names: it has those of the host's marker, which has the same number."""
+    """A stream's marker has no name of its own; it gets the name of the host's marker with the same number."""
     found, _, store = run("""
 npu = traced()
 npu.fake_marker(4, 1, b"", b"", -1)  # the end of what began before recording did

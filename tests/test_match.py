@@ -1,4 +1,4 @@
-"""Times of another clock are brought to ours, also when that clock is set while it runs."""
+"""Times of another clock are converted to ours, also if that clock is set meanwhile."""
 
 import shutil
 import subprocess

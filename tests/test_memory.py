@@ -1,4 +1,4 @@
-"""Memory of tensors: from MindSpore's recorder, cut to the steps of the run that asked for it."""
+"""Tensor memory comes from MindSpore's recorder, cut to the steps of the recording that requested it."""
 
 import json
 

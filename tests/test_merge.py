@@ -1,4 +1,4 @@
-"""`ms-profiler merge` writes one timeline of several ranks: a process each, one clock, exchanges joined by flows."""
+"""`ms-profiler merge` writes a timeline with a process for each rank, one clock, and flows that join exchanges."""
 
 import json
 import os
@@ -22,7 +22,7 @@ data = os.environ.get("MS_PROFILER_TEST_DATA")
 
 
 def made(parent):
-    """Write ranks of three machines, the clocks of which are seconds apart; rank 1 comes last to each exchange."""
+    """Write ranks of three machines whose clocks differ by seconds; rank 1 comes last to each exchange."""
     paths = []
     for rank in range(RANKS):
         ahead = rank * AHEAD_S * 1000 * MS
@@ -45,7 +45,7 @@ def made(parent):
 
 
 def merged(capsys, *words):
-    """Run the command; return the timeline, and what is printed."""
+    """Run the command; return the timeline and the printed output."""
     assert main(["merge", *map(str, words)]) == 0
     lines = capsys.readouterr().out.splitlines()
     return read(Path(lines[-1])), lines
@@ -57,7 +57,7 @@ def processes(trace):
 
 
 def rank_of(trace, uuid):
-    """Return the name of the process that a track stands in."""
+    """Return the name of the process to which a track belongs."""
     track = trace.tracks[uuid]
     while not track.HasField("process"):
         if track.HasField("thread"):

@@ -17,7 +17,8 @@ KERNEL_NAMES = pl.DataFrame(schema=tables.KERNEL_NAMES)
 
 @pytest.fixture
 def store(tmp_path):
-    """Two steps of 10 ms: in each an AllReduce of 4 MB and a Send of 1 MB, in the second an AllReduce of 2 MB, too."""
+    """Return two steps of 10 ms: each has an AllReduce of 4 MB and a Send of 1 MB, the second one also an AllReduce of
+    2 MB."""
     store = StoreBuilder(tmp_path, rank=5, world_size=8)
     process = store.process()
     thread = process.thread()
@@ -144,7 +145,8 @@ def test_run_that_exchanged_nothing_has_no_such_file(tmp_path):
 
 
 def graphs(tmp_path, noted):
-    """Two steps in graph mode, each with an AllReduce of one name over 4,8 and one over 8, and what was noted of it."""
+    """Return two steps in graph mode, each with two AllReduces of one name, over 4,8 and over 8, and the notes about
+    them."""
     store = StoreBuilder(tmp_path, rank=1, world_size=2)
     process = store.process()
     thread = process.thread()

@@ -16,7 +16,7 @@ TEXTS = pl.Series(["", "a", "b"])
 
 
 def table(*rows):
-    """Kernels of (kernel, duration, module, bound, part)."""
+    """Return a table of kernels from (kernel, duration, module, bound, part)."""
     names = ("kernel", "duration_ns", "module", "bound", "part")
     return pl.DataFrame(rows, schema={name: tables.KERNELS[name] for name in names}, orient="row")
 

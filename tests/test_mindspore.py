@@ -29,7 +29,7 @@ VARIANTS = ("two", "batches")
 
 @pytest.fixture(scope="module")
 def bare_losses(launch):
-    """What the model loop prints without us, by mode."""
+    """Return the output of the model loop without us, by mode."""
     run = launch(MODEL_LOOP, "graph", "pynative", profile=False)
     lines = run.out.splitlines(keepends=True)
     assert (run.code, len(lines)) == (0, 40), run.err
@@ -38,7 +38,7 @@ def bare_losses(launch):
 
 @pytest.fixture(scope="module")
 def bare_loops(launch):
-    """What each kind of custom loop prints without us."""
+    """Return the output of each kind of custom loop without us."""
     run = launch(CUSTOM_LOOP, *EXPECTED, profile=False)
     assert run.code == 0, run.err
     return {line.split()[0]: line for line in run.out.splitlines(keepends=True)}
@@ -46,7 +46,7 @@ def bare_loops(launch):
 
 @pytest.fixture(scope="module")
 def plain(launch):
-    """A run of the plain custom loop."""
+    """Return a run of the plain custom loop."""
     return launch(CUSTOM_LOOP, "plain")
 
 

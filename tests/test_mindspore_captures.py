@@ -1,4 +1,4 @@
-"""What reads, captures, copies or pickles the functions we stand in for must not notice us, and undo must be exact."""
+"""Code that reads, captures, copies or pickles a replaced function does not notice us, and undo is exact."""
 
 import pytest
 from conftest import PROGRAMS
@@ -7,7 +7,7 @@ ENVIRONMENT = {"MS_PROFILER_RAISE": "1"}
 
 
 def foreign(run):
-    """The lines on stderr that are not ours."""
+    """Return the lines on stderr that are not ours."""
     return [line for line in run.err.splitlines() if not line.startswith("ms-profiler: ")]
 
 

@@ -1,4 +1,4 @@
-"""Collectives: which, over which group, how many bytes."""
+"""Collectives are recorded with their kind, group and bytes."""
 
 import pytest
 from conftest import PROGRAMS

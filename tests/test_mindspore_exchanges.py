@@ -1,4 +1,4 @@
-"""What is read from MindSpore's description of a graph, and ranks that are only known when the job runs."""
+"""Exchanges are read from MindSpore's description of a graph, and ranks from the running job."""
 
 import json
 import os
@@ -68,7 +68,7 @@ main()
 
 @pytest.mark.slow
 def test_ranks_that_the_launcher_does_not_know(tmp_path):
-    """Two nodes of two workers without --node_rank: what msrun tells them is one rank, or none."""
+    """With two nodes of two workers and no --node_rank, msrun gives all workers the same rank, or none."""
     (tmp_path / "other.py").write_text(OTHER_NODE)
     common = ["--worker_num=4", "--local_worker_num=2", f"--master_port={free_port()}", "--join=True"]
     program = [PROGRAMS / "data_parallel.py", "graph", "3"]

@@ -1,4 +1,4 @@
-"""Forward, backward and what is computed again, whichever function asked for the gradient."""
+"""Forward, backward and recomputation are recorded, whichever function requests the gradient."""
 
 import re
 

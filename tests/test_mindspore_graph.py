@@ -1,4 +1,4 @@
-"""What is compiled, and why again."""
+"""Compilations are recorded, with the reasons of repeated ones."""
 
 import collections
 import gc
@@ -55,7 +55,7 @@ def test_every_compilation_is_a_span_and_every_second_one_has_a_cause(job):
 
 
 class Tensor:
-    """What MindSpore's C++ defines of one."""
+    """A tensor with the properties that MindSpore's C++ defines."""
 
     def __init__(self, shape, dtype="Float32"):
         self.told = shape, dtype
@@ -102,7 +102,7 @@ def test_differences_are_told_and_values_are_not(before, after, why):
 
 
 class Net:
-    """Stands for a class that is compiled."""
+    """A class whose objects are compiled."""
 
 
 def test_classes_made_at_run_time_are_not_kept():
@@ -136,15 +136,15 @@ def test_memory_of_objects_is_bounded():
 
 
 def plus():
-    """Stand for a function that is compiled."""
+    """A function that is compiled."""
 
 
 def square():
-    """Stand for another."""
+    """A second function that is compiled."""
 
 
 class Executor:
-    """Compiles a function as `_JitExecutor` does: what it calls finds it in the frame of its caller."""
+    """An executor that compiles like `_JitExecutor`: its callees find it in the frame of their caller."""
 
     def __init__(self, fn, checks):
         self.fn, self.obj, self._create_time, self._graph_executor = fn, None, id(self), None

@@ -1,4 +1,4 @@
-"""What a host does besides training: files, waits, batches, markers."""
+"""The host's other work is recorded: files, waits, batches, markers."""
 
 from conftest import PROGRAMS
 from events import events, inside, named, of, steps

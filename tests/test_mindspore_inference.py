@@ -1,4 +1,4 @@
-"""Steps of jobs that only call a network."""
+"""Jobs that only call a network have steps."""
 
 import pytest
 from conftest import PROGRAMS
@@ -31,7 +31,7 @@ def test_each_call_of_the_network_is_a_step(job, kind, mode, count):
 
 
 class Notebook:
-    """A recorder that keeps the steps it is given."""
+    """A recorder that stores the steps that it gets."""
 
     def __init__(self):
         self.steps = []

@@ -1,4 +1,4 @@
-"""MindSpore's kernels: as many and as long as its own recorder says, drained while the job runs."""
+"""MindSpore's kernels have the counts and times of its own recorder, and are drained while the job runs."""
 
 import csv
 import json
@@ -209,7 +209,8 @@ def test_mindspores_own_profiler_keeps_the_kernels_where_nothing_stands_in_for_i
 
 @pytest.mark.slow
 def test_the_recorder_is_emptied_before_it_holds_too_much(job):
-    """It keeps the inputs of every step until then: 32 MB in the 40 steps of this job, gigabytes in a larger one."""
+    """MindSpore's recorder holds the inputs of all steps until it is emptied: 32 MB in 40 steps here, gigabytes in
+    larger jobs."""
     run = job(PROGRAMS / "kernels_held.py", str(ROOT / "examples" / "train_convnet.py"), "little")
     assert run.code == 0, run.err
     assert int(run.out.rpartition("held")[2]) < 14 << 20

@@ -1,4 +1,4 @@
-"""Hooks whose targets lie elsewhere, or are called otherwise, in other versions of MindSpore than the one installed.
+"""Hooks find targets that have another place or name in versions of MindSpore other than the installed one.
 
 `make test-versions` runs the versions themselves.
 """
@@ -47,7 +47,7 @@ class Guard:
 
 
 class Session:
-    """As much of a session as these hooks need."""
+    """The part of a session that these hooks use."""
 
     def __init__(self):
         self.recorder = Recorder()
@@ -72,7 +72,7 @@ def applied(session, concern):
 
 @pytest.fixture
 def module(monkeypatch):
-    """Return a function that puts a module of these sources in the place of one of MindSpore's."""
+    """Return a function that replaces a module of MindSpore by one made from source text."""
 
     def make(name, source):
         made = types.ModuleType(name)

@@ -1,4 +1,4 @@
-"""Operators of dataset pipelines: who is watched when, and that MindSpore's dataset profiler is used without harm."""
+"""Pipelines are watched at the right time, and MindSpore's dataset profiler is used without harm."""
 
 import atexit
 import contextlib
@@ -98,7 +98,7 @@ def test_the_tables_are_those_of_mindspores_analyser(job, tmp_path):
 
 @pytest.mark.slow
 def test_pipelines_beside_and_inside_others_do_no_harm(job):
-    """MindSpore would warn of each of them on stderr; and a pipeline that is left must not disturb the exit."""
+    """MindSpore does not warn of these pipelines on stderr, and an abandoned pipeline does not disturb the exit."""
     run = job(PROGRAM, "beside", options=ASKED, env={"GLOG_v": "2", "MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err
     assert run.out == "done\n"
@@ -128,7 +128,7 @@ def test_a_killed_job_says_what_is_missing(tmp_path):
 
 
 class Manager:
-    """Stands for MindSpore's dataset profiler, and holds it to its rules."""
+    """A stand-in for MindSpore's dataset profiler that checks its rules."""
 
     def __init__(self):
         self.calls = []
@@ -155,7 +155,7 @@ class Manager:
 
 
 class Recorder:
-    """Keeps the marks."""
+    """A recorder that stores the marks."""
 
     def __init__(self):
         self.marks = []
@@ -175,7 +175,7 @@ class Recorder:
 
 
 class Dataset:
-    """What an iterator goes over."""
+    """The dataset of an iterator."""
 
 
 class Iterator:
@@ -193,7 +193,7 @@ class Iterator:
 
 
 class Stage:
-    """A stream with everything around it made up."""
+    """A stream in made-up surroundings."""
 
     def __init__(self, folder):
         config = SimpleNamespace(get_enable_autotune=lambda: False, get_debug_mode=lambda: False)

@@ -1,4 +1,4 @@
-"""Hooks as a whole: what is not there is missing and nothing else, and what stands in for a function is one."""
+"""A missing target is only noted as missing, and the replacement of a function is a function."""
 
 import gc
 import pickle
@@ -19,7 +19,7 @@ from ms_profiler.store.format import Category, StepSource
 
 
 class Session:
-    """As much of a session as hooks need to be declared."""
+    """The part of a session that the declaration of hooks uses."""
 
     owner = False
     redirects = False
@@ -48,7 +48,8 @@ class Session:
 
 @pytest.fixture
 def modules():
-    """A framework of two modules with a function of the same name each, and one that holds copies."""
+    """Return a framework of two modules that each define a function of the same name, and a module that holds
+    copies."""
     made = {name: types.ModuleType(name) for name in ("unframework", "unframework.a", "unframework.b", "unframework.c")}
     for name in ("a", "b"):
         code = f"def work(x, *, y=1):\n    '''Work.'''\n    return ('{name}', x, y)\n"

@@ -1,4 +1,4 @@
-"""The native side of tracing an NPU, with an msPTI that has no device behind it: every way it is known to fail."""
+"""Native tracing of an NPU handles every known failure of msPTI; the library is made up and has no device."""
 
 import pytest
 from fakes_built import ASCEND, ascend_fakes, build  # noqa: F401
@@ -12,7 +12,7 @@ KINDS = {"MARKER": 1, "KERNEL": 2, "API": 3, "HCCL": 4, "MEMORY": 5, "MEMSET": 6
 
 @pytest.fixture
 def run(run_ascend):  # noqa: F811
-    """What runs a program with the fakes."""
+    """Return a function that runs a program with the fakes."""
     return run_ascend
 
 
@@ -267,7 +267,7 @@ recorder.close()
 
 
 def test_its_clock_may_jump_and_the_uncertainty_tells(run):
-    """It brings its times to the wall clock anew every seven seconds: an end may come out before its begin."""
+    """msPTI aligns its times to the wall clock every seven seconds, so an end may come before its begin."""
     found, _, store = run("""
 npu = traced()
 npu.fake_marker(2, 1, b"range", b"mine", -1)
@@ -287,7 +287,7 @@ print(json.dumps(counts()))
 
 @pytest.mark.parametrize("leave", ["sys.exit(7)", "raise SystemExit(7)", "ctypes.CDLL(None).exit(7)", "os._exit(7)"])
 def test_a_fork_child_calls_nothing_and_ends(run, leave):
-    """The library's destructors hang in it; what it has written comes out."""
+    """The library's destructors would hang in the child; its output arrives nevertheless."""
     found, calls, store = run(f"""
 npu = traced()
 reading, writing = os.pipe()
@@ -325,7 +325,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def test_without_us_a_fork_child_of_a_subscriber_hangs(run):
-    """As with the real one: so the tests above would fail if nothing were done."""
+    """The fake hangs like the real library, so the tests above fail without our measures."""
     found, _, _ = run("""
 driver()
 subscriber = ctypes.c_void_p()
@@ -363,7 +363,7 @@ def test_a_library_that_hangs_does_not_hold_up_the_end(run):
 
 
 def test_one_device_at_a_time(run, tmp_path):
-    """A machine with both kinds of them: what is taken stays, and the other has a reason."""
+    """On a machine with both kinds of devices, the first one stays attached, and the other gets a reason."""
     (tmp_path / "both").mkdir()
     build(tmp_path / "both", ASCEND)
     build(tmp_path / "both")

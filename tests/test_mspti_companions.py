@@ -1,4 +1,4 @@
-"""msPTI's library is loaded only where the others have what it needs of them: it would end the job."""
+"""msPTI's library is loaded only if its companion libraries are complete; otherwise it would end the job."""
 
 import os
 
@@ -10,7 +10,7 @@ from traced import run_ascend  # noqa: F401
 
 @pytest.fixture
 def run(run_ascend):  # noqa: F811
-    """What runs a program with the fakes."""
+    """Return a function that runs a program with the fakes."""
     return run_ascend
 
 
@@ -23,7 +23,7 @@ COMPANIONS = ["libascendalog.so", "libprofapi.so", "libascend_hal.so"]
 
 @pytest.mark.parametrize("missing", COMPANIONS[:2])
 def test_without_a_companion_the_library_is_never_loaded(run, tmp_path, missing):
-    """Loaded, it would end the process; without that of the driver no job has an NPU in use."""
+    """Without a companion the library would end the process; without the driver's library no job uses an NPU."""
     (tmp_path / "some").mkdir()
     build(tmp_path / "some", {name: made for name, made in ASCEND.items() if name != missing})
     found, calls, _ = run(
@@ -46,7 +46,7 @@ print(json.dumps([*outcome, "libmspti" in open("/proc/self/maps").read()]))
     ("odd", "flags"), [*((name, []) for name in COMPANIONS[:2]), (COMPANIONS[2], ["-DHAL", "-DOLD"])]
 )
 def test_a_companion_that_lacks_a_function_is_as_good_as_missing(run, tmp_path, odd, flags):
-    """That of the driver lacks one that is missed only when the library is used."""
+    """The driver's library lacks a function that is missed only when msPTI is used."""
     (tmp_path / "some").mkdir()
     build(tmp_path / "some", ASCEND | {odd: ("ascend.c", *flags)})
     found, _, _ = run(
@@ -62,7 +62,8 @@ def test_a_companion_that_lacks_a_function_is_as_good_as_missing(run, tmp_path, 
     [([], False, Outcome.FAILED), (["-DOLD"], False, Outcome.DONE), (["-DOLD"], True, Outcome.FAILED)],
 )
 def test_an_older_driver_does_for_a_library_that_does_not_need_more(run, tmp_path, flags, bare, outcome):
-    """What a library needs stands in its file; of one that is known by its name alone all is asked."""
+    """The needed functions are read from the library's file; a library that is known only by its name has to have
+    all."""
     (tmp_path / "some").mkdir()
     older = {"libascend_hal.so": ("ascend.c", "-DHAL", "-DOLD"), "libmspti.so": (*ASCEND["libmspti.so"], *flags)}
     build(tmp_path / "some", ASCEND | older)
@@ -81,7 +82,7 @@ print(json.dumps([outcome, why, tracing.detach()]))
 
 
 def test_the_fake_ends_who_loads_it_without_them(run, tmp_path):
-    """As the real one does: so the tests above would fail if it were loaded."""
+    """The fake ends the process like the real library, so the tests above fail if it is loaded."""
     (tmp_path / "some").mkdir()
     build(tmp_path / "some", {"libmspti.so": ASCEND["libmspti.so"]})
     found, _, _ = run(

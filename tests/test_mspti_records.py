@@ -81,7 +81,7 @@ print(json.dumps(counts()))
 
 
 def read(store):
-    """Return what is kept of each record, and how long each took."""
+    """Return the stored fields and the duration of each record."""
     rows, seen, lengths = records(store), [], []
     for at, (what, kind, name, row) in enumerate(rows):
         if what != Kind.DEVICE:

@@ -1,4 +1,4 @@
-"""Markers of scripts: ours and MindSpore's, with domains, on a CPU."""
+"""Markers of scripts are recorded on a CPU, with their domains, through our functions and MindSpore's."""
 
 import collections
 import json

@@ -1,4 +1,4 @@
-"""What only the native recorder has: functions without a detour, a helper thread, a gate that a fork wipes."""
+"""The native recorder's own features work: direct functions, a helper thread, and a gate that a fork resets."""
 
 import os
 import re
@@ -19,7 +19,7 @@ NATIVE = Path(__file__).parent.parent / "native"
 
 @pytest.fixture(params=["native", "native-written"])
 def recorder(request):
-    """A recorder that is closed afterwards, whatever happens."""
+    """Return a recorder that is closed after the test, even if the test fails."""
     recorder = make(request.param)
     yield recorder
     recorder.close()
@@ -91,7 +91,7 @@ def test_the_helper_lives_as_long_as_the_session(recorder, tmp_path):
 
 
 def test_the_helper_has_descriptors_of_its_own(recorder, tmp_path):
-    """Nothing of the job's, which would keep its pipes open, and nothing that the job could close."""
+    """The helper holds no descriptor of the job, which would keep pipes open, and none that the job could close."""
     if tuple(int(part) for part in os.uname().release.split(".")[:2]) < (5, 9):
         pytest.skip("CLOSE_RANGE_UNSHARE came with Linux 5.9")
     ends = os.pipe()
@@ -112,7 +112,7 @@ def test_the_helper_has_the_next_segment_ready(recorder, tmp_path):
 
 
 def test_the_helper_writes_anchors_while_nothing_happens(recorder, tmp_path):
-    """Every five seconds: without them a clock that is set during the run would go unnoticed."""
+    """The helper writes an anchor every five seconds, so that a clock set during the run is noticed."""
     recorder.open(str(tmp_path))
 
     def two():

@@ -6,7 +6,7 @@ from ms_profiler.store.format import Category
 
 
 def frame(rows):
-    """Spans from (process, thread, category, start, end)."""
+    """Return spans from (process, thread, category, start, end)."""
     schema = {
         "process": pl.UInt32,
         "thread": pl.UInt32,
@@ -18,7 +18,7 @@ def frame(rows):
 
 
 def random_tree(generator, count):
-    """Properly nested spans with distinct bounds, as (start, end, parent)."""
+    """Return properly nested spans with distinct bounds, as (start, end, parent)."""
     bounds = sorted(generator.sample(range(count * 10), 2 * count))
     spans, around = [], []
     for moment in bounds:

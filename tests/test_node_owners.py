@@ -1,4 +1,4 @@
-"""Whose kernels of a backward pass are where autograd's nodes are known."""
+"""Kernels of a backward pass get the right modules where autograd's nodes are known."""
 
 import orjson
 import polars as pl
@@ -40,7 +40,7 @@ def modules(known, *passes):
 
 
 def known(*found, passes=1, called=()):
-    """Return what is known of passes, each 10 ns long with a call of modules before it."""
+    """Return the known nodes of passes, each 10 ns long after a call of modules."""
     begun = [(number, 10 * number + 6, False) for number in range(passes)]
     schema = {"backward": pl.UInt32, "start_ns": pl.Int64, "scripted": pl.Boolean}
     spans = pl.DataFrame(
@@ -60,7 +60,7 @@ def test_kernels_of_like_blocks_are_told_apart():
 
 
 def test_a_sum_of_gradients_is_of_the_node_that_adds_to_another_one():
-    """A sum may follow any node; how many do, the graph tells."""
+    """A sum may follow any node; the graph tells the number of sums."""
     block = [(kind, wanted, int(kind == "MatMul")) for kind, wanted, _ in BLOCK]
     ran = ["ReluGrad", "Default/BiasAddGrad-op0", "MatMul", "MatMul", "Add", "LayerNormGrad"]
     found = modules(known(tape(block=block)), ["Div", "Tile", *ran, *ran])

@@ -32,18 +32,18 @@ OFF = 0.1
 
 @pytest.fixture
 def npu_job(job, ascend_fakes, tmp_path):  # noqa: F811
-    """Return a function that runs the program in a mode with the fakes; it has `log`, the calls of msPTI."""
+    """Return a function that runs the program in a mode with the fakes; its result has `log`, the calls of msPTI."""
     return runner(job, PROGRAM, ascend_fakes, "MSPTI", "libmspti.so", tmp_path / "log")
 
 
 def of_steps(steps):
-    """Return what some steps launch, in the order of the table."""
+    """Return the launches of some steps, in the order of the table."""
     launched = [(str(step), *kernel[:3]) for step in steps for kernel in STEP]
     return sorted(launched, key=lambda kernel: (int(kernel[2]), int(kernel[0])))
 
 
 def kernels(result):
-    """Return the kernels as (step, name, stream, core), and check how long they took."""
+    """Return the kernels as (step, name, stream, core), after checking their durations."""
     found, lengths = rows(result, "kernel_details"), {name: length for name, _, _, length in STEP}
     for row in found:
         assert float(row["Duration(us)"]) == pytest.approx(lengths[row["Name"]], abs=OFF)
@@ -69,7 +69,7 @@ EVERY = [(step, name) for step in range(3) for name, *_ in STEP]
 
 @pytest.fixture(scope="module")
 def losses(tmp_path_factory, ascend_fakes):  # noqa: F811
-    """The output of the program without a profiler."""
+    """Return the output of the program without a profiler."""
     from conftest import launcher
 
     run = launcher(tmp_path_factory.mktemp("bare"))
@@ -113,7 +113,7 @@ def test_kernels_are_in_the_tables(npu_job, losses):
 
 @pytest.mark.slow
 def test_each_cause_of_a_step_has_the_time_that_was_planted(npu_job):
-    """As with a GPU: a sleep of 20 ms is blocked, a kernel of 30 ms that is waited for is on the path."""
+    """A sleep of 20 ms counts as blocked, and an awaited kernel of 30 ms is on the path, as on a GPU."""
     run = npu_job("bound", 5)
     assert run.code == 0, run.err
     path, lengths = run.summary["critical_path"], run.summary["device"]["time"]["steps"]
@@ -175,7 +175,8 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 @pytest.mark.slow
 def test_a_fork_child_ends_as_it_would_alone(job, ascend_fakes, tmp_path):  # noqa: F811
-    """Its parent's subscription would hold it for ever; with PyTorch, because a child of MindSpore crashes anyway."""
+    """The parent's subscription would block the child for ever. PyTorch is used, because a child of MindSpore crashes
+    anyway."""
     log = tmp_path / "log"
     run = job(FORK, env={"LD_LIBRARY_PATH": str(ascend_fakes), "FAKE_MSPTI_LOG": str(log)}, options={"analyse": "off"})
     assert run.code == 0, run.err
@@ -217,7 +218,7 @@ def test_an_mspti_that_fails_costs_a_line(npu_job, losses, words, why):
 
 @pytest.mark.slow
 def test_without_a_companion_the_job_lives(npu_job, tmp_path):
-    """Whoever loads msPTI without it is ended."""
+    """A process that loads msPTI without its companion is ended."""
     (tmp_path / "some").mkdir()
     build(tmp_path / "some", {name: made for name, made in ASCEND.items() if name != "libprofapi.so"})
     run = npu_job("bare", 2, folder=tmp_path / "some", options={"analyse": "off"})
@@ -228,7 +229,7 @@ def test_without_a_companion_the_job_lives(npu_job, tmp_path):
 
 
 def test_where_mindspores_own_profiler_runs_it_has_the_npu(npu_job):
-    """Of two collectors on one device the second takes the records of the first."""
+    """MindSpore's own profiler gets the NPU, because a second collector would take the records of the first."""
     run = npu_job("plain", 2, options={"takeover": False, "analyse": "off"})
     assert run.code == 0, run.err
     assert run.log == []

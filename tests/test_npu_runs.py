@@ -1,4 +1,5 @@
-"""Runs on real NPUs: without the derived files of the vendor's tools, the analysis has to give the same figures."""
+"""For runs on real NPUs without the vendor's derived files, the analysis gives the same figures as the vendor's
+tools."""
 
 import csv
 import json
@@ -79,7 +80,7 @@ def table(path):
 
 
 def lanes(path):
-    """Return how many intervals each lane has, and how long they are."""
+    """Return the number and the total length of the intervals in each lane."""
     events = json.loads(path.read_text(), parse_float=Decimal)
     pids = overlap_pids(events)
     found = {}
@@ -307,7 +308,7 @@ def test_every_kernel_has_the_operator_that_launched_it(runs, level):
 
 
 def test_without_calls_of_the_runtime_there_is_no_critical_path(runs):
-    """At level 0 the waits of the host are unknown: the path would be that of a host that never waits."""
+    """At level 0 the waits of the host are unknown, so a path would show a host that never waits."""
     for level, told in (("level0", False), ("level1", True)):
         measures = engine.measured(str(runs / level / "rank0_ascend_pt"))
         assert measures.diagnosis.path.is_empty() != told

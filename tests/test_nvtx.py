@@ -115,7 +115,7 @@ def test_other_libraries_are_not_served(tmp_path):
 
 
 class NoRanges(NativeRecorder):
-    """Knows nothing of ranges."""
+    """A recorder without ranges."""
 
     @staticmethod
     def take_ranges():

@@ -52,7 +52,7 @@ def test_span_that_leaves_its_parent_counts_only_inside_it(store):
 
 
 def test_what_is_reported_inside_of_an_operator_is_taken_from_it(store):
-    """Regions and calls of a device's runtime count only against the operators that they are inside of."""
+    """The time of regions and runtime calls is subtracted only from the operators that contain them."""
     thread = store.process().thread()
     thread.span("CubeBackward", Category.OP, 0, 100)
     thread.span("own", Category.MARKER, 10, 60)

@@ -1,4 +1,4 @@
-"""Types of options: each accepts its values and refuses everything else."""
+"""Each type of option accepts its values and refuses all others."""
 
 import pytest
 from ms_profiler import option_types as kinds

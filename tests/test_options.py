@@ -1,4 +1,4 @@
-"""The variable: its valid values, and one line for each invalid one."""
+"""The variable accepts its valid values, and prints one line for each invalid one."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The cost of an optimizer whose kernels run beside the host, by made-up kernels."""
+"""The cost of an optimizer whose kernels run beside the host is that of made-up kernels."""
 
 import polars as pl
 import pytest

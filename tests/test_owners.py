@@ -1,4 +1,4 @@
-"""Whose the time of a backward pass is, by the order of its nodes, checked against autograd's own numbers."""
+"""The owners of a backward pass that follow from the order of nodes agree with autograd's own numbers."""
 
 import contextlib
 import importlib.util
@@ -127,7 +127,7 @@ def test_the_order_says_what_autograds_numbers_say(planted, name):
 
 @pytest.mark.parametrize("name", ["alike", "unlike", "adversaries"])
 def test_what_the_order_cannot_tell_is_unbound(planted, name):
-    """Several losses, each with a backward pass of its own."""
+    """Where several losses have separate backward passes, nodes with an ambiguous order stay unbound."""
     assert judged(*recorded(planted.step_of(name)))["wrong"] <= 0.005
 
 

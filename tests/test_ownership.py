@@ -1,4 +1,4 @@
-"""Modules of a run: they add up, the heaviest is named, and so is the one that made a step slow."""
+"""Times of modules add up, and the heaviest module and the module that slows a step are named."""
 
 import importlib.util
 import json
@@ -32,7 +32,7 @@ def heavy(launch):
 
 
 def test_the_heaviest_module_is_named_with_what_takes_most_of_it(heavy):
-    """Of four like blocks the third is 30 times as wide as the others."""
+    """The third of four equal blocks is 30 times as wide as the others."""
     summary = heavy.summary
     rows = {row["module"]: row for row in summary["module_tree"]["rows"]}
     assert max(rows.values(), key=lambda row: (row["depth"] == 2, row["total_ms"]))["module"] == "Blocks.blocks.2"
@@ -73,7 +73,7 @@ def test_sql_has_them_step_by_step(heavy):
 
 
 def loop(tmp_path, slow):
-    """Build 20 steps of 10 ms: a module that takes 2 ms, but for step 12, and one that always takes 3 ms."""
+    """Build 20 steps of 10 ms with a module of 2 ms, which takes longer in step 12, and a module of 3 ms."""
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread, at = store.process().thread(), 50 * MS
     for number in range(20):
@@ -114,7 +114,8 @@ def test_of_equal_steps_none_is_slow(tmp_path):
 
 
 def queued(tmp_path):
-    """Build 8 steps that queue a kernel of 30 ms each: those of 10 ms go on, the last one waits for all of them."""
+    """Build 8 steps that queue a kernel of 30 ms each: steps of 10 ms do not wait, the last step waits for all
+    kernels."""
     store = StoreBuilder(tmp_path, framework={"name": "mindspore", "version": "2.10.0", "mode": "pynative"})
     thread = store.process().thread()
     for number in range(8):

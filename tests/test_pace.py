@@ -1,4 +1,4 @@
-"""How often something is looked at."""
+"""Checks happen at the pace that their cost allows."""
 
 import pytest
 from ms_profiler.job.pace import Pace

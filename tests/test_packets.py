@@ -1,4 +1,4 @@
-"""Exchanges that are too small for their link."""
+"""Exchanges that are too small for their link are found."""
 
 import polars as pl
 import pytest

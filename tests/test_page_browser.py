@@ -1,4 +1,4 @@
-"""report.html in Chromium: every view, keys, languages, paper; the page shows the figures of summary.json.
+"""report.html works in Chromium, with every view, key, language and paper, and shows the figures of summary.json.
 
 `make test-browser` runs all of it, with real jobs, and takes the pictures of the pages.
 """
@@ -159,7 +159,7 @@ def press(page, *keys):
 
 
 def picture(page, name, section=None):
-    """Take a picture of the page, where pictures are wanted."""
+    """Take a picture of the page, if pictures were requested."""
     if PICTURES:
         if section:
             page.evaluate(f"document.getElementById('{section}').scrollIntoView({{behavior: 'instant'}})")
@@ -291,7 +291,7 @@ VIEWS = ["overview", "steps", "modules", "operators", "kernels", "timeline", "co
 
 
 def assert_all_views(page):
-    """Assert that every view is there, draws no more than is promised, and the page is as wide as the window."""
+    """Assert that every view exists and draws no more than its limit, and that the page fits the window's width."""
     found = page.locator("section").evaluate_all("all => all.map(each => each.id)")
     assert set(VIEWS) <= set(found)
     assert 0 < shapes(page) <= SHAPES_MOST

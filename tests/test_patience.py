@@ -50,7 +50,8 @@ def hangs(tmp_path_factory):
 
 @pytest.mark.parametrize("call", ["fallocate", "statvfs"])
 def test_a_file_system_that_does_not_answer(guest, hangs, call):
-    """The helper makes a segment, or is asked at the end: the job ends all the same, with its own exit code."""
+    """A call hangs while the helper makes a segment or at the end; the job ends nevertheless, with its own exit
+    code."""
     process = guest.start(
         JOB + "sys.exit(3)",
         env={"LD_PRELOAD": str(hangs), "HANGS": call},

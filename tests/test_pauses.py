@@ -1,4 +1,4 @@
-"""Collections of garbage in the steps, from a store written by hand."""
+"""Garbage collections in the steps are summed up, from a store written by hand."""
 
 import pytest
 from ms_profiler.analysis.metrics import pauses, steps

@@ -43,7 +43,7 @@ def drawn(paths):
 
 
 def decoded(path):
-    """Return the same for Perfetto's trace, and the depths of slices."""
+    """Return the sums and counts of Perfetto's trace, and the depths of its slices."""
     found, total, depths = Counter(), 0, Counter()
     threads = {}
     for trace, each in streamed(path):

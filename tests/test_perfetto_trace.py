@@ -185,7 +185,7 @@ def test_flows_lead_from_operators_to_their_gradients(store):
 
 
 def tied(parent):
-    """A run of PyTorch with kernels, operators that launch them, and gradients, for more than one section."""
+    """Write a run of PyTorch with kernels, launching operators and gradients, for more than one section."""
     store = StoreBuilder(parent, framework={"name": "torch", "version": "2.13.0", "device": "CPU"})
     thread = store.process().thread()
     for number in range(60):
@@ -203,7 +203,7 @@ def tied(parent):
 
 
 def launching_long(parent):
-    """A run of MindSpore whose operators launch kernels, for more than one section."""
+    """Write a run of MindSpore whose operators launch kernels, for more than one section."""
     store = StoreBuilder(parent)
     process = store.process()
     thread = process.thread()

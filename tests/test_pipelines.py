@@ -1,4 +1,4 @@
-"""From the files of MindSpore's dataset profiler to the finding about a pipeline."""
+"""The files of MindSpore's dataset profiler lead to the right finding about a pipeline."""
 
 import csv
 import json
@@ -66,7 +66,7 @@ def files(sizes, *, cpu=None, batches=(), interval=1000):
 
 
 class Watched:
-    """A run whose windows are given as (pipeline, start, end, files)."""
+    """A run with windows given as (pipeline, start, end, files)."""
 
     def __init__(self, parent):
         self.store = StoreBuilder(parent)

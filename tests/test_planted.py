@@ -136,7 +136,7 @@ def summary(result):
 
 
 def agrees(result):
-    """Check every share that stands on two places of a page, and all that has to add up."""
+    """Check that shares which a page shows twice agree, and that parts add up."""
     page = summary(result)
     shares_add_up(page)
     steps_are_the_same(page, result)
@@ -210,7 +210,7 @@ def steps_are_the_same(page, result):
 
 
 def finding_and_advice_are_those_of_the_tables(page):
-    """Check each number in a sentence against the table that it is of."""
+    """Check each number in a sentence against the table from which it comes."""
     bounds, phases, finding = page["bounds"]["shares"], page["phases"], page["finding"]
     if finding["kind"] in bounds and "Compiling took" not in page["verdict"]:
         assert finding["share"] == pytest.approx(bounds[finding["kind"]], abs=1e-4)

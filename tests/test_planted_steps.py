@@ -1,4 +1,4 @@
-"""Jobs in which steps are hard to tell: there are as many as the script counts itself."""
+"""In jobs whose steps are hard to recognise, we find as many steps as the script counts."""
 
 import pytest
 from conftest import PROGRAMS

@@ -1,4 +1,4 @@
-"""`ms-profiler run` preloads msPTI's library where that is needed and does no harm, and says why where it cannot."""
+"""`ms-profiler run` preloads msPTI's library where it is needed and harmless, and otherwise says why it does not."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def test_a_machine_without_it_is_told_where_the_npu_is_named(tmp_path, given, sa
 
 
 def test_it_is_tried_once_and_in_another_process(ascend_fakes, tmp_path, monkeypatch):  # noqa: F811
-    """Not with the options of the job, which would be profiled."""
+    """The trial process runs once, without the options of the job, so that it is not profiled."""
     tried = []
 
     def run(command, env, **_):

@@ -1,4 +1,4 @@
-"""A tracing interface that is tried says where it lies and which version it is, or why it cannot be used."""
+"""The trial of a tracing interface reports its path and version, or why it cannot be used."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ print(json.dumps(probe(Aclprof())))
 
 @pytest.fixture
 def toolkit(tmp_path):
-    """A toolkit without libraries, beside device files of two NPUs; `tried` tries it."""
+    """Return a toolkit without libraries, and device files of two NPUs, for `tried`."""
     (tmp_path / "dev").mkdir()
     for name in ("davinci0", "davinci1", "davinci_manager"):
         (tmp_path / "dev" / name).touch()

@@ -1,4 +1,4 @@
-"""The identity of a process in its job, read from the environment and /proc."""
+"""The identity of a process in its job is read from the environment and /proc."""
 
 import os
 import signal

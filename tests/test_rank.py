@@ -1,4 +1,4 @@
-"""Ranks that a script starts itself have results of their own, as those of a launcher have."""
+"""Ranks that a script starts itself get separate results, like ranks of a launcher."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def called(run, rank):
 
 @pytest.mark.slow
 def test_each_rank_has_a_result_of_its_own(job):
-    """In one test: the three programs of which it is made take half a minute."""
+    """One test covers three programs, which take half a minute."""
     run = job(PROGRAM, "2", str(free_port()), env=VARIABLES)
     assert run.code == 0, run.err
     bare = subprocess.run(

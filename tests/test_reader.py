@@ -8,7 +8,7 @@ from store_builder import MS, RAW_NS, StoreBuilder
 
 @pytest.fixture
 def store(tmp_path):
-    """A store of one process with one thread and two spans."""
+    """Return a store of one process with one thread and two spans."""
     store = StoreBuilder(tmp_path)
     process = store.process()
     thread = process.thread()

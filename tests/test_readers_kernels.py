@@ -17,7 +17,7 @@ def store(tmp_path):
 
 
 def recorded(store, executions=(), **options):
-    """A run of one second with one window; returns its process."""
+    """Write a run of one second with one window, and return its process."""
     process = store.process()
     thread = process.thread()
     thread.span("graph", Category.GRAPH, 0, 1000 * MS)

@@ -43,7 +43,7 @@ def steps(parent, **info):
 
 
 def kernels_of(step):
-    """Return the launches of a step: the second one runs when the step has ended on the host."""
+    """Return the launches of a step; the second kernel runs after the step's end on the host."""
     begin = 10_000 * step
     return [
         task("MatMul1", "MatMul", 2, begin + 2000, 100, 50),
@@ -61,7 +61,7 @@ def record(path, lines, folder=FOLDER):
 
 @pytest.fixture
 def result(tmp_path, monkeypatch):
-    """A run of three steps with raw data that msprof, which is on the path, has not read."""
+    """Return a run of three steps with raw data not yet exported, and put msprof on the path."""
     monkeypatch.setenv("PATH", os.pathsep.join([str(FAKES), os.environ["PATH"]]))
     monkeypatch.setenv("FAKE_MSPROF_LOG", str(tmp_path / "log"))
     path = steps(tmp_path)

@@ -1,4 +1,4 @@
-"""Each record of operands finds its span: by order, at the place that times say."""
+"""Each record of operands is assigned to its span by order and time."""
 
 import polars as pl
 import pytest

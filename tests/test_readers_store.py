@@ -243,7 +243,7 @@ def test_a_million_slots_stay_columns(store):
 
 
 def test_what_begins_while_the_store_is_read_is_not_of_this_reading(store, monkeypatch):
-    """A job that runs goes on writing between the first reading of its segments and the second one."""
+    """A running job writes further records between the first and the second reading of its segments."""
     process = store.process()
     thread = process.thread()
     thread.step(0, 0, 3 * MS)

@@ -1,4 +1,4 @@
-"""Reads of tensors by the host."""
+"""Reads of tensors by the host, and the time that they keep the host from queueing, are found."""
 
 import polars as pl
 import pytest

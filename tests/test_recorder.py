@@ -1,4 +1,4 @@
-"""Sessions, spans and events of every recorder, native or not, mapped or written."""
+"""Sessions, spans and events work in every recorder, native or Python, mapped or written."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""Recordings of processes that fork, are killed, or run out of disk."""
+"""Recordings are right in processes that fork, are killed, or run out of disk."""
 
 import os
 import random
@@ -44,7 +44,7 @@ def test_fork_children_have_stores_of_their_own(kind, tmp_path):
 @pytest.mark.parametrize("kind", MAPPED)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_kill_loses_nothing_that_had_ended(kind, folder, seed):
-    """Four kills at random moments; five seeds make twenty."""
+    """Each seed kills at four random moments, which makes twenty kills."""
     wait = random.Random(seed)
     for number in range(4):
         path = folder / str(number)
@@ -103,7 +103,7 @@ def check_full(kind, folder, filler):
 
 @all_kinds
 def test_a_full_disk_is_no_signal(kind, mounted):
-    """The store stops where the disk ends and goes on when there is room; the program never notices."""
+    """Recording stops on a full disk and continues when there is room again; the program never notices."""
     disk = mounted("-t", "tmpfs", "-o", "size=512k", "tmpfs")
     (disk / "store").mkdir()
     filler = disk / "filler"
@@ -114,7 +114,7 @@ def test_a_full_disk_is_no_signal(kind, mounted):
 
 @pytest.mark.parametrize("kind", MAPPED)
 def test_where_mappings_cannot_be_relied_on_it_writes(kind, mounted):
-    """Such as network file systems. A ramfs is none of the known ones, and cannot reserve blocks either."""
+    """Network file systems are such a case; here a ramfs, which is no known file system and cannot reserve blocks."""
     disk = mounted("-t", "ramfs", "ramfs")
     recorder = make(kind)
     recorder.open(str(disk), first_slots=8)
@@ -134,14 +134,15 @@ def test_a_limit_on_file_sizes_is_no_signal(kind, folder):
 
 @all_kinds
 def test_a_job_may_close_descriptors_it_does_not_know(kind, folder):
-    """As daemons do; files that the job then opens under the same numbers must stay untouched."""
+    """Daemons close unknown descriptors; files that the job then opens under the same numbers stay untouched."""
     pid = int(run_program("recorder_close_all.py", kind, folder))
     assert len(read_store(folder, pid).spans("x")) == 20_000
 
 
 @all_kinds
 def test_memory_does_not_grow_with_the_store(kind, folder):
-    """Of two million spans, 64 MB, a recorder keeps some segments, and at most 32 MiB that wait to be copied."""
+    """While two million spans (64 MB) are recorded, the recorder holds some segments, and at most 32 MiB to be
+    copied."""
     spans = 2_000_000 if kind.startswith("native") else 100_000
     growth = int(run_program("recorder_memory.py", kind, folder, spans))
     assert growth < (48 if kind in WRITTEN else 24) << 20

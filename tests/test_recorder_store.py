@@ -1,4 +1,4 @@
-"""The store of every recorder: segments, strings, and refused records."""
+"""Every recorder writes the right segments and strings, and counts refused records."""
 
 import errno
 import shutil
@@ -93,7 +93,7 @@ class TestRefusal:
             assert not recorder.begin(1, 1) and not list(folder.iterdir())
 
     def test_all_that_join_an_account_share_it(self, recorder, tmp_path):
-        """One after the other, as children of a job that come and go: a store that was closed still counts."""
+        """Recorders join one after the other, like short-lived children of a job; a closed store still counts."""
         path, limit = tmp_path / "account", 400_000
         taken = []
         for number in range(40):
@@ -264,7 +264,7 @@ class TestStrings:
     @pytest.mark.parametrize("texts", ["many", "large"])
     @pytest.mark.parametrize("kind", KINDS)
     def test_they_are_bounded(self, kind, texts, tmp_path):
-        """An endless number of names fills neither memory nor disk, and the known names stay in use."""
+        """An endless series of names fills neither memory nor disk, and known names stay in use."""
         count = {"many": 70_000, "large": 2000}[texts]
         for line in run_program("recorder_names.py", kind, tmp_path, texts).splitlines():
             kept, unnamed, dropped, size = map(int, line.split())

@@ -1,4 +1,4 @@
-"""Threads in every recorder, and signal handlers that interrupt them."""
+"""Threads record correctly in every recorder, also when signal handlers interrupt them."""
 
 import signal
 import threading
@@ -52,7 +52,8 @@ class TestThreads:
         assert [record.name for record in store.records] == ["before", "after"]
 
     def test_names_are_cut_between_characters(self, recorder, folder):
-        """A name of ours after 255 bytes; one that the system has cut after 15 may end inside of one."""
+        """Our names are cut after 255 bytes; a name that the system cut after 15 bytes may end inside of a
+        character."""
         recorder.open(str(folder))
 
         def work():
@@ -94,7 +95,7 @@ class TestThreads:
         assert all(record.end <= ended for record in left)
 
     def test_it_shares_nothing_between_threads(self, recorder, folder):
-        """Many threads, small segments: every span is there, under its own thread, properly nested."""
+        """With many threads and small segments, every span is stored under its thread and properly nested."""
         recorder.open(str(folder), first_slots=8)
         count = 4000 if recorder.kind == "native" else 500
 
@@ -121,7 +122,8 @@ class TestThreads:
         assert store.dropped == 0
 
     def test_signal_handlers_may_record_too(self, recorder, folder):
-        """A handler runs between any two lines of Python, and interrupts system calls."""
+        """Signal handlers run between any two lines of Python and interrupt system calls, and their records are
+        right."""
         recorder.open(str(folder), first_slots=8)
         counts = {"job": 0, "handler": 0}
 

@@ -22,7 +22,7 @@ HOSTILE = "<img src=x onerror=document.body.dataset.harmed=1></script><script>do
 
 
 def page_of(path, *more, output=None):
-    """Return the text of the page that the command writes of results."""
+    """Return the text of the page that the command writes for results."""
     options = [] if output is None else ["--output", str(output)]
     assert main(["report", str(path), *map(str, more), *options]) == 0
     return (output or folder_of(path).parent / "report.html").read_text(encoding="utf-8")

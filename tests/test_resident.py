@@ -1,4 +1,4 @@
-"""Memory of the process, looked at between steps."""
+"""The memory of the process is sampled between steps."""
 
 import os
 from types import SimpleNamespace

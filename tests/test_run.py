@@ -1,4 +1,4 @@
-"""`ms-profiler run`: the environment of the command, and that it is the command that runs."""
+"""`ms-profiler run` sets the environment of the command, and becomes the command."""
 
 import argparse
 import json

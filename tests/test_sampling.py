@@ -1,4 +1,4 @@
-"""A budget of time is a throttle: of a job bound by launches some steps are sampled all along, and totals are right."""
+"""A budget of time limits recording: steps of a job bound by launches are sampled throughout, and totals are right."""
 
 import importlib.util
 
@@ -21,13 +21,13 @@ MODULES = 1 + 5
 
 @pytest.fixture(scope="module")
 def run(launch):
-    """Return a run in which recording all steps costs far more than it may."""
+    """Return a run in which recording all steps would cost far more than the budget."""
     return launch(LOOP, str(STEPS), options={"overhead_budget": 0.03}, env={"MS_PROFILER_RAISE": "1"})
 
 
 @pytest.fixture(scope="module")
 def measures(run):
-    """Return its measures."""
+    """Return the measures of the sampled run."""
     return engine.measured(str(run.result))
 
 
@@ -101,7 +101,7 @@ def test_the_cost_is_measured_by_pairs(run):
 
 
 def test_disk_space_is_a_budget_too(launch):
-    """All steps would fit into the time that recording may take, and not onto the disk."""
+    """All steps would fit into the budget of time, but not onto the disk."""
     run = launch(LOOP, str(STEPS), options={"overhead_budget": 0.9, "max_disk": 8_000_000})
     table = engine.measured(str(run.result)).steps.table
     assert table.height >= STEPS - 1 and table.head(100)["recorded"].all()
@@ -137,7 +137,7 @@ def test_a_long_loop_is_within_its_budget_and_a_change_in_it_is_found(launch, wh
 
 @pytest.fixture(scope="module")
 def whole(launch):
-    """Return the same with every step."""
+    """Return the run of the same job with every step recorded."""
     return launch(LOOP, "20000", "15000", options={"overhead_budget": 0}, timeout=300)
 
 

@@ -7,7 +7,7 @@ from ms_profiler.job.frameworks.mindspore.sampling_plan import BATCHES, PAUSE, W
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The time, which the test sets."""
+    """Return a clock whose time the test sets."""
     now = SimpleNamespace(value=100.0)
     monkeypatch.setattr(sampling_plan.time, "monotonic", lambda: now.value)
     return now

@@ -1,4 +1,4 @@
-"""The summary on one screen: 80 columns and 24 lines, whatever there is to tell."""
+"""The summary fits one screen of 80 columns and 24 lines, whatever it contains."""
 
 import copy
 import io
@@ -45,7 +45,7 @@ def test_it_has_the_finding_steps_bounds_operators_advice_and_where_to_look_next
 
 
 def longest(summary):
-    """Return a summary that has more of everything than a screen has room for."""
+    """Return a summary with more entries of each kind than a screen has room for."""
     long = copy.deepcopy(summary)
     long["verdict"] = " ".join(["The longest finding that anybody has seen names modules and kernels;"] * 5)
     row = {"self_ms": 123456.789, "total_ms": 1234567.891, "count": 123456789, "average_ms": 12.345}

@@ -19,7 +19,7 @@ MAPS = """\
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A machine with nothing; returns a function that puts files somewhere and libraries into the process."""
+    """Return a function that adds files and loaded libraries to an empty machine."""
     monkeypatch.setattr(cupti, "PLACES", replace(PLACES, usual=(str(tmp_path / "usual*"),)))
     for name in (PLACES.variable, *PLACES.homes, cupti.INJECTION):
         monkeypatch.delenv(name, raising=False)

@@ -19,7 +19,7 @@ from test_thinning import nested
 
 @pytest.fixture
 def small(monkeypatch):
-    """Limits that a test can reach."""
+    """Lower the limits so that a test can reach them."""
     monkeypatch.setattr(readers_store, "MOST_SLOTS", 100)
     monkeypatch.setattr(slot_table, "BATCH", 32 * 100)
     monkeypatch.setattr(thinning.kept_steps, "__defaults__", (600,))
@@ -27,7 +27,7 @@ def small(monkeypatch):
 
 
 def operators(parent, steps=40):
-    """A run of PyTorch on two threads: modules, and operators in them, some of them in one another."""
+    """Write a run of PyTorch on two threads with modules and nested operators."""
     store = StoreBuilder(parent, framework={"name": "torch", "version": "2.13.0", "device": "CPU"})
     process = store.process()
     threads = [process.thread(1), process.thread(2, "autograd", 4300)]
@@ -95,7 +95,7 @@ def test_each_file_can_be_opened_alone_and_is_some_time_of_the_run(tmp_path, sma
 
 
 def test_tables_do_not_know_of_sections(tmp_path, small, monkeypatch):
-    """Also the first operator of a section: how long after the one before it, and in which module."""
+    """The first operator of a section, too, has its wait since the operator before and its module."""
     path = operators(tmp_path).write()
     _, cut = files_of(path)
     monkeypatch.setattr(readers_store, "MOST_SLOTS", 10**9)
@@ -110,7 +110,8 @@ def test_tables_do_not_know_of_sections(tmp_path, small, monkeypatch):
 
 
 def test_all_steps_of_a_run_are_measured_in_one_way(tmp_path, small, monkeypatch):
-    """By operators, or by phases where operators of some steps alone are held; the summary says which."""
+    """All steps are measured by operators, or by phases where only some steps' operators are held; the summary says
+    which."""
     path = operators(tmp_path).write()
 
     def computed():

@@ -1,4 +1,4 @@
-"""The effects on a job, and the files that remain however it ends."""
+"""A session does not affect the job, and leaves the right files however the job ends."""
 
 import json
 import os
@@ -22,7 +22,7 @@ TRAINS = (
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A job that ends as jobs do, beside a module of the name of a library that the analysis needs."""
+    """Return a finished job in a folder with a module named like a library that the analysis needs."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "polars.py").write_text("raise SystemExit('the wrong polars')")
     return launcher(folder)(IMPORT + TRAINS, CANARY, env={"API_TOKEN": CANARY})
@@ -188,7 +188,7 @@ def test_subprocess_is_a_job_of_its_own(job, tmp_path):
 
 @pytest.mark.slow
 def test_ranks_of_one_launch_share_one_analysis(tmp_path):
-    """Both ranks end; only the last analyses, and it analyses both."""
+    """When both ranks have ended, only the last one starts an analysis, which covers both."""
     output = tmp_path / "data"
     program = "import mindspore, sys; print('up', flush=True); sys.stdin.readline()"
     options = {"start": True, "output_path": str(output)}

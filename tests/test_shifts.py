@@ -1,4 +1,4 @@
-"""From which step on steps take longer is found, and whose time does; of made-up steps."""
+"""The step from which on made-up steps take longer is found, and the modules that changed."""
 
 import random
 
@@ -95,7 +95,7 @@ def test_a_change_is_found_while_the_speed_of_the_processor_changes_more(factor,
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_parts_of_steps_tell_no_change_where_only_the_processor_changes(seed):
-    """A change that only the lengths show may be that of a run with short or long first steps."""
+    """Only the lengths may show a change, for example where the first steps are short or long."""
     steps, spans = flipping(6_000, 0, 1.0, seed)
     assert shifts.shift(steps, None, spans) == shifts.shift(steps, None, NO_SPANS)
 

@@ -1,4 +1,4 @@
-"""Starting with the interpreter: through PYTHONPATH and through the installed files, whatever else starts there."""
+"""The profiler starts with the interpreter, through PYTHONPATH or installed files, beside any other start-up code."""
 
 import ast
 import json
@@ -50,7 +50,7 @@ def outcome(done):
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """An interpreter without anything of ours: a virtual environment with nothing in it but a file that does nothing.
+    """Return an interpreter without our files: a virtual environment with only an empty file.
 
     Most have such a file, and from 3.13 on the first one makes the interpreter load a codec.
     """
@@ -63,7 +63,7 @@ def bare(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """An interpreter with the files of ours that an installation puts into site-packages."""
+    """Return an interpreter with the files that our installation puts into site-packages."""
     folder = tmp_path_factory.mktemp("installed")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
@@ -240,7 +240,7 @@ def test_two_copies_of_ours_are_one(bare, tmp_path):
 
 @pytest.mark.parametrize("kept", [[], ["ms_profiler_start.py"]])
 def test_files_left_behind_are_harmless(bare, tmp_path, kept):
-    """As after an uninstallation that missed them."""
+    """Files that an uninstallation missed do no harm."""
     for name in ["ms_profiler.pth", "ms_profiler.start", *kept]:
         (tmp_path / name).write_text((SITE / name).read_text())
     program = f"import site; site.addsitedir({str(tmp_path)!r}); print(1)"
@@ -266,7 +266,7 @@ def test_the_installed_line_is_one_line():
 
 
 def test_the_files_read_as_old_python():
-    """An interpreter of any version may find them on its path."""
+    """The files parse as old Python, because an interpreter of any version may find them on its path."""
     for name in ("sitecustomize.py", "ms_profiler_start.py"):
         text = (SITE / name).read_text()
         assert text.isascii()
@@ -287,7 +287,7 @@ def old_interpreters():
 
 
 def test_a_foreign_interpreter_takes_no_notice(tmp_path):
-    """Run with those of this machine; reading the files as old Python does is tested in any case."""
+    """The test runs with the interpreters of this machine; another test parses the files as old Python."""
     (tmp_path / "sitecustomize.py").write_text("print('theirs')")
     program = "import sys; print([name for name in sys.modules if 'ms_profiler' in name])"
     for python in old_interpreters():
@@ -310,7 +310,7 @@ atexit.register(note)
 
 @pytest.fixture
 def spied(tmp_path):
-    """Return a function that runs a program and returns the processes there were, with whether ours watched."""
+    """Return a function that runs a program and returns its processes, each with whether we watched it."""
     (tmp_path / "spy").mkdir()
     (tmp_path / "spy" / "sitecustomize.py").write_text(SPY)
 

@@ -1,4 +1,4 @@
-"""When the device is taken, recorded, lent and given back: every decision, with a tracing interface that only notes."""
+"""The device is attached, recorded, lent and released at the right time; the tracing interface only notes calls."""
 
 import os
 from contextlib import nullcontext
@@ -17,7 +17,7 @@ NOTHING = TraceCounts(*[0] * len(TraceCounts.__dataclass_fields__))
 
 
 class Tracing:
-    """Notes the requests; `answers` has the outcomes that are not DONE."""
+    """A tracing interface that notes requests; `answers` has the outcomes other than DONE."""
 
     def __init__(self, in_use=True, counts=NOTHING, left_out="", **answers):
         self.in_use, self._counts, self._left_out, self._answers = in_use, counts, left_out, answers
@@ -100,7 +100,7 @@ class Session:
         return nullcontext()
 
     def at(self, count):
-        """Come to a step, and return when the next look is due."""
+        """Advance to a step, and return the step of the next look."""
         self.steps.count = self.steps.number = count
         self.steps.recording = self.steps.schedule is None or self.steps.schedule.records(count)
         return self.device.stepped(count)
@@ -289,7 +289,7 @@ def test_who_asks_for_an_npu_and_has_none_is_told(begin, monkeypatch):
 
 
 def absent(libraries):
-    """Load none of these."""
+    """Make these libraries impossible to load."""
     raise OSError(f"{libraries[-1]}: no such file")
 
 

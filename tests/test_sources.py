@@ -1,4 +1,4 @@
-"""Sources are called when they asked to be, and not because another one did."""
+"""Each source is called at the step that it requested, and not when another source is due."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
@@ -22,7 +22,7 @@ def every(steps: int, calls: list[int]) -> Callable[[int], tuple[int, bool]]:
 
 
 def run(sources: Sources, steps: int) -> None:
-    """Take steps as a session does."""
+    """Run steps like a session does."""
     due = 0
     for count in range(1, steps + 1):
         if count >= due:
@@ -39,7 +39,7 @@ def test_a_source_that_is_due_each_step_has_no_other_called() -> None:
 
 
 def test_a_source_that_fails_is_not_due_again_by_itself() -> None:
-    """It is called where all are; the others go on."""
+    """A failed source is called only when all sources are; the others continue."""
     sources, failed, calls = Sources(guard), [], []  # type: ignore[var-annotated]
 
     def fails(count: int) -> tuple[int, bool]:
@@ -55,7 +55,7 @@ def test_a_source_that_fails_is_not_due_again_by_itself() -> None:
 
 
 def test_a_source_that_was_dropped_is_forgotten() -> None:
-    """Nothing is due where none is left."""
+    """No step is due when no source is left."""
     sources, calls = Sources(guard), []  # type: ignore[var-annotated]
     sources.step.append(every(1, calls))
     run(sources, 2)

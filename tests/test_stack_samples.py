@@ -1,4 +1,4 @@
-"""Samples of Python stacks: where the time of a job went is named, in a job that was killed too."""
+"""Samples of Python stacks name where the time of a job went, also if the job was killed."""
 
 import ast
 import json
@@ -36,7 +36,7 @@ def killed(launch):
 
 
 def functions(part):
-    """Return the functions of the script that a part consists of."""
+    """Return the functions of the script that make up a part."""
     named = [row["called_from"] or row for row in part["rows"]]
     return {row["function"] for row in named if row["file"].endswith("sampled_stacks.py")}
 
@@ -261,7 +261,7 @@ def test_what_a_part_consists_of():
 
 
 def test_calls_that_were_traced_before_samples_are_told_by_their_time():
-    """Another tool came, and stacks were sampled from there on."""
+    """When another tool uses the tracing interface, stacks are sampled from that time on."""
     stacks = made((3, 50, 89, 40))
     row = (9, 1, 1, 2, 5, 0, False, False, 0, 20 * MS)
     stacks.recording.calls = pl.DataFrame([row], tables.CALLS, orient="row")

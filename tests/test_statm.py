@@ -1,4 +1,4 @@
-"""The memory of the process, from the system's file."""
+"""The memory of the process is read from the system's file."""
 
 import mmap
 

@@ -77,13 +77,13 @@ def limited_file(folder):
     ids=["full", "closed", "pipe", "no wait"],
 )
 def test_a_stderr_that_takes_nothing(guest, channels, begins):
-    """The exit code was 120, or the job was killed by SIGPIPE before it had begun."""
+    """Such a stderr once caused exit code 120, or a SIGPIPE before the job had begun."""
     bare, profiled = guest.both(begins + JOB, channels)
     assert profiled == bare and bare[:2] == (0, b"trained\n")
 
 
 def test_a_file_that_has_reached_its_limit(guest, tmp_path):
-    """The limit holds for the store as well, which is another matter: only stderr is past it here."""
+    """Only stderr is past the limit here, although the limit applies to the store as well."""
     bare, profiled = guest.both(DEFAULT + JOB, limited_file(tmp_path), {"quiet": True, "no such option": 1} | OFF)
     assert profiled == bare and bare[:2] == (0, b"trained\n")
 
@@ -158,7 +158,7 @@ def test_what_a_script_has_put_in_place_of_stderr_is_not_ours(guest):
 
 
 def test_jupyter_shows_our_lines(guest):
-    """Its kernel sends the output to `sys.stderr` to the notebook; descriptor 2 is a log that the user does not see."""
+    """Jupyter's kernel sends `sys.stderr` to the notebook; descriptor 2 is a log that the user does not see."""
     program = (
         "import io, sys\nstream = type('OutStream', (io.StringIO,), {'__module__': 'ipykernel.iostream'})()\n"
         "sys.stderr = stream\nimport mindspore\nprint(stream.getvalue().splitlines()[0])"
@@ -169,7 +169,7 @@ def test_jupyter_shows_our_lines(guest):
 
 
 def test_a_signal_of_the_job_s_own_stays_pending(guest):
-    """SIGPIPE that the job has blocked, and that came before ours, is still there after our line."""
+    """A SIGPIPE that the job blocks, and that came before our line, is still pending after it."""
     program = (
         "import os, signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])\n"
         "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\nsignal.raise_signal(signal.SIGPIPE)\nimport mindspore\n"

@@ -255,7 +255,7 @@ def test_nothing_known_writes_no_step(notebook):
 
 
 def test_work_between_steps_turns_no_step_around(notebook):
-    """A call of the network is known to end a step only when the next one comes; a drain may lie between."""
+    """Only the next call of the network shows that the last one ended a step; a drain may lie between them."""
     notebook.now = lambda: 10**9
     steps = Steps(notebook, stepped=lambda count: True)
     for at in range(0, 400, 10):
@@ -372,7 +372,7 @@ def test_sequence_that_ends_before_it_repeats(notebook, calls, count):
 
 
 def test_what_is_kept_while_no_cycle_is_known_has_an_end(notebook):
-    """A job whose optimizers repeat in no order, for ever, must not fill its memory with batches."""
+    """A job whose optimizers never repeat in a fixed order does not fill its memory with batches."""
     steps = Steps(notebook)
     steps.optimizer_made()
     steps.optimizer_made()

@@ -1,4 +1,4 @@
-"""`ms-profiler cluster` reads results where they lie: in an object store, with the files that a directory gives."""
+"""`ms-profiler cluster` reads results in an object store, and writes the same files as for a local directory."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ def job(tmp_path):
 
 
 def contents(files):
-    """Return what is in the files of a job, by name, whatever the order in which ranks were read."""
+    """Return the contents of a job's files by name, independent of the order in which ranks were read."""
     found = {}
     for name, text in files.items():
         if name.endswith(".csv"):
@@ -39,7 +39,7 @@ def contents(files):
 
 
 def facts(text):
-    """Return what is said of a job, but for where its results are."""
+    """Return the JSON output about a job, without the places of its results."""
     found = json.loads(text)
     for row in found["ranks"]:
         row["directory"] = os.path.basename(row["directory"])

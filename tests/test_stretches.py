@@ -1,4 +1,4 @@
-"""The parts of the whole run, and steps without the calls before their work."""
+"""The parts of the whole run are right, and steps do not include the calls before their work."""
 
 import random
 
@@ -21,7 +21,7 @@ def store(tmp_path):
 
 
 def told(store):
-    """Return the parts of the first process by time, ms, after the sum was compared with the run's time."""
+    """Return the parts of the first process by time, ms, after comparing their sum with the run's time."""
     recording = reader.read(str(store.write()))
     cut = stretches.stretches(recording)
     first = cut.filter(pl.col("process") == choose(recording).process)

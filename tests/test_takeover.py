@@ -1,4 +1,4 @@
-"""MindSpore's own profiler: kept from starting, or left to itself where that is asked for or better."""
+"""MindSpore's own profiler is kept from starting, or left running where the user requests that or it is better."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def python(tmp_path):
 
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory):
-    """A job with a subprocess and a spawn child: its folder, and its outcome."""
+    """Return the folder and the outcome of a job with a subprocess and a spawn child."""
     folder = tmp_path_factory.mktemp("parent")
     program = """
         import multiprocessing, os, subprocess
@@ -73,7 +73,7 @@ def test_it_does_not_start_and_the_variable_is_as_it_was(parent):
 
 
 def test_a_spawn_child_starts_no_chain_of_processes(parent):
-    """MindSpore's profiler analyses at exit in spawned processes, each of which starts it again."""
+    """At exit, MindSpore's profiler analyses in spawned processes, each of which would start the profiler again."""
     folder, done = parent
     assert done.stdout.endswith("\nchild None\n0\n"), done.stderr
     assert len(list((folder / "data").iterdir())) == 1, "the child is part of its parent's run"
@@ -157,7 +157,7 @@ def test_where_it_cannot_mindspores_own_profiler_runs_and_our_spans_stand_beside
 
 @pytest.fixture
 def attached(tmp_path):
-    """A device directory as Ascend's driver makes it."""
+    """Make a device directory like that of Ascend's driver."""
     for name in ("davinci0", "davinci1", "davinci_manager", "null"):
         (tmp_path / name).touch()
     return str(tmp_path)

@@ -11,14 +11,14 @@ from store_builder import MS, StoreBuilder, folder_of, training
 
 @pytest.fixture
 def small(monkeypatch):
-    """Limits that a test can reach."""
+    """Lower the limits so that a test can reach them."""
     monkeypatch.setattr(readers_store, "MOST_SLOTS", 100)
     monkeypatch.setattr(slot_table, "BATCH", 32 * 100)
     monkeypatch.setattr(thinning.kept_steps, "__defaults__", (600,))
 
 
 def nested(parent, steps=60, seed=0):
-    """A run whose modules and operators stand in each other at random, in many segments and two threads."""
+    """Write a run with randomly nested modules and operators, in many segments and on two threads."""
     generator = random.Random(seed)
     store = StoreBuilder(parent)
     process = store.process()

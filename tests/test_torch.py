@@ -27,7 +27,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """The output of each kind without us."""
+    """Return the output of each kind of job without us."""
     done = subprocess.run(
         [sys.executable, LOOPS, "plain", *EXPECTED],
         env=environment(),
@@ -43,7 +43,7 @@ def bare(tmp_path_factory):
 
 @pytest.fixture
 def recorded(job, bare):
-    """Return a function that runs one kind and returns its events, if it behaved as without us."""
+    """Return a function that runs one kind of job, checks that it behaved as without us, and returns its events."""
 
     def run(kind):
         done = job(LOOPS, kind, options={"analyse": "off", "quiet": True}, env={"MS_PROFILER_RAISE": "1"})
@@ -135,31 +135,31 @@ def test_steps_of_a_loop(recorded, kind):
 
 
 def accumulated(found):
-    """Every batch of an accumulated step lies in it."""
+    """Check that every batch of an accumulated step lies in the step."""
     assert [sum(inside(call, [step]) for call in named(found, "backward")) for step in steps(found)] == [3] * 4
 
 
 def searched(found):
-    """Every pass of a line search lies in the optimizer's step."""
+    """Check that every pass of a line search lies in the optimizer's step."""
     assert all(inside(call, named(found, "LBFGS.step")) for call in named(found, "forward"))
 
 
 def scaled(found):
-    """The step that was skipped is one, and is marked."""
+    """Check that the skipped step counts as a step and is marked."""
     (skip,) = (event for event in found if event.name.startswith("optimizer step skipped"))
     assert skip.kind == Kind.INSTANT
     assert (len(named(found, "SGD.step")), len(named(found, "zero_grad"))) == (5, 6)
 
 
 def failed(found):
-    """The failed call is marked, the repeated call is beside it, and only the repeated one counts."""
+    """Check that the failed call is marked, that the repeated call follows it, and that only the latter counts."""
     calls = named(found, "SGD.step")
     assert [call.raised for call in calls] == [number == 2 for number in range(13)]
     assert not inside(calls[3], calls)
 
 
 def computed_again(found):
-    """The recomputation is inside of the backward pass, and is no forward pass."""
+    """Check that the recomputation lies inside of the backward pass and is no forward pass."""
     backward = named(found, "backward")
     for name in ("recompute Linear", "recompute Sequential"):
         assert len(named(found, name)) == 12

@@ -1,4 +1,4 @@
-"""Collectives of PyTorch between two real ranks, alone and in data-parallel training."""
+"""PyTorch's collectives between two real ranks are recorded, alone and in data-parallel training."""
 
 import inspect
 import os
@@ -147,7 +147,7 @@ def test_bytes_are_those_of_the_input():
     import torch
 
     class MadeUp(torch.Tensor):
-        """Would have to be asked."""
+        """A tensor subclass whose code would have to run to tell its size."""
 
         @staticmethod
         def __new__(cls):
@@ -165,7 +165,7 @@ def test_bytes_are_those_of_the_input():
 
 @pytest.mark.parametrize("name", communication.KINDS)
 def test_inputs_are_parameters(name):
-    """A name that no function has would be zero bytes for ever."""
+    """Each named input is a parameter of its function, because an unknown name would always give zero bytes."""
     import torch.distributed as dist
 
     kind, given = communication.KINDS[name]
@@ -173,7 +173,7 @@ def test_inputs_are_parameters(name):
 
 
 class Distributed:
-    """The functions of torch.distributed that tell of groups, as they were until PyTorch 2.7."""
+    """The functions of torch.distributed that describe groups, in their form until PyTorch 2.7."""
 
     whole = SimpleNamespace(group_name="0")
 

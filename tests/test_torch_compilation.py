@@ -1,4 +1,4 @@
-"""The reason why a function is compiled again, without the values of its arguments."""
+"""The reason of a recompilation is recorded without the values of arguments."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ def test_causes_tell_sizes_and_no_values(told, kept):
 
 
 class Told:
-    """A session that keeps which spans began and ended."""
+    """A session that stores the begun and ended spans."""
 
     def __init__(self):
         self.spans = []

@@ -1,4 +1,4 @@
-"""How often a device is looked for at calls of `torch.cuda`, all of which pass one function, for the life of a job."""
+"""Calls of `torch.cuda` try to attach the device at the right intervals."""
 
 import sys
 import types
@@ -21,7 +21,7 @@ FINAL = (Outcome.DONE, Outcome.OWNED, Outcome.FAILED, Outcome.MISSING, Outcome.H
 
 
 class Counted(Tracing):
-    """Counts how often it is asked whether its device is in use."""
+    """A device interface that counts the queries whether its device is in use."""
 
     looks = 0
 
@@ -31,7 +31,7 @@ class Counted(Tracing):
 
 
 class Looked(devices.Devices):
-    """Counts how often a device is looked for."""
+    """A session that counts the attempts to attach a device."""
 
     looks = 0
 
@@ -41,7 +41,7 @@ class Looked(devices.Devices):
 
 
 class Session(OneSource):
-    """A session with all devices, whose errors are the test's."""
+    """A session with all devices; its errors make the test fail."""
 
     def __init__(self, made):
         self.made = made

@@ -9,7 +9,7 @@ from ms_profiler.store.format import OP_TIE_BITS, STRING_MAX, Category
 
 
 class Texts:
-    """Gives ids as a recorder does."""
+    """A recorder that gives ids to texts."""
 
     def __init__(self, first=1):
         self.ids, self.first = {}, first

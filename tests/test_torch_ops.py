@@ -1,4 +1,4 @@
-"""PyTorch's operators are those of Kineto, on every thread and in every worker; the script's profilers get theirs."""
+"""We record the same operators as Kineto on every thread and in every worker, and the script's profilers still work."""
 
 import ctypes
 import importlib.util
@@ -35,18 +35,18 @@ def run_both(job, folder, *names):
 
 
 def averages(folder, name):
-    """Return calls, self and total nanoseconds of the operators of a work by `key_averages` of torch.profiler."""
+    """Return calls, self and total nanoseconds of a workload's operators by torch.profiler's `key_averages`."""
     rows = json.loads((folder / f"{name}.averages").read_text())
     return {key: (count, round(own * 1e3), round(total * 1e3)) for key, count, own, total, region in rows if not region}
 
 
 def figures(operators):
-    """Return the same of ours."""
+    """Return calls, self and total nanoseconds of the operators in our recording."""
     return {row[0]: row[1:] for row in operators.select("name", "count", "self_ns", "total_ns").iter_rows()}
 
 
 def counted(measures, name):
-    """Return the calls of each operator that we recorded while a work ran."""
+    """Return our recorded calls of each operator during a workload."""
     spans, names = measures.spans, measures.recording.names
     row = names.index_of(f"ours {name}")
     start, end = spans.filter(spans["name"] == row).select("start_ns", "end_ns").row(0)
@@ -250,7 +250,7 @@ def test_kineto_on_demand_is_left_alone(job):
 
 
 def test_only_pytorch_is_served():
-    """A table elsewhere stays as it is: another library's, which found the variable as well."""
+    """The table of another library that found the variable stays unchanged."""
     table = ctypes.create_string_buffer(256)
     table[:8] = bytes([0xED, 0xAB, 0xAB, 0xEC, 0x0D, 0xEE, 0xDA, 0x30])
     table[8] = 3

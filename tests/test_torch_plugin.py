@@ -1,4 +1,4 @@
-"""PyTorch hooked from the middle of a script on, and by libraries that are imported later."""
+"""PyTorch is hooked correctly in the middle of a script, and libraries that are imported later are, too."""
 
 import sys
 import types

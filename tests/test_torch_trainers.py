@@ -1,4 +1,4 @@
-"""Loops that libraries run: Lightning's, the Trainer of transformers, a script's own around Accelerate."""
+"""Steps are right in Lightning's loops, in the Trainer of transformers, and in a script's own loop with Accelerate."""
 
 import re
 

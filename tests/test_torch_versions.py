@@ -1,4 +1,4 @@
-"""`make test-torch-versions`: the versions that it tries, the errors that it finds, and its table.
+"""`make test-torch-versions` tries the right versions, finds errors, and writes its table.
 
 What it does is running what it asks pip for, which no test here can.
 """
@@ -68,7 +68,7 @@ def test_whatever_differs_is_told(tmp_path, changed, message):
 
 @pytest.mark.parametrize("changed", ["", "rank_1", "logs/none_1/attempt_0/0/stdout.log"])
 def test_what_each_rank_wrote_is_compared_for_itself(tmp_path, monkeypatch, changed):
-    """On one stdout for both the lines of ranks cut each other, in another place in each run."""
+    """Ranks that share one stdout cut each other's lines, at different places in each run."""
 
     def both(python, folder, words, results, analyse):
         assert {"--redirects=1", "--log-dir=logs"} <= set(words)

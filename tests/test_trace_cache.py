@@ -17,7 +17,7 @@ ARGUMENTS = ("stream", "correlation")
 
 @pytest.fixture
 def trace(tmp_path, monkeypatch):
-    """Return a trace that is kept, with threads, flows, counters and a name that is no UTF-8 text."""
+    """Return a cached trace with threads, flows, counters and a name that is no UTF-8 text."""
     monkeypatch.setattr(trace_cache, "LEAST", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / "a.json"

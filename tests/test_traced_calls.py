@@ -1,4 +1,4 @@
-"""Traced calls of a job: exact in each file, also when it is killed; and none of the job's business changes."""
+"""Traced calls of a job are exact in each file, also if the job is killed, and do not change the job."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ def rows(run):
 
 
 def line(name):
-    """Return the line of the program that a function begins in."""
+    """Return the line of the program in which a function begins."""
     return 1 + next(at for at, text in enumerate(PROGRAM.read_text().splitlines()) if text.startswith(f"def {name}("))
 
 

@@ -1,4 +1,4 @@
-"""The native side of device tracing, with a CUPTI that has no device behind it."""
+"""Native device tracing works with a made-up CUPTI that has no device."""
 
 import subprocess
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_taken_is_left_alone(run, words, outcome, why):  # noqa: 
 
 @pytest.mark.parametrize(("driver", "outcome"), [("12090", "before 13.0, and this one is of CUDA 12.9"), ("13000", "")])
 def test_13_2_is_not_called_beside_a_driver_it_crashes_with(run, tmp_path, driver, outcome):  # noqa: F811
-    """It is recognised by its functions: the stand-in has them, and every one ends the process with 42."""
+    """CUPTI 13.2 is recognised by its functions; each function of the stand-in ends the process with code 42."""
     names = ["GetVersion", "Subscribe", "Unsubscribe", "ActivityRegisterCallbacks", "ActivityEnable", "ActivityDisable"]
     names += ["ActivityGetNextRecord", "ActivityFlushAll", "ActivityGetNumDroppedRecords", "ActivityEnable_v2"]
     library = tmp_path / "libcupti.so.13"
@@ -184,7 +184,7 @@ print(json.dumps(counts()))
 
 
 def test_what_still_runs_at_the_end_is_waited_for(run):  # noqa: F811
-    """As long as it ends within half a second."""
+    """Running kernels are awaited if they end within half a second."""
     found, _, store = run("""
 gpu = traced()
 gpu.fake_launch(b"behind", 7, 0, 80 * 10**6, 0)

@@ -1,4 +1,4 @@
-"""The clock that threads compute from the time-stamp counter, against the kernel's."""
+"""The clock that threads compute from the time-stamp counter agrees with the kernel's clock."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ MOST = 170
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory):
-    """The native check, built."""
+    """Build the native check and return its path."""
     if shutil.which(COMPILER) is None:
         pytest.skip(f"no C compiler, {COMPILER}")
     built = tmp_path_factory.mktemp("tsc") / "tsc"
@@ -45,7 +45,7 @@ def test_native(program, mode):
 
 
 def test_times_of_records_are_the_kernels_clock_and_in_order(tmp_path):
-    """Also beside times that Python reads, and from the first record on."""
+    """Times agree with times that Python reads, from the first record on."""
     recorder = make("native")
     recorder.open(str(tmp_path))
     name, clock = recorder.intern("x"), time.CLOCK_MONOTONIC_RAW

@@ -1,4 +1,4 @@
-"""MFU and tokens a second."""
+"""MFU and tokens a second follow from the user's numbers."""
 
 import pytest
 from ms_profiler.analysis.metrics.utilization import Utilization, Workload, reached

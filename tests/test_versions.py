@@ -1,4 +1,4 @@
-"""`make test-versions`: its conditions for a working version of MindSpore, and its table.
+"""`make test-versions` checks the conditions for a working version of MindSpore, and writes its table.
 
 What it does is running what it asks pip for, which no test here can.
 """

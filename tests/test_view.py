@@ -1,4 +1,4 @@
-"""`ms-profiler view`: the server's answers, its clients, and that it serves nothing else."""
+"""The server of `ms-profiler view` answers its clients, and serves only the given results."""
 
 import http.client
 import signal
@@ -19,7 +19,7 @@ NAMES = [f"host_{rank}_2026010100000{rank}123_ascend_ms" for rank in range(3)]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Return two ranks of a job, and a job of its own that was not analysed."""
+    """Return the results of two ranks of a job, and of a separate job that was not analysed."""
     parent = tmp_path_factory.mktemp("data")
     for rank, name in enumerate(NAMES[:2]):
         training(parent, name=name, rank=rank, world_size=2, job="first").write()

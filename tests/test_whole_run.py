@@ -1,4 +1,4 @@
-"""The parts of the whole run, as a user sees them."""
+"""The summary shows the parts of the whole run."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_each_spawned_child_that_trains_has_its_place(job):
 
 @pytest.mark.parametrize(("kind", "steps"), [("rollout", 100), ("trained", 7)])
 def test_a_killed_run_adds_up(tmp_path, kind, steps):
-    """Killed before anything is trained, calls of the network are its steps; afterwards they are none."""
+    """In a job killed before training, calls of the network are steps; after training began they are not."""
     output = tmp_path / "data"
     options = {"start": True, "output_path": str(output), "quiet": True}
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The part of a shared store that belongs to a run."""
+"""A run gets the part of a shared store that belongs to it."""
 
 import polars as pl
 import pytest
@@ -11,13 +11,13 @@ LOOP = int(StepSource.FRAMEWORK_LOOP)
 
 
 def table(rows, kind):
-    """Slots of (start, end, arg)."""
+    """Return slots from (start, end, arg)."""
     filled = [(start, end, arg, 1, int(kind), LOOP, 0, 1) for start, end, arg in rows]
     return pl.DataFrame(filled, schema=SLOTS, orient="row")
 
 
 def spans_of(starts, category=Category.OP):
-    """Spans that begin then."""
+    """Return spans that begin at these times."""
     return pl.DataFrame({"start_ns": starts}).with_columns(category=pl.lit(int(category), pl.UInt8))
 
 

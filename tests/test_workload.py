@@ -1,4 +1,4 @@
-"""Numbers that the user gives to the commands."""
+"""The commands accept valid workload numbers and refuse others."""
 
 import json
 

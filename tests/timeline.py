@@ -1,8 +1,8 @@
-"""The events of trace_view.json as tests look at them."""
+"""Read the events of trace_view.json for tests."""
 
 
 def nanoseconds(text):
-    """Read microseconds with three decimals without a double."""
+    """Return the nanoseconds of a text with microseconds and three decimals, without rounding."""
     whole, dot, fraction = text.partition(".")
     assert dot and len(fraction) == 3, text
     return int(whole) * 1000 + int(fraction)

@@ -66,7 +66,7 @@ class Profiled:
 
 
 def launched(python: str, folder: Path, words: list[str], options: dict[str, Any] | None, **extra: str) -> Any:
-    """Run an interpreter in a folder of its own, with some variables more.
+    """Run an interpreter in a separate folder, with additional variables.
 
     Raises:
         BrokenError: it did not end.
@@ -90,7 +90,7 @@ def launched(python: str, folder: Path, words: list[str], options: dict[str, Any
 def both(
     python: str, folder: Path, words: list[str], results: int = 1, analyse: str = "sync", **extra: str
 ) -> list[Profiled]:
-    """Run a program without and with the profiler, and return its results, when the second run is as it has to be.
+    """Run a program without and with the profiler, check the second run, and return its results.
 
     Args:
         python: of the environment.
@@ -229,7 +229,8 @@ class Version:
         return f"{run.summary['framework'].get('operators', 'none')}: {counts} a step, those of Kineto"
 
     def instead(self) -> str:
-        """Train where somebody else has ITT, and then NVTX too: NVTX or Kineto tell, or the summary says why not."""
+        """Train while other tools hold ITT, then also NVTX: operators come from NVTX or Kineto, or the summary says why
+        not."""
         seen = []
         for others in (("INTEL_LIBITTNOTIFY64",), ("INTEL_LIBITTNOTIFY64", "NVTX_INJECTION64_PATH")):
             found = self._without(*others)
@@ -271,7 +272,7 @@ class Version:
         return f"same; {graphs} runs of graphs"
 
     def inductor(self) -> str:
-        """Compile as one graph down to the machine; the compiler's own processes leave no results."""
+        """Compile one whole graph by Inductor; the compiler's own processes leave no results."""
         if shutil.which("g++") is None:
             return "no compiler here"
         (run,) = self._both("inductor", [str(PROGRAMS / "torch_inductor.py")])

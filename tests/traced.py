@@ -79,12 +79,12 @@ def run(fakes, tmp_path):  # noqa: F811
 
 @pytest.fixture
 def run_ascend(ascend_fakes, tmp_path):  # noqa: F811
-    """Return such a function with the fakes of CANN."""
+    """Return a function that runs a program with the fakes of CANN, like `run`."""
     return runner(HEAD + MSPTI, ascend_fakes, "FAKE_MSPTI", tmp_path)
 
 
 def runner(head, folder, variable, tmp_path):
-    """Return a function that runs a program behind a head.
+    """Return a function that runs a program after a common head.
 
     Args:
         head: what each program begins with.
@@ -119,7 +119,7 @@ ANY = Wanted(pl.Series([], dtype=pl.UInt32), 0, Clock(((0, 0),), 0), 0, (0, 0), 
 
 
 def records(store):
-    """Return the device slots of a store as they stand: kind, type, name, and the three words, in order."""
+    """Return the raw device slots of a store in order: kind, type, name, and the three words."""
     counts = reader.ReadCounts()
     process = reader.read_process(str(store), counts)
     rows = []

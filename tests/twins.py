@@ -11,7 +11,7 @@ PROBE = "Atanh"
 
 @dataclass
 class Verdict:
-    """Kernel time in us by its binding: to its module, to one around that, only to the network, ..."""
+    """Kernel time in us by binding: to the right module, to one around it, only to the network, ..."""
 
     passes: int = 0
     same: float = 0.0
@@ -28,7 +28,7 @@ class Verdict:
 
     @property
     def right(self):
-        """The share bound nearer than the whole network."""
+        """Return the share of the time that is bound more closely than to the whole network."""
         return (self.same + self.around + self.outside) / self.total
 
     def __str__(self):
@@ -58,7 +58,7 @@ def truths(twin, file):
 
 
 def compare(result, truth, skip=2):
-    """Compare the passes of a run, but for the first ones, with the truth about one of them."""
+    """Compare the passes of a run, except for the first ones, with the truth about one pass."""
     rows, wanted, verdict = table(result), [kind for kind, _ in truth], Verdict()
     kinds, place = [row[2] for row in rows], 0
     while place + len(wanted) <= len(kinds):

@@ -93,7 +93,7 @@ def interpreters() -> dict[str, str]:
 
 
 def parsed(listing: str, major: str = "2.") -> list[str]:
-    """Return the versions with a certain beginning that `pip index versions` lists, newest first."""
+    """Return the versions in a listing of `pip index versions` that begin with `major`, newest first."""
     match = re.search(r"^Available versions: (.+)$", listing, re.MULTILINE)
     return [version for version in match[1].split(", ") if version.startswith(major)] if match else []
 

@@ -7,7 +7,7 @@ function axes(values, steps) {
   return [steps ? { ...look, incrs: steps } : { ...look }, { ...look, size: 96, values: (_, marks) => marks.map(values) }];
 }
 
-// Step times; a click on a step, or Enter with the cursor on it, shows it
+// Step times; a click on a step, or Enter with the cursor on it, shows the step in the timeline
 function stepChart(steps, chosen) {
   const place = el("div", { class: "chart" });
   const x = steps.map((step) => step.number), y = steps.map((step) => step.duration_ns / 1e6);
@@ -26,7 +26,7 @@ function stepChart(steps, chosen) {
   return { place, draw };
 }
 
-// Steps that take longer than the third quartile by three interquartile ranges, which few steady ones do
+// Steps longer than the third quartile by three interquartile ranges; few steps of a steady run are
 function outliers(times) {
   const sorted = [...times].sort((a, b) => a - b), at = (part) => sorted[Math.floor((sorted.length - 1) * part)];
   const limit = at(0.75) + 3 * (at(0.75) - at(0.25));
@@ -55,7 +55,7 @@ function lineChart(curves, text, title, shownAt = (x) => String(x), height = 180
 }
 
 const EDGE = 84;  // px of the axis at the left
-// A stacked bar for each step: of many steps, as many as there are pixels, each the mean of its neighbours
+// A stacked bar for each step; with more steps than pixels, each bar is the mean of neighbouring steps
 function stackChart(content, chosen) {
   const names = Object.keys(content.columns).filter((name) => name !== "step");
   const numbers = content.columns.step || [];

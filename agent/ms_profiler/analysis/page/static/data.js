@@ -1,7 +1,7 @@
-// What the page was made of: base 64, deflated without a header, JSON; columns of the timeline are packed once more.
+// Unpacks the data of the page: JSON, deflated without a header, in base 64; the timeline's columns are packed as well.
 async function inflated(text) {
   const parts = [];
-  // in pieces, with the browser's own work between them: one piece takes some 10 ms
+  // decode in pieces of some 10 ms, so that the browser stays responsive between them
   for (let place = 0; place < text.length; place += 1 << 21) {
     const binary = atob(text.slice(place, place + (1 << 21)));
     const piece = new Uint8Array(binary.length);
@@ -36,7 +36,7 @@ async function column(packed) {
   return values;
 }
 
-// Events by row of lanes, each row by start; events of a row do not overlap
+// Events grouped by row of the lanes and sorted by start; the events of a row do not overlap
 async function timeline(content) {
   const events = { count: content.count };
   for (const name of ["start", "dur", "kind", "launch"]) events[name] = await column(content.packed[name]);

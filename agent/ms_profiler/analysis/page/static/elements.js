@@ -31,7 +31,7 @@ function bytes(size) {
   return `${unit ? size.toFixed(1) : size} ${units[unit]}`;
 }
 
-// One meaning, one colour, everywhere: COLOURS is of the page, from the palette of the terminal
+// Every meaning has one colour everywhere; COLOURS comes with the page, from the terminal's palette
 const SPARE = ["#4e79a7", "#76b7b2", "#59a14f", "#edc948", "#9c755f", "#bab0ac", "#86bcb6", "#f1ce63", "#d4a6c8", "#79706e"];
 function colour(name) {
   if (Object.hasOwn(COLOURS, name)) return COLOURS[name];
@@ -57,7 +57,7 @@ function section(id, title, ...children) {
   return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, word(title)), ...children);
 }
 
-// A picture with its title and what it says in a sentence
+// A picture with its title, and a sentence that tells its message
 function figure(title, note, ...children) {
   return el("div", { class: "card" }, el("h3", {}, word(title)), note ? el("p", { class: "note" }, word(note)) : null, ...children);
 }

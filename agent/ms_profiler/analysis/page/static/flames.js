@@ -38,7 +38,7 @@ function blocks(nodes, options = {}) {
   return { place, all: () => { zoomed = null; draw(); }, find: (text) => { found = text ? nodes.map((node) => node.text.toLowerCase().includes(text)) : null; draw(); } };
 }
 
-// Functions of Python in the stacks that were sampled; the script's own are darker than libraries
+// Python functions of the sampled stacks; functions of the script are darker than those of libraries
 function flameViews(flames) {
   if (!flames) return null;
   const names = Object.keys(flames.samples), holder = el("div"), note = el("p", { class: "note", "aria-live": "polite" }, " ");
@@ -61,7 +61,7 @@ function flameViews(flames) {
   return section("stacks", "Stacks", figure("Python stacks that were sampled", "A click on a part shows it alone; Escape shows all.",
     el("div", { class: "tools" }, search, choose, el("button", { type: "button", onclick: () => graph.all() }, word("Everything"))), holder, note));
 }
-// light blues, by name: how dark says nothing, so that neighbours are told apart
+// a light blue chosen by name, only so that neighbours differ: the shade has no meaning
 function flameColour(label) {
   let sum = 0;
   for (let place = 0; place < label.length; place++) sum = (sum * 31 + label.charCodeAt(place)) >>> 0;

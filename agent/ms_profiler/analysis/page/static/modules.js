@@ -1,4 +1,4 @@
-// The tree of modules: forward, backward, optimizer; and the same as an icicle.
+// The tree of modules with forward, backward and optimizer time, as a table and as an icicle.
 const KINDS = ["forward", "backward", "optimizer"];
 function moduleTree(tree) {
   const rows = tree.rows, body = el("tbody"), closed = new Set();

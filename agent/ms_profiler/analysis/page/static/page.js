@@ -21,7 +21,7 @@
       () => flameViews(run.flames), () => communicationViews(run, show, drawn), () => memoryViews(run, drawn), () => missing(run),
     ];
     const parts = [];
-    // a view at a time, with the browser's own work between them
+    // draw one view at a time, so that the browser stays responsive between them
     for (const make of makers) { const part = make(); if (part) parts.push(part); await pause(); }
     const run_of = found.length > 1 ? el("select", { "aria-label": word(ranks ? "rank" : "run"), onchange: (event) => { shown = Number(event.target.value); build(); } },
       found.map((item, at) => el("option", { value: at, selected: at === shown }, ranks ? `${word("rank")} ${item.summary.rank}` : item.summary.directory))) : null;
@@ -39,7 +39,7 @@
     const draw = async () => { for (const chart of [...drawn]) { chart.draw(); await pause(); } if (line) line.draw(); };
     await draw();
     window.onresize = () => { clearTimeout(build.waiting); build.waiting = setTimeout(draw, 150); };
-    // paper is narrower than the window
+    // redraw for print, because paper is narrower than the window
     window.onbeforeprint = () => { for (const chart of drawn) chart.draw(); if (line) line.draw(); };
     const current = new IntersectionObserver((entries) => entries.forEach((entry) => {
       if (entry.isIntersecting) links.forEach((link) => { if (link.hash === `#${entry.target.id}`) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current"); });

@@ -12,7 +12,7 @@ function perfettoButton(run) {
   const named = () => say(el("p", {}, word("Open this file at https://ui.perfetto.dev:")), el("p", {}, el("code", {}, `${run.summary.directory}${run.trace === run.summary.directory ? "" : `/${run.trace}`}`)),
     el("p", {}, "ms-profiler view ", el("code", {}, run.summary.directory)), el("p", { class: "note" }, word("The timeline goes to Perfetto's page in this browser and to no server.")));
   const open = async () => {
-    // before anything is waited for: a browser opens a window for a click alone
+    // open the window before any await: a browser allows it only directly in the handler of a click
     const opened = window.open(PERFETTO);
     const answer = await fetch("timeline");
     if (!opened || !answer.ok) return named();

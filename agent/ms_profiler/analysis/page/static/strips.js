@@ -5,7 +5,7 @@ class Strips {
 
   get height() { return this.curves.length * (STRIP + 8); }
 
-  // from where on values are shown: the last one before a time
+  // index of the last value before a time, where drawing begins
   static from(times, time) {
     let low = 0, high = times.length;
     while (low < high) { const middle = (low + high) >> 1; if (times[middle] < time) low = middle + 1; else high = middle; }
@@ -14,7 +14,7 @@ class Strips {
 
   draw(paint, top, width, from, until, label) {
     const scale = (width - label) / (until - from);
-    // px of the narrowest part of a curve
+    // smallest width of a part of a curve, px
     const narrow = Math.max(1, (this.curves.length * (width - label)) / STRIP_SHAPES);
     let shapes = 0;
     this.curves.forEach((curve, index) => {
@@ -26,7 +26,7 @@ class Strips {
       let last = -1, highest = 0;
       for (let at = first; at < curve.time.length && curve.time[at] <= until; at++) {
         const x = Math.max(label, label + (curve.time[at] - from) * scale), next = at + 1 < curve.time.length ? Math.min(width, label + (curve.time[at + 1] - from) * scale) : x + 1;
-        // of values that share a pixel the highest is drawn
+        // where several values share a pixel, the highest is drawn
         highest = Math.max(highest, tall(curve.value[at]));
         if (next - last < narrow) continue;
         paint.lineTo(x, y - highest); paint.lineTo(Math.min(next, width), y - highest);

@@ -1,4 +1,4 @@
-// A table that is sorted by its heads and searched by a word; rows appear as they are scrolled to.
+// A table that is sorted by a click on a heading and filtered by a word; rows are made when they scroll into view.
 const SHOWN = 60;
 function grid(rows, columns, options = {}) {
   let order = options.order || null, down = true, text = "", filters = {}, most = options.most || SHOWN;
@@ -32,7 +32,7 @@ function grid(rows, columns, options = {}) {
       if (column.bar) cell.classList.add("filled");
       return cell;
     }))));
-    // of the rows that are searched for and filtered, shown or not
+    // number of rows that match search and filter, shown or not
     const sums = (column) => column.show(found.reduce((sum, row) => sum + (row[column.key] || 0), 0), {});
     foot.replaceChildren(...(summed && found.length > 1 ? [el("tr", {}, columns.map((column, at) =>
       el("td", { class: column.text ? "name" : "" }, column.sum ? sums(column) : at ? "" : word("sum"))))] : []));
