@@ -309,8 +309,12 @@ def test_a_real_mindspore_run(tmp_path, opened):
     # one with room for the mouse that is no half of the graph
     widths = page.locator("#stacks .blocks button").evaluate_all("all => all.map(each => each.offsetWidth)")
     narrow = next(number for number, width in enumerate(widths) if 20 < width < widths[0] / 2)
+    clicked = page.get_attribute(f"#stacks .blocks button >> nth={narrow}", "aria-label")
     page.click(f"#stacks .blocks button >> nth={narrow}")
-    assert int(page.get_attribute("#stacks .blocks", "data-shapes")) < drawn
+    zoomed = page.locator("#stacks .blocks button").evaluate_all(
+        "all => all.map(each => [each.ariaLabel, each.offsetWidth])"
+    )
+    assert dict(zoomed)[clicked] > 0.9 * widths[0]
     page.keyboard.press("Escape")
     assert int(page.get_attribute("#stacks .blocks", "data-shapes")) == drawn
     assert int(page.get_attribute("#timeline canvas", "data-curves")) > 0
