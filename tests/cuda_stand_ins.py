@@ -105,7 +105,7 @@ def stand_ins(libraries: list[Library], missing: set[str], host: Callable[[str],
     """Return for each missing library the symbols that its stand-in needs.
 
     Args:
-        libraries: of the wheel.
+        libraries: the libraries of the wheel.
         missing: names of libraries that neither the wheel nor the host has.
         host: tells whether a library of the host has a symbol.
     """

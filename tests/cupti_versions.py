@@ -210,8 +210,8 @@ class Seen:
     """The results of one version.
 
     Attributes:
-        version: of CUPTI's package.
-        cells: of the table, without the version.
+        version: the version of CUPTI's package.
+        cells: the cells of the table, without the version.
         passed: whether all checks passed.
     """
 

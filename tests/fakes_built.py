@@ -80,8 +80,8 @@ def runner(job, program, folder, vendor, library, log):
     Args:
         job: the fixture.
         program: takes the mode as its first word.
-        folder: of the fakes.
-        vendor: of the interface, as variables have it.
+        folder: the folder of the fakes.
+        vendor: the vendor of the interface, as variables have it.
         library: the made-up library.
         log: the file to which the library writes its calls.
     """

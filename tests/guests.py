@@ -16,7 +16,7 @@ class Guest:
     """A job in a directory of its own.
 
     Args:
-        folder: of the job.
+        folder: the folder of the job.
         real: whether the job uses the real framework, rather than a stand-in.
     """
 

@@ -23,10 +23,10 @@ def msrun(directory, program, *arguments, options=None, workers=2):
     """Run a program under msrun in `directory`; return the output of each worker, without MindSpore's log.
 
     Args:
-        directory: of the job; the logs are below it.
+        directory: the directory of the job; the logs are below it.
         program: the script.
-        arguments: of the script.
-        options: of the profiler, None for a run without.
+        arguments: the arguments of the script.
+        options: the options of the profiler, None for a run without.
         workers: the number of workers.
     """
     command = [TOOLS / "msrun", f"--worker_num={workers}", f"--local_worker_num={workers}", "--join=True"]
@@ -39,9 +39,9 @@ def launched(commands, directory, options):
     """Run several launchers at once until they and their processes have ended; fail if one of them fails.
 
     Args:
-        commands: of the launchers.
+        commands: the commands of the launchers.
         directory: the directory in which they run.
-        options: of the profiler, None for a run without.
+        options: the options of the profiler, None for a run without.
     """
     variables = environment(options, PATH=f"{TOOLS}{os.pathsep}{os.environ['PATH']}", MS_PROFILER_RAISE="1")
     launchers = [

@@ -67,7 +67,7 @@ def read_store(folder, pid=None, killed=False):
 
     Args:
         folder: the directory of the segments.
-        pid: of the writer; this process by default.
+        pid: the pid of the writer; this process by default.
         killed: whether the writer may have died while writing a slot or making a file.
     """
     store = Store()

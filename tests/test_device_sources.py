@@ -25,9 +25,9 @@ def npu(parent, *, called=False, **info):
     """Build a run of two steps of 10 ms with two kernels and an exchange of 64 KB each.
 
     Args:
-        parent: of the result.
+        parent: the parent of the result.
         called: whether the script itself calls the exchange, with 4 KB by its own count.
-        info: of the run.
+        info: the info of the run.
     """
     store = StoreBuilder(parent, framework=MINDSPORE, **info)
     process = store.process()

@@ -145,7 +145,8 @@ def test_run_that_exchanged_nothing_has_no_such_file(tmp_path):
 
 
 def graphs(tmp_path, noted):
-    """Return two steps in graph mode, each with two AllReduces of one name, over 4,8 and over 8, and the notes about
+    """Return two steps in graph mode. Each has two AllReduces of one name, with inputs of shape 4,8 and 8, and the
+    notes about
     them."""
     store = StoreBuilder(tmp_path, rank=1, world_size=2)
     process = store.process()

@@ -31,7 +31,7 @@ class Counted(Tracing):
 
 
 class Looked(devices.Devices):
-    """A session that counts the attempts to attach a device."""
+    """The devices of a session, which count the attempts to attach one."""
 
     looks = 0
 

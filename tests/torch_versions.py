@@ -56,7 +56,7 @@ class Profiled:
 
     Attributes:
         folder: in which it ran.
-        result: what it left.
+        result: the result directory of the run.
         summary: of that; None where it was not analysed.
     """
 
@@ -310,8 +310,8 @@ class Seen:
     """The results of one version.
 
     Attributes:
-        version: of PyTorch.
-        cells: of the table, without the version and the Python.
+        version: the version of PyTorch.
+        cells: the cells of the table, without the version and the Python.
         passed: whether everything was as it has to be.
     """
 

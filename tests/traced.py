@@ -87,10 +87,10 @@ def runner(head, folder, variable, tmp_path):
     """Return a function that runs a program after a common head.
 
     Args:
-        head: what each program begins with.
-        folder: of the libraries.
-        variable: that tells the fake what goes wrong.
-        tmp_path: where stores and logs go.
+        head: the lines with which each program begins.
+        folder: the folder of the libraries.
+        variable: the variable that tells the fake which failure to show.
+        tmp_path: the directory for stores and logs.
     """
 
     def run(program, *, words="", expect=0, **variables):

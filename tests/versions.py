@@ -46,11 +46,11 @@ class Job:
     """The outcome of a run of the training loop.
 
     Attributes:
-        code: how it ended.
-        out: what it printed.
-        lines: what it printed on stderr, without the lines of ours.
-        ours: those, without the prefix.
-        summary: what the profiler left; None without it.
+        code: the exit code.
+        out: the output of the run.
+        lines: its lines on stderr, without our lines.
+        ours: our lines on stderr, without their prefix.
+        summary: the summary of the profiled run; None for a bare run.
     """
 
     code: int
@@ -65,7 +65,7 @@ class Seen:
     """The results of one version on one Python.
 
     Attributes:
-        version: of MindSpore.
+        version: the version of MindSpore.
         python: "3.11".
         modes: what each of MODES did, in words.
         missing: hooks whose target this version does not have.

@@ -38,7 +38,7 @@ class RankAccount:
     """The account of one rank.
 
     Attributes:
-        directory: of its result.
+        directory: the directory of its result.
         rank: its number.
         world_size: ranks of the job.
         host: name of its machine.
@@ -47,8 +47,8 @@ class RankAccount:
         ended_ns: when the last record was made.
         end: how its process ended.
         verdict: the finding of its own summary.
-        uncertainty_ns: of its clock; None where it is not known.
-        role: of its process in the job; empty where all do the same.
+        uncertainty_ns: the uncertainty of its clock; None where it is not known.
+        role: the role of its process in the job; empty where all do the same.
         actor: the id of its Ray actor; empty where it is none.
         attempt: how often its launcher had started the rank before.
         groups: the ranks of each group that it used, by the name of the group.
@@ -80,7 +80,7 @@ def account(measures: "Measures") -> RankAccount:
     """Return the account of a rank.
 
     Args:
-        measures: of its run.
+        measures: the measures of its run.
     """
     recording, info = measures.recording, measures.recording.info
     processes: dict[str, Any] = recording.processes.sort(pl.col("role") != "main", "process").row(0, named=True)

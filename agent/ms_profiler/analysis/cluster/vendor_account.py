@@ -29,7 +29,7 @@ def account(path: str) -> RankAccount:
     """Return the account of a rank.
 
     Args:
-        path: of its result.
+        path: the path of its result.
 
     Raises:
         StoreError: the result has neither readable steps nor readable exchanges.

@@ -34,7 +34,7 @@ class StepRows:
 
         Args:
             rank: its number.
-            path: of its step_trace_time.csv.
+            path: the path of its step_trace_time.csv.
 
         Raises:
             OSError: the file cannot be read.

@@ -280,7 +280,7 @@ class Hosts:
 
         Args:
             kernels: with the bounds of their queueing time, `after` and `before`, and the row of their `phase`.
-            launch: of the spans that queued them.
+            launch: the launch of the spans that queued them.
             told: the result of `_told`.
             scopes: the scopes, by row of the kernel names.
             texts: the rows of texts, to which new texts are added.

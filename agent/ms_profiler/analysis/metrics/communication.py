@@ -124,7 +124,7 @@ def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
     """Return the calls of the script that exchange data, or wait for an exchange.
 
     Args:
-        recording: its spans.
+        recording: the recording, with its spans.
         steps: the steps in use.
 
     Returns:

@@ -118,7 +118,7 @@ def segments(
         ranks); empty where the host itself computes.
         waits: disjoint intervals in which the host waited for kernels, by time.
         host: disjoint intervals of the host's work, by time: `part` (of `KINDS`), `start_ns`, `end_ns`.
-        moments: of `bounds.parts`; moments in which no kernel ran have the same part on the path.
+        moments: the result of `bounds.parts`; moments in which no kernel ran have the same part on the path.
     """
     walk = _Walk(kernels, waits)
     found = [
@@ -137,8 +137,8 @@ def told(
 
     Args:
         found: step, kind, start and end of each piece.
-        host: as of `segments`.
-        moments: as of `segments`.
+        host: the host, as of `segments`.
+        moments: the moments, as of `segments`.
     """
     path = pl.DataFrame(found, schema=_SEGMENTS, orient="row").sort("start_ns")
     codes = {kind: code for code, kind in enumerate(KINDS, 1)}

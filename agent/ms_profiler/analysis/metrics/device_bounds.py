@@ -113,7 +113,7 @@ def _queued(idle: pl.DataFrame, tasks: pl.DataFrame, launches: bool) -> pl.DataF
 
     Args:
         idle: apart from each other and by time.
-        tasks: as of `parts`.
+        tasks: the tasks, as of `parts`.
         launches: some launches of the run are known; then a task without a known launch was queued long before.
     """
     following = tasks.select(pl.col("start_ns").alias("next_ns"), "launch_ns").sort("next_ns", "launch_ns")

@@ -24,7 +24,7 @@ def counters(device: tables.Device) -> pl.DataFrame:
     and reserved: what an allocator held, bytes.
 
     Args:
-        device: its tasks, copies and memory.
+        device: the device, with its tasks, copies and memory.
     """
     named = pl.concat([_queues(device), _running(device), _bandwidths(device), _memory(device)])
     return _thinned(named.sort("name", "time_ns", maintain_order=True))

@@ -28,7 +28,7 @@ def ran(device: tables.Device) -> pl.DataFrame:
     launch.
 
     Args:
-        device: its tasks and copies.
+        device: the device, with its tasks and copies.
     """
     columns = ("name", "stream", *intervals.BOUNDS, "launch_ns", "driver_ns")
     kind = pl.when("exchange").then(pl.lit(_KINDS[1])).otherwise(pl.lit(_KINDS[0])).alias("kind")
@@ -44,7 +44,7 @@ def launches(device: tables.Device) -> pl.DataFrame:
     delay = from the end of the call to the start of the launched work, 0 if it began before the call returned.
 
     Args:
-        device: its tasks, copies and calls.
+        device: the device, with its tasks, copies and calls.
     """
     known = device.calls.select(
         pl.col("start_ns").alias("driver_ns"),
@@ -67,7 +67,7 @@ def idle(device: tables.Device) -> pl.DataFrame:
     than `KERNEL_WAIT` later; other: it was launched before, and began later than that, or its launch is unknown.
 
     Args:
-        device: its tasks and copies.
+        device: the device, with its tasks and copies.
     """
     before = pl.col("end_ns").cum_max().shift(1).over("stream").alias("since_ns")
     pauses = ran(device).with_columns(before).filter(pl.col("start_ns") > pl.col("since_ns"))
@@ -88,7 +88,7 @@ def queue(device: tables.Device) -> pl.DataFrame:
     """Return the amount of launched work that has not begun, at each change: `stream`, `time_ns`, `length`.
 
     Args:
-        device: its tasks and copies.
+        device: the device, with its tasks and copies.
     """
     known = ran(device).drop_nulls("launch_ns")
     changes = pl.concat(
@@ -105,7 +105,7 @@ def kinds(device: tables.Device) -> pl.DataFrame:
     """Return the time of each combination of concurrent kinds of work: `kinds`, `total_ns`, most time first.
 
     Args:
-        device: its tasks and copies.
+        device: the device, with its tasks and copies.
     """
     everything = ran(device)
     line = intervals.timeline({kind: everything.filter(pl.col("kind") == kind) for kind in _KINDS})

@@ -36,7 +36,7 @@ def waits(device: tables.Device) -> pl.DataFrame:
     """Return `WAITED`, by start.
 
     Args:
-        device: its tables; threads are numbers of the operating system, null if unknown.
+        device: the device, with its tables; threads are numbers of the operating system, null if unknown.
     """
     calls = device.calls.select(*intervals.BOUNDS, "name", "thread")
     name = pl.col("name")
@@ -85,7 +85,7 @@ def of_path(waited: pl.DataFrame, recording: tables.Recording, process: int, thr
 
     Args:
         waited: the result of `waits`.
-        recording: its threads and spans.
+        recording: the recording, with its threads and spans.
         process: pid of the steps.
         thread: the stepping thread.
     """

@@ -64,7 +64,7 @@ class Diagnosis:
         pieces: of `bounds.parts`, or of `device_bounds.parts` where a device was watched, of the steady steps whose
             operators or kernels are known, if there are any.
         parts: the parts of `bounds.by_step`, of the same pieces.
-        moments: of `bounds.parts`, of the same steps.
+        moments: the result of `bounds.parts`, of the same steps.
         crowd: waits of the job's threads for processors in these steps.
         delayed: part of the waits for data and for other ranks that is due to waiting for a processor.
         reading: part of launching operators in which a script that computes on the processor does little but read.

@@ -59,7 +59,8 @@ def calls_in(section: Section) -> pl.DataFrame:
     """Return, for a section of a divided run, the operators of `calls` that are listed one by one or have a number.
 
     Args:
-        section: of the run; spans that its operators are inside of, or come after, are carried over from earlier
+        section: a section of the run; spans that its operators are inside of, or come after, are carried over from
+            earlier
             sections.
     """
     known = pl.concat([section.carried.select(_COLUMNS), section.spans.select(_COLUMNS)])

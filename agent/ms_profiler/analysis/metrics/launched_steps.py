@@ -161,7 +161,7 @@ def by_step(parts: Iterable[pl.DataFrame], moments: pl.DataFrame, during: pl.Dat
 
     Args:
         parts: the parts of `sums`, at least one.
-        moments: of `moments`.
+        moments: the result of `moments`.
         during: the result of `spans`.
     """
     launched = (

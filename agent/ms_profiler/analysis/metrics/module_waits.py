@@ -21,7 +21,7 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
     """Return for each part of the host the module that contains more than half of it.
 
     Args:
-        moments: of `bounds.parts`.
+        moments: the result of `bounds.parts`.
         spans: `tables.SPANS` of these steps.
         names: the names of the recording.
         steps: the steps in use.

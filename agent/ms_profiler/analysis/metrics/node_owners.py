@@ -62,7 +62,7 @@ FIRST: Final = frozenset(
 )
 #: number of kernels behind a pass that are examined
 MOST: Final = 8
-#: owners of kernels: row of the argument, path of the module, and whether it is a recomputation
+#: columns of owned kernels: row of the kernel in the argument, path of its module, and whether it is a recomputation
 OWNED: Final = pl.Schema({"place": pl.UInt32, "module": pl.String, "again": pl.Boolean})
 #: the same columns, with the row of the backward pass' span
 TRAILING: Final = pl.Schema({"place": pl.UInt32, "backward": pl.UInt32})

@@ -55,7 +55,7 @@ def inside(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None = N
     Args:
         spans: `tables.SPANS` at least.
         taken: Boolean, whether a span's time is subtracted from the operators around it.
-        calls: as of `self_times`.
+        calls: the calls, as of `self_times`.
 
     Returns:
         nanoseconds, and a table with `row` in the spans, `name`, `category` and `parent`, a row of the table.

@@ -92,7 +92,7 @@ def optimizing(moments: pl.DataFrame, ran: pl.DataFrame | None, during: pl.DataF
     """Return the cost of the optimizer in some steps.
 
     Args:
-        moments: of `bounds.parts`.
+        moments: the result of `bounds.parts`.
         ran: operators or kernels one by one, `start_ns`; None if unknown.
         during: the steps.
     """
@@ -113,7 +113,7 @@ def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.D
     kernels are included.
 
     Args:
-        moments: of `bounds.parts`.
+        moments: the result of `bounds.parts`.
         kernels: `tables.KERNELS` with `end_ns`.
         during: the steps.
     """
@@ -136,7 +136,7 @@ def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> fl
     Args:
         found: the result of `reads.reads`, the reads of PyTorch on a processor, which wait for nothing.
         starts: the starts of inner operators, in order.
-        moments: of `bounds.parts`.
+        moments: the result of `bounds.parts`.
     """
     own = found.filter(pl.col("name") == READ)
     pairs = own.with_columns(following=pl.col("start_ns").shift(-1)).drop_nulls("following")
@@ -171,7 +171,7 @@ def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: sch
     Args:
         looks: `tables.LOOKS`.
         steps: the steps in use.
-        moments: of `bounds.parts`.
+        moments: the result of `bounds.parts`.
         crowd: waits of the job's threads for processors.
     """
     place = looks, steps.process, steps.thread

@@ -30,7 +30,8 @@ class Ownership:
         whole_ns: time of these steps, or of all kernels.
         tree: the tree of `module_tree.rows`.
         sums: the sums of `owners.sums`, of all steps with known contents.
-        pieces: of `owners.pieces`; or the kernels in memory, which may overlap, with the step that queued each,
+        pieces: the result of `owners.pieces`, or the kernels in memory, which may overlap, with the step that queued
+            each,
             `kernel` and `shapes`.
         process: pid of the process with these modules; None if kernels of several processes are summed up.
     """

@@ -87,7 +87,7 @@ class Passes:
         """Return the modules of kernels of backward passes, as far as autograd's nodes show them: `place`, `module`.
 
         Args:
-            kernels: as for `owned`.
+            kernels: the kernels, as for `owned`.
             scopes: the scopes, by row of the kernel names.
         """
         placed = _placed(kernels).drop_nulls("backward")

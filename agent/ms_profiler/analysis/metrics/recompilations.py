@@ -12,7 +12,7 @@ def recompilations(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
     """Return repeated compilations with their reasons: `step` (row of the steps), `text`.
 
     Args:
-        recording: its instants.
+        recording: the recording, with its instants.
         steps: the steps in use.
     """
     marks = recording.instants.filter(

@@ -122,7 +122,7 @@ class Stacks:
         """Return the functions in parts of steps, the largest part first.
 
         Args:
-            moments: of one thread.
+            moments: the moments of one thread.
             pieces: intervals apart from each other and by time, with `of`.
             of: column that names the part.
 

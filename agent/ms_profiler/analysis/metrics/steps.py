@@ -98,9 +98,9 @@ def restrict(steps: Steps, numbers: list[int]) -> Steps:
 
 
 def settled(known: pl.DataFrame, compiled: list[int]) -> list[int]:
-    """Return the rows of the steady steps: those without compilations, except for the first.
+    """Return the rows of the steady steps: all steps without compilations, except for the first step.
 
-    The first step fills caches, queues and pools. If there are no others, these steps count.
+    The first step fills caches, queues and pools. If every step compiled something, all steps count.
 
     Args:
         known: steps, `row`.

@@ -84,7 +84,7 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
 
     Args:
         recording: the run.
-        steps: of the process.
+        steps: the steps of the process.
         run: interval to cover; None for the time of the process.
     """
     own = recording.processes.filter(pl.col("process") == steps.process)

@@ -149,7 +149,7 @@ def within(moments: pl.DataFrame) -> dict[str, str]:
     """Return for each part of a step the phase that contains more than half of it, where there is one.
 
     Args:
-        moments: of `bounds.parts`.
+        moments: the result of `bounds.parts`.
     """
     length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("length")
     sums = moments.group_by("part", "phase").agg(length).with_columns(whole=pl.col("length").sum().over("part"))
@@ -161,7 +161,7 @@ def outside(moments: pl.DataFrame) -> float:
     """Return the share of the steps in which computing ran outside of all phases.
 
     Args:
-        moments: of `bounds.parts`, of these steps.
+        moments: the result of `bounds.parts`, of these steps.
     """
     own = moments.filter(pl.col("part") == bounds.COMPUTING, pl.col("phase") == OTHER)
     return intervals.total_ns(own) / max(intervals.total_ns(moments), 1)
@@ -179,7 +179,7 @@ def of_device(
     Args:
         device: the tables of the device, or of the operators where they computed on the processor.
         info: the run's record.
-        moments: of `launched_steps.moments`.
+        moments: the result of `launched_steps.moments`.
         kernels: the kernels of `kernels.by_type`.
         parts: the parts of `bounds.shares`; empty where they are not known.
     """

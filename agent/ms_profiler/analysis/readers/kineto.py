@@ -33,11 +33,11 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
 
     Args:
         path: the path of the file.
-        events: in it, with `ARGUMENTS`.
+        events: the events of the trace, with `ARGUMENTS`.
         counts: the counts of events that were read.
 
     Raises:
-        StoreError: nothing in it can be read.
+        StoreError: nothing in the trace can be read.
     """
     spans = kinds.added(events)
     name = kinds.device(spans, events.labels)

@@ -41,7 +41,7 @@ def held(item: Any, name: str, table: str) -> Any:
     Args:
         item: the module or cell.
         name: the name of the attribute.
-        table: as for `children`.
+        table: the table, as for `children`.
     """
     found = dict.get(attributes(item), name)
     return dict(children(item, table)).get(name) if found is None else found
@@ -80,7 +80,7 @@ def walk(root: Any, table: str) -> Iterator[tuple[str, Any]]:
 
     Args:
         root: the outermost module or cell.
-        table: as for `children`.
+        table: the table, as for `children`.
     """
     seen = {id(root)}
     waiting = [("", root)]

@@ -43,7 +43,7 @@ class Kineto:
         """Start Kineto, which has been prepared.
 
         Args:
-            shapes: as for `prepare`.
+            shapes: record the shapes of operators' inputs, as in `prepare`.
         """
         silently(lambda: self._enable(self._configs[shapes], self._activities))
 

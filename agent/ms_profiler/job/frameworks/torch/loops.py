@@ -74,8 +74,8 @@ class Loops:
         """Return a function that replaces a loop.
 
         Args:
-            name: of its span.
-            category: of its span.
+            name: the name of its span.
+            category: the category of its span.
             applies: whether `Steps` is to be notified of a call that begins now.
             began: the function called at the begin of such a call.
             ended: the function called at the end of such a call, also after an exception.

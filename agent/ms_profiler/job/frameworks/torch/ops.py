@@ -44,7 +44,7 @@ class Switch:
     """Switch the hook of the calling thread on and off, as PyTorch lets Python do it.
 
     Args:
-        slot: knows the script's own profilers that run.
+        slot: the slot that knows the running profilers of the script.
     """
 
     def __init__(self, slot: ProfilerSlot) -> None:

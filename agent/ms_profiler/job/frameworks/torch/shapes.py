@@ -162,7 +162,7 @@ class Shapes:
             self._stream.follow()
 
     def end(self) -> None:
-        """Stop Kineto, on any thread, and store its arguments."""
+        """Stop Kineto, on any thread, and store the operators' arguments that it recorded."""
         if self._kineto is None or not self.running:
             return
         self.running = False

@@ -31,7 +31,7 @@ class Windows:
     """Record a few steps with Kineto.
 
     Args:
-        host: whose steps count.
+        host: the session, whose steps count.
         why: the reason why the ITT hook cannot report operators.
     """
 
@@ -115,7 +115,7 @@ def targets(host: "Host", why: str) -> list[Target]:
     """Begin to wait for the first window, and declare the script's profilers that end it.
 
     Args:
-        host: whose steps count.
+        host: the session, whose steps count.
         why: the reason why there is no better source.
     """
     try:
