@@ -125,7 +125,7 @@ def assert_sums(page, view, rows):
     """Assert that a table of the page, searched for a name, sums up to the summary's figure for it.
 
     Args:
-        rows: the rows of the summary, `name`, `count`, `total_ms`, `self_ms` in part.
+        rows: of the summary, `name`, `count`, `total_ms`, `self_ms` in part.
     """
     if page.locator(f"#{view} input[type=search]").count() == 0:
         return

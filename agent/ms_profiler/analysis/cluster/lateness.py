@@ -10,13 +10,14 @@ from typing import Any, Final
 
 import polars as pl
 
-#: a rank is late if its own time exceeds the others' median by this share of the time of the steps,
+#: a rank is late if its own time exceeds the others' median by this share of the time of the steps; the next three
+#: apply too
 SHARE: Final = 0.03
-#: and if the excess is this many times as large as its variation from step to step,
+#: the excess of a late rank is also at least this many times its variation from step to step
 TIMES: Final = 4.0
-#: and if the first share is exceeded in this part of the steps as well,
+#: the excess of a late rank also reaches that share of a step in this part of the steps
 OFTEN: Final = 0.7
-#: and, among at least so many ranks, if the excess is this many times the median rank's distance from the median
+#: among at least so many ranks, the excess is also this many times the median rank's distance from the median
 MANY: Final = 8
 SPREAD: Final = 5.0
 #: a rank is late in single steps if its excess there reaches all of: so many ns, so many times the length of a step,

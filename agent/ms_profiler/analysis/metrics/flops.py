@@ -18,7 +18,7 @@ Formula = Callable[[Shapes], int | None]
 
 
 def _product(first: list[int], second: list[int]) -> int | None:
-    """Count a product of matrices (.., m, k) and (.., k, n)."""
+    """Return the operations of a product of matrices (.., m, k) and (.., k, n)."""
     if len(first) < 2 or len(second) < 2 or first[-1] != second[-2]:
         return None
     return 2 * prod(first) * second[-1]

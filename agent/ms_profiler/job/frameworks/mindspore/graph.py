@@ -138,7 +138,7 @@ class Compilation:
             replaces = latest is not None and latest() is None
             try:
                 self._latest.put(type(owner), weakref.ref(owner))
-            except TypeError:  # a class with __slots__
+            except TypeError:  # objects of a class with __slots__ allow no weak reference
                 replaces = False
         names = _parameters(subject if executor is not None else trees.member(type(subject), "construct"))
         why, count = self._history.compiled(*_definition(subject), which, now, names, replaces)

@@ -152,9 +152,9 @@ class Modules:
         return replacement
 
     def began(self, module: Any, *_: Any, **__: Any) -> tuple[int, int, int, int, int, str]:
-        """Begin an outermost call: it is a forward pass, and for the steps a call of a network.
+        """Begin an outermost call: record it as a forward pass, and report it to `Steps` as a call of a network.
 
-        Without gradients it is an evaluation, which begins no step.
+        A call without gradients is an evaluation, which begins no step.
         """
         steps, recorder, key, flags = self.host.steps, self.host.recorder, id(module), NO_GRADIENTS
         if recorder.nest(base.MODULES, 0):

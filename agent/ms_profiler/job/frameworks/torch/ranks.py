@@ -26,7 +26,7 @@ class Groups:
         """Return the name of a group, the same on every rank in it; empty where this rank is in none.
 
         Args:
-            group: None is the group of all ranks.
+            group: the group; None means the group of all ranks.
         """
         module = self._module
         if not module.is_initialized():
