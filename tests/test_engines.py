@@ -64,7 +64,10 @@ def lost_in_the_middle(job, name, *words):
             except OSError as error:
                 assert error.errno == errno.ENXIO and time.monotonic() < deadline and running.poll() is None
                 time.sleep(0.02)
-        readers = [pid for pid in psutil.pids() if pid != os.getpid() and has_open(pid, place)]
+        # a reader that waits in `open` has no descriptor yet
+        while not (readers := [pid for pid in psutil.pids() if pid != os.getpid() and has_open(pid, place)]):
+            assert time.monotonic() < deadline and running.poll() is None
+            time.sleep(0.02)
         real.replace(place)
         for pid in readers:
             os.kill(pid, signal.SIGKILL)

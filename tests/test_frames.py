@@ -12,7 +12,8 @@ def plain(text):
     return ADDRESS.sub("...", text).splitlines()
 
 
-@pytest.mark.parametrize("framework", ["torch", pytest.param("mindspore", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["torch", "mindspore"])
 def test_a_job_sees_the_frames_of_the_bare_run(job, framework):
     program = PROGRAMS / f"frames_{framework}.py"
     bare = job(program, profile=False)

@@ -65,6 +65,7 @@ def test_shapes_are_those_of_torch_profiler(runs):
     assert ("aten::convolution", "6,1,8,8;2,1,3,3;2;;;;;;;") in theirs
 
 
+@pytest.mark.slow
 def test_the_job_is_the_same_with_shapes(runs):
     _, bare, plain, shaped, without = runs
     for run in (plain, shaped, without):
@@ -73,6 +74,7 @@ def test_the_job_is_the_same_with_shapes(runs):
         assert len(run.lines) == 2
 
 
+@pytest.mark.slow
 def test_operators_are_the_same_with_shapes(runs):
     _, _, plain, shaped, _ = runs
     left, right = (operators(run.result) for run in (plain, shaped))
