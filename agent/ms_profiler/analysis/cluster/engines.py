@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Final, Protocol
 
@@ -24,6 +25,8 @@ MANY: Final = 64
 AHEAD: Final = 2
 #: how often a task is tried again after its worker was lost
 LOSSES: Final = 3
+#: Polars' threads do not survive a fork
+_CONTEXT: Final = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True)
@@ -150,14 +153,32 @@ class Local:
         result."""
         self._pool = None
         for _ in range(LOSSES):
-            with _processes(1) as alone:
-                try:
-                    return alone.submit(task.work, task.argument).result()
-                except BrokenProcessPool:
-                    continue
+            # no pool: a pool of one whose process ended at once left its task waiting for ever (CPython 3.11)
+            reader, writer = _CONTEXT.Pipe(duplex=False)
+            process = _CONTEXT.Process(target=_answer, args=(writer, task))
+            process.start()
+            writer.close()
+            try:
+                done, answer = reader.recv()
+            except EOFError:
+                continue
+            finally:
+                reader.close()
+                process.join()
+            if not done:
+                raise answer
+            return answer
         return Lost(task.name, f"the process that read it was killed {LOSSES + 1} times")
 
 
+def _answer(writer: Connection, task: Task) -> None:
+    """Send whether a task ended, and its result or its exception."""
+    try:
+        answer = True, task.work(task.argument)
+    except Exception as error:  # noqa: BLE001 - the process that waits raises it
+        answer = False, error
+    writer.send(answer)
+
+
 def _processes(count: int) -> ProcessPoolExecutor:
-    # Polars' threads do not survive a fork
-    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(count, _CONTEXT)
