@@ -85,6 +85,7 @@ def has_open(pid, path):
         return False
 
 
+@pytest.mark.slow
 @needs_data
 def test_a_lost_process_changes_no_byte(job):
     alone = told(job, "alone", "--max-process-number", "1")
@@ -92,6 +93,7 @@ def test_a_lost_process_changes_no_byte(job):
     assert lost_in_the_middle(job, "two", "--max-process-number", "2") == alone
 
 
+@pytest.mark.slow
 def test_a_task_that_ends_its_process_is_lost_and_the_others_are_not():
     tasks = [Task("two", abs, -2), Task("the end", os._exit, 3), Task("four", abs, -4)]
     with Local(2) as engine:
