@@ -148,6 +148,15 @@ def test_string_cut_off_by_the_end_of_the_file_is_counted(store):
     assert counts.cut == 1
 
 
+def test_string_that_says_to_be_larger_than_memory_is_counted(store):
+    store.processes[0].control.add(Kind.STRING, RAW_NS, 0, (1 << 63) - 1, 900, extra=1)
+    store.processes[0].control.slots += bytes(fmt.SLOT_SIZE)
+    store.write()
+    counts = ReadCounts()
+    read_process(layout.process_dirs(str(store.path))[0], counts)
+    assert counts.cut == 1
+
+
 def test_invalid_utf8_is_replaced(store):
     process = store.processes[0]
     process.control.add(Kind.STRING, RAW_NS, 0, 3, 900, extra=1)

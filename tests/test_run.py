@@ -10,7 +10,7 @@ import sys
 import pytest
 from conftest import ROOT, environment, eventually
 from guests import STAND_INS
-from ms_profiler.cli import run as command
+from ms_profiler.cli import run as command, watcher
 from ms_profiler.errors import UsageError
 
 SITE = str(ROOT / "sitecustomize")
@@ -167,6 +167,19 @@ def test_the_signal_that_ended_a_job_is_told(tmp_path, number):
     (process,) = json.loads((result / "summary.json").read_text())["run"]["processes"]
     assert process["state"] == f"killed by {number.name}"
     assert f"killed by {number.name}" in ms_profiler("summary", result).stdout
+
+
+def test_a_job_that_leaves_without_python_s_exit_is_told_with_its_code(tmp_path):
+    """Also where it is no child of the watcher's but a process below the command, as ranks of a launcher are."""
+    rank = f"import mindspore, os, time; time.sleep({2 * watcher._INTERVAL}); os._exit(3)"
+    below = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', {rank!r}]).returncode + 1)"
+    words = ["--output-path", tmp_path, "--", sys.executable, "-c", below]
+    assert ms_profiler("run", *words, PYTHONPATH=STAND_INS).returncode == 4
+    (result,) = tmp_path.glob("*_ascend_ms")
+    eventually(lambda: list(result.glob("FRAMEWORK/process_*/exit_status")))
+    assert ms_profiler("analyse", result).returncode == 0
+    (process,) = json.loads((result / "summary.json").read_text())["run"]["processes"]
+    assert process["state"] == "exit code 3, without Python's exit"
 
 
 def test_a_job_that_ends_by_itself_is_told_by_no_signal(tmp_path):

@@ -3,17 +3,20 @@ recorded.
 """
 
 import copy
+import ctypes
 import functools
 import gc
 import inspect
 import pickle
 import signal
 import sys
+import threading
 import types
 import weakref
 
 import pytest
-from ms_profiler.job.guard import is_of_the_job
+from ms_profiler.job import guard
+from ms_profiler.job.guard import is_of_the_job, words
 from ms_profiler.job.recorder.native import NativeRecorder
 from ms_profiler.job.recorder.python import PythonRecorder
 from ms_profiler.store.format import Category
@@ -168,10 +171,25 @@ def test_what_it_holds_is_let_go(wrap):
     assert gone() is None
 
 
-def test_what_a_handler_of_a_signal_raises_is_the_jobs(monkeypatch):
-    def handler(*_):
-        raise TimeoutError("too long")
+def raises(*_):
+    raise TimeoutError("too long")
 
+
+class Handling:
+    def __getattr__(self, name):
+        raise SystemExit("the script's own method was called")
+
+    def __call__(self, *_):
+        raises()
+
+    def handle(self, *_):
+        raises()
+
+
+@pytest.mark.parametrize(
+    "handler", [raises, functools.partial(raises, 1), functools.partial(Handling().handle, 2), Handling()], ids=range(4)
+)
+def test_what_a_handler_of_a_signal_raises_is_the_jobs(handler):
     before = signal.signal(signal.SIGUSR2, handler)
     try:
         with pytest.raises(TimeoutError) as caught:
@@ -180,5 +198,33 @@ def test_what_a_handler_of_a_signal_raises_is_the_jobs(monkeypatch):
     finally:
         signal.signal(signal.SIGUSR2, before)
     with pytest.raises(TimeoutError) as caught:
-        handler()
+        raises()
     assert not is_of_the_job(caught.value)
+
+
+class TooLongError(Exception):
+    """Sent by another thread."""
+
+
+def test_what_another_thread_sends_into_a_function_of_ours_is_the_jobs():
+    """CPython raises such an exception in the frame that runs, which is ours here."""
+    code = compile("def run():\n    while True: pass\n", guard.__file__, "exec")
+    ours = {}
+    exec(code, ours)
+    identity = ctypes.c_ulong(threading.get_ident())
+    send = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    threading.Timer(0.05, send, (identity, ctypes.py_object(TooLongError))).start()
+    with pytest.raises(TooLongError) as caught:
+        ours["run"]()
+    assert is_of_the_job(caught.value)
+    with pytest.raises(TooLongError) as caught:
+        raise TooLongError  # by code of the script that a function of ours has called
+    assert not is_of_the_job(caught.value)
+
+
+def test_the_text_of_an_error_calls_no_code_of_the_script():
+    class Key:
+        def __repr__(self):
+            raise SystemExit("the script's own method was called")
+
+    assert (words(KeyError(Key())), words(KeyError("x"))) == ("KeyError", "KeyError: 'x'")

@@ -9,6 +9,8 @@ MsProfilerError
 `-- DependencyError   a package that this command needs is not installed
 """
 
+from ms_profiler.log import visible
+
 
 class MsProfilerError(Exception):
     """An error with its remedy.
@@ -27,7 +29,7 @@ class MsProfilerError(Exception):
             self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.args[0]} {self.remedy}"
+        return visible(f"{self.args[0]} {self.remedy}")
 
 
 class OptionError(MsProfilerError):

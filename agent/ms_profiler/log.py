@@ -17,6 +17,7 @@ _MOST = 4096
 _NO_WAIT = 8
 #: modules of programs that show `sys.stderr` and not descriptor 2: Jupyter's kernel
 _SCREENS = ("ipykernel",)
+_SPACES = "\n\t\xa0\u3000"
 
 _start: "os.stat_result | None" = None
 
@@ -41,9 +42,27 @@ def _look() -> "os.stat_result | None":
 keep_to(_look() if sys.__stderr__ is not None else None)  # of a script that calls us; bootstrap looks earlier
 
 
+def visible(text: str) -> str:
+    """Return a text in which signs of control are visible: a name may hold commands for the terminal that shows it.
+
+    Signs that change the direction of the text around them count as such. Ends of lines, tabs and wide spaces stay.
+
+    Args:
+        text: any text.
+    """
+    if text.isprintable():
+        return text
+    escaped = (sign if sign.isprintable() or sign in _SPACES else _escape(sign) for sign in text)
+    return "".join(escaped)
+
+
+def _escape(sign: str) -> str:
+    return sign.encode("unicode_escape").decode()
+
+
 def line(message: str) -> None:
     """Write one line to stderr, or drop it where that cannot be done at once; newlines inside become spaces."""
-    write(PREFIX + " ".join(message.split("\n")) + "\n")
+    write(PREFIX + visible(" ".join(message.split("\n"))) + "\n")
 
 
 def write(text: str) -> None:

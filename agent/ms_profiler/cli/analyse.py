@@ -9,7 +9,7 @@ import time
 from ms_profiler.analysis.driver import engine, export
 from ms_profiler.cli import workload
 from ms_profiler.errors import StoreError
-from ms_profiler.log import PREFIX
+from ms_profiler.log import PREFIX, visible
 
 NAME = "analyse"
 HELP = (
@@ -78,16 +78,17 @@ def run(args: argparse.Namespace) -> int:
         progress.clear()
     for index, result in enumerate(results):
         if result.error:
-            print(f"ms-profiler: {result.error}", file=sys.stderr)
+            print(visible(f"ms-profiler: {result.error}"), file=sys.stderr)
             continue
         if result.warning:
-            print(f"ms-profiler: not all of {result.directory} could be read: {result.warning}", file=sys.stderr)
+            told = f"ms-profiler: not all of {result.directory} could be read: {result.warning}"
+            print(visible(told), file=sys.stderr)
         for note in result.notes:
-            print(f"ms-profiler: {note}", file=sys.stderr)
+            print(visible(f"ms-profiler: {note}"), file=sys.stderr)
         if not args.announce:
-            print(f"{result.verdict} {result.directory}")
+            print(visible(f"{result.verdict} {result.directory}"))
         elif index == 0:
-            line = f"{PREFIX}{result.verdict} More: ms-profiler summary {result.directory}\n"
+            line = visible(f"{PREFIX}{result.verdict} More: ms-profiler summary {result.directory}\n")
             with contextlib.suppress(BrokenPipeError):  # the job waits no longer
                 os.write(sys.stdout.fileno(), line.encode("utf-8", "replace"))
     return StoreError.exit_code if any(result.error for result in results) else 0

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ms_profiler.errors import UsageError
+from ms_profiler.log import visible
 
 if TYPE_CHECKING:
     from ms_profiler.doctor.finding import Finding
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
             content["devices"] = [asdict(device) for device in devices]
         print(json.dumps(content, indent=1))
     else:
-        print("\n".join([*_lines(findings), *_devices(devices or [])]))
+        print(visible("\n".join([*_lines(findings), *_devices(devices or [])])))
     # a machine without a device is no fault, and neither is an environment that does not switch profiling on
     return int(causes and bool(words))
 

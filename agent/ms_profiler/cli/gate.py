@@ -11,6 +11,7 @@ from typing import Any
 from ms_profiler.errors import DependencyError, UsageError
 from ms_profiler.gate.errors import NotWrittenError
 from ms_profiler.gate.exits import INCONCLUSIVE, MEANINGS, PASS
+from ms_profiler.log import visible
 
 NAME = "gate"
 HELP = "decide whether a job got slower: 0 no, 1 yes, 3 not comparable"
@@ -198,7 +199,9 @@ def _report(gated: Any, args: argparse.Namespace) -> int:
     code: int = gated.decision.exit_code(args.strict)
     content = document.of(gated.decision, code, gated.why())
     as_json = json.dumps(content, indent=1) + "\n"
-    print(as_json if args.json == "-" else "\n".join(text.lines(content)), end="" if args.json == "-" else "\n")
+    print(
+        as_json if args.json == "-" else visible("\n".join(text.lines(content))), end="" if args.json == "-" else "\n"
+    )
     _write(args.json if args.json != "-" else None, as_json.encode())
     _write(args.junit, junit.report(content))
     _write(args.codequality, gitlab.code_quality(content).encode())

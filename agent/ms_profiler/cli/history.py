@@ -5,6 +5,7 @@ import json
 import sys
 
 from ms_profiler.errors import DependencyError
+from ms_profiler.log import visible
 
 NAME = "history"
 HELP = "append runs to a file of JSON Lines, and find where the job's figures changed"
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"version": history.VERSION, "runs": len(lines), "changes": found}, indent=1))
         return 0
     for each in changes:
-        print(f"{each.metric}: {each.ratio - 1:+.1%} from run {each.place} on ({each.label}), p {each.p:.3f}")
+        print(visible(f"{each.metric}: {each.ratio - 1:+.1%} from run {each.place} on ({each.label}), p {each.p:.3f}"))
     if not changes:
         print(f"No change in {len(lines)} {'run' if len(lines) == 1 else 'runs'}.")
     return 0

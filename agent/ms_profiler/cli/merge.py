@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ms_profiler.errors import DependencyError, UsageError
+from ms_profiler.log import visible
 from ms_profiler.option_types import rank_ranges
 from ms_profiler.store import layout
 
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     output = args.output or os.path.join(_folder(args.directories[0]), layout.PERFETTO_TRACE)
     merged = merged_timeline.merge(storage.find(args.directories), output, ranks, steps)
     for remark in merged.remarks:
-        print(remark)
+        print(visible(remark))
     count = len(merged.ranks)
     print(
         f"{count} rank{'s' * (count != 1)}, {merged.exchanges} exchanges, which {merged.flows} flows join; "

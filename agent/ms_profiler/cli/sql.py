@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from ms_profiler.errors import DependencyError
+from ms_profiler.log import visible
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,13 +42,15 @@ def run(args: argparse.Namespace) -> int:
         raise DependencyError(f"Queries need Polars and Rich ({error}).") from error
     answer = query.ask(args.directories, args.query)
     for note in answer.notes:
-        print(f"ms-profiler: {note}", file=sys.stderr)
+        print(visible(f"ms-profiler: {note}"), file=sys.stderr)
     {"table": _print_table, "csv": _print_csv, "json": _print_json}[args.format](answer.table, sys.stdout)
     return 0
 
 
 def _print_csv(table: "pl.DataFrame", to: TextIO) -> None:
-    to.write(table.write_csv())
+    from ms_profiler.analysis.writers import csv_lines
+
+    to.write(csv_lines.inert(table).write_csv())
 
 
 def _print_json(table: "pl.DataFrame", to: TextIO) -> None:

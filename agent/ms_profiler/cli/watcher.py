@@ -4,19 +4,17 @@
 not its child, has a session of its own, and holds no descriptor of the command except stderr.
 """
 
-import contextlib
-import fcntl
 import os
 import select
-import sys
 import time
 from collections.abc import Mapping, Sequence
 
 from ms_profiler import log, options
-from ms_profiler.store import alive, exit_status, layout
+from ms_profiler.cli.recorded import Recorded, tell
+from ms_profiler.store import layout
 
-#: `PIDFD_GET_INFO`, `PIDFD_INFO_EXIT` and `PIDFD_INFO_SIZE_VER0` of linux/pidfd.h
-_GET_INFO, _INFO_EXIT, _INFO_SIZE = 0xC040FF0B, 1 << 3, 64
+#: seconds between two looks for processes that record: ranks of a launcher, workers
+_INTERVAL = 1.0
 _NULL = (0, 1)  #: descriptors that the command's readers must not wait for
 
 
@@ -78,64 +76,20 @@ def _watch(
                 os.close(int(name))
             except OSError:
                 pass  # that of the listing itself
-    select.select([process], [], [])
-    made = results(os.path.join(directory, os.path.expanduser(output)), begun)
-    number = _signal(process, pid)
-    for result in made if number else []:
-        with contextlib.suppress(OSError):  # it is another process's, or was told
-            exit_status.write_signal(layout.process_dir(result, pid), number)
+    recorded = Recorded(os.path.join(directory, os.path.expanduser(output)), begun)
+    runs = True
+    while runs:
+        recorded.look()
+        ready = select.select([process, *recorded.running], [], [], _INTERVAL)[0]
+        runs = process not in ready
+        for descriptor in ready:
+            if descriptor != process:
+                recorded.ended(descriptor)
+    made = recorded.results()
+    for result in made:
+        tell(process, pid, layout.process_dir(result, pid))
     if not made:
         log.line(_why(command, environ, directory))
-
-
-def _signal(process: int, pid: int) -> int:
-    """Return the signal that has ended a process, 0 where none has or the kernel does not tell.
-
-    The parent may wait for the end of our stderr before it asks how the process ended. Until then the process has its
-    place and number; afterwards Linux 6.15 and newer tell it to anyone with a descriptor of the process.
-
-    Args:
-        process: a descriptor of it, which says that it has ended.
-        pid: its process id.
-    """
-    status = alive.wait_status(pid)
-    if status is None:
-        status = _asked(process)
-    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-
-
-def _asked(process: int) -> int:
-    """Return the status of a process that its parent has asked for, 0 where the kernel does not tell.
-
-    Source: `struct pidfd_info` of Linux's uapi/linux/pidfd.h: the mask in 8 bytes, the status of `wait()` at 60.
-    """
-    told = bytearray(_INFO_SIZE)
-    told[:8] = _INFO_EXIT.to_bytes(8, sys.byteorder)
-    try:
-        fcntl.ioctl(process, _GET_INFO, told)
-    except OSError:
-        return 0
-    known = int.from_bytes(told[:8], sys.byteorder) & _INFO_EXIT
-    return int.from_bytes(told[60:64], sys.byteorder) if known else 0
-
-
-def results(output: str, begun: float) -> list[str]:
-    """Return the results that were made in a directory, or in the temporary directory that replaces it.
-
-    Args:
-        output: the option `output_path`.
-        begun: seconds since the epoch; older results do not count.
-    """
-    found = []
-    for folder in (output, os.environ.get("TMPDIR") or "/tmp"):
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            # the result was made after `begun`; one second for file systems that round times down
-            found += [
-                entry.path
-                for entry in entries
-                if entry.name.endswith(layout.SUFFIX) and entry.stat().st_ctime >= begun - 1
-            ]
-    return found
 
 
 def _why(command: Sequence[str], environ: Mapping[str, str], directory: str) -> str:

@@ -1,10 +1,18 @@
 """Keep our own errors from the job."""
 
+import functools
+import os
 import signal
 import sys
 from collections.abc import Callable
-from types import WrapperDescriptorType
+from types import CodeType, FunctionType, MethodType, WrapperDescriptorType
 from typing import Any
+
+#: Set to 1, an error of ours ends the job with a traceback: for tests only.
+RAISE = "MS_PROFILER_RAISE"
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+#: classes of arguments of an exception whose text can be made without the script
+_PLAIN = (str, int, float, bytes, bool, type(None))
 
 
 class Guard:
@@ -27,16 +35,34 @@ class Guard:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, reason: BaseException | None, _: Any) -> bool:
-        if reason is None or is_of_the_job(reason):
+        if reason is None:
             return False
-        self._failed(self._what, reason)
-        return True
+        return self._told(reason)
 
     def __call__(self, reason: BaseException) -> None:
         """Note an error of ours; raise an exception of the job again."""
-        if is_of_the_job(reason):
+        if not self._told(reason):
             raise reason
-        self._failed(self._what, reason)
+
+    def around(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Return a function that calls `call` in this context, for Python to call at a fork or at the exit."""
+
+        def guarded() -> None:
+            with self:
+                call()
+
+        return guarded
+
+    def _told(self, reason: BaseException) -> bool:
+        """Note an error of ours; return False where it is the job's."""
+        try:
+            if is_of_the_job(reason):
+                return False
+            self._failed(self._what, reason)
+        except Exception:
+            if os.environ.get(RAISE) == "1":
+                raise
+        return True
 
 
 class Late:
@@ -62,28 +88,42 @@ def is_of_the_job(reason: BaseException) -> bool:
     """Return whether an exception from a function of ours was raised by the job.
 
     Python calls the job's signal handlers between any two instructions, also between ours. An exception of such a
-    handler, for example a timeout by SIGALRM, is meant for the job.
+    handler, for example a timeout by SIGALRM, is meant for the job. So is one that another thread sends to this one
+    (`PyThreadState_SetAsyncExc`): it appears in a frame of ours and is of a class that we do not know.
     """
     if not isinstance(reason, Exception):
         return True
-    handlers = set()
-    for number in signal.valid_signals():
-        handler = signal.getsignal(number)
-        if callable(handler):
-            function = getattr(handler, "__func__", handler)
-            handlers.add(getattr(function, "__code__", None) or getattr(type(handler).__call__, "__code__", None))
-    trace = reason.__traceback__
+    handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
+    trace, innermost = reason.__traceback__, None
     while trace is not None:
-        if trace.tb_frame.f_code in handlers:
+        innermost = trace.tb_frame.f_code
+        if innermost in handlers:
             return True
         trace = trace.tb_next
-    return False
+    return innermost is not None and innermost.co_filename.startswith(_PACKAGE) and not _is_known(type(reason))
+
+
+def _code(handler: Any) -> CodeType | None:
+    """Return the code that a handler of a signal runs, without calling code of the script for it."""
+    while type(handler) is functools.partial:
+        handler = handler.func
+    if type(handler) is MethodType:
+        handler = handler.__func__
+    if type(handler) is not FunctionType:
+        handler = next((vars(kind)["__call__"] for kind in type(handler).__mro__ if "__call__" in vars(kind)), None)
+    return handler.__code__ if type(handler) is FunctionType else None
+
+
+def _is_known(kind: type[BaseException]) -> bool:
+    """Return whether a class of exceptions is Python's or ours."""
+    name = vars(kind).get("__module__")
+    return type(name) is str and name.partition(".")[0] in (*sys.stdlib_module_names, "ms_profiler")
 
 
 def words(reason: BaseException) -> str:
     """Return the name of an exception and its text, without calling code of the script for it."""
     kind = type(reason)
-    known = kind.__module__.partition(".")[0] in (*sys.stdlib_module_names, "ms_profiler")
-    if known or isinstance(kind.__str__, WrapperDescriptorType):
+    plain = all(type(argument) in _PLAIN for argument in reason.args)
+    if plain and (_is_known(kind) or isinstance(kind.__str__, WrapperDescriptorType)):
         return f"{kind.__name__}: {reason}"
     return kind.__name__

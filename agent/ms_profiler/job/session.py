@@ -19,7 +19,7 @@ from ms_profiler.job.budget import Budget
 from ms_profiler.job.control import dynamic
 from ms_profiler.job.devices.devices import Devices
 from ms_profiler.job.frameworks import base
-from ms_profiler.job.guard import Guard, Late, words
+from ms_profiler.job.guard import RAISE, Guard, Late, words
 from ms_profiler.job.hooks import Hooks
 from ms_profiler.job.recorder.contract import RecorderStats
 from ms_profiler.job.recording import CHILD_SLOTS, Recording, new_process
@@ -28,9 +28,6 @@ from ms_profiler.job.sources import NEVER, Sources
 from ms_profiler.job.steps import Steps
 from ms_profiler.store import layout, run_info
 from ms_profiler.store.format import StepSource
-
-#: Set to 1, an error of ours ends the job with a traceback: for tests only.
-RAISE = "MS_PROFILER_RAISE"
 
 
 def _count(record: run_info.ProcessInfo, stats: RecorderStats) -> None:
@@ -284,8 +281,9 @@ class Session:
     def _after_fork(self) -> None:
         """Forget the parent's recording; this child opens its own when it first has something to record."""
         self.forked = True
-        self.steps.forked()
-        base.forked.append(self)
+        with self.guard("a fork"):
+            self.steps.forked()
+            base.forked.append(self)
 
     def reopen(self) -> None:
         """Record into a new folder from now on, in a fork child whose parent recorded at the fork."""

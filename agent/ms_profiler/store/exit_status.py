@@ -1,9 +1,9 @@
 """The exit status of a process, which it writes as its last act.
 
 The file `exit_status` in the folder of the process holds the number that its parent gets, 0 to 255, in decimal digits
-and a line feed. For a process that `ms-profiler run` has started and a signal has ended, it holds the signal's number
-with a minus. Other processes that a signal or `os._exit` has ended have no such file; neither has a process that still
-runs, or that used the recorder in Python.
+and a line feed. Where a process below `ms-profiler run` did not write it, the watcher of `run` does. A signal that
+ended the process is its number with a minus. Other processes that a signal or `os._exit` has ended have no such file;
+neither has a process that still runs, or that used the recorder in Python.
 """
 
 import os
@@ -27,12 +27,12 @@ def read(folder: str) -> int | None:
         return None
 
 
-def write_signal(folder: str, number: int) -> None:
-    """Write that a signal has ended the process that wrote `folder`, unless it wrote its exit status itself.
+def write(folder: str, status: int) -> None:
+    """Write how the process that wrote `folder` has ended, unless it wrote its exit status itself.
 
     Args:
         folder: a `process_{pid}` directory.
-        number: of the signal.
+        status: the exit status, -N for signal N.
 
     Raises:
         OSError: there is a status, or the file cannot be written.
@@ -40,6 +40,6 @@ def write_signal(folder: str, number: int) -> None:
     path, flags = os.path.join(folder, layout.EXIT_STATUS), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     descriptor = os.open(path, flags | os.O_CLOEXEC, layout.FILE_MODE)
     try:
-        os.write(descriptor, b"-%d\n" % number)
+        os.write(descriptor, b"%d\n" % status)
     finally:
         os.close(descriptor)

@@ -296,9 +296,9 @@ def _read_control(slots: bytes, store: ProcessStore, counts: ReadCounts) -> None
         start_ns, end_ns, arg, name, kind, _, _, extra = fmt.SLOT.unpack_from(slots, position)
         position += fmt.SLOT_SIZE
         if kind == Kind.STRING:
-            text = slots[position : position + arg].ljust(arg, b"\0")
-            position += extra * fmt.SLOT_SIZE
-            if arg > extra * fmt.SLOT_SIZE or position > end:
+            text, size = slots[position : position + arg], extra * fmt.SLOT_SIZE
+            position += size
+            if arg > size or position > end:
                 counts.cut += 1
                 continue
             store.strings[name] = text.decode("utf-8", "replace")

@@ -12,6 +12,8 @@ RUNNING = "running"
 VANISHED = "killed or vanished"
 #: prefix of the state of a process whose signal is known
 KILLED = "killed by "
+#: end of the state of a process that left by `os._exit`, whose code is known
+ABRUPT = ", without Python's exit"
 #: a worker that lived until the process which started it exited
 BY_PARENT = "ended by its parent"
 UNKNOWN = "unknown"
@@ -24,8 +26,10 @@ _PAUSE = 0.01
 
 
 def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
-    """Return how `process` ended: "exit", "exit code N", "exception: NAME", "stopped" (the profiler, not the process),
-    "killed by SIGNAL", "killed or vanished", "running" or "unknown"; what its parent did about it, `settled` says.
+    """Return how `process` ended; what its parent did about it, `settled` says.
+
+    "exit", "exit code N", "exit code N, without Python's exit", "exception: NAME", "stopped" (the profiler, not the
+    process), "killed by SIGNAL", "killed or vanished", "running" or "unknown".
 
     A process that never wrote its end is searched for: the same pid, started at the same clock tick of the same boot.
     Its state is "unknown" only on another host than the one that it ran on.
@@ -41,8 +45,8 @@ def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
     if alive.is_alive(process.pid, process.process_start) and alive.boot_id() == run.boot_id != "":
         return RUNNING
     status = exit_status.read(folder)
-    if status is not None and status < 0:
-        return f"{KILLED}{_signal(-status)}"
+    if status is not None:
+        return f"{KILLED}{_signal(-status)}" if status < 0 else f"{with_code(status)}{ABRUPT}"
     return VANISHED if run.host in ("", socket.gethostname()) else UNKNOWN
 
 
@@ -52,7 +56,7 @@ def is_killed(state: str) -> bool:
     Args:
         state: of `state_of`.
     """
-    return state == VANISHED or state.startswith(KILLED)
+    return state == VANISHED or state.startswith(KILLED) or state.endswith(ABRUPT)
 
 
 def _signal(number: int) -> str:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from ms_profiler.analysis.comparison.comparing import Comparison
 from ms_profiler.analysis.report import sheets, widths
+from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.sheets import Sheet
 
 #: smallest width of output into a file
@@ -23,7 +24,7 @@ def show(found: Comparison, top: int | None = None, console: Console | None = No
         top: rows of each table.
         console: where to print; standard output by default, plain when that is no terminal.
     """
-    out = console or Console(highlight=False)
+    out = console or Terminal(highlight=False)
     if not out.is_terminal:
         out.width = max(out.width, _FILE_WIDTH)
     widths.lines(Text(sheets.verdict(found), style="bold"), out)

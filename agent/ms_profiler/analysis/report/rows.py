@@ -5,9 +5,10 @@ from typing import Final, TextIO
 import polars as pl
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from ms_profiler.analysis.report.console import Terminal
 
 #: smallest width of a column of long texts, in cells
 _TEXT: Final = 12
@@ -30,7 +31,7 @@ def show(rows: pl.DataFrame, to: TextIO) -> None:
         table.add_column(Text(name), justify="right" if kind.is_numeric() else "left", overflow="fold", width=widest)
     for row in cells:
         table.add_row(*map(Text, row))
-    console = Console(file=to, highlight=False)
+    console = Terminal(file=to, highlight=False)
     if console.is_terminal:
         _narrow(table, console.width)
     # the terminal itself breaks longer lines, and they can be copied whole

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ms_profiler.analysis.report import remarks, terminal, widths
 from ms_profiler.analysis.report.bounded import PARTS
+from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.durations import milliseconds as _ms
 from ms_profiler.analysis.report.palette import COLOURS
 
@@ -155,7 +156,7 @@ def _operators(summary: dict[str, Any], width: int) -> list[Text]:
     for row in rows:
         figures = (_ms(row["self_ms"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"]))
         table.add_row(Text(f"  {row['name']}"), *figures)
-    plain = Console(width=width, highlight=False, color_system=None)
+    plain = Terminal(width=width, highlight=False, color_system=None)
     with plain.capture() as captured:
         plain.print(widths.fitted(table, width))
     head, *others = captured.get().splitlines()

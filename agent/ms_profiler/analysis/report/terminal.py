@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ms_profiler.analysis.report import functions, modules, remarks, stacks, widths
 from ms_profiler.analysis.report.bounded import PARTS
+from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.durations import milliseconds as _ms
 
 #: least width where the output goes into a file, which has none: whole names are worth more there than short lines
@@ -58,7 +59,7 @@ def show(summary: dict[str, Any], directory: str, console: Console | None = None
 
 def page() -> Console:
     """Return standard output as a console, wide enough for whole names where it is no terminal."""
-    out = Console(highlight=False)
+    out = Terminal(highlight=False)
     if not out.is_terminal:
         out.width = max(out.width, _FILE_WIDTH)
     return out

@@ -12,7 +12,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import operators
 from ms_profiler.analysis.metrics.measures import Measures
-from ms_profiler.analysis.writers import numbers
+from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 
@@ -56,7 +56,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
         pl.Series("Variance", [_variance(row) for row in sums.iter_rows(named=True)], dtype=pl.Float64),
     )
     ordered = table.sort("Level", "total_ns", "API Name", descending=[False, True, False]).drop("total_ns")
-    ordered.write_csv(stream, float_precision=3)
+    csv_lines.write_frame(ordered, stream, float_precision=3)
 
 
 def _sums(measures: Measures) -> pl.DataFrame:

@@ -1,7 +1,12 @@
-"""Write tables of many rows as lines of CSV; Polars writes tables of few rows."""
+"""Write tables as CSV: those of many rows as lines, those of few rows by Polars.
 
+A spreadsheet runs a cell that begins like a formula, whoever wrote the name in it. Such a text gets an apostrophe in
+front, which spreadsheets do not show (OWASP, "CSV Injection").
+"""
+
+import re
 from collections.abc import Mapping, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO, Final
 
 import polars as pl
 
@@ -9,7 +14,11 @@ from ms_profiler.analysis.columns import COLUMNS, Choice, Part, Texts
 from ms_profiler.analysis.writers import numbers
 
 #: characters that make quotes necessary
-_SPECIAL = frozenset(',"\r\n')
+_SPECIAL: Final = frozenset(',"\r\n')
+#: begin of a formula, and a number, which may begin the same way
+_FORMULA: Final = r"^[=+\-@\t\r]"
+_NUMBER: Final = r"^[-+]?[0-9.]+([eE][-+]?[0-9]+)?\s*$"
+_TEXT: Final = "'"
 
 
 class Cells:
@@ -37,7 +46,33 @@ def write(stream: BinaryIO, count: int, columns: Mapping[str, Sequence[Part]]) -
     COLUMNS.write_rows(stream, count, [*parts[:-1], "\n"])
 
 
+def write_frame(table: pl.DataFrame, stream: BinaryIO, **how: Any) -> None:
+    """Write a table of few rows.
+
+    Args:
+        table: the table.
+        stream: where to.
+        how: arguments of Polars' `write_csv`.
+    """
+    inert(table).write_csv(stream, **how)
+
+
+def inert(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table in which no text begins like a formula.
+
+    Args:
+        table: any table.
+    """
+    if pl.String not in table.dtypes:
+        return table
+    texts = pl.col(pl.String)
+    plain = ~texts.str.contains(_FORMULA) | texts.str.contains(_NUMBER)
+    return table.with_columns(pl.when(plain).then(texts).otherwise(pl.concat_str(pl.lit(_TEXT), texts)))
+
+
 def _cell(text: str | None) -> str:
     if text is None:
         return numbers.NOTHING
+    if re.match(_FORMULA, text) and not re.match(_NUMBER, text):
+        text = _TEXT + text
     return text if _SPECIAL.isdisjoint(text) else '"' + text.replace('"', '""') + '"'

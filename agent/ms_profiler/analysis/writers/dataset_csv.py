@@ -11,6 +11,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.phases import NAMES
+from ms_profiler.analysis.writers import csv_lines
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 
@@ -28,10 +29,11 @@ def applies(measures: Measures) -> bool:
 def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     average = (pl.col("total_ns") / pl.col("count") / 1000).round(3)
-    measures.waits.select(
+    table = measures.waits.select(
         pl.col("operation").alias("Operation"),
         pl.lit(NAMES[Category.DATA]).alias("Stage"),
         pl.col("count").alias("Occurrences"),
         average.alias("Avg. time (us)"),
         pl.lit("N/A").alias("Custom Info"),
-    ).write_csv(stream, float_precision=3)
+    )
+    csv_lines.write_frame(table, stream, float_precision=3)

@@ -12,7 +12,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import host_load
 from ms_profiler.analysis.metrics.measures import Measures
-from ms_profiler.analysis.writers import numbers
+from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import host_metrics, layout
 
 #: of a process: a quarter of an hour at the usual rate
@@ -58,7 +58,7 @@ class HostTable:
         )
         order = [f"{metric.name} ({metric.unit})" for metric in host_metrics.METRICS.values()]
         columns = sorted(wide.columns[len(keys) :], key=lambda name: order.index(name) if name in order else len(order))
-        wide.select(
+        table = wide.select(
             pl.col("process").alias("Process Id"),
             *(
                 [pl.col("native_tid").alias("Thread Id"), pl.col("thread_name").alias("Thread Name")]
@@ -68,7 +68,8 @@ class HostTable:
             numbers.moment("start_ns").alias("Start(us)"),
             numbers.moment("end_ns").alias("End(us)"),
             *columns,
-        ).write_csv(stream, float_precision=4)
+        )
+        csv_lines.write_frame(table, stream, float_precision=4)
 
 
 WRITERS: Final = (HostTable(layout.HOST_METRICS, False), HostTable(layout.HOST_THREADS, True))

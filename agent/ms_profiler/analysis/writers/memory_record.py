@@ -13,7 +13,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import memory
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model.tables import Form
-from ms_profiler.analysis.writers import numbers
+from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 
 
@@ -34,10 +34,11 @@ def write(measures: Measures, stream: BinaryIO) -> None:
     held = measures.memory.with_columns(component=pl.lit(memory.COMPONENT)) if device is None else device.memory
     torch = device is not None and device.form == Form.TORCH_NPU
     kineto = device is not None and device.form == Form.KINETO
-    held.select(
+    table = held.select(
         pl.col("component").alias("Component"),
         numbers.moment("time_ns").alias("Timestamp(us)"),
         *(numbers.megabytes(name.lower()).alias(f"Total {name}(MB)") for name in numbers.HOLDINGS),
         *([pl.col("stream").alias("Stream Ptr")] if torch else []),
         pl.col("component").str.replace(" ", ":").alias("Device Type") if kineto else numbers.device_type(measures),
-    ).write_csv(stream)
+    )
+    csv_lines.write_frame(table, stream)

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import polars as pl
 
 from ms_profiler.analysis.metrics.measures import Measures
-from ms_profiler.analysis.writers import numbers
+from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 
 
@@ -28,9 +28,10 @@ def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     device = measures.recording.device
     assert device is not None
-    device.modules.select(
+    table = device.modules.select(
         pl.col("module").alias("Component"),
         numbers.moment("time_ns").alias("Timestamp(us)"),
         numbers.megabytes("reserved").alias("Total Reserved(MB)"),
         numbers.device_type(measures).alias("Device"),
-    ).write_csv(stream)
+    )
+    csv_lines.write_frame(table, stream)

@@ -13,7 +13,7 @@ import polars as pl
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model.tables import Form
-from ms_profiler.analysis.writers import numbers
+from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 
 
@@ -49,7 +49,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
         (pl.col("ratio") * 100).round(3).alias("Ratio(%)"),
         *([] if kernels else [numbers.microseconds(own).alias("Self Time(us)")]),
     )
-    table.write_csv(stream, float_precision=3)
+    csv_lines.write_frame(table, stream, float_precision=3)
 
 
 def _untyped(measures: Measures) -> bool:

@@ -16,7 +16,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import device_operators, host_operators, operands
 from ms_profiler.analysis.metrics.measures import Measures
-from ms_profiler.analysis.writers import numbers
+from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 
 _OPTION = "record_shapes"
@@ -46,10 +46,11 @@ def write(measures: Measures, stream: BinaryIO) -> None:
         return
     kernels = measures.stream
     rows = kernels.table.filter(pl.col("shapes").is_not_null()).sort("start_ns", "process", "lane", "kernel")
-    rows.select(
+    table = rows.select(
         kernels.names["full_name"].gather(rows["kernel"]).alias("Name"),
         kernels.texts.gather(rows["shapes"]).alias("Input Shapes"),
-    ).write_csv(stream)
+    )
+    csv_lines.write_frame(table, stream)
 
 
 def _launches(measures: Measures) -> bool:
@@ -82,7 +83,7 @@ def _write_operators(measures: Measures, operators: pl.DataFrame, stream: Binary
     names = measures.recording.names
     rows = operators.sort("start_ns", "process", "thread", maintain_order=True)
     shapes = names.gather(operands.shapes(rows)).fill_null(numbers.NOTHING).alias("Input Shapes")
-    rows.select(
+    table = rows.select(
         names.gather(rows["name"]).alias("Name"),
         *([shapes] if measures.shaped else []),
         *_stacks(measures, rows),
@@ -94,4 +95,5 @@ def _write_operators(measures: Measures, operators: pl.DataFrame, stream: Binary
             for name in ("Self", "Total")
             if f"device_{name.lower()}_ns" in rows.columns
         ),
-    ).write_csv(stream)
+    )
+    csv_lines.write_frame(table, stream)

@@ -11,7 +11,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model.tables import Form
-from ms_profiler.analysis.writers import numbers
+from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 
 _TOTALS: Final = [f"{when} Total {what}" for when in ("Allocation", "Release") for what in numbers.HOLDINGS]
@@ -44,4 +44,4 @@ def write(measures: Measures, stream: BinaryIO) -> None:
         pl.col("stream").alias("Stream Ptr"),
         numbers.device_type(measures),
     )
-    table.write_csv(stream, null_value=numbers.NOTHING if device.form == Form.MINDSPORE else "")
+    csv_lines.write_frame(table, stream, null_value=numbers.NOTHING if device.form == Form.MINDSPORE else "")

@@ -11,6 +11,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model.tables import COUNTER_TABLES
+from ms_profiler.analysis.writers import csv_lines
 from ms_profiler.store import layout
 
 
@@ -35,8 +36,8 @@ class VendorTable:
         return not self._table(measures).is_empty()
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:
-        """Write the table, its cells as they are."""
-        self._table(measures).write_csv(stream)
+        """Write the table."""
+        csv_lines.write_frame(self._table(measures), stream)
 
     def _table(self, measures: Measures) -> pl.DataFrame:
         device = measures.recording.device

@@ -70,8 +70,11 @@ class Places:
             yield from self._below(home, self.installed)
 
     def _below(self, folder: str, places: Iterable[str]) -> Iterator[str]:
-        """Yield the libraries in some places below a folder: in each place only the file with its major version."""
-        for place in places if folder else ():
+        """Yield the libraries in some places below a folder: in each place only the file with its major version.
+
+        A relative folder, as scripts put on their path, would let the current directory choose what is loaded.
+        """
+        for place in places if os.path.isabs(folder) else ():
             for directory in sorted(glob.glob(os.path.join(glob.escape(folder), place)), reverse=True):
                 yield from sorted(glob.glob(os.path.join(glob.escape(directory), self.files)), key=len)[:1]
 

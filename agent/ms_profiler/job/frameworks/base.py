@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ms_profiler.job.guard import words
 from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.recorder.python_wrapper import RAISED as RAISED, flags_of as flags_of
 
@@ -103,8 +104,7 @@ class Plugin:
                 except MissingError as reason:
                     self.state.setdefault(target.name, f"missing: {reason}")
                 except Exception as reason:  # noqa: BLE001 - one hook that fails costs that hook, nothing else
-                    host.failed(f"hook {target.name}", reason)
-                    self.state[target.name] = f"failed: {type(reason).__name__}: {reason}"
+                    self._failed(host, f"hook {target.name}", target.name, reason)
                 else:
                     if not self.state.get(target.name, "").startswith("failed"):
                         self.state[target.name] = "applied"
@@ -147,9 +147,12 @@ class Plugin:
         try:
             return concern(host)
         except Exception as reason:  # noqa: BLE001 - as above
-            host.failed(f"hooks of {concern.__module__}", reason)
-            self.state[concern.__module__] = f"failed: {type(reason).__name__}: {reason}"
+            self._failed(host, f"hooks of {concern.__module__}", concern.__module__, reason)
             return []
+
+    def _failed(self, host: "Host", what: str, name: str, reason: Exception) -> None:
+        host.guard(what)(reason)
+        self.state[name] = f"failed: {words(reason)}"
 
     def _apply(self, target: Target) -> tuple[Any, Any]:
         owner, attribute, original = _resolve(target)

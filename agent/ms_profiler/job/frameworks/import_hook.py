@@ -77,11 +77,22 @@ def call(callback: "Callable[..., object]", *args: "Any") -> None:
     try:
         callback(*args)
     except Exception as reason:
-        if os.environ.get(RAISE) == "1":
+        if os.environ.get(RAISE) == "1" or not _told(str(args[0]), reason):
             raise
-        from ms_profiler import log
 
-        log.line(f"at the import of {args[0]}: {type(reason).__name__}: {reason}; the job goes on without it")
+
+def _told(name: str, reason: Exception) -> bool:
+    """Print a line about an error of ours at an import; return False where the error is the job's."""
+    try:
+        from ms_profiler import log
+        from ms_profiler.job import guard
+
+        if guard.is_of_the_job(reason):
+            return False
+        log.line(f"at the import of {name}: {guard.words(reason)}; the job goes on without it")
+    except Exception:  # noqa: BLE001 - a broken installation
+        pass
+    return True
 
 
 def now() -> int:

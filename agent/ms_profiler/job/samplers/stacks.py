@@ -25,7 +25,8 @@ class Stacks:
         self._traces = False
         self._taken, self._count = 0.0, 0  # time taken in ns, and number of steps, at the last look
         if sys.version_info >= (3, 12):  # Python 3.12 and later warn of a fork beside other threads
-            os.register_at_fork(before=self._rest, after_in_parent=self._go_on)
+            guard = host.guard("a fork")
+            os.register_at_fork(before=guard.around(self._rest), after_in_parent=guard.around(self._go_on))
 
     def start(self) -> None:
         """Begin to trace or to sample."""

@@ -80,7 +80,7 @@ class PipelineStream:
         self._count = 0
         self._pipeline = 0
         self._plan = SamplingPlan()
-        atexit.register(self._exit)
+        atexit.register(self.host.guard("ending").around(self._exit))
 
     # -- hooks
 

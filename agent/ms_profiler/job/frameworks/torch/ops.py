@@ -300,9 +300,9 @@ def targets(host: "Host") -> list[Target]:
         host.at_step(stream.shapes.stepped)
         host.at_start(stream.shapes.start)
         host.at_end(stream.shapes.stop)
-        os.register_at_fork(before=stream.shapes.end)
+        os.register_at_fork(before=host.guard("a fork").around(stream.shapes.end))
     host.at_end(stream.stop)
-    os.register_at_fork(after_in_child=stream.forked)
+    os.register_at_fork(after_in_child=host.guard("a fork").around(stream.forked))
     return [
         Target("threading", "Thread._bootstrap_inner", closure=stream.thread),
         Target(PROFILER, "record_function.__enter__", closure=stream.region),

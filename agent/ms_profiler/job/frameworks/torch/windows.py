@@ -128,5 +128,5 @@ def targets(host: "Host", why: str) -> list[Target]:
     host.at_step(windows.stepped)
     host.at_start(windows.start)
     host.at_end(windows.stop)
-    os.register_at_fork(before=windows.stop)
+    os.register_at_fork(before=host.guard("a fork").around(windows.stop))
     return windows.slot.targets()
