@@ -25,7 +25,7 @@ PLANTED = {
     "data": r"data",
     "sync": r"item|scalar|asnumpy|sync|Mul|read",
     "recompile": r"compil",
-    "collective": r"communication|collective|all_?reduce",
+    "collective": r"exchang|all_?reduce",
 }
 BASES = {"recompile": "compiled", "collective": "ranks"}
 CASES = [

@@ -106,13 +106,14 @@ static int open_session(const msp_store_settings *settings) {
   return 0;
 }
 
-int msp_open(const char *folder, uint32_t first_slots, const char *account, uint64_t limit, uint32_t flags) {
+int msp_open(const char *folder, uint32_t first_slots, const char *account, uint64_t limit, uint64_t memory,
+             uint32_t flags) {
   msp_recorder_check_fork();
   char *path = realpath(folder, NULL); /* a job may change its directory, and may close descriptors it does not know */
   if (path == NULL) return errno;
   if (first_slots < MSP_SLOTS_LEAST) first_slots = MSP_SLOTS_LEAST;
   if (first_slots > MSP_SLOTS_MOST) first_slots = MSP_SLOTS_MOST;
-  const msp_store_settings settings = {path, first_slots, account, limit, (flags & MSP_OPEN_WRITTEN) == 0};
+  const msp_store_settings settings = {path, first_slots, account, limit, memory, (flags & MSP_OPEN_WRITTEN) == 0};
   pthread_mutex_lock(&recorder.lock);
   int error = msp_recorder_init();
   if (error == 0) {

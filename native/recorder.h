@@ -19,9 +19,11 @@
  * account: the file in which all processes of a result count their disk space; "": an account of this process alone.
  * limit: bytes that they may take, if this process makes that file; UINT64_MAX: any number. Fine-grained events are
  *   refused from half of it on, all but steps from seven eighths.
+ * memory: bytes that the records of this process may take in memory at a time; those not on disk yet are among them.
  * Returns 0, or the errno with which the first segment could not be made: EDQUOT where the account has no room.
  */
-int msp_open(const char *folder, uint32_t first_slots, const char *account, uint64_t limit, uint32_t flags);
+int msp_open(const char *folder, uint32_t first_slots, const char *account, uint64_t limit, uint64_t memory,
+             uint32_t flags);
 
 /* End the calling thread's open spans, write a last anchor, and stop recording. Other threads release their segments
  * at their next event, or when they end. Returns 0, or ETIMEDOUT if a file system does not answer: then everything
@@ -49,7 +51,7 @@ typedef struct {
   uint64_t bytes;         /* size on disk of all segments */
   uint64_t unnamed;       /* times that a name was refused, because a process keeps no more of them */
   uint32_t threads;       /* that recorded */
-  int failure;            /* errno of the last segment that could not be made or copied */
+  int failure;            /* errno of the last segment that could not be made or copied, or MSP_FAILURE_MEMORY */
 } msp_stats;
 
 /* Of the session that is open, or was last. */

@@ -17,6 +17,8 @@
 #include "ranges.h"
 #include "slot.h"
 
+static uint64_t memory_bytes; /* of all segments */
+
 enum { FILE_MODE = 0640, PATH_ROOM = PATH_MAX + 16, BOUNCE_SLOTS = 2048 };
 
 bool msp_segment_mappable(const char *folder) {
@@ -100,13 +102,19 @@ static int map(msp_segment *segment, int descriptor) {
   segment->header = memory;
   segment->slots = (msp_slot *)((char *)memory + MSP_HEADER_SIZE);
   if (segment->mapped) msp_ranges_add(memory, segment->size, &segment->lost);
+  __atomic_add_fetch(&memory_bytes, segment->size, __ATOMIC_RELAXED);
   return 0;
 }
 
 static void unmap(const msp_segment *segment) {
   if (segment->mapped) msp_ranges_remove(segment->header);
   munmap(segment->header, segment->size);
+  __atomic_sub_fetch(&memory_bytes, segment->size, __ATOMIC_RELAXED);
 }
+
+uint64_t msp_segment_memory(void) { return __atomic_load_n(&memory_bytes, __ATOMIC_RELAXED); }
+
+void msp_segment_after_fork(void) { __atomic_store_n(&memory_bytes, 0, __ATOMIC_RELAXED); }
 
 int msp_segment_make(const char *folder, uint32_t index, uint32_t capacity, uint32_t flags, bool mapped,
                      msp_segment **made) {

@@ -55,6 +55,12 @@ void msp_segment_touch(msp_segment *segment);
 /* Give up one hold; the last one unmaps. The file stays. */
 void msp_segment_release(msp_segment *segment);
 
+/* Bytes of memory of all segments of this process. */
+uint64_t msp_segment_memory(void);
+
+/* Forget the segments that the parent had; in a fork child. */
+void msp_segment_after_fork(void);
+
 /* Remove the file of a segment that nothing was written to. */
 void msp_segment_unlink(const char *folder, uint32_t index);
 

@@ -14,7 +14,8 @@
 #define RETIRED_MOST (32u << 20) /* bytes of written segments that wait to be copied */
 #define FULL_MOST 2              /* mapped segments that wait to be unmapped */
 #define PROCESS_BYTES 12288      /* a folder and the process's record */
-#define SHARE 16                 /* part of the account that one segment may take */
+#define SHARE 16                 /* part of the account, and of the memory, that one segment may take */
+#define SHORT_LEAST 128          /* slots of a segment where memory is short: a page */
 
 static struct {
   pthread_mutex_t lock;       /* for the lists; never held during a system call on a file */
@@ -27,6 +28,7 @@ static struct {
   uint64_t lost; /* slots that are not in their files */
   int failure;
   uint64_t retry_ns;
+  uint64_t memory_retry_ns; /* of fine-grained events */
   msp_segment *left_over;
   msp_segment *spare;
   uint32_t spare_slots; /* size of the spare wanted; 0: none */
@@ -44,7 +46,8 @@ int msp_store_open(const msp_store_settings *settings) {
   store.settings.folder = store.folder;
   store.settings.mapped = settings->mapped && msp_segment_mappable(store.folder);
   msp_account_open(settings->account, settings->limit);
-  uint64_t most = msp_account_limit() / SHARE / MSP_SLOT_SIZE;
+  uint64_t least = msp_account_limit() < settings->memory ? msp_account_limit() : settings->memory;
+  uint64_t most = least / SHARE / MSP_SLOT_SIZE;
   store.most_slots = MSP_SLOTS_MOST;
   while (store.most_slots > store.settings.first_slots && store.most_slots > most) store.most_slots /= 2;
   if (store.most_slots < store.settings.first_slots) store.most_slots = store.settings.first_slots;
@@ -56,7 +59,7 @@ int msp_store_open(const msp_store_settings *settings) {
   store.next_index = 0;
   store.bytes = store.lost = 0;
   store.failure = 0;
-  store.retry_ns = 0;
+  store.retry_ns = store.memory_retry_ns = 0;
   store.left_over = store.spare = store.written = store.full = NULL;
   store.spare_slots = 0;
   store.retired = 0;
@@ -159,6 +162,7 @@ void msp_store_abandon(bool refused) {
 void msp_store_after_fork(void) {
   pthread_mutex_init(&store.lock, NULL);
   pthread_mutex_init(&store.flush_lock, NULL);
+  msp_segment_after_fork();
   store.left_over = store.spare = store.written = store.full = NULL;
   store.spare_slots = 0;
   store.retired = 0;
@@ -172,6 +176,7 @@ void msp_store_ask(void) {
   statvfs(store.folder, &unused);
 }
 
+uint64_t msp_store_memory(void) { return store.settings.memory; }
 uint32_t msp_store_first_slots(void) { return store.settings.first_slots; }
 uint32_t msp_store_most_slots(void) { return store.most_slots; }
 uint64_t msp_store_bytes(void) { return __atomic_load_n(&store.bytes, __ATOMIC_RELAXED); }
@@ -187,6 +192,17 @@ static uint32_t charge(uint32_t slots, uint32_t least, msp_worth worth) {
   count_bytes((int64_t)msp_segment_size(slots));
   if (msp_account_left(MSP_WORTH_FINE) == 0) msp_gate_set_refused(MSP_REFUSE_FINE_LIMIT, true);
   if (msp_account_left(MSP_WORTH_COARSE) == 0) msp_gate_set_refused(MSP_REFUSE_ALL_LIMIT, true);
+  return slots;
+}
+
+/* Halve a segment until it fits into the memory that is left; 0 where not even a page does. */
+static uint32_t fit(uint32_t slots, msp_worth worth) {
+  uint64_t most = store.settings.memory, taken = msp_segment_memory();
+  if (worth == MSP_WORTH_FINE) most -= most / 4;
+  while (taken + msp_segment_size(slots) > most) {
+    if (slots / 2 < SHORT_LEAST) return 0;
+    slots /= 2;
+  }
   return slots;
 }
 
@@ -235,11 +251,22 @@ msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segm
   pthread_mutex_lock(&store.lock);
   msp_segment *segment = find(slots, first);
   bool wait = segment == NULL && store.retry_ns != 0 && msp_now() < store.retry_ns;
-  if (!wait) store.spare_slots = slots < store.most_slots / 2 ? 2 * slots : store.most_slots;
+  bool full = segment == NULL && worth == MSP_WORTH_FINE && msp_now() < store.memory_retry_ns;
+  if (!wait && !full) store.spare_slots = slots < store.most_slots / 2 ? 2 * slots : store.most_slots;
   pthread_mutex_unlock(&store.lock);
   if (wait) return MSP_REFUSED_BY_DISK;
+  if (full) return MSP_REFUSED_BY_MEMORY;
   if (segment == NULL) {
-    uint32_t granted = charge(slots, store.settings.first_slots, worth);
+    uint32_t fitting = fit(slots, worth);
+    if (fitting == 0) {
+      pthread_mutex_lock(&store.lock);
+      store.failure = MSP_FAILURE_MEMORY;
+      store.memory_retry_ns = msp_now() + RETRY_NS;
+      pthread_mutex_unlock(&store.lock);
+      return MSP_REFUSED_BY_MEMORY;
+    }
+    uint32_t least = store.settings.first_slots;
+    uint32_t granted = charge(fitting, fitting < least ? fitting : least, worth);
     if (granted == 0) {
       msp_gate_set_refused(worth == MSP_WORTH_FINE ? MSP_REFUSE_FINE_LIMIT : MSP_REFUSE_ALL_LIMIT, true);
       return MSP_REFUSED_BY_LIMIT;
@@ -335,7 +362,7 @@ void msp_store_prepare_spare(void) {
   if (needed) {
     uint32_t refused = msp_gate_load(&msp_gate_page->refuse);
     msp_worth worth = refused & MSP_REFUSE_FINE_LIMIT ? MSP_WORTH_COARSE : MSP_WORTH_FINE;
-    needed = charge(slots, slots, worth) != 0; /* near to a limit, the writer decides */
+    needed = fit(slots, worth) == slots && charge(slots, slots, worth) != 0; /* near to a limit, the writer decides */
   }
   if (unwanted != NULL) msp_store_leave_over(unwanted, 0);
   if (!needed) return;

@@ -16,15 +16,22 @@
 enum {
   MSP_SLOTS_LEAST = 8,
   MSP_SLOTS_MOST = 131072, /* 4 MiB */
+  MSP_FAILURE_MEMORY = -1, /* in place of an errno: the memory was used up */
 };
 
-typedef enum { MSP_TAKEN, MSP_REFUSED_BY_LIMIT, MSP_REFUSED_BY_DISK } msp_outcome;
+typedef enum {
+  MSP_TAKEN,
+  MSP_REFUSED_BY_LIMIT,
+  MSP_REFUSED_BY_DISK,
+  MSP_REFUSED_BY_MEMORY,
+} msp_outcome;
 
 typedef struct {
   const char *folder;
   uint32_t first_slots; /* of a thread's first segment */
   const char *account;  /* the file that counts what all processes take; "": of this one alone */
   uint64_t limit;       /* of the account if this process makes it, in bytes */
+  uint64_t memory;      /* bytes of all segments of this process at a time */
   bool mapped;          /* false: write(2) even where shared mappings work */
 } msp_store_settings;
 
@@ -45,11 +52,13 @@ void msp_store_after_fork(void);
 void msp_store_ask(void);
 
 uint32_t msp_store_first_slots(void);
+uint64_t msp_store_memory(void);
 
-/* Slots of a segment at most: no more than a sixteenth of the account. */
+/* Slots of a segment at most: no more than a sixteenth of the account and of the memory. */
 uint32_t msp_store_most_slots(void);
 
-/* Get a segment of `slots` slots, or fewer where a limit is near.
+/* Get a segment of `slots` slots, or fewer where a limit is near. Fine-grained events take three quarters of the memory
+ * at most.
  *
  * first: the caller has none yet, so that any left-over one will do.
  * The slots from `used` on are free.
@@ -78,6 +87,8 @@ void msp_store_flush(void);
 bool msp_store_has_written(void);
 
 uint64_t msp_store_bytes(void);
+
+/* The errno of the last segment that could not be made or copied, MSP_FAILURE_MEMORY, or 0. */
 int msp_store_failure(void);
 
 #endif

@@ -12,7 +12,7 @@ from conftest import PROGRAMS, ROOT
 from jsonschema import Draft202012Validator
 from ms_profiler import cli
 from ms_profiler.gate import baseline, github, made_runs, sides, trials
-from ms_profiler.gate.decide import Verdict
+from ms_profiler.gate.decide import Rules, Verdict
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, training
 
@@ -358,6 +358,63 @@ def noisy_training(folder, number, factor, chance):
         at += length
     process.anchor(at + MS)
     return str(store.write())
+
+
+LAYERS = 8
+
+
+def beside_neighbours(folder, number, speed, slower=(), chance=None):
+    """Write a run of 12 steps of eight layers that a machine of some speed runs; some layers are 1.8 times as slow."""
+    store = StoreBuilder(folder, f"host_{number}_20260101000000123_ascend_ms", started_ns=number)
+    process = store.process()
+    thread = process.thread()
+    at = 0
+    for step in range(12):
+        begun = at
+        for layer in range(LAYERS):
+            usual = MS * speed * (1 if chance is None else chance.gauss(1, 0.02))
+            end = at + round(usual * (1.8 if layer in slower else 1.0))
+            thread.span(f"net.{layer}", Category.MODULE, at, end)
+            at = end
+        thread.step(step, begun, at)
+    process.anchor(at + MS)
+    return str(store.write())
+
+
+def test_a_slower_layer_is_found_on_a_machine_whose_speed_changes_by_half(gate, tmp_path):
+    """Of the same two sides, the step times alone do not tell."""
+    speeds = [1.0, 1.5, 0.8, 1.2, 0.7], [1.3, 0.7, 0.9, 1.4, 0.8]
+    base = [beside_neighbours(tmp_path, number, speed) for number, speed in enumerate(speeds[0])]
+    new = [beside_neighbours(tmp_path, 10 + number, speed, {3}) for number, speed in enumerate(speeds[1])]
+    code, content, _ = gate("--runs", *base, "--versus", *new)
+    assert (code, content["verdict"]) == (1, "regression")
+    assert metric(content, "step time")["verdict"] == "inconclusive"
+    found = metric(content, "step time at equal speed")
+    assert found["verdict"] == "regression" and found["ratio"] == pytest.approx(1 + 0.8 / LAYERS, rel=0.001)
+    assert content["why"]["contributors"][0]["module"] == "net.3"
+    assert "at equal speed +10.0%" in content["headline"]
+    code, content, _ = gate("--save", tmp_path / "base.json", *base)
+    code, content, _ = gate("--baseline", tmp_path / "base.json", *new, "--threshold", "0.9")
+    assert metric(content, "step time at equal speed")["ratio"] == pytest.approx(1.1, rel=0.001)
+
+
+def test_a_job_that_is_slower_in_all_its_parts_is_a_regression(gate, tmp_path):
+    base = [beside_neighbours(tmp_path, number, 1 + number / 1000) for number in range(5)]
+    new = [beside_neighbours(tmp_path, 10 + number, 1.1 + number / 1000) for number in range(5)]
+    code, content, _ = gate("--runs", *base, "--versus", *new)
+    assert (code, metric(content, "step time")["verdict"]) == (1, "regression")
+    assert metric(content, "step time at equal speed")["verdict"] == "advisory"
+    assert content["why"]["contributors"][0]["kind"] == "alike"
+
+
+@pytest.mark.slow
+def test_a_machine_whose_speed_changes_causes_no_alarms(tmp_path):
+    chance = random.Random(5)
+    paths = [beside_neighbours(tmp_path, n, chance.uniform(0.6, 1.6), chance=chance) for n in range(30)]
+    pool = sides.read(paths)
+    drawn = [chance.sample(pool, 10) for _ in range(150)]
+    alarms = [sides.gate(runs[:5], runs[5:], Rules()).decision.at_equal_speed for runs in drawn]
+    assert sum(alarms) <= 1
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+from ms_profiler.job.recorder.contract import NO_MEMORY
 from recorders import KINDS, make, poll, run_program, start_program
 from store_check import OPEN, SPAN, read_store
 
@@ -148,3 +149,13 @@ def test_memory_does_not_grow_with_the_store(kind, folder):
     assert growth < (48 if kind in WRITTEN else 24) << 20
     kinds = [path.read_bytes()[128 + 28 :: 32] for path in sorted(folder.iterdir())[1:]]
     assert sum(content.count(SPAN) for content in kinds) == spans + spans // 1000
+
+
+@all_kinds
+def test_many_threads_take_no_more_memory_than_they_may(kind, folder):
+    threads, spans, memory = 40, 5000, 1_500_000
+    printed = run_program("recorder_threads.py", kind, folder, threads, spans, memory).split()
+    mapped, pid, records, dropped, limit, failure = map(int, printed)
+    assert kind in WRITTEN or memory / 2 < mapped <= memory
+    assert (records + dropped, limit, failure) == (threads * spans + 1, 0, NO_MEMORY)
+    assert len(read_store(folder, pid).spans("step")) == 1, "a coarse record still has room"

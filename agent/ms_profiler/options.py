@@ -199,8 +199,8 @@ class Options:
     max_memory: int = _option(
         256 * 10**6,
         Size(10**6),
-        "Limit of the memory that recording takes in a process.",
-        inert="records go to mapped files, 4 MiB a thread",
+        "Limit of the memory that records take in a process. Beyond three quarters of it, modules and operators are "
+        "dropped and counted. Buffers of a GPU take up to half of it more, 8 MB at least.",
     )
     overhead_budget: float = _option(
         0.05,

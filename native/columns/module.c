@@ -131,10 +131,16 @@ static bool take_part(PyObject *object, int64_t rows, row_parts *of) {
 typedef struct {
   char *buffer;
   size_t room, length;
-  int file; /* -1: none */
+  int file;     /* -1: none */
+  int64_t left; /* bytes that may go to the file */
 } row_sink;
 
 static bool drain(row_sink *sink) {
+  if ((int64_t)sink->length > sink->left) {
+    errno = EOVERFLOW; /* no write fails with it */
+    return false;
+  }
+  sink->left -= (int64_t)sink->length;
   for (size_t done = 0; done < sink->length;) {
     ssize_t written = write(sink->file, sink->buffer + done, sink->length - done);
     if (written < 0 && errno != EINTR) return false;
@@ -204,10 +210,12 @@ static PyObject *py_rows(PyObject *self, PyObject *const *args, Py_ssize_t count
 
 static PyObject *py_write_rows(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   (void)self;
-  if (count != 3) return PyErr_Format(PyExc_TypeError, "write_rows() takes 3 arguments, not %zd", count);
+  if (count != 4) return PyErr_Format(PyExc_TypeError, "write_rows() takes 4 arguments, not %zd", count);
   long file = PyLong_AsLong(args[0]);
   if (file == -1 && PyErr_Occurred()) return NULL;
-  row_sink sink = {.file = (int)file};
+  int64_t left = PyLong_AsLongLong(args[3]);
+  if (left == -1 && PyErr_Occurred()) return NULL;
+  row_sink sink = {.file = (int)file, .left = left};
   bool done = rows_into(&sink, args[1], args[2]);
   free(sink.buffer);
   if (!done) return NULL;
@@ -229,7 +237,8 @@ static PyMethodDef functions[] = {
     {"sums", FAST(msp_py_sums), "Sum up spans; see spans_module.h."},
     {"inside", FAST(py_inside), "Sum up what is inside of spans: inside(parent, start_ns, end_ns, taken) -> table."},
     {"rows", FAST(py_rows), "Return rows: rows(count, [part, ...]) -> bytes."},
-    {"write_rows", FAST(py_write_rows), "Write rows to a file: write_rows(descriptor, count, [part, ...])."},
+    {"write_rows", FAST(py_write_rows),
+     "Write rows to a file: write_rows(descriptor, count, [part, ...], most bytes); EOVERFLOW beyond them."},
     {"track_events", FAST(msp_py_track_events), "Write events of Perfetto's trace; see perfetto_module.h."},
     {NULL, NULL, 0, NULL}};
 

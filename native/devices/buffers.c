@@ -13,7 +13,8 @@ static struct {
   bool has_wake;
   bool woken;
   bool refusable;
-  uint32_t made;    /* buffers that are no scratch */
+  uint32_t most;    /* buffers that are no scratch, at a time */
+  uint32_t made;    /* of these */
   uint32_t scratch; /* those that are */
   msp_buffer *empty;
   msp_buffer *out; /* handed out */
@@ -40,13 +41,17 @@ static msp_buffer *make(size_t size, bool scratch) {
   return buffer;
 }
 
-void msp_buffers_open(bool refusable) {
+void msp_buffers_open(bool refusable, uint64_t memory) {
   pthread_mutex_lock(&pool.lock);
   if (!pool.has_wake) {
     pool.has_wake = true;
     msp_condition_init(&pool.wake);
   }
   pool.refusable = refusable;
+  uint64_t most = memory / MSP_BUFFER_BYTES;
+  pool.most = most < MSP_BUFFERS_LEAST  ? MSP_BUFFERS_LEAST
+              : most < MSP_BUFFERS_MOST ? (uint32_t)most
+                                        : MSP_BUFFERS_MOST;
   pthread_mutex_unlock(&pool.lock);
 }
 
@@ -55,7 +60,7 @@ uint8_t *msp_buffers_request(size_t *size) {
   msp_buffer *buffer = pool.empty;
   if (buffer != NULL) {
     pool.empty = buffer->next;
-  } else if (pool.made < MSP_BUFFERS_MOST) {
+  } else if (pool.made < pool.most) {
     buffer = make(MSP_BUFFER_BYTES, false);
     pool.made += buffer != NULL;
   } else if (!pool.refusable) {

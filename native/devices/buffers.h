@@ -12,6 +12,7 @@
 
 enum {
   MSP_BUFFER_BYTES = 4 << 20,    /* as large as Kineto's: 20000 kernels */
+  MSP_BUFFERS_LEAST = 2,         /* one is filled while the other is read */
   MSP_BUFFERS_MOST = 10,         /* 40 MiB: what the job's memory may grow by */
   MSP_SCRATCH_BYTES = 128 << 10, /* what is handed out beyond them, only to be thrown away */
   MSP_SCRATCH_MOST = 64,         /* 8 MiB: whoever has so many in hand gives none back */
@@ -25,8 +26,9 @@ typedef struct msp_buffer {
   bool scratch; /* its records are counted and thrown away */
 } msp_buffer;
 
-/* refusable: NULL may be returned when too many buffers are given out. */
-void msp_buffers_open(bool refusable);
+/* refusable: NULL may be returned when too many buffers are given out.
+ * memory: bytes that buffers may take, from MSP_BUFFERS_LEAST to MSP_BUFFERS_MOST of them. */
+void msp_buffers_open(bool refusable, uint64_t memory);
 
 /* Give out a buffer, aligned to a page; NULL if there is none. On any thread. */
 uint8_t *msp_buffers_request(size_t *size);

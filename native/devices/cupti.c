@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "cupti_records.h"
 #include "match.h"
+#include "store.h"
 #include "thread.h"
 #include "tracing.h"
 
@@ -202,7 +203,7 @@ static int take(const char *library, msp_reason *why) {
   cupti.taken = true;
   set_clock();
   if (cupti.set_thread_ids != NULL) cupti.set_thread_ids(THREADS_BY_SYSTEM);
-  msp_buffers_open(cupti.version >= REFUSABLE_SINCE);
+  msp_buffers_open(cupti.version >= REFUSABLE_SINCE, msp_store_memory() / 2);
   result = cupti.register_callbacks(request, complete);
   if (result == SUCCESS) return MSP_TRACE_DONE;
   give_back();

@@ -28,6 +28,7 @@
 #include "match.h"
 #include "mspti_companions.h"
 #include "mspti_records.h"
+#include "store.h"
 #include "thread.h"
 #include "tracing.h"
 
@@ -152,7 +153,7 @@ static int take(const char *library, msp_reason *why) {
   mspti.matches.count = 0;
   msp_markers_clear(&mspti.markers);
   match();
-  msp_buffers_open(false); /* one that is refused costs a line of the library's log for each record */
+  msp_buffers_open(false, msp_store_memory() / 2); /* one that is refused costs a line of the library's log for each record */
   result = mspti.register_callbacks(request, complete);
   if (result == SUCCESS) return MSP_TRACE_DONE;
   mspti.unsubscribe(mspti.subscriber);

@@ -81,7 +81,7 @@ int main(int argc, char **argv) {
   for (int round = 0; round < atoi(argv[2]); ++round) {
     char folder[512], path[600];
     snprintf(folder, sizeof folder, "%s/calls.%d", argv[1], round);
-    CHECK(mkdir(folder, 0750) == 0 && msp_open(folder, 64, "", UINT64_MAX, 0) == 0);
+    CHECK(mkdir(folder, 0750) == 0 && msp_open(folder, 64, "", UINT64_MAX, UINT64_MAX, 0) == 0);
     for (uint32_t i = 0; i < FUNCTIONS; ++i) {
       functions[i] = (msp_callee){&functions[i], (uint64_t)7 << (2 * MSP_FRAME_LINE_BITS), i + 1};
     }

@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
   CHECK(msp_trace_ready(MSP_DEVICE_SOURCE_CUPTI));
   msp_trace_counts counts = {0};
   int rounds = atoi(argv[2]);
-  CHECK(msp_open(argv[1], 64, "", UINT64_MAX, 0) == 0);
+  CHECK(msp_open(argv[1], 64, "", UINT64_MAX, UINT64_MAX, 0) == 0);
   for (int round = 0; round < rounds; ++round) record(&seed);
   msp_close();
   msp_trace_count(&counts);

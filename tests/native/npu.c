@@ -101,7 +101,7 @@ int main(int argc, char **argv) {
   *(void **)&settle = find(mspti, "fake_settle");
   *(void **)&emit = find(mspti, "fake_emit");
   int rounds = atoi(argv[2]);
-  CHECK(msp_open(argv[1], 64, "", UINT64_MAX, 0) == 0);
+  CHECK(msp_open(argv[1], 64, "", UINT64_MAX, UINT64_MAX, 0) == 0);
   for (int round = 0; round < rounds; ++round) record(&seed, false);
   msp_trace_counts counts = {0};
   msp_trace_count(&counts);

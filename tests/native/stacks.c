@@ -99,7 +99,7 @@ int main(int argc, char **argv) {
   for (int round = 0; round < atoi(argv[2]); ++round) {
     char folder[4096], path[8192];
     snprintf(folder, sizeof folder, "%s/%d", argv[1], round);
-    CHECK(mkdir(folder, 0750) == 0 && msp_open(folder, 512, "", UINT64_MAX, 0) == 0);
+    CHECK(mkdir(folder, 0750) == 0 && msp_open(folder, 512, "", UINT64_MAX, UINT64_MAX, 0) == 0);
     msp_stacks_clear();
     pthread_t writer, threads[THREADS];
     __atomic_store_n(&stop, false, __ATOMIC_RELEASE);

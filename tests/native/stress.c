@@ -168,7 +168,7 @@ static void fork_children(const char *root, unsigned *seed, uint32_t token) {
     CHECK(msp_begin(1, 1, 0) == 0);
     msp_end(token, 0);
     if (CHILD_RECORDS) {
-      CHECK(msp_open(folder, 16, "", UINT64_MAX, 0) == 0);
+      CHECK(msp_open(folder, 16, "", UINT64_MAX, UINT64_MAX, 0) == 0);
       for (int turn = 0; turn < 200; ++turn) nest(seed, 0);
       msp_close();
     }
@@ -187,9 +187,9 @@ static void session(const char *root, unsigned round, unsigned *seed, bool last)
   uint64_t limit = limits[random_below(seed, 4)];
   uint32_t flags = random_below(seed, 2) ? MSP_OPEN_WRITTEN : 0;
   snprintf(account, sizeof account, "%s/account%u", root, round / 2); /* two share one; the second may have no room */
-  int error = msp_open(folder, 8u << random_below(seed, 6), account, limit, flags);
+  int error = msp_open(folder, 8u << random_below(seed, 6), account, limit, UINT64_MAX, flags);
   CHECK(error == 0 || error == EDQUOT);
-  if (error != 0) CHECK(msp_open(folder, 8, "", UINT64_MAX, flags) == 0);
+  if (error != 0) CHECK(msp_open(folder, 8, "", UINT64_MAX, UINT64_MAX, flags) == 0);
   uint32_t outer = msp_begin(random_name(seed), 1, 0);
   for (int turn = 0; turn < 40; ++turn) {
     nest(seed, 0);

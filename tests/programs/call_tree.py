@@ -227,7 +227,7 @@ def main():
     folder, case, c_calls = sys.argv[2], sys.argv[3], len(sys.argv) > 4
     if case == "greenlets":
         import greenlet  # noqa: F401 - as a job that uses them has done
-    assert native.lib.msp_open(os.fsencode(folder), 64, b"", 2**64 - 1, 0) == 0
+    assert native.lib.msp_open(os.fsencode(folder), 64, b"", 2**64 - 1, 2**64 - 1, 0) == 0
     release, switch, disable = extension.register(native, c_calls)
     assert native.trace_calls(0.0, 0, c_calls, (), (), switch, disable)
     if release is None:

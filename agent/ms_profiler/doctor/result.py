@@ -117,7 +117,8 @@ def _processes(result: str, name: str) -> list[Finding]:
             text = f"{who} dropped {record.dropped_limit} records at the limit max_disk."
             found.append(note(name, text, "Raise max_disk, or free some space."))
         if record.dropped:
-            found.append(note(name, f"{who} lost {record.dropped} records: the disk was full.", "Free some space."))
+            text = f"{who} lost {record.dropped} records: the disk was full, or max_memory was reached."
+            found.append(note(name, text, "Free some space, or raise max_memory. The summary says which."))
     if not found:
         text = "No process recorded: the job ended before its framework was imported, or while it was."
         return [cause(name, text, "Run the job again to its end.")]

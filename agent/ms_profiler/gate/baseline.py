@@ -55,7 +55,8 @@ def of(digests: list[Digest]) -> Baseline:
     Args:
         digests: at least one.
     """
-    return Baseline(tuple(figures.of(digest) for digest in digests), typical(digests))
+    reference = typical(digests)
+    return Baseline(tuple(figures.of(digest, reference) for digest in digests), reference)
 
 
 def typical(digests: list[Digest]) -> Digest:

@@ -92,6 +92,11 @@ class Decision:
     rules: Rules = field(default_factory=Rules)
     spread: float | None = None
 
+    @property
+    def at_equal_speed(self) -> bool:
+        """Return whether steps got slower only beside the factor by which the speed of the machine differs."""
+        return any(one.metric.kind is Kind.SPEED and one.verdict is Verdict.REGRESSION for one in self.judged)
+
     def exit_code(self, strict: bool) -> int:
         """Return the exit code of the command.
 
@@ -105,6 +110,8 @@ class Decision:
 
 
 Runs = Sequence[dict[str, Figure]]
+#: kinds of figures in the order in which they are shown
+_ORDER = (Kind.TIME, Kind.SPEED, Kind.COUNT, Kind.MEMORY, Kind.ADVISORY)
 
 
 def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) -> Decision:
@@ -122,7 +129,10 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
     if min(len(base), len(new)) >= RUNS:
         _refuse_low(rules, floor_of, len(new))
     judged = [found for name in figures.names([*base, *new]) if (found := _judge(name, base, new, rules)) is not None]
-    judged.sort(key=lambda one: (one.metric.kind is Kind.ADVISORY, one.metric.kind is not Kind.TIME))
+    judged.sort(key=lambda one: _ORDER.index(one.metric.kind))
+    step = next(one for one in judged if one.metric.name == figures.STEP)
+    if step.verdict is not Verdict.INCONCLUSIVE:
+        judged = [_without_vote(one) if one.metric.kind is Kind.SPEED else one for one in judged]
     verdict = _worst([one.verdict for one in judged])
     sides = [[run[figures.STEP].value for run in side] for side in (base, new)]
     spreads = [spread for side in sides if (spread := noise.spread(side)) is not None]
@@ -182,7 +192,9 @@ def _judge(name: str, base: Runs, new: Runs, rules: Rules) -> Judged | None:
     values = [figure.value for figure in before], [figure.value for figure in after]
     middle = statistics.median(values[0]), statistics.median(values[1])
     ratio = middle[1] / middle[0] if middle[0] else None
-    if metric.kind in (Kind.TIME, Kind.ADVISORY):
+    if metric.kind is Kind.SPEED and [len(side) for side in sides] != [len(base), len(new)]:
+        return None
+    if metric.kind in (Kind.TIME, Kind.SPEED, Kind.ADVISORY):
         return _time(metric, *values, *middle, ratio, rules)
     return _single(metric, before, after, *middle, ratio)
 
@@ -202,7 +214,12 @@ def _time(
     found = significance.estimate(before, after)
     low, high, p = found.low, found.high, found.p
     beyond = ratio > 1 + rules.threshold
-    if not decides:
+    if metric.kind is Kind.SPEED:
+        # the second test of the same runs has to be as sure as both together
+        worse = beyond and p < significance.ALPHA / 2 and min(len(before), len(after)) >= RUNS
+        verdict = Verdict.REGRESSION if worse else Verdict.ADVISORY
+        why = f"beyond {rules.threshold:.1%}, p {p:.3f}" if worse else ""
+    elif not decides:
         verdict, why = Verdict.ADVISORY, ""
     elif min(len(before), len(after)) < RUNS:
         tripped = ratio >= rules.tripwire
@@ -234,6 +251,10 @@ def _single(
     return Judged(metric, base, new, Verdict.PASS, "" if new == base else f"{new - base:+,.6g}", ratio)
 
 
+def _without_vote(one: Judged) -> Judged:
+    return replace(one, verdict=Verdict.ADVISORY, why="")
+
+
 def _worst(verdicts: list[Verdict]) -> Verdict:
     for worst in (Verdict.REGRESSION, Verdict.INCONCLUSIVE):
         if worst in verdicts:
@@ -244,8 +265,14 @@ def _worst(verdicts: list[Verdict]) -> Verdict:
 
 def _headline(verdict: Verdict, judged: list[Judged]) -> str:
     step = next(one for one in judged if one.metric.name == figures.STEP)
-    worse = [one.metric.name for one in judged if one.verdict is Verdict.REGRESSION and one is not step]
+    regressed = [one for one in judged if one.verdict is Verdict.REGRESSION and one is not step]
+    worse = [one.metric.name for one in regressed if one.metric.kind is not Kind.SPEED]
     change = f"Steps take {step.new:.6g} ms, {step.base:.6g} ms before ({(step.ratio or 1) - 1:+.1%})"
+    change += "".join(
+        f", at equal speed {one.ratio - 1:+.1%}"
+        for one in regressed
+        if one.ratio and one.metric.name == figures.AT_SPEED
+    )
     if verdict is Verdict.REGRESSION:
         return f"{change}; {_listed(worse)} grew." if worse else f"{change}."
     if verdict is Verdict.INCONCLUSIVE:

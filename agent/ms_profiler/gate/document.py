@@ -45,7 +45,9 @@ def _first(decision: Decision, why: dict[str, Any] | None) -> str:
     if decision.verdict is not Verdict.REGRESSION or why is None:
         return ""
     first = next((each for each in why["contributors"] if each["told"] and each["change_ms"] > 0), None)
-    slower = any(one.metric.kind is Kind.TIME and one.verdict is Verdict.REGRESSION for one in decision.judged)
+    slower = any(
+        one.metric.kind in (Kind.TIME, Kind.SPEED) and one.verdict is Verdict.REGRESSION for one in decision.judged
+    )
     # a factor of the whole step is no reason why a count grew
     if first is not None and first["kind"] == causes.ALIKE and not slower:
         first = None

@@ -4,17 +4,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from ms_profiler.analysis.comparison import causes
 from ms_profiler.analysis.comparison.digest import Digest
 
 #: the figure that decides about time
 STEP = "step time"
 FIRST = "time to first step"
+#: the step time without the factor by which a run differs in all modules alike
+AT_SPEED = "step time at equal speed"
 
 
 class Kind(Enum):
     """How a figure decides."""
 
     TIME = "decides, over runs"
+    SPEED = "decides, over runs, where the step time is inconclusive"
     ADVISORY = "advisory"
     COUNT = "decides, from a single run"
     MEMORY = "decides from a single run, with some room"
@@ -71,6 +75,8 @@ def metric(name: str) -> Metric:
             return known
     if name == STEP:
         return Metric(name, Kind.TIME, "ms")
+    if name == AT_SPEED:
+        return Metric(name, Kind.SPEED, "ms")
     if name == FIRST or name.startswith(_PHASE):
         return Metric(name, Kind.ADVISORY, "ms")
     if "bytes" in name:
@@ -78,13 +84,16 @@ def metric(name: str) -> Metric:
     return Metric(name, Kind.COUNT)
 
 
-def of(digest: Digest) -> dict[str, Figure]:
+def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
     """Return the figures of a run by name, the one that decides first.
 
     Args:
         digest: of the run.
+        reference: the run whose speed is the equal speed; without it there is no figure at equal speed.
     """
     found = {STEP: _single(digest.step.median_ns / 1e6)}
+    if reference is not None and (at_speed := causes.step_at_speed_of(reference, digest)) is not None:
+        found[AT_SPEED] = _single(at_speed / 1e6)
     if digest.step.first_ns is not None:
         found[FIRST] = _single(digest.step.first_ns / 1e6)
     for name, nanoseconds in digest.phases.items():

@@ -9,7 +9,7 @@ from ms_profiler.analysis.comparison import causes, runs
 from ms_profiler.analysis.comparison.causes import Contributor
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.errors import StoreError, UsageError
-from ms_profiler.gate import comparable, decide, figures
+from ms_profiler.gate import baseline, comparable, decide, figures
 from ms_profiler.gate.baseline import Baseline
 from ms_profiler.gate.decide import Decision, Rules
 from ms_profiler.gate.errors import IncompleteError
@@ -34,7 +34,10 @@ class Gated:
             return None
         found = causes.causes(self.base, self.new)
         parts: dict[bool, list[Contributor]] = {False: [], True: []}
-        for each in found.contributors:
+        contributors = found.contributors
+        if self.decision.at_equal_speed:
+            contributors = tuple(sorted(contributors, key=lambda each: (each.kind == causes.ALIKE, -each.change_ns)))
+        for each in contributors:
             parts[each.kind == causes.UNEXPLAINED].append(each)
         return {
             "change_ms": _milliseconds(found.change_ns),
@@ -94,7 +97,9 @@ def gate(base: Sequence[Digest], new: Sequence[Digest], rules: Rules) -> Gated:
     """
     if found := comparable.reasons(base, new):
         return Gated(decide.not_comparable(found, rules))
-    decision = decide.decide([figures.of(run) for run in base], [figures.of(run) for run in new], rules)
+    reference = baseline.typical([*base])
+    before, after = ([figures.of(run, reference) for run in side] for side in (base, new))
+    decision = decide.decide(before, after, rules)
     return _explained(decision, base, new)
 
 
@@ -111,7 +116,8 @@ def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
     """
     if found := comparable.reasons([], new, stored.fingerprint):
         return Gated(decide.not_comparable(found, rules))
-    decision = decide.decide(stored.runs, [figures.of(run) for run in new], rules, stored.step_times)
+    after = [figures.of(run, stored.typical) for run in new]
+    decision = decide.decide(stored.runs, after, rules, stored.step_times)
     return _explained(decision, [stored.typical], new)
 
 

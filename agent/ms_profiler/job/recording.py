@@ -193,7 +193,8 @@ class Recording:
             first_slots //= 2
         folder = self.folder
         os.makedirs(folder, layout.DIRECTORY_MODE, exist_ok=True)
-        recorder.open(folder, first_slots=first_slots, account=layout.account_path(self.result), limit=limit)
+        account = layout.account_path(self.result)
+        recorder.open(folder, first_slots=first_slots, account=account, limit=limit, memory=self.options.max_memory)
 
     @property
     def speaks(self) -> bool:

@@ -21,7 +21,7 @@ from ms_profiler.job.devices.devices import Devices
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.guard import RAISE, Guard, Late, words
 from ms_profiler.job.hooks import Hooks
-from ms_profiler.job.recorder.contract import RecorderStats
+from ms_profiler.job.recorder.contract import NO_MEMORY, RecorderStats
 from ms_profiler.job.recording import CHILD_SLOTS, Recording, new_process
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.sources import NEVER, Sources
@@ -354,7 +354,10 @@ class Session:
             self.recorder.close()
             self.process.bytes = stats.bytes
             _count(self.process, stats)
-            if stats.failure:
+            if stats.failure == NO_MEMORY:
+                why = "the records in memory had taken max_memory: raise it"
+                self.not_collected("a part of the modules and operators", why)
+            elif stats.failure:
                 self.not_collected("the end of the run", f"the disk refused more records: {os.strerror(stats.failure)}")
         self.process.state, self.process.end, self.process.ended_ns = "ended", end, self.recorder.now()
 

@@ -1,13 +1,15 @@
 """Columns by our extension; the only importer of `ms_profiler._columns`."""
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from io import BufferedWriter, FileIO
 from typing import Any, BinaryIO, Final
 
 import polars as pl
 
 from ms_profiler import _columns
-from ms_profiler.analysis.columns.protocol import SUMS
+from ms_profiler.analysis.columns.protocol import SUMS, Limited
 from ms_profiler.analysis.columns.row_parts import Choice, Integer, Part
 from ms_profiler.analysis.columns.slots import Coarse, Traced, Wanted
 from ms_profiler.analysis.columns.track_events import Argument, Place, TrackEvents
@@ -100,7 +102,9 @@ class NativeColumns:
             stream.write(self.rows(count, parts))
             return
         stream.flush()
-        _columns.write_rows(stream.fileno(), count, [_part(part) for part in parts])
+        raw = stream.raw if isinstance(stream, BufferedWriter) else stream
+        with raw.written_directly() if isinstance(raw, Limited) else nullcontext(sys.maxsize) as most:
+            _columns.write_rows(stream.fileno(), count, [_part(part) for part in parts], most)
 
     def track_events(self, to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
         """See `Columns.track_events`."""

@@ -1,7 +1,8 @@
 """The interface of both kinds of `Columns`."""
 
 from collections.abc import Callable, Sequence
-from typing import BinaryIO, Protocol
+from contextlib import AbstractContextManager
+from typing import BinaryIO, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -26,6 +27,14 @@ SUMS = pl.Schema(
         "squares": pl.Int128,
     }
 )
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A file that may take a limited number of bytes."""
+
+    def written_directly(self) -> AbstractContextManager[int]:
+        """Yield the bytes that the block may write into the descriptor itself, past the object; see `room.Bounded`."""
 
 
 class Columns(Protocol):

@@ -166,6 +166,25 @@ def between(first: Digest, second: Digest, matches: Sequence[matching.Match], sp
     return Causes(first.step.median_ns, second.step.median_ns, spread, remarkable, factor, (*told, *ends))
 
 
+def step_at_speed_of(reference: Digest, run: Digest) -> float | None:
+    """Return the median step of a run, its computing divided by the factor that all of it has in common beside another
+    run, ns.
+
+    Args:
+        reference: the run whose speed counts.
+        run: of the same or nearly the same job.
+
+    Returns:
+        None where too few modules tell a factor.
+    """
+    matches = matching.match(reference, run)
+    now = {each.before: each.after for each in matches if each.before is not None and each.after is not None}
+    pairs = _Pairs(reference, run, now)
+    if not pairs.tell_speed():
+        return None
+    return run.step.median_ns - pairs.computing_ns() * (1 - 1 / pairs.factor())
+
+
 def _toward(each: Contributor, change: int) -> float:
     toward = each.change_ns if change >= 0 else -each.change_ns
     return toward / WEIGHT if each.kind in MACHINE and toward > 0 else toward
@@ -204,6 +223,10 @@ class _Pairs:
                 self.cells.setdefault(_key(known), ([], []))[side].append(known)
         self.ns = {key: (_total(before), _total(after)) for key, (before, after) in self.cells.items()}
 
+    def tell_speed(self) -> bool:
+        """Return whether there are enough modules for a common factor."""
+        return len(self._ratios()) >= AGREEING
+
     def factor(self) -> float:
         """Return the factor by which all computing changed; 1 if it did not change, or not alike.
 
@@ -229,6 +252,10 @@ class _Pairs:
             for (kind, _), (before, after) in self.ns.items()
             if kind in (MODULE, OUTSIDE, KERNEL) and before >= least and after > 0
         )
+
+    def computing_ns(self) -> int:
+        """Return the time of all computing in a step of the second run, ns."""
+        return sum(after for (kind, _), (_, after) in self.ns.items() if kind in (MODULE, OUTSIDE, KERNEL))
 
     def alike(self, factor: float) -> Contributor:
         """Return the contributor of everything that changed by one factor."""

@@ -6,7 +6,10 @@ Timelines that do not fit show only some consecutive steps; any other file that 
 import errno
 import io
 import os
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from ms_profiler.analysis.model import tables
@@ -71,11 +74,24 @@ class Bounded(io.FileIO):
         self.taken += size
         return super().write(data)
 
-    def settle(self) -> None:
-        """Count the bytes that a library wrote directly into the descriptor."""
-        size = os.fstat(self.fileno()).st_size
-        self._room.take(size - self.taken)
-        self.taken = size
+    @contextmanager
+    def written_directly(self) -> Iterator[int]:
+        """Yield the bytes that may be written into the descriptor itself, and count those that were.
+
+        Raises:
+            FullError: the block raised an OSError of EOVERFLOW: there were more.
+        """
+        left = self._room.left
+        try:
+            yield sys.maxsize if left is None else left
+        except OSError as error:
+            if error.errno != errno.EOVERFLOW:
+                raise
+            raise FullError from error
+        finally:
+            size = os.fstat(self.fileno()).st_size
+            self._room.take(size - self.taken)
+            self.taken = size
 
 
 def of(recording: tables.Recording) -> Room:

@@ -34,7 +34,7 @@ def gaps(summary: dict[str, Any]) -> list[str]:
     """Return lines about incomplete data."""
     counts = summary["completeness"]
     words = {
-        "dropped": "records were refused (no space or no memory, or max_disk was reached)",
+        "dropped": "records were refused (no space, or max_disk or max_memory was reached)",
         "torn": "records were torn",
         "cut": "records were cut off",
         "unknown": "records are of an unknown kind",

@@ -232,7 +232,6 @@ def replaced(path: str, room: Room | None = None) -> Iterator[BinaryIO]:
             with io.BufferedWriter(bounded, 1 << 20) as stream:
                 yield stream
                 stream.flush()
-                bounded.settle()
         except BaseException:
             room.take(-bounded.taken)
             raise

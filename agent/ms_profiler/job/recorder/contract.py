@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ms_profiler.job.detached import Detached
 from ms_profiler.job.recorder.tracing import Tracing
 from ms_profiler.options import Options
 from ms_profiler.store.device_format import Source
+
+#: in place of an errno: the records have taken `max_memory`
+NO_MEMORY: Final = -1
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class RecorderStats:
         bytes: size on disk of all segments.
         unnamed: times that a name was refused, because the process had too many names.
         threads: threads that recorded.
-        failure: errno of the last segment that could not be made; 0 when none failed.
+        failure: errno of the last segment that could not be made, or `NO_MEMORY`; 0 when none failed.
     """
 
     records: int
@@ -48,7 +51,15 @@ class Recorder(Protocol):
     def tracing(self, source: Source) -> Tracing | None:
         """Return the tracing of devices by a vendor's interface; None where it is not possible."""
 
-    def open(self, folder: str, *, first_slots: int = 2048, account: str = "", limit: int | None = None) -> None:
+    def open(
+        self,
+        folder: str,
+        *,
+        first_slots: int = 2048,
+        account: str = "",
+        limit: int | None = None,
+        memory: int | None = None,
+    ) -> None:
         """Start recording into the existing directory `folder`, after closing an open store; pauses and `fine` are
         reset.
 
@@ -59,6 +70,8 @@ class Recorder(Protocol):
                 this process alone.
             limit: bytes that they may take, where this process makes that file; None is no limit. Fine-grained
                 categories are refused from half of it on, everything but steps, anchors and strings from seven eighths.
+            memory: bytes of memory that the records of this process may take at a time; None is no limit. Fine-grained
+                categories are refused while three quarters of it are taken, all but anchors and strings while all is.
 
         Raises:
             OSError: the first segment cannot be made; `EDQUOT` where the account has no room.

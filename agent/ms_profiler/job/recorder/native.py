@@ -166,11 +166,19 @@ class NativeRecorder:
         """See `Recorder.put_off_signals`."""
         (_native.lib.msp_signals_hold if on else _native.lib.msp_signals_release)()
 
-    def open(self, folder: str, *, first_slots: int = 2048, account: str = "", limit: int | None = None) -> None:
+    def open(
+        self,
+        folder: str,
+        *,
+        first_slots: int = 2048,
+        account: str = "",
+        limit: int | None = None,
+        memory: int | None = None,
+    ) -> None:
         """See `Recorder.open`."""
         _rest_at_forks()
-        most = NO_LIMIT if limit is None else limit
-        error = _native.lib.msp_open(os.fsencode(folder), first_slots, os.fsencode(account), most, self._flags)
+        disk, most = (NO_LIMIT if size is None else size for size in (limit, memory))
+        error = _native.lib.msp_open(os.fsencode(folder), first_slots, os.fsencode(account), disk, most, self._flags)
         if error:
             raise OSError(error, os.strerror(error), folder)
 

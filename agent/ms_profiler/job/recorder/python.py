@@ -117,13 +117,21 @@ class PythonRecorder:
     def put_off_signals(self, on: bool, /) -> None:
         """See `Recorder.put_off_signals`: Python cannot tell when a signal came, so all stay what they are."""
 
-    def open(self, folder: str, *, first_slots: int = 2048, account: str = "", limit: int | None = None) -> None:
+    def open(
+        self,
+        folder: str,
+        *,
+        first_slots: int = 2048,
+        account: str = "",
+        limit: int | None = None,
+        memory: int | None = None,
+    ) -> None:
         """See `Recorder.open`."""
         with self._lock:
             self.close()
             self._watch_forks()
             path = os.path.realpath(folder, strict=True)
-            self._last = PythonStore(path, first_slots, account, limit, self._written, self._strings)
+            self._last = PythonStore(path, first_slots, account, limit, memory, self._written, self._strings)
             self._paused, self._fine = False, True
             self._store = self._last
 

@@ -8,9 +8,11 @@ from enum import IntEnum
 from itertools import count
 from typing import Final
 
+from ms_profiler.job.recorder.contract import NO_MEMORY
 from ms_profiler.job.recorder.python_account import PythonAccount
 from ms_profiler.job.recorder.segment_file import SegmentFile, mappable, now_ns, size_of
 from ms_profiler.store import layout
+from ms_profiler.store.account import NO_LIMIT
 from ms_profiler.store.format import SEGMENT_CONTROL, SLOT_SIZE, STRING_MAX, Kind
 
 SLOTS_LEAST: Final = 8
@@ -23,6 +25,8 @@ LEFT_OVER_LEAST: Final = 4
 PROCESS_BYTES: Final = 12288
 #: Part of the account that one segment may take.
 SHARE: Final = 16
+#: Slots of a segment where memory is short: a page.
+SHORT_LEAST: Final = 128
 #: A full disk is asked again once a second.
 RETRY_NS: Final = 1_000_000_000
 #: Time whose records a kill may lose if the store cannot be mapped.
@@ -91,6 +95,7 @@ class PythonStore:
         first_slots: see `Recorder.open`.
         account: likewise.
         limit: likewise.
+        memory: likewise.
         written: do not map files, also where that can be relied on.
         strings: of the process.
 
@@ -105,7 +110,14 @@ class PythonStore:
     """
 
     def __init__(
-        self, folder: str, first_slots: int, account: str, limit: int | None, written: bool, strings: Strings
+        self,
+        folder: str,
+        first_slots: int,
+        account: str,
+        limit: int | None,
+        memory: int | None,
+        written: bool,
+        strings: Strings,
     ) -> None:
         self.folder = folder
         self.first_slots = min(max(first_slots, SLOTS_LEAST), SLOTS_MOST)
@@ -113,8 +125,10 @@ class PythonStore:
         self.fine_limit = self.all_limit = self.closed = False
         self.bytes = self.dropped = self.dropped_limit = self.threads = self.failure = 0
         self.account = PythonAccount(account, limit)
+        self._memory = NO_LIMIT if memory is None else memory
+        least = min(self.account.now.limit, self._memory)
         self._most_slots = self.first_slots
-        while self._most_slots < SLOTS_MOST and self._most_slots * 2 * SLOT_SIZE * SHARE <= self.account.now.limit:
+        while self._most_slots < SLOTS_MOST and self._most_slots * 2 * SLOT_SIZE * SHARE <= least:
             self._most_slots *= 2
         self._mapped = not written and mappable(folder)
         self._strings = strings
@@ -158,6 +172,17 @@ class PythonStore:
         self.all_limit |= not self.account.left(Worth.COARSE)
         return slots
 
+    def _fit(self, slots: int, worth: Worth) -> int:
+        """Halve a segment until it fits into the memory that is left; return 0 where not even a page does."""
+        most = self._memory - (self._memory // 4 if worth == Worth.FINE else 0)
+        taken = sum(segment.size for segment in self._live)
+        while taken + size_of(slots) > most:
+            if slots // 2 < SHORT_LEAST:
+                self.failure = NO_MEMORY
+                return 0
+            slots //= 2
+        return slots
+
     def _make(self, slots: int, flags: int) -> SegmentFile | None:
         """Make a segment; None, with the errno noted, if there is no disk space for it. In the lock, except for the
         first one.
@@ -194,8 +219,9 @@ class PythonStore:
                 return self._left_over.pop()
             made = None
             limit = False
-            if not self._waits():
-                granted = self._charge(min(slots, self._most_slots), self.first_slots, worth)
+            fitting = 0 if self._waits() else self._fit(min(slots, self._most_slots), worth)
+            if fitting:
+                granted = self._charge(fitting, min(fitting, self.first_slots), worth)
                 limit = not granted
                 if not limit:
                     made = self._make(granted, 0)
@@ -361,7 +387,7 @@ class MemoryStore(PythonStore):
     """A store in memory, to measure the cost of recording."""
 
     def __init__(self) -> None:
-        super().__init__("", 2048, "", None, True, Strings())
+        super().__init__("", 2048, "", None, None, True, Strings())
 
     def _make(self, slots: int, flags: int) -> SegmentFile | None:
         return SegmentFile("", 0, slots, flags, False)
