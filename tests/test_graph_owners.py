@@ -221,7 +221,7 @@ def test_owners_where_what_is_computed_again_is_in_the_same_pass(job):
     run = job(PLANTED, "pynative", "6", "saved", env=FAST, timeout=600)
     assert run.code == 0, run.err
     found = score(run.result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv", planted(run.out))
-    assert found.wrong <= 0.005 * found.told and found.right >= 0.9 * found.told, found.mistakes
+    assert found.wrong <= 0.005 * found.told and found.right >= 0.8 * found.told, found.mistakes
 
 
 def test_the_demo_names_the_layer_that_takes_its_time(job):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import statistics
 from dataclasses import dataclass, field
 
 NOTHING = "N/A"
@@ -58,21 +59,27 @@ def truths(twin, file):
 
 
 def compare(result, truth, skip=2):
-    """Compare the passes of a run, except for the first ones, with the truth about one pass."""
+    """Compare the passes of a run, except for the first ones, with the truth about one pass.
+
+    A kernel counts as long as it usually takes at its place: on a busy machine, one may take a hundred times as long.
+    """
     rows, wanted, verdict = table(result), [kind for kind, _ in truth], Verdict()
     kinds, place = [row[2] for row in rows], 0
+    passes = []
     while place + len(wanted) <= len(kinds):
         if kinds[place : place + len(wanted)] != wanted:
             place += 1
             continue
-        verdict.passes += 1
-        if verdict.passes > skip:
-            for (_, time, kind, module), (_, owner) in zip(rows[place:], truth, strict=False):
-                what = judge(module, owner)
-                setattr(verdict, what, getattr(verdict, what) + time)
-                if what in ("wrong", "unbound", "whole"):
-                    verdict.notes[what, kind, owner, module] = verdict.notes.get((what, kind, owner, module), 0) + time
+        passes.append(rows[place : place + len(wanted)])
         place += len(wanted)
+    verdict.passes = len(passes)
+    usual = [statistics.median(row[1] for row in each) for each in zip(*passes[skip:], strict=True)]
+    for each in passes[skip:]:
+        for (_, _, kind, module), (_, owner), time in zip(each, truth, usual, strict=True):
+            what = judge(module, owner)
+            setattr(verdict, what, getattr(verdict, what) + time)
+            if what in ("wrong", "unbound", "whole"):
+                verdict.notes[what, kind, owner, module] = verdict.notes.get((what, kind, owner, module), 0) + time
     return verdict
 
 
