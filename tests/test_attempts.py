@@ -5,7 +5,7 @@ import os
 
 import pytest
 from conftest import PROGRAMS
-from launches import TOOLS, free_port, launched
+from launches import TOOLS, launched
 from ms_profiler.cli import main
 from ms_profiler.job import attempts, process
 from ms_profiler.store import layout, run_info
@@ -36,7 +36,7 @@ def test_the_result_before_is_that_of_the_same_rank_and_launch(tmp_path):
 @pytest.mark.slow
 def test_ranks_that_torchrun_starts_again(tmp_path, capsys):
     options = {"start": True, "output_path": str(tmp_path / "data")}
-    command = [TOOLS / "torchrun", "--nproc_per_node=2", "--max-restarts=1", f"--master_port={free_port()}"]
+    command = [TOOLS / "torchrun", "--standalone", "--nproc_per_node=2", "--max-restarts=1"]
     launched([[*command, PROGRAMS / "failing_rank_torch.py"]], tmp_path, options)
     infos = {
         path.parent.parent.name: json.loads(path.read_text())

@@ -9,7 +9,10 @@ from torch import distributed, nn
 def main():
     """Train."""
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo")
+    # in torchrun's store gloo may find the addresses of the start before, and fails then
+    store = f"file://{os.getcwd()}/store_{os.environ['TORCHELASTIC_RESTART_COUNT']}"
+    ranks = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
+    distributed.init_process_group("gloo", init_method=store, **ranks)
     model = nn.parallel.DistributedDataParallel(nn.Linear(8, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"

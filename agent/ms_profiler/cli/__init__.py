@@ -20,6 +20,7 @@ COMMANDS = {
     "summary": "ms_profiler.cli.summary",
     "cluster": "ms_profiler.cli.cluster",
     "merge": "ms_profiler.cli.merge",
+    "collect": "ms_profiler.cli.collect",
     "compare": "ms_profiler.cli.compare",
     "gate": "ms_profiler.cli.gate",
     "history": "ms_profiler.cli.history",

@@ -24,3 +24,7 @@ DATASET_WINDOW_END: Final = "dataset window end"
 #: a kernel window ends when the process holds this many bytes more than at its start: until then MindSpore's recorder
 #: keeps the inputs of steps in pynative mode, which are not the job's memory
 KERNEL_WINDOW_MOST: Final = 128 << 20
+#: prefix of the text of an instant with the buckets in which DistributedDataParallel exchanges gradients: iterations so
+#: far, whether the buckets were made again, their bytes, bytes of the all-reduce that tells which parameters were used
+#: (0 without one), name of the script's hook, group and module, with semicolons between
+BUCKETS: Final = "buckets "

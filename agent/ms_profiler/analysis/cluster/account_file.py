@@ -9,7 +9,7 @@ import polars as pl
 from ms_profiler.analysis.cluster import exchanged, rank_account
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-VERSION: Final = 1
+VERSION: Final = 2
 _TABLES: Final = {"steps": rank_account.STEPS, "parts": rank_account.PARTS, "exchanges": exchanged.EXCHANGES}
 
 

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import communication, intervals
+from ms_profiler.analysis.metrics import communication, intervals, replicas
 from ms_profiler.analysis.model import tables
-from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
@@ -31,8 +30,6 @@ MARKED: Final = pl.Schema(
         ("count", pl.Int64),  # number of exchanges of the same operation and group in the step
     ]
 )
-#: pattern of the names that gloo gives the operations in its own threads
-_GLOO: Final = "gloo:"
 #: pattern of the names of NCCL's exchange kernels
 _NCCL: Final = r"^nccl(?:Dev)?Kernel_([A-Za-z]+)"
 _COLUMNS: Final = ["group", "operation", "bytes", *intervals.BOUNDS]
@@ -49,8 +46,10 @@ def exchanges(measures: "Measures") -> pl.DataFrame:
         found = _of_device(recording, recording.device)
     else:
         kernels = measures.calls.filter(pl.col("bytes") > 0).select("group", "operation", "bytes", *intervals.BOUNDS)
-        called = _called(measures)
-        found = _joined(called, _beside(measures)) if kernels.is_empty() or called.height > kernels.height else kernels
+        called = communication.split(communication.called(measures.recording, measures.steps))
+        ran = replicas.beside(recording, measures.steps)
+        alone = ran.is_empty() and called.height <= kernels.height
+        found = kernels if alone and not kernels.is_empty() else _joined(measures, called, ran)
     kernel = pl.coalesce(pl.col("operation").str.extract(_NCCL), "operation")
     plain = kernel.str.to_lowercase().str.replace_all("_", "")
     found = found.with_columns(plain.alias("operation"), pl.col("group").fill_null("")).sort(*intervals.BOUNDS)
@@ -86,54 +85,20 @@ def _of_device(recording: tables.Recording, device: tables.Device) -> pl.DataFra
     return own.with_columns(names).select(_COLUMNS)
 
 
-def _called(measures: "Measures") -> pl.DataFrame:
-    """Return the exchanges that the script called in the stepping process."""
-    found = communication.called(measures.recording, measures.steps)
-    parts = found["call"].str.split_exact("@", 1).struct.rename_fields(["operation", "group"]).struct.unnest()
-    return pl.concat([parts, found.select("bytes", *intervals.BOUNDS)], how="horizontal").drop_nulls("group")
-
-
-def _beside(measures: "Measures") -> pl.DataFrame:
-    """Return the exchanges that gloo ran in its own threads. Of these only the operation is known."""
-    recording, steps = measures.recording, measures.steps
-    rows = recording.names.str.starts_with(_GLOO).fill_null(False).arg_true()
-    own = recording.spans.filter(
-        pl.col("process") == steps.process,
-        pl.col("category") == Category.COMMUNICATION,
-        pl.col("name").is_in(rows.implode()),
+def _joined(measures: "Measures", called: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls, each extended to the end of gloo's work for it, and gloo's exchanges without a call."""
+    asked = called.sort("start_ns")
+    pairs = replicas.paired(asked, ran, measures.steps)
+    last = ran["end_ns"].to_list()
+    ends = [max([end, *(last[row] for row in rows)]) for end, rows in zip(asked["end_ns"], pairs, strict=True)]
+    taken = [row for rows in pairs for row in rows]
+    known = replicas.known(measures.recording, measures.steps, asked, ran)
+    rest = ran.with_row_index("place").filter(~pl.col("place").is_in(taken)).cast({"place": pl.Int64})
+    alone = rest.join(known, on="place", how="left", maintain_order="left").select(
+        pl.col("group").fill_null(""),
+        pl.col("kind").alias("operation"),
+        pl.col("bytes").fill_null(0),
+        *intervals.BOUNDS,
     )
-    names = recording.names.gather(own["name"]).str.strip_prefix(_GLOO)
-    return own.select(names.alias("operation"), *intervals.BOUNDS).sort("start_ns")
-
-
-def _joined(called: pl.DataFrame, beside: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls, each extended to the end of gloo's work for it, and gloo's exchanges without a call.
-
-    gloo runs the calls of a group in their order, so a call belongs to gloo's first exchange of its operation that
-    begins later.
-    """
-    kinds: dict[str, list[tuple[int, int]]] = {}
-    for operation, start, end in beside.iter_rows():
-        kinds.setdefault(operation.replace("_", "").lower(), []).append((start, end))
-    places = dict.fromkeys(kinds, 0)
-    ends, taken = [], set()
-    for operation, start, end in called.sort("start_ns").select("operation", *intervals.BOUNDS).iter_rows():
-        kind = operation.lower()
-        own, place = kinds.get(kind, []), places.get(kind, 0)
-        while place < len(own) and own[place][0] < start:
-            place += 1
-        places[kind] = place
-        if place < len(own):
-            taken.add((kind, place))
-            places[kind] = place + 1
-            end = max(end, own[place][1])
-        ends.append(end)
-    rest = [
-        ("", kind, 0, *times)
-        for kind, all_of_it in kinds.items()
-        for place, times in enumerate(all_of_it)
-        if (kind, place) not in taken
-    ]
-    asked = called.sort("start_ns").with_columns(pl.Series("end_ns", ends, dtype=pl.Int64))
-    alone = pl.DataFrame(rest, {name: EXCHANGES[name] for name in _COLUMNS}, orient="row")
-    return pl.concat([asked.select(_COLUMNS).cast(alone.schema), alone])
+    made = asked.with_columns(pl.Series("end_ns", ends, dtype=pl.Int64)).select(_COLUMNS)
+    return pl.concat([made.cast(alone.schema), alone])

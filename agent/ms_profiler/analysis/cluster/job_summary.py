@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from ms_profiler.analysis.cluster.goodput import Goodput
 from ms_profiler.analysis.cluster.late_causes import Cause
 from ms_profiler.analysis.cluster.lateness import Late
 from ms_profiler.analysis.cluster.whole_job import WholeJob
@@ -39,6 +40,7 @@ def summary(job: WholeJob) -> dict[str, Any]:
             {"step": row["step"], "rank": row["rank"], "median_wait_ms": _ms(row["wait_ns"])}
             for row in found.critical.head(STEPS).iter_rows(named=True)
         ],
+        "goodput": None if job.goodput is None else _goodput(job.goodput),
         "remarks": [*job.ended, *job.remarks],
     }
 
@@ -113,6 +115,30 @@ def _late(job: WholeJob, late: Late, cause: Cause) -> dict[str, Any]:
             "late_ms": _ms(chain.late_ns),
             "waiting_ranks": chain.waiting,
         },
+    }
+
+
+def _goodput(found: Goodput) -> dict[str, Any]:
+    """Return the goodput with times of the mean rank."""
+    mean = max(found.ranks, 1)
+    return {
+        "share": round(found.useful_ns / max(found.total_ns, 1), 6),
+        "total_ms": _ms(found.total_ns / mean),
+        "useful_ms": _ms(found.useful_ns / mean),
+        "parts_ms": {part: _ms(value / mean) for part, value in found.parts.items()},
+        "starts": [
+            {
+                "start": start.number + 1,
+                "results": start.ranks,
+                "steps": start.steps,
+                "saved_to_step": start.saved,
+                "lost_steps": start.lost,
+                "read_checkpoint": start.loaded,
+                "ended_with": list(start.ends),
+            }
+            for start in found.starts
+        ],
+        "remarks": found.remarks,
     }
 
 

@@ -1,6 +1,7 @@
 """Find why a rank is late: the part of its steps that takes longer than on the other ranks."""
 
-from dataclasses import dataclass
+from collections.abc import Set
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -58,7 +59,7 @@ class Cause:
         return SENTENCES.get(self.kind, self.kind)
 
 
-def causes(parts: pl.DataFrame, late: list[Late]) -> dict[int, Cause]:
+def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset()) -> dict[int, Cause]:
     """Return the cause of each late rank, by rank.
 
     A rank that is late only in some steps is left out if other programs took its processor.
@@ -66,6 +67,8 @@ def causes(parts: pl.DataFrame, late: list[Late]) -> dict[int, Cause]:
     Args:
         parts: `rank` and `rank_account.PARTS`.
         late: the late of `lateness`.
+        hindered: the ranks that would not be late if their threads had not waited for processors, whatever they did
+            meanwhile: a moment of computing counts as such if its thread waits for a processor.
     """
     names = [found.rank for found in late]
     known = parts.filter(pl.col("part") != bounds.COMMUNICATION)
@@ -90,6 +93,8 @@ def causes(parts: pl.DataFrame, late: list[Late]) -> dict[int, Cause]:
     for rank, part, value in sums.iter_rows():
         table.setdefault(rank, {})[part] = value
     found = {each.rank: _cause(each, table.get(each.rank, {})) for each in late}
+    for rank in hindered & set(found):
+        found[rank] = replace(found[rank], kind=bounds.RUNNABLE)
     dropped = {each.rank for each in late if each.moments and found[each.rank].kind in _OF_OTHERS}
     return {rank: cause for rank, cause in found.items() if rank not in dropped}
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import exchanged
+from ms_profiler.analysis.cluster import exchanged, step_uses
 from ms_profiler.analysis.metrics import bounds, communication, intervals, scheduling
+from ms_profiler.store.format import StepSource
 
 if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
@@ -21,6 +22,12 @@ STEPS: Final = pl.Schema(
         # from the end of the exchanges before until the rank is ready for the last one; null where not known
         "own_ns": pl.Int64,
         "exchange_ns": pl.Int64,  # time in which an exchange ran, whatever ran beside it
+        # for which the thread that waited longest for a processor did so; null where not known
+        "queued_ns": pl.Int64,
+        # the three of `step_uses.USES`; null where not known
+        "waiting_ns": pl.Int64,
+        "checkpoint_ns": pl.Int64,
+        "compile_ns": pl.Int64,
     }
 )
 #: the time of each part of each step, see `metrics.bounds`
@@ -51,6 +58,10 @@ class RankAccount:
         role: the role of its process in the job; empty where all do the same.
         actor: the id of its Ray actor; empty where it is none.
         attempt: how often its launcher had started the rank before.
+        job: the name of its launch, the same for all ranks and starts of it on one machine.
+        saved: for each checkpoint that it wrote to its end, the last step that the checkpoint holds, -1 for none.
+        loaded: whether it read a checkpoint before its first step ended.
+        stepped: whether its steps are those of the job; otherwise the whole run stands as one.
         groups: the ranks of each group that it used, by the name of the group.
         steps: `STEPS`.
         parts: `PARTS`.
@@ -70,6 +81,10 @@ class RankAccount:
     role: str = ""
     actor: str = ""
     attempt: int = 0
+    job: str = ""
+    saved: list[int] = field(default_factory=list)
+    loaded: bool = False
+    stepped: bool = True
     groups: dict[str, list[int]] = field(default_factory=dict)
     steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEPS))
     parts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PARTS))
@@ -84,7 +99,8 @@ def account(measures: "Measures") -> RankAccount:
     """
     recording, info = measures.recording, measures.recording.info
     processes: dict[str, Any] = recording.processes.sort(pl.col("role") != "main", "process").row(0, named=True)
-    found = exchanged.exchanges(measures)
+    found, used = exchanged.exchanges(measures), measures.steps
+    queued = scheduling.queued_by_step(recording.looks, used.process, used.table)
     return RankAccount(
         directory=recording.directory,
         rank=info.rank,
@@ -99,14 +115,18 @@ def account(measures: "Measures") -> RankAccount:
         role=info.role,
         actor=info.actor.get("actor", ""),
         attempt=info.attempt,
+        job=info.job,
+        saved=step_uses.saved(measures),
+        loaded=step_uses.loaded(measures),
+        stepped=measures.steps.source != StepSource.WHOLE_RUN,
         groups=communication.ranks(recording.instants, recording.names),
-        steps=steps_of(measures.steps.table, found),
+        steps=steps_of(measures.steps.table, found, queued, step_uses.uses(measures)),
         parts=_parts(measures),
         exchanges=found,
     )
 
 
-def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
+def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame, *further: pl.DataFrame) -> pl.DataFrame:
     """Return the steps of a rank as `STEPS`.
 
     Exchanges that overlap count as one. own = sum over the exchanges that begin in the step of (start of the last one
@@ -118,6 +138,8 @@ def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
     Args:
         table: `number`, `start_ns`, `end_ns` of steps, by start.
         exchanges: `exchanged.EXCHANGES`.
+        further: tables by `step` with the columns of `STEPS` that do not follow from the exchanges; lacking ones are
+            null.
     """
     block = (pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1)).fill_null(True).cum_sum()
     together = (
@@ -137,8 +159,11 @@ def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.col("step").first() > first).then(pl.col("own_ns").sum()).alias("own_ns"),
         (pl.col("end_ns") - pl.col("start_ns")).sum().alias("exchange_ns"),
     )
-    numbered = table.select(pl.col("number").alias("step"), *intervals.BOUNDS)
-    return numbered.join(sums, on="step", how="left", maintain_order="left").select(STEPS.names()).cast(STEPS)
+    numbered = table.select(pl.col("number").cast(pl.Int64).alias("step"), *intervals.BOUNDS)
+    for known in (sums, *further):
+        numbered = numbered.join(known, on="step", how="left", maintain_order="left")
+    lacking = [pl.lit(None, kind).alias(name) for name, kind in STEPS.items() if name not in numbered.columns]
+    return numbered.with_columns(lacking).select(STEPS.names()).cast(STEPS)
 
 
 def _parts(measures: "Measures") -> pl.DataFrame:

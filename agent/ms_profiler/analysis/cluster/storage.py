@@ -161,6 +161,33 @@ def written(path: str) -> Iterator[str]:
                     files.put_file(full, f"{place}/{os.path.relpath(full, folder)}")
 
 
+def sizes(path: str) -> dict[str, int]:
+    """Return the bytes of each file below an address, by its place there; empty where there is nothing."""
+    files, place = _files(path)
+    try:
+        with _telling(path):
+            found = files.find(place, detail=True)
+    except _MissingError:
+        return {}
+    return {full.removeprefix(place).lstrip("/"): int(each.get("size") or 0) for full, each in found.items()}
+
+
+def send(names: dict[str, str], path: str) -> None:
+    """Upload files.
+
+    Args:
+        names: the path of each file on this machine, by its place below the address; the empty place is the address.
+        path: the address.
+
+    Raises:
+        StoreError: they cannot be written there.
+    """
+    files, place = _files(path)
+    with _telling(path, "written"):
+        for name, full in names.items():
+            files.put_file(full, f"{place}/{name}".rstrip("/"))
+
+
 def _below(path: str) -> list[str]:
     base = path.rstrip("/")
     if base.endswith((*_RESULTS, *_TRACES)):

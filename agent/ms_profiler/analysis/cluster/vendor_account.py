@@ -130,7 +130,7 @@ def _steps(rows: list[dict[str, float]], exchanges: pl.DataFrame) -> pl.DataFram
         start = begins.get(number, 0)
         own = length - round(row.get(_HIDDEN, 0) * 1000)
         exchange = round(row.get("Communication", 0) * 1000)
-        found.append((number, start, start + length, own if exchange else None, exchange))
+        found.append((number, start, start + length, own if exchange else None, exchange, *[None] * 4))
     return pl.DataFrame(found, rank_account.STEPS, orient="row")
 
 

@@ -7,7 +7,8 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import clock_offsets, late_causes, lateness
+from ms_profiler.analysis.cluster import clock_offsets, goodput, late_causes, lateness
+from ms_profiler.analysis.cluster.goodput import Goodput
 from ms_profiler.analysis.cluster.late_causes import Cause
 from ms_profiler.analysis.cluster.lateness import Late, Lateness
 from ms_profiler.analysis.cluster.rank_account import RankAccount
@@ -46,10 +47,17 @@ class WholeJob:
     Attributes:
         accounts: the accounts by rank, with `exchanged.MARKED` as exchanges.
         remarks: a sentence for each part that is missing or left out.
+        starts: the accounts of all starts of these ranks, earlier ones included.
     """
 
     accounts: dict[int, RankAccount]
     remarks: list[str] = field(default_factory=list)
+    starts: list[RankAccount] = field(default_factory=list)
+
+    @cached_property
+    def goodput(self) -> Goodput | None:
+        """Return what the time of all starts went to; None where no rank made a step."""
+        return goodput.goodput(self.starts)
 
     @property
     def world_size(self) -> int:
@@ -82,11 +90,13 @@ class WholeJob:
     @cached_property
     def lateness(self) -> Lateness:
         """Return the late ranks, without ranks that are late in single steps because of other programs."""
-        own = _concat(known.steps.select("step", "own_ns") for known in self.accounts.values())
-        lengths = [_total(known) for known in self.accounts.values()]
+        return self._lateness(pl.col("own_ns"))
+
+    def _lateness(self, own: pl.Expr) -> Lateness:
+        known = pl.concat(each.steps.with_columns(rank=pl.lit(each.rank, pl.Int64)) for each in self.accounts.values())
+        lengths = [_total(each) for each in self.accounts.values()]
         total = int(pl.Series(lengths, dtype=pl.Int64).median() or 0)  # type: ignore[arg-type]
-        ranks = [known.rank for known in self.accounts.values() for _ in range(known.steps.height)]
-        return lateness.lateness(own.with_columns(pl.Series("rank", ranks, dtype=pl.Int64)), total)
+        return lateness.lateness(known.select("rank", "step", own.alias("own_ns")), total)
 
     @cached_property
     def causes(self) -> dict[int, Cause]:
@@ -94,8 +104,11 @@ class WholeJob:
         found = self.lateness.late
         if not found:
             return {}
+        # without the time for which threads waited for processors
+        alone = self._lateness((pl.col("own_ns") - pl.col("queued_ns").fill_null(0)).clip(lower_bound=0))
+        hindered = {each.rank for each in found} - {each.rank for each in alone.late}
         tables = [known.parts.with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
-        return late_causes.causes(pl.concat(tables), found)
+        return late_causes.causes(pl.concat(tables), found, hindered)
 
     @cached_property
     def late(self) -> list[tuple[Late, Cause]]:
@@ -129,8 +142,8 @@ def collect(accounts: Iterable[RankAccount], remarks: list[str]) -> WholeJob:
         accounts: the accounts of results.
         remarks: a sentence for each result that could not be read.
     """
-    told = list(remarks)
-    members = last_run(accounts, told)
+    told, known_accounts = list(remarks), list(accounts)
+    members = last_run(known_accounts, told)
     roles: dict[str, list[RankAccount]] = {}
     for known in members:
         roles.setdefault(known.role, []).append(known)
@@ -144,7 +157,23 @@ def collect(accounts: Iterable[RankAccount], remarks: list[str]) -> WholeJob:
         if known.rank in ranks:
             told.append(f"{known.directory} is of another actor that is rank {known.rank}; it is left out.")
         ranks.setdefault(known.rank, known)
-    return WholeJob(ranks, told)
+    return WholeJob(ranks, told, _starts(known_accounts, ranks.values()))
+
+
+def _starts(accounts: Iterable[RankAccount], last: Iterable[RankAccount]) -> list[RankAccount]:
+    """Return the accounts of the last starts of ranks, and those of earlier starts by the same launcher."""
+    chosen = list(last)
+    launches = {(each.host, each.boot, each.job, each.role) for each in chosen if each.job}
+    newest = {each.directory for each in chosen}
+    latest = max((each.attempt for each in chosen), default=0)
+    earlier = [
+        each
+        for each in accounts
+        if (each.host, each.boot, each.job, each.role) in launches
+        and each.directory not in newest
+        and each.attempt < latest
+    ]
+    return sorted([*earlier, *chosen], key=lambda each: (each.attempt, each.rank, each.started_ns))
 
 
 def last_run(accounts: Iterable[RankAccount], remarks: list[str]) -> list[RankAccount]:
@@ -187,10 +216,6 @@ def clocks(accounts: Mapping[int, RankAccount]) -> dict[int, clock_offsets.Offse
 def _total(known: RankAccount) -> int:
     counted = known.steps.drop_nulls("own_ns")
     return int((counted["end_ns"] - counted["start_ns"]).sum())
-
-
-def _concat(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(list(tables))
 
 
 def _meetings(number: int, known: RankAccount) -> pl.DataFrame:

@@ -115,7 +115,7 @@ def _of_steps(measures: Measures, found: Diagnosis, rows: list[int]) -> Iterator
         yield COPIES, _each(_rows(operators.filter(names)["start_ns"], table), rows)
     yield SYNCHRONISATIONS, _each(_synchronising(measures, found, table), rows)
     calls = measures.calls
-    # DistributedDataParallel exchanges data from C++, and nothing reports the bytes
+    # PyTorch's exchanges from C++ are calls only where their bytes are known
     asked = (recording.names.str.starts_with(COLLECTIVE)).gather(operators["name"])
     placed = _rows(operators.filter(asked)["start_ns"], table)
     yield COLLECTIVES, _each(placed if len(placed) > calls.height else calls["step"], rows)

@@ -5,7 +5,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import intervals, replicas
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
@@ -71,7 +71,7 @@ def calls(
         own = own.join(exchanges, left_on=["lane", "start_ns"], right_on=["stream", "start_ns"], how="semi")
     asked = _called(recording, steps, own)
     compiled = _compiled(recording, own.filter(pl.col("launch").is_null()), kernel_names, texts)
-    table = pl.concat([asked, compiled, _told(recording, steps, own)])
+    table = pl.concat([asked, compiled, _told(recording, steps, own), _buckets(recording, steps)])
     parts = table["call"].str.split_exact(_GROUP, 1).struct.rename_fields(["operation", "group"])
     return (
         table.with_columns(
@@ -159,6 +159,29 @@ def _called(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) ->
             pl.coalesce(pl.col("ran_ns") + pl.col("duration_ns"), "end_ns").alias("end_ns"),
         )
     )
+
+
+def _buckets(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
+    """Return the exchanges of DistributedDataParallel on gloo's threads, as of `_called`."""
+    ran = replicas.beside(recording, steps)
+    if ran.is_empty():
+        return pl.DataFrame(schema=_CALLED)
+    known = replicas.known(recording, steps, split(called(recording, steps)), ran)
+    found = known.join(ran.with_row_index("place").cast({"place": pl.Int64}), on="place", maintain_order="left")
+    name = pl.format("AllReduce{}{}", pl.lit(_GROUP), "group")
+    return found.select(name.alias("call"), "bytes", pl.col("start_ns").alias("called_ns"), *intervals.BOUNDS).cast(
+        _CALLED
+    )
+
+
+def split(calls: pl.DataFrame) -> pl.DataFrame:
+    """Return calls that name a group, with `group` and `operation` in place of `call`, by start.
+
+    Args:
+        calls: the calls of `called`.
+    """
+    parts = calls["call"].str.split_exact(_GROUP, 1).struct.rename_fields(["operation", "group"]).struct.unnest()
+    return pl.concat([parts, calls.drop("call")], how="horizontal").drop_nulls("group").sort("start_ns")
 
 
 def _told(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:

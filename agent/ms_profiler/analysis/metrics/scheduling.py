@@ -140,6 +140,38 @@ def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
     return min(_inside(known, during)[0] / max(intervals.total_ns(during), 1), 1.0)
 
 
+def queued_by_step(looks: pl.DataFrame, process: int, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return for how long the thread of a process that waited longest for a processor in a step did so.
+
+    Args:
+        looks: `tables.LOOKS`.
+        process: pid.
+        steps: `number`, `start_ns`, `end_ns`, by start, without overlap.
+
+    Returns:
+        `step` (number), `queued_ns`.
+    """
+    found = [pl.DataFrame(schema={"step": pl.Int64, "queued_ns": pl.Int64})]
+    rows = steps.select(pl.col("number").cast(pl.Int64).alias("step"), *intervals.BOUNDS).with_row_index("row", 1)
+    for number in looks.filter(pl.col("process") == process)["thread"].unique(maintain_order=True):
+        known = cells(looks, process, number).filter(pl.col("queued_ns") > 0).with_row_index("cell", 1)
+        line = intervals.timeline({"row": rows, "cell": known}, {"row": "row", "cell": "cell"})
+        inside = line.filter(pl.col("row") > 0, pl.col("cell") > 0).with_columns(
+            length=pl.col("end_ns") - pl.col("start_ns")
+        )
+        share = known.select(
+            pl.col("cell").cast(pl.Int64), share=pl.col("queued_ns") / (pl.col("end_ns") - pl.col("start_ns"))
+        )
+        step = rows.select(pl.col("row").cast(pl.Int64), "step")
+        found.append(
+            inside.join(share, on="cell")
+            .join(step, on="row")
+            .group_by("step")
+            .agg((pl.col("length") * pl.col("share")).sum().cast(pl.Int64).alias("queued_ns"))
+        )
+    return pl.concat(found).group_by("step").agg(pl.col("queued_ns").max()).sort("step")
+
+
 def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFrame, during: pl.DataFrame) -> float:
     """Return the part of waits for data that is due to workers that waited for a processor: 0 if unknown.
 

@@ -33,6 +33,8 @@ def show(summary: dict[str, Any], out: Console, ranks: bool = True) -> None:
             ends = f"from rank {link['source']} to rank {link['target']}"
             speeds = f"{link['speed']:.2f} GB/s; the median one has {link['usual']:.2f} GB/s"
             widths.lines(Text(f"The {link['transport']} link {ends} is slow: {speeds}."), out)
+        for line in _goodput(summary["goodput"]):
+            widths.lines(Text(line), out)
         if ranks:
             out.print(_table(summary, out.width))
         for remark in _remarks(summary):
@@ -52,6 +54,31 @@ def _reason(late: dict[str, Any]) -> str:
     place = f"{chain['operation']} {chain['number']}, in step {chain['step']}"
     others = f"{chain['waiting_ranks']} rank{'s' * (chain['waiting_ranks'] != 1)} wait"
     return f"{told}. At most it delays {place}: {others} {milliseconds(chain['late_ms'])} there."
+
+
+def _goodput(found: dict[str, Any] | None) -> list[str]:
+    """Return what the time of a job that was started several times went to."""
+    if found is None or len(found["starts"]) < 2:
+        return []
+    parts = [f"{part} {milliseconds(value)}" for part, value in _by_size(found["parts_ms"]) if value > 0]
+    told = [
+        f"Goodput {found['share']:.0%}: of {milliseconds(found['total_ms'])} in {len(found['starts'])} starts, a rank "
+        f"trained for {milliseconds(found['useful_ms'])}; the rest is {', '.join(parts)}."
+    ]
+    for start in found["starts"][:-1]:
+        lost = start["lost_steps"]
+        if lost is not None:
+            told.append(
+                f"Start {start['start']} made {start['steps']} steps, of which the next start lacked {lost}: "
+                + ("no checkpoint was written." if start["saved_to_step"] is None else "its checkpoint was older.")
+                if lost
+                else f"Start {start['start']} made {start['steps']} steps, all of which its checkpoint holds."
+            )
+    return [*told, *found["remarks"]]
+
+
+def _by_size(parts: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(parts.items(), key=lambda item: -item[1])
 
 
 def _table(summary: dict[str, Any], width: int) -> Any:

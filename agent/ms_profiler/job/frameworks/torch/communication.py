@@ -3,9 +3,9 @@
 They are functions of `torch.distributed`, which many modules import by name; functions for objects call those
 for tensors. Dynamo has a table of replacements for them, in which ours take the place of the originals. Bytes are
 those of the input, from shape and type; no value is read. Times are those of the host, which for NCCL only queues the
-work. Exchanges of DistributedDataParallel and DTensor run in C++ and do not pass here: gloo reports them among the
-operators, from its own threads (native/operators.h), and NCCL's kernels come from CUPTI. Neither reports group or
-bytes.
+work. Gradients of DistributedDataParallel, and what DTensor exchanges, are sent by C++ and do not pass here: gloo
+reports them among the operators, from its own threads (native/operators.h), and NCCL's kernels come from CUPTI. Neither
+reports group or bytes; see `replicas` for the former.
 """
 
 import inspect
@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import RAISED, Inside, Target
-from ms_profiler.job.frameworks.torch import tensors
-from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED, Groups
+from ms_profiler.job.frameworks.torch import ranks, tensors
+from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import COMMUNICATION_WAIT
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
+COMMUNICATION = "torch.distributed"
 FUNCTIONAL = "torch.distributed._functional_collectives"
 #: function -> kind of exchange, parameter that is the input
 KINDS = {
@@ -57,7 +58,7 @@ class Collectives:
 
     def __init__(self, host: "Host") -> None:
         self.host = host
-        self._groups = Groups(host)
+        self._groups = ranks.groups(host)
         self._inside = Inside()
 
     def function(self, kind: str, given: str) -> base.Closure:
@@ -94,6 +95,30 @@ class Collectives:
             return replacement
 
         return make
+
+    def coalesced(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of the broadcast of parameters or buffers, which sends them joined in one tensor a
+        type; a function in C++: `(group, tensors, bytes of a tensor, source)`."""
+        named, recorder, category = self._groups.name, self.host.recorder, int(Category.COMMUNICATION)
+        inside = self._inside
+
+        def before(group: Any = None, values: Any = (), *_: Any, **kwargs: Any) -> list[int] | None:
+            if inside.value:
+                return None
+            token = 0
+            with self.host.guard("naming a broadcast"):
+                name = named(kwargs.get("process_group", group))
+                if name:
+                    size = tensors.size(kwargs.get("tensors", values))
+                    token = recorder.begin(recorder.intern(f"Broadcast@{name}"), category, size)
+            inside.value = True
+            return [token]
+
+        def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
+            inside.value = False
+            recorder.end(tokens[0], 0 if reason is None else RAISED)
+
+        return base.around(self.host, "recording a broadcast", before, after)(original)
 
     def begun(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the function that makes the group of all ranks: after it this process has a
@@ -141,6 +166,7 @@ def targets(host: "Host") -> list[Target]:
             for name, (kind, given) in KINDS.items()
             if name in there and CALLERS.get(name) not in there
         ),
+        Target(COMMUNICATION, "_broadcast_coalesced", closure=collectives.coalesced),
         Target(DISTRIBUTED, "init_process_group", closure=collectives.begun, copies=True),
         Target(DISTRIBUTED, "Work.wait", closure=collectives.wait),
     ]

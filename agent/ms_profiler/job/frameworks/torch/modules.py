@@ -15,6 +15,7 @@ from ms_profiler.job.frameworks.autograd import looking
 from ms_profiler.job.frameworks.base import Labels, Target, flags_of
 from ms_profiler.job.frameworks.networks import Networks, Titles
 from ms_profiler.job.frameworks.notes import Notes
+from ms_profiler.job.frameworks.torch.replicas import Replicas
 from ms_profiler.job.frameworks.torch.tape import Tape, supported
 from ms_profiler.store.format import Category, Flag
 from ms_profiler.store.names import EVALUATING, GRADIENTS
@@ -102,6 +103,7 @@ class Modules:
         self._unnamed = host.recorder.intern(base.UNNAMED)
         self._trains = sys.modules["torch"].is_grad_enabled
         self._notes = Notes(host)
+        self.replicas = Replicas(host, self._notes)
 
     def _describe(self, module: Any) -> Label:
         known, root = self.labels.known, contained(module)
@@ -109,6 +111,7 @@ class Modules:
         self.networks.called(title, root)
         if trees.kind_name(module) == REPLICATED:
             self._notes.add(f"{GRADIENTS}{title}", gradients(module))
+            self.replicas.seen(title, module)
         for name, inner in paths(root, title):
             if inner is not module and id(inner) not in known:
                 self.labels.put(inner, self._label(inner, name))
@@ -208,6 +211,8 @@ def targets(host: "Host") -> list[Target]:
     modules = Modules(host)
     host.at_step(modules.networks.stepped)
     host.at_end(modules.networks.end)
+    host.at_step(modules.replicas.stepped)
+    host.at_end(modules.replicas.end)
     call = functools.cache(modules.call)
     if supported():
         host.at_step(Tape(host, modules.watch).stepped)

@@ -18,6 +18,7 @@ class Groups:
     """Name process groups, and note each when it is first used."""
 
     def __init__(self, host: "Host") -> None:
+        self.host = host
         self._notes = Notes(host)
         self._known: set[str] = set()
         self._module: Any = sys.modules[DISTRIBUTED]
@@ -39,3 +40,14 @@ class Groups:
             self._notes.add(f"rank {module.get_rank()} of {module.get_world_size()}", module.get_rank())
             self._notes.add(f"group {name} ranks {ranges(ranks)}", len(ranks))
         return name
+
+
+_last: Groups | None = None
+
+
+def groups(host: "Host") -> Groups:
+    """Return the groups of a session, so that each is noted once whoever uses it first."""
+    global _last
+    if _last is None or _last.host is not host:
+        _last = Groups(host)
+    return _last

@@ -1,0 +1,102 @@
+"""The buckets in which DistributedDataParallel exchanges gradients, as its own logger tells them.
+
+Its C++ code joins gradients into buckets and exchanges each with one all-reduce, in the order of the buckets. After the
+first such backward pass it makes the buckets once more, in the order in which gradients became ready. The logger's data
+have the bytes: https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/logger.cpp. Reading them copies
+a small table and changes nothing.
+"""
+
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks import trees
+from ms_profiler.job.frameworks.notes import Notes
+from ms_profiler.job.frameworks.torch import ranks
+from ms_profiler.job.sources import NEVER
+from ms_profiler.store.names import BUCKETS
+
+if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
+
+#: steps at the begin of which each is looked at, and steps between two looks for new modules later
+EARLY, LOOK = 8, 16
+#: iterations after which buckets are not made again
+SETTLED = 3
+#: characters of a list of buckets; a longer one is not noted
+MOST = 2000
+#: bytes of an element of the all-reduce that tells which parameters were used
+ELEMENT = 4
+
+
+class Replicas:
+    """Note the buckets of each DistributedDataParallel, from its first call until they do not change any more.
+
+    Args:
+        host: the session.
+        notes: receives the buckets.
+    """
+
+    def __init__(self, host: "Host", notes: Notes) -> None:
+        self.host = host
+        self._notes = notes
+        self._open: list[tuple[str, weakref.ref[Any]]] = []
+        self._all: list[tuple[str, weakref.ref[Any]]] = []
+
+    def seen(self, title: str, module: Any) -> None:
+        """Begin to watch a module that is called for the first time."""
+        entry = title, weakref.ref(module)
+        self._open.append(entry)
+        self._all.append(entry)
+
+    def stepped(self, count: int) -> tuple[int, bool]:
+        """Note the buckets after a step; return the step of the next look."""
+        self._open = [entry for entry in self._open if not self._settled(*entry)]
+        if not self._all and count > EARLY * LOOK:
+            return NEVER, False
+        return count + (1 if self._open or count < EARLY else LOOK), False
+
+    def end(self) -> None:
+        """Note what changed since the last look, such as a hook that the script registered late."""
+        for entry in self._all:
+            self._settled(*entry)
+
+    def _settled(self, title: str, held: "weakref.ref[Any]") -> bool:
+        """Note the buckets of a module; return whether they will not change any more."""
+        module = held()
+        told = self._read(module)
+        if told is None:
+            return True
+        numbers, texts = told
+        rebuilt = bool(numbers.get("has_rebuilt_buckets"))
+        sizes = _listed(str(texts.get("rebuilt_bucket_sizes" if rebuilt else "bucket_sizes", "")))
+        iteration = int(numbers.get("iteration", 0))
+        static = bool(numbers.get("static_graph"))
+        used = (
+            0 if static or not numbers.get("find_unused_parameters") else int(numbers.get("num_parameter_tensors", 0))
+        )
+        group = ranks.groups(self.host).name(trees.attributes(module).get("process_group"))
+        hook = str(texts.get("comm_hook", "")).replace(";", " ")
+        if group and sizes:
+            parts = (min(iteration, SETTLED), int(rebuilt), sizes, used * ELEMENT, hook, group, title)
+            self._notes.add(f"{BUCKETS}{';'.join(map(str, parts))}", iteration)
+        return rebuilt or iteration >= SETTLED
+
+    def _read(self, module: Any) -> tuple[dict[str, int], dict[str, str]] | None:
+        """Return the numbers and the texts of the logger's data; None where there is no logger."""
+        logger = trees.attributes(module).get("logger")
+        read = getattr(logger, "_get_ddp_logging_data", None)
+        if read is None:
+            return None
+        data = read()
+        return dict(data.ints_map), dict(data.strs_map)
+
+
+def _listed(sizes: str) -> str:
+    """Return sizes as text, equal ones that follow each other as SIZE*NUMBER; empty where that is too long."""
+    parts = [part.strip() for part in sizes.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        return ""
+    runs = [(size, len(list(same))) for size, same in itertools.groupby(parts)]
+    text = ",".join(f"{size}*{count}" if count > 1 else size for size, count in runs)
+    return text if len(text) <= MOST else ""

@@ -1,0 +1,86 @@
+"""`ms-profiler collect` copies the results of a machine to a shared place, completely or not at all."""
+
+import os
+
+import pytest
+from ms_profiler.analysis.cluster import gathered_files
+from ms_profiler.cli import main
+from ms_profiler.store import alive
+from store_builder import training, write_training
+
+
+def content(folder):
+    """Return the bytes of all files of a directory, by their place."""
+    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_results_of_machines_meet_in_one_directory(tmp_path, capsys):
+    shared = tmp_path / "shared"
+    for machine in range(2):
+        write_training(tmp_path / f"data{machine}", name=f"host{machine}_1_20260101000000123_ascend_ms", steps=3)
+        assert main(["collect", str(tmp_path / f"data{machine}"), str(shared)]) == 0
+        assert capsys.readouterr().out.startswith(f"1 result in {shared}; ")
+    for machine in range(2):
+        name = f"host{machine}_1_20260101000000123_ascend_ms"
+        assert content(shared / name) == content(tmp_path / f"data{machine}" / name)
+    assert len(list(shared.iterdir())) == 2
+    # once more: only what has changed since, such as the files of an analysis
+    (tmp_path / "data0" / "host0_1_20260101000000123_ascend_ms" / "new").write_text("later")
+    assert main(["collect", str(tmp_path / "data0"), str(tmp_path / "data1"), str(shared)]) == 0
+    assert capsys.readouterr().out == f"2 results in {shared}; 1 file copied, 0.0 MB.\n"
+    assert (shared / "host0_1_20260101000000123_ascend_ms" / "new").read_text() == "later"
+
+
+def test_copy_that_fails_leaves_no_result(tmp_path, capsys, monkeypatch):
+    path = write_training(tmp_path / "data", steps=3)
+    copied = []
+
+    def full(source, target, follow_symlinks):
+        copied.append(source)
+        if len(copied) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(gathered_files.shutil, "copy2", full)
+    monkeypatch.setattr(gathered_files.os, "replace", lambda source, target: None)
+    assert main(["collect", str(tmp_path / "data"), str(tmp_path / "shared")]) == 2
+    assert f"{path.name} cannot be copied to " in capsys.readouterr().err
+    assert not (tmp_path / "shared" / path.name).exists()
+    assert main(["cluster", str(tmp_path / "shared"), "--no-files"]) == 2
+
+
+def test_running_jobs_links_and_addresses_are_left_out(tmp_path, capsys):
+    path = write_training(tmp_path / "data", steps=3)
+    (path / "link").symlink_to("/etc/hostname")
+    trace = tmp_path / "data" / "rank0.pt.trace.json"
+    assert main(["collect", str(path), str(tmp_path / "shared")]) == 0
+    assert not os.path.lexists(tmp_path / "shared" / path.name / "link")
+    trace.write_text('{"traceEvents": []}')
+    assert main(["collect", str(trace), str(tmp_path / "shared")]) == 0
+    assert (tmp_path / "shared" / trace.name).read_text() == trace.read_text()
+    capsys.readouterr()
+    assert main(["collect", "memory://somewhere/x_ascend_ms", str(tmp_path / "shared")]) != 0
+    assert "no directory of this machine" in capsys.readouterr().err
+
+
+def test_result_that_is_being_recorded_is_left_out(tmp_path, capsys):
+    own = os.getpid()
+    start, boot = alive.process_start(own), alive.boot_id()
+    store = training(tmp_path / "data", steps=3, boot_id=boot, pid=own)
+    process = store.processes[0]
+    process.pid = process.info.pid = own
+    process.info.state, process.info.end, process.info.process_start = "running", "", start
+    store.write()
+    assert main(["collect", str(tmp_path / "data"), str(tmp_path / "shared")]) == 0
+    assert "is still being recorded; it is left out.\n0 results in" in capsys.readouterr().out
+
+
+def test_results_go_to_an_object_store_and_are_analysed_there(tmp_path, capsys):
+    fsspec = pytest.importorskip("fsspec")
+    path = write_training(tmp_path / "data", steps=3)
+    assert main(["collect", str(tmp_path / "data"), "memory://bucket/job"]) == 0
+    files = fsspec.filesystem("memory")
+    names = [name for name in files.find("/bucket/job") if name.endswith("run_info.json")]
+    assert names == [f"/bucket/job/{path.name}/FRAMEWORK/run_info.json"]
+    capsys.readouterr()
+    assert main(["collect", str(tmp_path / "data"), "memory://bucket/job"]) == 0
+    assert "; 0 files copied" in capsys.readouterr().out
