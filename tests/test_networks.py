@@ -55,6 +55,11 @@ def network(title, *sizes):
     return parse(json.dumps({"title": title, "parameters": sizes, "modules": modules}).encode())
 
 
+def test_a_module_whose_name_is_no_unicode_is_read():
+    network = parse(b'{"title": "", "parameters": [[2, 8]], "modules": [["N", [], {"a\\udcff": 1}], ["L", [0], {}]]}')
+    assert network.find(["a?"]) == 1 and network.parameters(1) == (2, 8)
+
+
 def test_a_shared_parameter_counts_once():
     table, why = parameters.of(["Net", "Net.a", "Net.b", "Net.c", "Adam"], [network("Net", [6, 24], [2, 8])])
     assert table.rows() == [

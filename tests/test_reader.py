@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import store_builder as builder
 from ms_profiler.store import format as fmt, layout
@@ -146,6 +148,20 @@ def test_string_cut_off_by_the_end_of_the_file_is_counted(store):
     counts = ReadCounts()
     read_process(layout.process_dirs(str(store.path))[0], counts)
     assert counts.cut == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"pid": "x"}, {"pid": -1}, {"pid": 1 << 32}, {"ended_ns": None}, {"daemons": ["x"]}, {"missing": [7]}, [1]],
+)
+def test_record_with_values_of_other_types_is_damage(store, content):
+    store.write()
+    folder = layout.process_dirs(str(store.path))[0]
+    with open(f"{folder}/{layout.PROCESS_INFO}", "w") as stream:
+        json.dump(content, stream)
+    counts = ReadCounts()
+    found = read_process(folder, counts)
+    assert not found.has_info and counts.damaged_files
 
 
 def test_string_that_says_to_be_larger_than_memory_is_counted(store):

@@ -211,6 +211,9 @@ def test_what_another_thread_sends_into_a_function_of_ours_is_the_jobs():
     code = compile("def run():\n    while True: pass\n", guard.__file__, "exec")
     ours = {}
     exec(code, ours)
+    with pytest.raises(AttributeError) as failed:
+        exec(compile("None.missing", guard.__file__, "exec"))
+    assert not is_of_the_job(failed.value)  # a mistake of ours
     identity = ctypes.c_ulong(threading.get_ident())
     send = ctypes.pythonapi.PyThreadState_SetAsyncExc
     threading.Timer(0.05, send, (identity, ctypes.py_object(TooLongError))).start()

@@ -1,6 +1,7 @@
 """Keep our own errors from the job."""
 
 import functools
+import gc
 import os
 import signal
 import sys
@@ -11,6 +12,19 @@ from typing import Any
 #: Set to 1, an error of ours ends the job with a traceback: for tests only.
 RAISE = "MS_PROFILER_RAISE"
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+#: packages whose functions of C a function of ours calls
+_CALLED = (
+    "ms_profiler",
+    "torch",
+    "torch_npu",
+    "mindspore",
+    "numpy",
+    "cffi",
+    "_cffi_backend",
+    "orjson",
+    "psutil",
+    "wrapt",
+)
 #: classes of arguments of an exception whose text can be made without the script
 _PLAIN = (str, int, float, bytes, bool, type(None))
 
@@ -84,6 +98,23 @@ class Late:
         self._put_off(False)
 
 
+class Uncollected:
+    """Run a block of ours without a garbage collection: one in a fork child would finalize what its parent left.
+
+    PyTorch prints an error where a worker of a loader collects the garbage of another loader's iterator.
+    """
+
+    __slots__ = ("_collecting",)
+
+    def __enter__(self) -> None:
+        self._collecting = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._collecting:
+            gc.enable()
+
+
 def is_of_the_job(reason: BaseException) -> bool:
     """Return whether an exception from a function of ours was raised by the job.
 
@@ -115,9 +146,9 @@ def _code(handler: Any) -> CodeType | None:
 
 
 def _is_known(kind: type[BaseException]) -> bool:
-    """Return whether a class of exceptions is Python's or ours."""
-    name = vars(kind).get("__module__")
-    return type(name) is str and name.partition(".")[0] in (*sys.stdlib_module_names, "ms_profiler")
+    """Return whether a class of exceptions is Python's, ours, or of a library that we call."""
+    name = vars(kind).get("__module__", "builtins")  # the classes of C have no such entry
+    return type(name) is str and name.partition(".")[0] in (*sys.stdlib_module_names, *_CALLED)
 
 
 def words(reason: BaseException) -> str:

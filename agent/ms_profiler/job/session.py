@@ -19,7 +19,7 @@ from ms_profiler.job.budget import Budget
 from ms_profiler.job.control import dynamic
 from ms_profiler.job.devices.devices import Devices
 from ms_profiler.job.frameworks import base
-from ms_profiler.job.guard import RAISE, Guard, Late, words
+from ms_profiler.job.guard import RAISE, Guard, Late, Uncollected, words
 from ms_profiler.job.hooks import Hooks
 from ms_profiler.job.recorder.contract import NO_MEMORY, RecorderStats
 from ms_profiler.job.recording import CHILD_SLOTS, Recording, new_process
@@ -291,7 +291,7 @@ class Session:
         home = self.home
         if home is None or not self.recordings:
             return
-        with self.guard("recording in a fork child"):
+        with self.guard("recording in a fork child"), Uncollected():
             try:
                 home.fill(self.recorder, self.limit, CHILD_SLOTS)
             except OSError:
@@ -380,7 +380,7 @@ class Session:
                 handover.finish(main, self.recorder)
 
     def _end_child(self) -> None:
-        with self.guard("ending"), Late(self.recorder.put_off_signals):
+        with self.guard("ending"), Uncollected(), Late(self.recorder.put_off_signals):
             self._end()
 
     def _end(self) -> None:

@@ -6,9 +6,10 @@ so that the last state survives a kill. `state` is "running" until the process w
 """
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 from ms_profiler.store import layout, unicode
 from ms_profiler.store.file_limit import limited
@@ -16,6 +17,8 @@ from ms_profiler.store.file_limit import limited
 RECORD_VERSION = 1
 #: Largest number of entries in a list of a record: notes that repeat in other words must not slow the job down.
 NOTES = 200
+_LARGEST: Final = (1 << 63) - 1
+_LARGEST_PID: Final = (1 << 32) - 1
 
 
 @dataclass
@@ -164,5 +167,24 @@ def _read(path: str, kind: type[_Record]) -> _Record:
         content = unicode.whole(json.load(stream))
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds {type(content).__name__}, not an object")
-    known = {item.name for item in fields(kind)}
-    return kind(**{key: value for key, value in content.items() if key in known})
+    known = {item.name: item.type for item in fields(kind) if item.name in content}
+    for name, wanted in known.items():
+        if not _fits(content[name], wanted):
+            raise ValueError(f"{path} has {str(content[name])[:80]!r} as {name}")
+    if not 0 <= content.get("pid", 0) <= _LARGEST_PID:
+        raise ValueError(f"{path} has {content['pid']} as pid")
+    return kind(**{name: content[name] for name in known})
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    """Return whether a value of a record is of its type; of what a dictionary holds, whole numbers only are checked."""
+    if wanted is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    if wanted is int:
+        return type(value) is int and abs(value) <= _LARGEST
+    origin, arguments = get_origin(wanted) or wanted, get_args(wanted)
+    if not isinstance(value, origin):
+        return False
+    if origin is list:
+        return all(_fits(item, arguments[0]) for item in value)
+    return origin is not dict or arguments[1] is not int or all(_fits(item, int) for item in value.values())

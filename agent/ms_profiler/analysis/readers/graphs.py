@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-import orjson
-
+from ms_profiler.analysis.readers import side_files
 from ms_profiler.store import anf_ir, layout
 from ms_profiler.store.reader import ReadCounts
 
@@ -69,7 +68,7 @@ def read(folder: str, counts: ReadCounts) -> list[Graph]:
         try:
             with open(path, "rb") as stream:
                 found.append(parse(stream.read()))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except side_files.DAMAGE as error:
             counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))
             return []  # numbers of kernels continue from graph to graph
     return found
@@ -82,7 +81,7 @@ def parse(content: bytes) -> Graph:
         ValueError: it is damaged.
     """
     head, _, description = content.partition(b"\n")
-    known = orjson.loads(head)
+    known = side_files.parsed(head)
     cells = {path: (kind, list(own)) for path, kind, own in known["cells"]}
     parameters: dict[str, bytes] = {}
     nodes: dict[str, Node] = {}

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-import orjson
-
+from ms_profiler.analysis.readers import side_files
 from ms_profiler.store import layout
 from ms_profiler.store.reader import ReadCounts
 
@@ -83,7 +82,7 @@ def read(folder: str, counts: ReadCounts) -> list[Network]:
         try:
             with open(path, "rb") as stream:
                 found.append(parse(stream.read()))
-        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        except side_files.DAMAGE as error:
             counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))
     return found
 
@@ -94,7 +93,7 @@ def parse(content: bytes) -> Network:
     Raises:
         ValueError: it is damaged.
     """
-    told = orjson.loads(content)
+    told = side_files.parsed(content)
     sizes = tuple(None if size is None else (int(size[0]), int(size[1])) for size in told["parameters"])
     modules = tuple((tuple(map(int, own)), dict(held)) for _, own, held in told["modules"])
     numbers = [number for own, _ in modules for number in own]

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-import orjson
-
 from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.analysis.readers import side_files
 from ms_profiler.store import layout
 from ms_profiler.store.reader import ReadCounts
 
@@ -53,7 +52,7 @@ def read(folder: str, clock: Clock, counts: ReadCounts) -> list[Tape]:
             with open(path, "rb") as stream:
                 tape = parse(stream.read())
             found.append(replace(tape, time_ns=clock.epoch_ns(tape.time_ns)))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except side_files.DAMAGE as error:
             counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))
     return sorted(found, key=lambda tape: tape.time_ns)
 
@@ -64,7 +63,7 @@ def parse(content: bytes) -> Tape:
     Raises:
         ValueError: it is damaged.
     """
-    known = orjson.loads(content)
+    known = side_files.parsed(content)
     # of calls that begin at the same number, the outer one ends later
     calls = sorted(((int(begin), int(end), str(name)) for begin, end, name in known["calls"]), key=_outer_first)
     nodes, around, place = [], list[tuple[int, str]](), 0

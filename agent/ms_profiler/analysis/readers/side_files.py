@@ -1,0 +1,28 @@
+"""The files beside the segments of a process that hold JSON: structures of networks, tapes, descriptions of graphs."""
+
+import json
+from typing import Any, Final
+
+import orjson
+
+from ms_profiler.store import unicode
+
+#: what reading a damaged one may raise
+DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError)
+
+
+def parsed(content: bytes) -> Any:
+    """Return JSON; where a name holds half of a surrogate pair, as names that are not UTF-8 do, it has "?" there.
+
+    Args:
+        content: the text.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    try:
+        return orjson.loads(content)
+    except ValueError as error:
+        if "surrogate" not in str(error):  # Python's own parser takes ten times as long
+            raise
+    return unicode.whole(json.loads(content))
