@@ -10,7 +10,7 @@ NATIVE := $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-browser vendor lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti sanitize bench docs picture clean
+.PHONY: help demo test test-slow test-robustness test-browser vendor lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti sanitize bench docs picture clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 24
@@ -25,6 +25,9 @@ test: lint ## Run the linters and every test that fits into a few minutes.
 
 test-slow: $(VENV)/.tests $(VENV)/.trainers ## Run the tests that take minutes each.
 	$(PY) -m pytest -m slow $(PYTEST_ARGS)
+
+test-robustness: $(VENV)/.tests $(VENV)/.robustness ## Run jobs beside other tools, and the tests of packages, profiled and bare: half an hour.
+	$(PY) -m pytest -n 2 tests/robustness $(PYTEST_ARGS)
 
 # A test says when it skips for lack of Chromium or of data (MS_PROFILER_TEST_DATA, MS_PROFILER_TEST_GPU_TRACES).
 test-browser: $(VENV)/.tests ## Look at every view of the page in Chromium, with real jobs, and take the pictures of docs/.
@@ -129,6 +132,20 @@ $(VENV)/.trainers: $(VENV)/.frameworks
 	$(PIP) install --no-deps mindcv
 	$(PY) -m venv $(VENV)/hta
 	$(VENV)/hta/bin/python -m pip --disable-pip-version-check -q install HolisticTraceAnalysis==0.5.0 'pandas<3' 'numpy<2'
+	@touch $@
+
+# Tools that jobs run beside, and packages whose own tests run under the profiler; above the environment of the tests.
+NEIGHBOURS := opentelemetry-distro ddtrace gevent wandb pytest
+PACKAGES   := einops
+$(VENV)/.robustness: $(VENV)/.frameworks
+	$(PY) -m venv $(VENV)/robustness
+	$(PY) -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+	  > $$(echo $(VENV)/robustness/lib/python3*/site-packages)/_above.pth
+	$(VENV)/robustness/bin/python -m pip --disable-pip-version-check -q install $(NEIGHBOURS) $(PACKAGES) torch==2.13.0 'numpy<2'
+	for name in $(PACKAGES); do \
+	  rm -rf $(VENV)/robustness/sources/$$name && mkdir -p $(VENV)/robustness/sources/$$name && \
+	  $(PIP) download --no-deps --no-binary $$name -d $(VENV)/robustness/sources $$name && \
+	  tar -xzf $(VENV)/robustness/sources/$$name-*.tar.gz -C $(VENV)/robustness/sources/$$name --strip-components 1; done
 	@touch $@
 
 # The tools that read our results; apart, because they need numpy 2.

@@ -81,9 +81,18 @@ def test_every_page_is_reached_from_the_readme():
 
 @each_page
 def test_tests_that_a_page_names_exist(page):
-    for name, case in re.findall(r"`(test_\w+\.py)(?:::(\w+))?`", text_of(page)):
+    for name, case in re.findall(r"`((?:robustness/)?test_\w+\.py)(?:::(\w+))?`", text_of(page)):
         assert (ROOT / "tests" / name).exists(), name
         assert not case or f"def {case}(" in text_of(ROOT / "tests" / name), case
+
+
+def test_each_fault_has_a_test_and_each_test_of_faults_a_row():
+    faults = text_of(ROOT / "docs/reliability.md").partition("## Faults and their tests")[2]
+    rows = [line.split(" | ") for line in faults.splitlines() if line.startswith("| ") and not line.startswith("| **")]
+    assert len(rows) > 25
+    assert [row[0] for row in rows[2:] if len(row) != 4 or "test_" not in row[3]] == []
+    written = {f"robustness/{path.name}" for path in (ROOT / "tests" / "robustness").glob("test_*.py")}
+    assert written == set(re.findall(r"`(robustness/test_\w+\.py)`", faults))
 
 
 @each_page
