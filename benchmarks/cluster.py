@@ -65,10 +65,9 @@ def scale(results: Path, seeds: int = 3, sizes: tuple[int, ...] = (8, 128, 1024)
             chosen = random.Random(seed * 10_000 + size)
             slow = set(chosen.sample(range(size), max(size // 10, 1)))
             missing = set(chosen.sample(sorted(set(range(size)) - slow), size // 100))
-            link = (
-                chosen.choice(sorted(set(range(8, size)) - missing) or [5]),
-                chosen.choice(sorted(set(range(8)) - missing)),
-            )
+            source = chosen.choice(sorted(set(range(8, size)) - missing) or [5])
+            # a rank stands for one of the two real ones, and has no link to that
+            link = source, chosen.choice(sorted(set(range(8)) - missing - {source % 2}))
             with tempfile.TemporaryDirectory() as folder:
                 make(results, Path(folder) / "job", size, STEPS, slow=slow, factor=3, missing=missing, link=link)
                 seconds, out = took([OURS, "cluster", Path(folder) / "job", "--json"])
