@@ -4,7 +4,16 @@ from pathlib import Path
 
 from cffi import FFI
 
-HEADERS = ("recorder.h", "helper.h", "metrics.h", "apart.h", "exit_wait.h", "signals.h", "devices/tracing.h")
+HEADERS = (
+    "recorder.h",
+    "helper.h",
+    "metrics.h",
+    "blocks.h",
+    "apart.h",
+    "exit_wait.h",
+    "signals.h",
+    "devices/tracing.h",
+)
 
 
 def declarations(header: str) -> str:

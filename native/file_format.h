@@ -94,6 +94,9 @@ typedef struct {
 #define MSP_KIND_CALL 15 /* begin   end             place in the source, thread    function          */
 /* what the system counts: see below */
 #define MSP_KIND_METRIC 16 /* time    thread          number                         which number      */
+/* a block of memory that an allocator took or released, and the code that took it: see below */
+#define MSP_KIND_BLOCK 17       /* time    address, size   bytes in use after it          size              */
+#define MSP_KIND_BLOCK_PLACE 18 /* time    address, depth  place in the source            function          */
 
 /* The argument of a span of MSP_CATEGORY_OP: lower bits, 2 (n + 1) for an operator that autograd gave the number n,
  * 2 (n + 1) + 1 for what computes the gradient of that operator, 0 where no number is known. The bits above: the id of
@@ -138,6 +141,17 @@ typedef struct {
  * bits and above them the id of its name; 0 where the number is of no thread. Fork children have such slots of their
  * own. */
 
+/* An MSP_KIND_BLOCK slot has a block of a framework's allocator on a processor. `name` has the lower 32 bits of its
+ * bytes. `end_ns` has its address below MSP_BLOCK_BITS bits and above them the upper bits of its bytes. `arg` has the
+ * bytes of all blocks in use, also of those that have no slots. With the flag MSP_BLOCK_RELEASED it was released; then
+ * there is an earlier slot of the same address, in this or in an earlier store of the process.
+ *
+ * An MSP_KIND_BLOCK_PLACE slot has a function of Python in which a thread took a block, with the time and the address
+ * of that block. `end_ns` has above MSP_BLOCK_BITS bits the number of callees inside of the function. `arg` has the
+ * line, of MSP_FRAME_LINE_BITS, and above the id of its file's path. */
+#define MSP_BLOCK_BITS 48
+#define MSP_BLOCK_RELEASED 1
+
 /* flags */
 #define MSP_FLAG_RAISED 1       /* the call ended with an exception */
 #define MSP_FLAG_ABANDONED 2    /* closed because an outer span ended first, or its thread did */
@@ -156,11 +170,12 @@ typedef struct {
 #define MSP_CATEGORY_FINE 0x40
 
 /* categories of what the extension records by itself: work that another thread ends, regions that the user marked, and
- * operators; modules, which it finds around them; and calls of Python */
+ * operators; modules, which it finds around them; calls of Python; and blocks of memory */
 #define MSP_CATEGORY_COMMUNICATION 10
 #define MSP_CATEGORY_MARKER 13
 #define MSP_CATEGORY_MODULE 0x40
 #define MSP_CATEGORY_OP 0x41
 #define MSP_CATEGORY_CALL 0x42
+#define MSP_CATEGORY_BLOCK 0x44
 
 #endif

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "block_places.h"
+#include "blocks.h"
 #include "control.h"
 #include "nvtx.h"
 #include "op_stream.h"
@@ -213,6 +215,16 @@ static PyObject *py_stats(PyObject *self, PyObject *unused) {
                        (unsigned long long)stats.unnamed, (unsigned int)stats.threads, stats.failure);
 }
 
+static PyObject *py_blocks(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+  msp_blocks_counts counts;
+  msp_blocks_count(&counts);
+  return Py_BuildValue("(KKKKKN)", (unsigned long long)counts.live, (unsigned long long)counts.peak,
+                       (unsigned long long)counts.made, (unsigned long long)counts.freed,
+                       (unsigned long long)counts.lost, PyBool_FromLong(counts.intact));
+}
+
 static PyObject *py_scratch(PyObject *self, PyObject *on) {
   (void)self;
   int truth = PyObject_IsTrue(on);
@@ -240,6 +252,8 @@ static PyMethodDef functions[] = {
     {"fine", py_fine, METH_O, "Refuse fine-grained categories while false."},
     {"anchor", py_anchor, METH_NOARGS, "Write a pair of clock readings."},
     {"stats", py_stats, METH_NOARGS, "Return (records, dropped, dropped_limit, bytes, unnamed, threads, failure)."},
+    {"blocks", py_blocks, METH_NOARGS,
+     "Return (live, peak, made, freed, lost, intact) of the blocks that are watched."},
     {"scratch", py_scratch, METH_O, "Let this thread write into memory of its own while true, to measure the cost."},
     {NULL, NULL, 0, NULL}};
 
@@ -247,8 +261,9 @@ PyMODINIT_FUNC PyInit__native(void) {
   int error = msp_recorder_init();
   if (error != 0) return PyErr_Format(PyExc_ImportError, "the recorder cannot be set up: %s", strerror(error));
   PyObject *module = msp_cffi_init();
-  if (module != NULL && (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0 ||
-                         msp_sampler_add(module) < 0 || msp_tracer_add(module) < 0)) {
+  if (module != NULL &&
+      (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0 || msp_sampler_add(module) < 0 ||
+       msp_block_places_add(module) < 0 || msp_tracer_add(module) < 0)) {
     Py_DECREF(module);
     return NULL;
   }

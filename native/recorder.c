@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "blocks.h"
 #include "control.h"
 #include "gate.h"
 #include "helper.h"
@@ -34,6 +35,7 @@ static void after_fork(void) {
   msp_gate_after_fork();
   msp_helper_after_fork();
   msp_metrics_after_fork();
+  msp_blocks_after_fork();
   msp_control_after_fork();
   msp_account_after_fork();
   msp_ranges_after_fork();

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Build the recorder, its clock, stacks, calls, the tracing of devices (with made-up libraries), and what the analysis does with columns,
+# Build the recorder, its clock, stacks, calls, blocks, the tracing of devices (with made-up libraries), and what the analysis does with columns,
 # without Python into stress programs, and run these as they are, under AddressSanitizer with UBSan, under ThreadSanitizer
 # (not the columns), and under valgrind (not the clock and devices), as far as this machine has them. Returns non-zero on any finding.
 # usage: sanitize.sh [ROUNDS]
@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 
 sources="$root/tests/native/stress.c"
 for source in "$root"/native/*.c "$root"/native/devices/*.c; do
-  case $source in */native/module.c | */native/codes.c | */native/monitor.c | */native/pending.c | */native/sampler.c | */native/strands.c | */native/tracer.c | */native/wrapper.c) ;; *) sources="$sources $source" ;; esac
+  case $source in */native/module.c | */native/block_places.c | */native/codes.c | */native/monitor.c | */native/pending.c | */native/sampler.c | */native/strands.c | */native/tracer.c | */native/wrapper.c) ;; *) sources="$sources $source" ;; esac
 done
 
 columns="$root/tests/native/columns.c"
@@ -31,7 +31,7 @@ build() { # NAME FLAGS...
   # shellcheck disable=SC2086
   "$compiler" "$@" $columns -o "$work/$name.columns" -lm
   # shellcheck disable=SC2086
-  for program in devices npu stacks calls; do
+  for program in devices npu stacks calls blocks; do
     "$compiler" "$@" "$root/tests/native/$program.c" ${sources#* } -o "$work/$name.$program" -pthread -ldl
   done
   fake libcuda.so.1 "$@" "$root/tests/fakes/cuda.c"
@@ -40,6 +40,8 @@ build() { # NAME FLAGS...
   fake libprofapi.so "$@" -DPROFAPI "$root/tests/fakes/ascend.c"
   fake libascend_hal.so "$@" -DHAL "$root/tests/fakes/ascend.c"
   fake libascendcl.so "$@" -DACL "$root/tests/fakes/ascend.c"
+  fake liballocator_lazy.so "$@" -Wl,-z,lazy "$root/tests/fakes/allocator.c"
+  fake liballocator_now.so "$@" -Wl,-z,now -Wl,-z,relro -fno-plt "$root/tests/fakes/allocator.c"
   fake libmspti.so "$@" "$root/tests/fakes/mspti.c" "$root/tests/fakes/ascend_launches.c"
 }
 
@@ -71,7 +73,7 @@ tell_time() { # NAME COMMAND...
 trace() { # NAME COMMAND...
   name=$1
   shift
-  for program in devices npu stacks calls; do
+  for program in devices npu stacks calls blocks; do
     echo "== $name, $program"
     mkdir "$work/$name.$program.store"
     LD_LIBRARY_PATH="$work" "$@" "$work/$name.$program" "$work/$name.$program.store" 5 1

@@ -43,6 +43,8 @@ def test_constants():
         "CATEGORY_FINE",
         "OP_TIE_BITS",
         "FRAME_LINE_BITS",
+        "BLOCK_BITS",
+        "BLOCK_RELEASED",
         "NOT_READ",
     ):
         assert getattr(fmt, name) == found[name], name
@@ -57,7 +59,7 @@ def test_enumerations(prefix, enumeration):
 def test_categories_of_the_extension():
     found = {name: value for name, value in defines("MSP_CATEGORY_").items() if name != "FINE"}
     assert found == {name: fmt.Category[name] for name in found}
-    assert set(found) == {"COMMUNICATION", "MARKER", "MODULE", "OP", "CALL"}
+    assert set(found) == {"COMMUNICATION", "MARKER", "MODULE", "OP", "CALL", "BLOCK"}
 
 
 def test_segment_flags_are_all_mirrored():
@@ -79,4 +81,4 @@ def test_the_last_word_is_what_commits():
 
 def test_fine_categories_carry_the_bit():
     fine = {member.name for member in fmt.Category if member.value & fmt.CATEGORY_FINE}
-    assert fine == {"MODULE", "OP", "CALL", "TRACED"}
+    assert fine == {"MODULE", "OP", "CALL", "BLOCK", "TRACED"}

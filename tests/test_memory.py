@@ -6,12 +6,10 @@ import polars as pl
 import pytest
 from conftest import PROGRAMS
 from csv_rows import rows
-from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.metrics import memory
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import StepSource
-from store_builder import training
 from test_api_profile import in_every_mode, kernels, numbers, results, start, summary
 
 
@@ -68,14 +66,3 @@ def test_peak_and_end_of_each_step():
     ]
     used = Steps(1, 1, StepSource.SCRIPT, pl.DataFrame(known, schema=tables.STEPS, orient="row"))
     assert memory.by_step(table, used).rows() == [(7, 50, 50), (9, 70, 70)]
-
-
-@pytest.mark.parametrize(("asked", "name", "told"), [(True, "torch", 1), (False, "torch", 0), (True, "mindspore", 0)])
-def test_memory_that_nobody_records_on_a_processor_is_told(tmp_path, asked, name, told):
-    framework = {"name": name, "version": "2.10.0", "mode": "eager", "device": "CPU"}
-    path = training(tmp_path, framework=framework, options={"profile_memory": asked}).write()
-    engine.analyse([path])
-    entries = json.loads((path / "summary.json").read_text())["not_collected"]
-    assert [entry["why"].split(";")[0] for entry in entries if entry["what"] == "memory of tensors"] == [
-        "PyTorch's allocator on a CPU is not recorded"
-    ] * told

@@ -31,7 +31,6 @@ from ms_profiler.option_types import (
 MOST_MESSAGES = 20
 
 ASCEND = "only an Ascend NPU has it"
-THEIRS = "MindSpore's own profiler alone has it, on an Ascend NPU"
 REPLACED = "accepted for old scripts; replaced by {}"
 
 
@@ -112,8 +111,8 @@ class Options:
         False,
         Bool(),
         "Memory of tensors after each allocation and release by the framework. On a CPU, MindSpore holds the records "
-        "in memory until the end, 40 bytes each. Needs activity CPU. On an NPU also copies and sets, if "
-        "`ms-profiler run` starts the job.",
+        "in memory until the end, 40 bytes each; of PyTorch, blocks of 1,024 bytes and more are recorded one by one. "
+        "Needs activity CPU. On an NPU also copies and sets, if `ms-profiler run` starts the job.",
         "memory",
     )
     record_shapes: bool = _option(False, Bool(), "Shapes of inputs, PyTorch's in three steps; needs activity CPU.")
@@ -131,7 +130,7 @@ class Options:
         "sampler takes 50 ms of a processor a second for it. Waits for data are always recorded. Off under a "
         "`schedule`.",
     )
-    parallel_strategy: bool = _option(False, Bool(), "The parallel strategy of the graph.", inert=THEIRS)
+    parallel_strategy: bool = _option(False, Bool(), "Groups of ranks and device meshes, as JSON.")
     l2_cache: bool = _option(False, Bool(), "Hits and misses of the L2 cache.", inert=ASCEND)
     hbm_ddr: bool = _option(False, Bool(), "Bandwidth of device memory.", inert=ASCEND)
     pcie: bool = _option(False, Bool(), "Bandwidth of PCIe; newer name: `sys_interconnection`.", inert=ASCEND)

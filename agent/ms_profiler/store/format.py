@@ -28,6 +28,10 @@ OP_TIE_BITS = 40
 #: Bits of a line in the argument of a `Kind.FRAME` slot.
 FRAME_LINE_BITS = 22
 
+#: Bits of an address in the end of a `Kind.BLOCK` slot, and the flag of one that was released.
+BLOCK_BITS = 48
+BLOCK_RELEASED = 1
+
 #: Name of a `Kind.PROCESSOR` slot that does not know how long the thread waited for a processor.
 NOT_READ = 2**32 - 1
 
@@ -51,6 +55,8 @@ class Kind(IntEnum):
     SAMPLED = 14
     CALL = 15
     METRIC = 16
+    BLOCK = 17
+    BLOCK_PLACE = 18
 
 
 class Flag(IntFlag):
@@ -96,6 +102,7 @@ class Category(IntEnum):
     MODULE = 0x40
     OP = 0x41
     CALL = 0x42
+    BLOCK = 0x44
     TRACED = 0x43  # in no file: the analysis assigns it to operators that a compiler called
 
 

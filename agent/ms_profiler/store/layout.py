@@ -18,6 +18,8 @@
                 networks/000000.json   one per network: its modules and the sizes of their parameters
                 graphs/000000.graph    one per compiled graph: a line of JSON, then what the framework tells of it
                 tapes/000000.json      nodes of autograd before some backward passes
+                places/000000.json     addresses of parameters, gradients and states of optimizers after some steps
+                strategy.json          how the job is divided among its ranks, where that was asked for
         logs/
 
 Directories are 0750, files 0640, as MindSpore's own profiler makes them.
@@ -68,6 +70,7 @@ OPERATOR_DETAILS: Final = "operator_details.csv"
 STACKS_FOLDED: Final = "python_stacks.folded"
 STACKS_SPEEDSCOPE: Final = "python_stacks.speedscope.json"
 COMMUNICATION: Final = "communication.json"
+PARALLEL_STRATEGY: Final = "parallel_strategy.json"
 COMMUNICATION_MATRIX: Final = "communication_matrix.json"
 COMMUNICATION_DB: Final = "communication_analyzer.db"
 #: the same, as torch_npu calls it
@@ -79,6 +82,8 @@ PIPELINES: Final = "pipelines"
 GRAPHS: Final = "graphs"
 NETWORKS: Final = "networks"
 TAPES: Final = "tapes"
+PLACES: Final = "places"
+STRATEGY: Final = "strategy.json"
 
 #: share of `max_disk` for the files of the analysis; the rest is for the store
 ANALYSIS_SHARE: Final = 4
@@ -238,6 +243,21 @@ def tape_path(folder: str, index: int) -> str:
 def tapes(folder: str) -> list[str]:
     """Return the paths of the nodes of autograd before backward passes of a process, oldest first."""
     return _numbered(os.path.join(folder, TAPES), _TAPE)
+
+
+def place_path(folder: str, index: int) -> str:
+    """Return the path of the addresses of tensors of a process after a step, counted from 0."""
+    return os.path.join(folder, PLACES, f"{index:06d}.json")
+
+
+def places(folder: str) -> list[str]:
+    """Return the paths of the addresses of tensors of a process, oldest first."""
+    return _numbered(os.path.join(folder, PLACES), _TAPE)
+
+
+def strategy_path(folder: str) -> str:
+    """Return the path of what a process told of the division of the job."""
+    return os.path.join(folder, STRATEGY)
 
 
 def _numbered(folder: str, pattern: re.Pattern[str]) -> list[str]:

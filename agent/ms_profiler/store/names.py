@@ -4,6 +4,11 @@ from typing import Final
 
 #: counter of the process' memory, bytes
 HELD: Final = "host memory"
+#: counters of the memory of tensors on a processor, bytes: in use, and the most since the value before
+TENSORS: Final = "memory of tensors"
+TENSORS_PEAK: Final = "memory of tensors, highest"
+#: counters of what an allocator holds of a device: of the device, which number
+DEVICE_TENSORS: Final = "memory of tensors on {}, {}"
 #: begin of the name of a span of Python's garbage collection; the generation follows
 COLLECTION: Final = "garbage collection, generation"
 #: span of waiting for an exchange that was queued
@@ -28,3 +33,9 @@ KERNEL_WINDOW_MOST: Final = 128 << 20
 #: far, whether the buckets were made again, their bytes, bytes of the all-reduce that tells which parameters were used
 #: (0 without one), name of the script's hook, group and module, with semicolons between
 BUCKETS: Final = "buckets "
+#: span of making a batch, in a worker of a DataLoader or in the process that trains
+FETCHED: Final = "fetch batch"
+#: kinds of tensors whose addresses are noted
+PARAMETER: Final = "parameters"
+GRADIENT: Final = "gradients"
+STATE: Final = "optimizer state"

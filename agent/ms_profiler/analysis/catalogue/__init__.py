@@ -318,7 +318,9 @@ TABLES: Final = (
         "The memory that an allocator holds, after each allocation and release.",
         (
             PROCESS,
-            Column("component", pl.String, "the allocator: MindSpore, CPU, GPU 0, or as another profiler names it"),
+            Column(
+                "component", pl.String, "the allocator: MindSpore, PyTorch, CPU, GPU 0, or as another profiler names it"
+            ),
             TIME,
             Column("allocated", pl.Int64, "bytes used by tensors"),
             Column("reserved", pl.Int64, "bytes reserved from the system"),

@@ -148,7 +148,7 @@ FILES: Final = (
         layout.MEMORY_RECORD,
         "A change of the memory that the framework's allocator holds (`profile_memory`). A megabyte is 2^20 bytes.",
         {
-            "Component": "the allocator: `MindSpore`, or as the other tool names it",
+            "Component": "the allocator: `MindSpore`, `PyTorch`, or as the other tool names it",
             "Timestamp(us)": _MOMENT,
             "Total Allocated(MB)": "memory in use by tensors",
             "Total Reserved(MB)": "memory that the allocator reserved",
@@ -177,7 +177,8 @@ FILES: Final = (
     ),
     CsvFile(
         layout.OPERATOR_MEMORY,
-        "An allocation on a device, in results of other tools.",
+        "An allocation of PyTorch on a processor (`profile_memory`, from 1,024 bytes on), or on a device in results of "
+        "other tools.",
         {
             "Name": "the operator that allocated",
             "Size(KB)": "size; a kilobyte is 2^10 bytes",

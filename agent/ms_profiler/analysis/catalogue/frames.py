@@ -159,7 +159,7 @@ def counters(measures: Measures) -> pl.DataFrame:
 def memory(measures: Measures) -> pl.DataFrame:
     """Return the memory that allocators hold."""
     device = measures.recording.device
-    held = measures.memory.with_columns(component=pl.lit(memory_of.COMPONENT))
+    held = measures.memory.with_columns(memory_of.component(measures.recording))
     if device is not None:
         held = _own(measures, device.memory)
         if measures.chosen is not None:

@@ -26,6 +26,7 @@ from ms_profiler.analysis.metrics import (
     recompilations,
     scheduling,
     strain,
+    tensor_growth,
 )
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
 from ms_profiler.analysis.metrics.steps import Steps, settled
@@ -79,7 +80,7 @@ class Diagnosis:
         reads: the reads of `reads.reads`, of the same steps.
         recompiles: instants of compilations that were repeated: `step` (row of the steps), `text`.
         compile_ns: time by step (row) in which something was compiled.
-        growth: the growth of memory.
+        growth: the growth of memory, that of tensors first.
         pauses: the pauses of Python, in the same steps.
         packets: the packets of exchanges.
         links: the slow links.
@@ -217,7 +218,7 @@ def diagnose(
                 cut.filter(pl.col("phase") == bounds.COMPILE).rename({"phase": "part"})
             ).iter_rows(named=True)
         },
-        growth=_growth(recording, steps, kernels, compiled),
+        growth=tensor_growth.found(recording, steps, compiled) or _growth(recording, steps, kernels, compiled),
         pauses=pauses.pauses(spans, recording.names, steps, rows),
         packets=packets.packets(calls),
         links=links.slow(links.bandwidths(calls)),

@@ -30,6 +30,7 @@ class Growth:
         held: bytes held at the last sample that counts.
         first: number of the first examined step.
         last: number of the last step.
+        tensors: whether it is the memory of tensors alone, and not of the whole process.
     """
 
     per_step: float
@@ -37,15 +38,18 @@ class Growth:
     held: int
     first: int
     last: int
+    tensors: bool = False
 
 
-def growth(samples: pl.DataFrame, steps: Steps, compiled: list[int]) -> Growth | None:
+def growth(
+    samples: pl.DataFrame, steps: Steps, compiled: list[int], least: int = LEAST, least_part: float = LEAST_PART
+) -> Growth | None:
     """Return the memory that each step adds; None if there is no evident growth.
 
     Samples are taken between steps. Growth in steps that compiled belongs to compilers, and does not count. The other
     steps are divided into `BLOCKS` blocks of equal numbers of steps. (Samples are taken by the clock, so slow steps
     have more of them.) The growth is evident if every block but the first grew, none by less a step than `EVEN` of the
-    block that grew most, and all of them together by `LEAST` and `LEAST_PART`.
+    block that grew most, and all of them together by `least` and `least_part`.
 
     per step = growth over these blocks / steps in them.
 
@@ -53,6 +57,8 @@ def growth(samples: pl.DataFrame, steps: Steps, compiled: list[int]) -> Growth |
         samples: `time_ns`, `held` (bytes), by time, of the stepping process.
         steps: the steps in use.
         compiled: steps (rows of `steps.table`) that compiled something.
+        least: smallest growth, bytes.
+        least_part: smallest growth, as a part of the memory before it.
     """
     ends = steps.table.select("number", pl.col("end_ns").alias("time_ns"), row=pl.int_range(pl.len())).sort("time_ns")
     # a sample is taken right after a step ended
@@ -79,8 +85,7 @@ def growth(samples: pl.DataFrame, steps: Steps, compiled: list[int]) -> Growth |
     rates = [grown / length for grown, length in zip(blocks, lengths, strict=True)]
     total, count = sum(blocks), sum(lengths)
     held = int(walked["held"][-1])
-    least = max(LEAST, LEAST_PART * (held - total))
-    if total < least or min(rates) < EVEN * max(rates):
+    if total < max(least, least_part * (held - total)) or min(rates) < EVEN * max(rates):
         return None
     return Growth(
         total / count,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from ms_profiler.analysis.driver.request import Request
 from ms_profiler.analysis.driver.room import Room
 from ms_profiler.analysis.driver.sections import Section, sections
 from ms_profiler.analysis.metrics import (
+    batch_makers,
     communication,
     completeness,
     cost,
@@ -35,6 +36,8 @@ from ms_profiler.analysis.metrics import (
     stack_parts,
     steps,
     stretches,
+    tensor_growth,
+    tensor_owners,
     totals,
     verdict,
 )
@@ -49,9 +52,6 @@ from ms_profiler.analysis.readers import memory_records as memory_reader, networ
 from ms_profiler.analysis.streams import device, kernel_stream
 from ms_profiler.errors import UsageError
 from ms_profiler.store.format import CATEGORY_FINE, Category
-
-#: reason why only the parameters of modules have a memory size
-NO_MEMORY: Final = "no allocator tells which module it serves; the size of parameters is exact"
 
 
 @dataclass
@@ -215,6 +215,8 @@ class Measures:
             processors=told.get("processors", 0),
             functions=stack_parts.host(self.stacks, self.steps, self.diagnosis.pieces),
             stacks=self.recording.foreign or self.stacks.known or self.stacks.calls.known,
+            makers=batch_makers.words(batch_makers.makers(self.recording, self.steps, lambda: self.stacks)),
+            leak=tensor_growth.words(self.diagnosis.growth, lambda: self.blocks, self.steps, self.recording),
         )
         return [] if (device := self.recording.device) and device.unread else ranked(self.diagnosis, facts)
 
@@ -245,7 +247,8 @@ class Measures:
         sizes, unsized = parameters.of(found.tree["module"].to_list(), kept)
         counted, uncounted = module_work.work(found, recording, self.steps, self.steady, self.stream)
         tree = pl.concat([found.tree, sizes.drop("module"), counted.drop("module")], how="horizontal")
-        return tree, {"parameters": unsized, "flops": uncounted, "memory": NO_MEMORY}
+        told = {} if not recording.blocks.is_empty() else {"memory": memory_of.NO_MEMORY}
+        return tree, {"parameters": unsized, "flops": uncounted, **told}
 
     @cached_property
     def verdict(self) -> str:
@@ -282,11 +285,17 @@ class Measures:
         """Return `tables.MEMORY` of the allocator with most memory, with its `component`."""
         device = self.recording.device
         if device is None or not self.memory.is_empty():
-            return self.memory.with_columns(component=pl.lit(memory_of.COMPONENT))
+            return self.memory.with_columns(memory_of.component(self.recording))
         held = memory_of.leading(device.memory).with_columns(pl.lit(self.steps.process, pl.UInt32).alias("process"))
         if self.chosen is None:
             return held
         return held.filter(intervals.locate(held["time_ns"], self.steps.table).is_not_null())
+
+    @cached_property
+    def blocks(self) -> pl.DataFrame:
+        """Return the blocks of an allocator on a processor with their owners, see `tensor_owners.owned`."""
+        found = None if self.recording.blocks.is_empty() else self.ownership
+        return tensor_owners.owned(self.recording, self.steps, self.recording.spans, self.pieces, found)
 
     @property
     def steady(self) -> pl.DataFrame:
@@ -314,7 +323,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     """
     communication.settle_rank(recording)
     whole = used = steps.choose(recording)
-    spans = operators.self_times(recording.spans, _runtime_calls(recording))
+    spans = operators.self_times(recording.spans, operators.runtime_calls(recording))
     if chosen is not None:
         used = steps.restrict(used, chosen)
         if used.table.is_empty():
@@ -380,16 +389,6 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         target=recording.directory,
         room=room.of(recording),
     )
-
-
-def _runtime_calls(recording: tables.Recording) -> pl.DataFrame | None:
-    """Return the calls of a device's runtime with `process` and `thread`, if there are any."""
-    if recording.device is None or recording.device.calls.is_empty():
-        return None
-    threads = recording.threads.filter(pl.col("native_tid") > 0)
-    known = threads.select("process", number="thread", thread=pl.col("native_tid").cast(pl.Int64))
-    found = recording.device.calls.join(known.unique("thread", keep="last"), on="thread")
-    return found.select("process", "start_ns", "end_ns", thread="number")
 
 
 def _least(times: pl.Series) -> int:

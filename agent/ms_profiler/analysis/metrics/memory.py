@@ -6,11 +6,21 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
 
+#: reason why only the parameters of modules have a memory size
+NO_MEMORY: Final = "no allocator tells which module it serves; the size of parameters is exact"
 #: component of the memory that MindSpore's recorder of CPU kernels reports
 COMPONENT: Final = "MindSpore"
-#: component of the memory that PyTorch's allocator on a processor reports
+#: component of the memory that PyTorch's allocator on a processor takes, in our own store
+PYTORCH: Final = "PyTorch"
+#: component of the memory that PyTorch's allocator on a processor reports to Kineto
 PROCESSOR: Final = "CPU"
+
+
+def component(recording: tables.Recording) -> pl.Expr:
+    """Return the name of the allocator on a processor whose memory a recording has."""
+    return pl.lit(COMPONENT if recording.tensors.is_empty() else PYTORCH).alias("component")
 
 
 def leading(held: pl.DataFrame) -> pl.DataFrame:

@@ -6,6 +6,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.metrics.steps import milliseconds
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import lanes, threads
 from ms_profiler.store.format import Category
 
@@ -253,3 +254,17 @@ def errors(row: dict[str, Any]) -> dict[str, Any]:
         "count_error": None if count is None else round(count, 3),
         "total_ms_error": None if total is None else milliseconds(total),
     }
+
+
+def runtime_calls(recording: tables.Recording) -> pl.DataFrame | None:
+    """Return the calls of a device's runtime with `process` and `thread`, if there are any.
+
+    Args:
+        recording: the run.
+    """
+    if recording.device is None or recording.device.calls.is_empty():
+        return None
+    threads = recording.threads.filter(pl.col("native_tid") > 0)
+    known = threads.select("process", number="thread", thread=pl.col("native_tid").cast(pl.Int64))
+    found = recording.device.calls.join(known.unique("thread", keep="last"), on="thread")
+    return found.select("process", "start_ns", "end_ns", thread="number")

@@ -212,6 +212,33 @@ MEMORY = pl.Schema(
     }
 )
 
+#: one per block of memory that a framework's allocator on a processor took, by process and time; bytes
+BLOCKS = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "thread": pl.UInt32,  # that took it
+        "address": pl.Int64,
+        "size": pl.Int64,
+        "allocated_ns": pl.Int64,  # null where that was before the recording
+        "released_ns": pl.Int64,  # null where it was in use at the end
+        "allocation_allocated": pl.Int64,  # in use after the allocation
+        "release_allocated": pl.Int64,  # in use after the release
+    }
+)
+
+#: functions of Python in which a block was taken, the innermost first
+BLOCK_PLACES = pl.Schema(
+    {
+        "process": pl.UInt32,
+        "address": pl.Int64,
+        "allocated_ns": pl.Int64,
+        "depth": pl.Int64,  # 0: the innermost
+        "function": pl.UInt32,  # row of `names`
+        "file": pl.UInt32,
+        "line": pl.Int64,
+    }
+)
+
 #: one per kernel, by process, lane and start
 KERNELS = pl.Schema(
     {
@@ -285,6 +312,8 @@ class Recording:
         frames: `FRAMES`.
         samples: `SAMPLES`.
         calls: `CALLS`.
+        blocks: `BLOCKS`. places: `BLOCK_PLACES` of some of them.
+        tensors: `MEMORY` of the same allocator.
         calls_left_out: traced calls that were left out because there were too many.
         fine: number of fine-grained spans (modules, operators) that were read.
         again: reads the spans that begin from one time to another (nanoseconds since the epoch), or the fine-grained
@@ -318,6 +347,9 @@ class Recording:
     samples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SAMPLES))
     calls: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=CALLS))
     calls_left_out: int = 0
+    blocks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=BLOCKS))
+    places: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=BLOCK_PLACES))
+    tensors: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MEMORY))
     fine: int = 0
     again: Callable[[tuple[int, int], bool], Iterator[pl.DataFrame]] | None = None
     starts: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))

@@ -4,8 +4,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals
-from ms_profiler.analysis.metrics.measures import NO_MEMORY, Measures
+from ms_profiler.analysis.metrics import intervals, tensor_owners
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.metrics.memory import NO_MEMORY
 from ms_profiler.analysis.page.curves import thinned
 
 #: largest number of owners that are listed
@@ -62,9 +63,11 @@ def _growth(measures: Measures, known: pl.DataFrame, begin: int, peak: int) -> l
 def _owners(measures: Measures, peak: int) -> list[dict[str, Any]]:
     """Return the operators whose allocations were alive at the peak, where single allocations were recorded."""
     device = measures.recording.device
-    if device is None or device.allocations.is_empty():
+    own = device is None or device.allocations.is_empty()
+    known = tensor_owners.allocations(measures.blocks) if device is None or own else device.allocations
+    if known.is_empty():
         return []
-    there = device.allocations.filter(
+    there = known.filter(
         pl.col("allocated_ns") <= peak, pl.col("released_ns").is_null() | (pl.col("released_ns") > peak)
     )
     sums = there.group_by("name").agg(pl.col("size").sum().alias("bytes"), pl.len().alias("count"))

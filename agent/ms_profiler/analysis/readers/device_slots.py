@@ -19,7 +19,7 @@ from ms_profiler.analysis.columns.slots import CALLS, CAUSED, RAN, Traced
 from ms_profiler.analysis.driver import thinning
 from ms_profiler.analysis.metrics import intervals, operators, steps
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import demangle, device_marks, reservations
+from ms_profiler.analysis.readers import demangle, device_marks, device_tensors, reservations
 from ms_profiler.analysis.readers.device_sources import SOURCES, DeviceSource
 from ms_profiler.store.device_format import Device, Source
 
@@ -109,6 +109,7 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
         recording.device = tables.Device(source.form, pl.DataFrame(schema=tables.TASKS), [source.name])
     recording.device.whole = whole
     reservations.count(recording, records.memory(), process)
+    device_tensors.attach(recording)
 
 
 class _Records:

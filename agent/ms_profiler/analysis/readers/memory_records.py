@@ -21,7 +21,8 @@ _COLUMNS: Final = pl.Schema(
 
 
 def read(recording: tables.Recording) -> pl.DataFrame:
-    """Return the records as `tables.MEMORY`, by process and time; empty unless the run's options ask for them.
+    """Return the records as `tables.MEMORY`, by process and time, and those of our own store (`readers.tensor_blocks`);
+    empty unless the run's options ask for them.
 
     Args:
         recording: the run; collects what cannot be read.
@@ -30,11 +31,7 @@ def read(recording: tables.Recording) -> pl.DataFrame:
     if recording.info.options.get("profile_memory"):
         for _, windows in groupby(recording.windows, lambda window: window.process):
             parts.append(_process(recording, list(windows)))
-        framework = recording.info.framework
-        if framework.get("name") == "torch" and framework.get("device") == "CPU":
-            why = "PyTorch's allocator on a CPU is not recorded; the timeline has the memory of the whole process"
-            recording.info.not_collected.append({"what": "memory of tensors", "why": why})
-    return pl.concat(parts)
+    return pl.concat([*parts, recording.tensors])
 
 
 def _process(recording: tables.Recording, windows: list[tables.Window]) -> pl.DataFrame:

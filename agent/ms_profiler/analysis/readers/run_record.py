@@ -1,4 +1,11 @@
-"""The run's record of a result directory, or an empty one where it cannot be read."""
+"""The run's record of a result directory, and what a process told of the division of the job.
+
+Both are empty where they cannot be read.
+"""
+
+from typing import Any
+
+import orjson
 
 from ms_profiler.store import layout, run_info
 from ms_profiler.store.reader import ReadCounts
@@ -19,3 +26,21 @@ def read(directory: str, counts: ReadCounts) -> tuple[run_info.RunInfo, bool]:
         reason = str(error)
     counts.damaged_files.append((layout.RUN_INFO, reason))
     return run_info.RunInfo(), False
+
+
+def strategy(path: str, counts: ReadCounts) -> dict[str, Any]:
+    """Return how the job is divided among its ranks, see `job.frameworks.strategy`.
+
+    Args:
+        path: of the file.
+        counts: collects an unreadable file.
+    """
+    try:
+        with open(path, "rb") as stream:
+            told = orjson.loads(stream.read())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        counts.damaged_files.append((layout.STRATEGY, str(error) or "cannot be read"))
+        return {}
+    return told if isinstance(told, dict) else {}

@@ -32,6 +32,7 @@ from ms_profiler.analysis.readers import (
     span_categories,
     stack_slots,
     step_marks,
+    tensor_blocks,
     window,
 )
 from ms_profiler.analysis.readers.regions import regions
@@ -104,6 +105,8 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         samples=pl.concat([part.samples for part in parts]).sort("process", "start_ns", maintain_order=True),
         calls=pl.concat([part.calls for part in parts]),
         calls_left_out=sum(part.calls_left_out for part in parts),
+        blocks=pl.concat([part.blocks[0] for part in parts]),
+        places=pl.concat([part.blocks[1] for part in parts]),
         fine=sum(part.fine for part in parts),
     )
     if coarse:
@@ -119,6 +122,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         why = "max_disk, or the disk, had no room when they began to record"
         recording.info.not_collected.append({"what": f"{refused.refused} processes that the job started", "why": why})
     left_out.take_away(recording)
+    tensor_blocks.attach(recording)
     recording.windows = kernel_windows.windows(recording)
     device_slots.attach(recording, device)
     return recording
@@ -131,8 +135,7 @@ class _Process:
     Attributes:
         coarse: leave fine-grained spans out of `spans`.
         window: the part of the store that belongs to this run.
-        fine: number of fine-grained spans.
-        starts: RAW starts of some of them.
+        fine: number of fine-grained spans. starts: RAW starts of some of them.
         extents: of segments that hold any of them, by thread and time: RAW first and last start, and the path.
     """
 
@@ -154,6 +157,7 @@ class _Process:
     samples: pl.DataFrame = field(default_factory=pl.DataFrame)
     calls: pl.DataFrame = field(default_factory=pl.DataFrame)
     calls_left_out: int = 0
+    blocks: tuple[pl.DataFrame, ...] = ()
     operands: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=operands.FOUND))
     fine: int = 0
     starts: list[pl.Series] = field(default_factory=list)
@@ -171,7 +175,7 @@ class _Process:
         seen: list[Any] = [self.store.last_ns, self.store.info.ended_ns]
         seen += [anchor.raw_ns for anchor in self.store.anchors]
         records, busy, tracing = 0, set[int](), set[int]()
-        stacks, counted = stack_slots.Stacks(), metric_slots.Metrics()
+        stacks, counted, blocks = stack_slots.Stacks(), metric_slots.Metrics(), tensor_blocks.Blocks()
         self._ids = self._global_ids()
         wanted = self._wanted(_ALWAYS, fine=True)
         # a window that cuts steps counts the spans in each
@@ -182,7 +186,7 @@ class _Process:
             device = part.table.filter(pl.col("kind").is_between(Kind.DEVICE, Kind.DEVICE_PLACE))
             told = part.table.filter(pl.col("kind") == Kind.OPERANDS)
             looked = part.table.filter(pl.col("kind") == Kind.PROCESSOR)
-            seen_in = stacks.take(part.table) + counted.take(part.table)
+            seen_in = stacks.take(part.table) + counted.take(part.table) + blocks.take(part.table)
             events = self.window.cut(self._usable(part.table, sum(map(len, (heads, device, told, looked))) + seen_in))
             held = part.fine.with_columns(pl.Series("path", [segment.path for segment in batch]))
             held = held.filter(pl.col("count") > 0)
@@ -198,7 +202,7 @@ class _Process:
             for table in (events.rename({"start_ns": "first_ns", "end_ns": "last_ns"}), held):
                 seen += [table["first_ns"].min(), table["last_ns"].max()]
             seen += [events["start_ns"].max(), held["last_start_ns"].max(), heads["start_ns"].max()]
-            by_kind["spans"].append(_spans_of(events))
+            by_kind["spans"].append(events.filter(pl.col("kind") <= Kind.SPAN))
             by_kind["moments"].append(events.filter(pl.col("kind").is_in([Kind.INSTANT, Kind.COUNTER])))
             by_kind["steps"].append(events.filter(pl.col("kind") == Kind.STEP))
             by_kind["threads"].append(heads)
@@ -211,8 +215,7 @@ class _Process:
         seen.append(stacks.calls.last_ns)
         times = [self.window.clamp(int(moment)) for moment in seen if moment]
         self._last = max(times, default=0)
-        first_ns, last_ns = self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last)
-        self._fill_row(info, first_ns, last_ns, records)
+        self._fill_row(info, self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last), records)
         spans = _stack(by_kind["spans"])
         # the threads that write device records and samples are no threads of the job
         ours = (tracing | stacks.threads | counted.threads) - busy
@@ -222,6 +225,7 @@ class _Process:
         bounds = self.window.start_ns, self.window.end_ns
         self.metrics = counted.table(self.store.pid, self.clock, self._names, bounds)
         self.calls = stacks.calls.table(self.store.pid, self.clock, self._names, bounds, self._last)
+        self.blocks = blocks.tables(self.store.pid, self.clock, self._names, bounds)
         self.calls_left_out = stacks.calls.left_out
         self._fill_operands(_stack(by_kind["operands"]))
         self.spans = self._own(decoded(spans, self._wanted(_ALWAYS, fine=False)))
@@ -342,8 +346,8 @@ class _Process:
         )
         self.instants = moments.filter(pl.col("kind") == Kind.INSTANT).select(tables.INSTANTS.names())
         counters = moments.filter(pl.col("kind") == Kind.COUNTER)
-        values = metric_slots.doubles(counters["arg"])
-        self.counters = counters.with_columns(value=values).select(tables.COUNTERS.names())
+        counters = counters.with_columns(value=metric_slots.doubles(counters["arg"]))
+        self.counters = counters.select(tables.COUNTERS.names())
 
     def _take_traced(self, pieces: list[bytes], wanted: Wanted) -> None:
         part = COLUMNS.devices(pieces, wanted)
@@ -390,10 +394,6 @@ class _Process:
             .unique("thread", keep="last", maintain_order=True)
             .select(tables.THREADS.names())
         )
-
-
-def _spans_of(events: pl.DataFrame) -> pl.DataFrame:
-    return events.filter(pl.col("kind") <= Kind.SPAN)
 
 
 def _stack(parts: list[pl.DataFrame]) -> pl.DataFrame:

@@ -154,3 +154,17 @@ def who(process: dict[str, Any]) -> str:
     """Return a name for a process."""
     name = " ".join(str(process[key]) for key in ("role", "name") if process[key])
     return f"{name} (pid {process['pid']})"
+
+
+def peak(found: dict[str, Any]) -> list[str]:
+    """Return whose the memory of tensors was at its peak.
+
+    Args:
+        found: `memory.at_peak` of a summary.
+    """
+    text, largest = f"peak {found['allocated_mb']:,.2f} MB in step {found['step']}", found["largest"]
+    if largest is not None:
+        text += f", {largest['mb']:,.2f} MB of it {largest['kind']}"
+        text += f" of {largest['module']}" if largest["module"] else ""
+        text += f", taken by {largest['operator']}" if largest["operator"] else ""
+    return [text, "; ".join(f"{kind['kind']} {kind['mb']:,.2f} MB" for kind in found["kinds"])]

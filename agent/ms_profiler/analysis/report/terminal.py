@@ -328,6 +328,8 @@ def _memory(memory: dict[str, Any] | None, tree: dict[str, Any] | None) -> list[
     if memory["peak_step"] is not None:
         text += f", in step {memory['peak_step']}; {memory['first_step_end_mb']:,.2f} MB when the first recorded step "
         text += f"ended, {memory['last_step_end_mb']:,.2f} MB when the last did"
+    if memory.get("at_peak"):
+        return [text, *remarks.peak(memory["at_peak"])]
     why = tree["absent"].get("memory") if tree else None
     return [text, f"by module: {why}"] if why else [text]
 

@@ -150,7 +150,7 @@ def _session(measures: Measures) -> pl.DataFrame:
 
 def _memory(measures: Measures) -> pl.DataFrame:
     device = measures.recording.device
-    held = measures.memory.with_columns(component=pl.lit(memory.COMPONENT), stream=pl.lit(None, pl.Int64))
+    held = measures.memory.with_columns(memory.component(measures.recording), stream=pl.lit(None, pl.Int64))
     if device is not None:
         held = device.memory
     return held.select(

@@ -31,7 +31,7 @@ def applies(measures: Measures) -> bool:
 def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     device = measures.recording.device
-    held = measures.memory.with_columns(component=pl.lit(memory.COMPONENT)) if device is None else device.memory
+    held = measures.memory.with_columns(memory.component(measures.recording)) if device is None else device.memory
     torch = device is not None and device.form == Form.TORCH_NPU
     kineto = device is not None and device.form == Form.KINETO
     table = held.select(

@@ -1,4 +1,5 @@
-"""operator_memory.csv: allocations of operators on a device and their release, from the result of another tool.
+"""operator_memory.csv: allocations of operators and their release, of our own recording on a processor, or on a device
+from the result of another tool.
 
 Columns are those of MindSpore's public profiler documents; a kilobyte is 2^10 bytes. An allocation without a release
 has N/A there in MindSpore's form, and an empty cell in torch_npu's.
@@ -9,6 +10,7 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import tensor_owners
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model.tables import Form
 from ms_profiler.analysis.writers import csv_lines, numbers
@@ -24,15 +26,21 @@ def path(measures: Measures) -> str:
 
 def applies(measures: Measures) -> bool:
     """Return whether allocations were recorded."""
+    return not allocations(measures).is_empty()
+
+
+def allocations(measures: Measures) -> pl.DataFrame:
+    """Return the allocations, as `tables.ALLOCATIONS`."""
     device = measures.recording.device
-    return device is not None and not device.allocations.is_empty()
+    if device is not None and not device.allocations.is_empty():
+        return device.allocations
+    return tensor_owners.allocations(measures.blocks)
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the table."""
     device = measures.recording.device
-    assert device is not None
-    table = device.allocations.select(
+    table = allocations(measures).select(
         pl.col("name").alias("Name"),
         (pl.col("size") / 1024).alias("Size(KB)"),
         numbers.moment("allocated_ns").alias("Allocation Time(us)"),
@@ -44,4 +52,5 @@ def write(measures: Measures, stream: BinaryIO) -> None:
         pl.col("stream").alias("Stream Ptr"),
         numbers.device_type(measures),
     )
-    csv_lines.write_frame(table, stream, null_value=numbers.NOTHING if device.form == Form.MINDSPORE else "")
+    nothing = numbers.NOTHING if device is None or device.form == Form.MINDSPORE else ""
+    csv_lines.write_frame(table, stream, null_value=nothing)

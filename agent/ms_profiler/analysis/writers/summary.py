@@ -21,6 +21,7 @@ from ms_profiler.analysis.writers import (
     host_summary,
     modules_summary,
     operator_details,
+    peak_owners,
     sampling_summary,
     shapes_summary,
     stacks_summary,
@@ -304,6 +305,7 @@ def _memory(measures: Measures) -> dict[str, Any] | None:
         "peak_step_mb": None if peak is None else _megabytes(peak["peak"]),
         "first_step_end_mb": None if peak is None else _megabytes(by_step["end"][0]),
         "last_step_end_mb": None if peak is None else _megabytes(by_step["end"][-1]),
+        "at_peak": peak_owners.summary(measures),
     }
 
 

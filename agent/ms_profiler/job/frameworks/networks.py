@@ -86,6 +86,12 @@ class Networks:
             self._known.append(entry)
             self._waiting.append(entry)
 
+    def alive(self) -> Iterator[tuple[str, Any]]:
+        """Yield the outermost modules that were called and live, with their titles."""
+        for title, held in self._known:
+            if (root := held()) is not None:
+                yield title, root
+
     def stepped(self, count: int) -> tuple[int, bool]:
         """Store the networks that were called; return the step of the next look: steps 1, 2, 4 and so on."""
         return max(2 * count, 1), self.keep()

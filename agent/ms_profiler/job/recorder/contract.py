@@ -36,6 +36,27 @@ class RecorderStats:
     failure: int
 
 
+@dataclass(frozen=True)
+class BlockCounts:
+    """Counts of the memory blocks of an allocator since `watch_blocks`.
+
+    Attributes:
+        live: bytes of the blocks in use.
+        peak: largest number of these since the last call.
+        made: number of blocks.
+        freed: number of them that were released.
+        lost: number of blocks that there was no memory to note, so that the bytes are wrong.
+        intact: whether the allocator still reports its blocks; false when another tool has taken our place.
+    """
+
+    live: int
+    peak: int
+    made: int
+    freed: int
+    lost: int
+    intact: bool
+
+
 class Recorder(Protocol):
     """Append events of the calling thread to a store folder.
 
@@ -246,6 +267,27 @@ class Recorder(Protocol):
             rows: name, path, key, number, own, seldom; see `native/metrics.h`; none ends it.
             rate: samples a second, at most.
         """
+
+    def watch_blocks(self, library: str, least: int, /) -> str:
+        """Begin to count the memory blocks of a library's allocator; return why that is impossible, empty on success.
+
+        Args:
+            library: the file name of the loaded library.
+            least: bytes from which on a block is recorded, not only counted.
+        """
+
+    def watch_no_blocks(self) -> None:
+        """Stop counting blocks, and forget them."""
+
+    def block_places(self, on: bool, /) -> bool:
+        """Start or stop recording in which lines of Python the calling thread takes blocks; return whether that is
+        possible.
+
+        The thread notes its frames before its next bytecode, in 2 us a block.
+        """
+
+    def blocks(self) -> BlockCounts:
+        """Return the counts of blocks."""
 
     def trace_calls(self, asked: Options, /) -> str:
         """Start tracing calls of Python functions; return why that is impossible, empty on success.

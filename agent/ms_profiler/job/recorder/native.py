@@ -9,7 +9,7 @@ from typing import Any
 
 from ms_profiler import _native
 from ms_profiler.job.detached import Detached
-from ms_profiler.job.recorder.contract import RecorderStats
+from ms_profiler.job.recorder.contract import BlockCounts, RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
 from ms_profiler.job.recorder.interpreter import Interpreter
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
@@ -231,6 +231,29 @@ class NativeRecorder:
             entry.name = self.intern(name)
         read = _native.lib.msp_metrics_read(table, len(rows), self.intern(SAMPLE), max(int(1000 / rate), 1))
         return "" if read else os.strerror(errno.ENOMEM)
+
+    def watch_blocks(self, library: str, least: int, /) -> str:
+        """See `Recorder.watch_blocks`."""
+        why = _native.lib.msp_blocks_watch(os.fsencode(library), least)
+        return "" if why == _native.ffi.NULL else f"{library} {_native.ffi.string(why).decode()}"
+
+    def watch_no_blocks(self) -> None:
+        """See `Recorder.watch_no_blocks`."""
+        _native.lib.msp_blocks_leave()
+
+    def block_places(self, on: bool, /) -> bool:
+        """See `Recorder.block_places`."""
+        import threading
+
+        if threading.current_thread() is not threading.main_thread():
+            return False  # before Python 3.12 the main thread alone runs calls that others ask for
+        while on and not _native.find_pending():
+            pass  # as in `sample_stacks`
+        return _native.block_places(on)
+
+    def blocks(self) -> BlockCounts:
+        """See `Recorder.blocks`."""
+        return BlockCounts(*_native.blocks())
 
     def trace_calls(self, asked: Options, /) -> str:
         """See `Recorder.trace_calls`."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ms_profiler import log
 from ms_profiler.job.detached import Detached
 from ms_profiler.job.recorder import python_wrapper
-from ms_profiler.job.recorder.contract import RecorderStats
+from ms_profiler.job.recorder.contract import BlockCounts, RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
 from ms_profiler.job.recorder.python_store import MemoryStore, PythonStore, Strings, Worth, utf8
 from ms_profiler.job.recorder.python_writer import PythonWriter
@@ -280,6 +280,21 @@ class PythonRecorder:
     def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
         """See `Recorder.read_host`: a thread of Python's would wait for the GIL at each file."""
         return "only the extension reads them, and it does not load here"
+
+    def watch_blocks(self, library: str, least: int, /) -> str:
+        """See `Recorder.watch_blocks`: functions of Python cannot stand in a library's table of imports."""
+        return "only the extension counts blocks of memory, and it does not load here"
+
+    def watch_no_blocks(self) -> None:
+        """See `Recorder.watch_no_blocks`."""
+
+    def block_places(self, on: bool, /) -> bool:
+        """See `Recorder.block_places`."""
+        return False
+
+    def blocks(self) -> BlockCounts:
+        """See `Recorder.blocks`."""
+        return BlockCounts(0, 0, 0, 0, 0, False)
 
     def trace_calls(self, asked: Options, /) -> str:
         """See `Recorder.trace_calls`: in Python each call would take some microseconds more."""

@@ -45,6 +45,8 @@ class Facts:
         processors: number of processors that the job may use; 0 if unknown.
         functions: Python functions that take most of the host's own part; empty if unknown.
         stacks: whether Python functions were recorded, or cannot be.
+        makers: who makes the batches, and in which function; empty if unknown.
+        leak: what took the memory that grows; empty if tensors do not grow, or their blocks were not recorded.
     """
 
     numbers: list[int]
@@ -60,6 +62,8 @@ class Facts:
     processors: int = 0
     functions: str = ""
     stacks: bool = True
+    leak: str = ""
+    makers: str = ""
 
 
 @dataclass(frozen=True)

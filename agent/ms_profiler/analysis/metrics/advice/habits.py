@@ -62,12 +62,13 @@ def memory(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     if leak is None:
         return
     relative = leak.total / max(leak.held - leak.total, 1)
+    whose = "the memory of tensors is" if leak.tensors else "the process holds"
     yield Advice(
         "memory-growth",
         "memory",
         min(relative, 1.0),
-        f"memory growth: the process holds {size(leak.per_step)} more after each step; from step {leak.first} to step "
-        f"{leak.last} it grew by {size(leak.total)}, to {size(leak.held)}",
+        f"memory growth: {whose} {size(leak.per_step)} more after each step; from step {leak.first} to step "
+        f"{leak.last} it grew by {size(leak.total)}, to {size(leak.held)}{facts.leak}",
         "Look for objects that outlive their step: lists of losses or outputs (keep numbers, or detach), caches, "
         "graphs that are held for a backward pass that never comes.",
         leak.last,

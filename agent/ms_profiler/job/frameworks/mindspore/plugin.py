@@ -20,6 +20,7 @@ from ms_profiler.job.frameworks.mindspore import (
     primitives,
     pynative,
     ranks,
+    runtime_memory,
     sync,
     takeover,
 )
@@ -49,6 +50,7 @@ class MindSpore(base.Plugin):
             mstx,
             npu_profiler,
             own_profiler,
+            runtime_memory,
         )
         super().__init__("mindspore", [concern.targets for concern in concerns])
 

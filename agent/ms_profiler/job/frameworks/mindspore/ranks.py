@@ -5,16 +5,24 @@ are noted in the store at once, for every recording, so that they survive a kill
 """
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.notes import Notes, ranges
+from ms_profiler.job.frameworks.strategy import Strategy
 from ms_profiler.job.sources import NEVER
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MANAGEMENT = "mindspore.communication.management"
+#: keys of the parallel context
+CONTEXT = (
+    *("parallel_mode", "search_mode", "auto_parallel_search_mode", "device_num", "global_rank", "pipeline_stages"),
+    *("gradients_mean", "gradient_fp32_sync", "parameter_broadcast", "full_batch", "dataset_strategy"),
+    *("enable_parallel_optimizer", "parallel_optimizer_config", "enable_alltoall", "all_reduce_fusion_config"),
+    *("comm_fusion", "loss_repeated_mean", "strategy_ckpt_load_file", "strategy_ckpt_save_file"),
+)
 
 
 class Ranks(Notes):
@@ -58,6 +66,20 @@ class Ranks(Notes):
         stages = int(context("pipeline_stages"))
         self.add(f"parallel mode {context('parallel_mode')} in {stages} stages", stages)
 
+    def strategy(self) -> dict[str, Any]:
+        """Return the parallel context as JSON; empty if the job has one rank."""
+        context = sys.modules.get("mindspore.context")
+        if context is None or not self.rank():
+            return {}
+        known = {}
+        for name in CONTEXT:
+            try:
+                value = context.get_auto_parallel_context(name)
+            except Exception:  # noqa: BLE001 - versions differ in their keys, and raise errors of many types
+                continue
+            known[name] = value if isinstance(value, (bool, int, float, str, list, dict)) else str(value)
+        return {"context": known}
+
 
 _notes: Ranks | None = None
 
@@ -80,4 +102,5 @@ def targets(host: "Host") -> list[Target]:
 
     host.at_step(stepped)
     host.at_end(found.layout)
+    Strategy(host, found.strategy)
     return []

@@ -1,9 +1,14 @@
-"""Detect that PyTorch begins to use CUDA in this process, after which kernels can be recorded."""
+"""Detect that PyTorch begins to use CUDA in this process, after which kernels can be recorded, and read what its
+allocator holds.
+"""
 
+import sys
 from typing import TYPE_CHECKING
 
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import Target
+from ms_profiler.job.samplers import device_tensors
+from ms_profiler.job.samplers.device_tensors import Held
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -36,8 +41,24 @@ class Uses:
             self._devices.look(ACTIVITY)
 
 
+def held() -> list[Held]:
+    """Return what PyTorch's caching allocator holds of each GPU that this process uses."""
+    cuda = sys.modules[MODULE]
+    if not cuda.is_initialized():
+        return []
+    found = []
+    for number in range(cuda.device_count()):
+        told = cuda.memory_stats_as_nested_dict(number)
+        allocated, reserved = (told.get(f"{what}_bytes", {}).get("all", {}) for what in ("allocated", "reserved"))
+        if reserved.get("peak"):
+            sizes = allocated.get("current", 0), allocated.get("peak", 0), reserved.get("current", 0)
+            found.append(Held(f"{ACTIVITY} {number}", *map(int, sizes)))
+    return found
+
+
 def targets(host: "Host") -> list[Target]:
     """Declare the function that every use of CUDA passes first; before the first kernel and before any context."""
     uses = Uses(host)
+    device_tensors.watch(host, held)
     initialised = base.around(host, "tracing a device", uses.began, uses.ended)
     return [Target(MODULE, "_lazy_init", closure=initialised, copies=True)]

@@ -15,8 +15,11 @@ from ms_profiler.job.frameworks.autograd import looking
 from ms_profiler.job.frameworks.base import Labels, Target, flags_of
 from ms_profiler.job.frameworks.networks import Networks, Titles
 from ms_profiler.job.frameworks.notes import Notes
+from ms_profiler.job.frameworks.strategy import Strategy
+from ms_profiler.job.frameworks.torch import parallel
 from ms_profiler.job.frameworks.torch.replicas import Replicas
 from ms_profiler.job.frameworks.torch.tape import Tape, supported
+from ms_profiler.job.frameworks.torch.tensor_places import Places
 from ms_profiler.store.format import Category, Flag
 from ms_profiler.store.names import EVALUATING, GRADIENTS
 
@@ -104,6 +107,11 @@ class Modules:
         self._trains = sys.modules["torch"].is_grad_enabled
         self._notes = Notes(host)
         self.replicas = Replicas(host, self._notes)
+
+    def everything(self) -> Iterator[tuple[str, Any]]:
+        """Yield the paths of all modules of the networks that were called, and the modules."""
+        for title, root in self.networks.alive():
+            yield from paths(root, title)
 
     def _describe(self, module: Any) -> Label:
         known, root = self.labels.known, contained(module)
@@ -213,6 +221,8 @@ def targets(host: "Host") -> list[Target]:
     host.at_end(modules.networks.end)
     host.at_step(modules.replicas.stepped)
     host.at_end(modules.replicas.end)
+    host.at_step(Places(host, modules.everything, PARAMETERS).stepped)
+    Strategy(host, parallel.read)
     call = functools.cache(modules.call)
     if supported():
         host.at_step(Tape(host, modules.watch).stepped)

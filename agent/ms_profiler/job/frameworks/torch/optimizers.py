@@ -10,6 +10,7 @@ except the one that reads a metric, the computation runs inside one context mana
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ STATES = "torch.distributed.checkpoint.state_dict"
 OPTIMIZER_CATEGORY = int(Category.OPTIMIZER)
 #: handles of the registered hooks
 handles: list[Any] = []
+#: optimizers that have made a step, by id
+seen: dict[int, weakref.ref[Any]] = {}
 
 
 class _Running(threading.local):
@@ -97,6 +100,8 @@ class Optimizers:
             return  # the step began before the hooks were applied
         recorder.end(running.pop()[1])
         if not running:
+            if (held := seen.get(which)) is None or held() is not optimizer:
+                seen[which] = weakref.ref(optimizer)
             self.stepped(which)
         elif which not in self._absorbed.known and all(around != which for _, _, around in running):
             self._absorbed.add(optimizer)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, import_hook
 from ms_profiler.job.frameworks.torch import (
+    allocator,
     checkpoint,
     communication,
     compilation,
@@ -18,6 +19,7 @@ from ms_profiler.job.frameworks.torch import (
     npu_profiler,
     ops,
     optimizers,
+    parallel,
     recompute,
     sync,
 )
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 #: concerns of modules that `import torch` loads
 CONCERNS = (
+    allocator.targets,
     ops.targets,
     modules.targets,
     optimizers.targets,
@@ -46,6 +49,7 @@ LATER = {
     compilation.FRAMES: compilation.targets,
     compilation.CALLBACKS: compilation.callbacks,
     optimizers.STATES: optimizers.preparing,
+    parallel.MESHES: parallel.meshes,
     recompute.MODULE: recompute.targets,
     **dict.fromkeys(npu_profiler.CLASSES, npu_profiler.targets),
     **loops.LATER,

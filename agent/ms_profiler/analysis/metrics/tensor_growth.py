@@ -1,0 +1,128 @@
+"""Find out whether tensors take more memory after each step, and what took the memory that is not given back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import growth, intervals, memory, phases
+from ms_profiler.analysis.metrics.growth import Growth
+from ms_profiler.analysis.metrics.stack_tree import Function
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
+
+#: smallest growth, in bytes and as a part of the memory before it: tensors are counted exactly
+LEAST: Final = 1 << 20
+LEAST_PART: Final = 0.01
+#: part of the sampled steps in which an owner of growth takes memory that is not given back
+MOST_STEPS: Final = 0.6
+#: part of the blocks that are not given back from which on their owner is named
+NAMED: Final = 0.2
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What took memory that is not given back.
+
+    Attributes:
+        operator: name of the operator; None outside of all operators.
+        module: path of the module; None where it is not known.
+        phase: phase of the steps; None outside of all phases.
+        per_step: bytes by step.
+        share: part of all bytes that were taken in these steps and not given back.
+        place: function and line of the script that took them; empty where that was not recorded.
+    """
+
+    operator: str | None
+    module: str | None
+    phase: str | None
+    per_step: float
+    share: float
+    place: str = ""
+
+
+def found(recording: tables.Recording, used: Steps, compiled: list[int]) -> Growth | None:
+    """Return the memory of tensors that each step adds; None if there is no evident growth, or if it is not known.
+
+    Args:
+        recording: the run.
+        used: the steps in use.
+        compiled: steps (rows of `used.table`) that compiled something.
+    """
+    by_step = memory.by_step(recording.tensors, used)
+    ends = used.table.select("number", time_ns="end_ns")
+    samples = by_step.join(ends, on="number").select("time_ns", held="end")
+    leak = growth.growth(samples, used, compiled, LEAST, LEAST_PART)
+    return None if leak is None else replace(leak, tensors=True)
+
+
+def owner(blocks: pl.DataFrame, leak: Growth, used: Steps, recording: tables.Recording) -> Owner | None:
+    """Return what took most of the memory that is not given back; None if that is not known.
+
+    It is an operator in a module that took memory in most of the sampled steps, which was in use when the last step
+    ended.
+
+    Args:
+        blocks: the result of `tensor_owners.owned`.
+        leak: the growth.
+        used: the steps in use.
+        recording: the run.
+    """
+    numbers = pl.col("number").is_between(leak.first, leak.last)
+    looked_at = used.table.filter(numbers, pl.col("content") == tables.ALL_OF_IT)
+    if looked_at.is_empty() or blocks.is_empty():
+        return None
+    end_ns = looked_at["end_ns"].max()
+    alive = blocks.with_columns(step=intervals.locate(blocks["allocated_ns"], looked_at)).filter(
+        pl.col("step").is_not_null(), pl.col("released_ns").is_null() | (pl.col("released_ns") >= end_ns)
+    )
+    sums = alive.group_by("operator", "module", "phase").agg(
+        pl.col("size").sum().alias("bytes"), pl.col("step").n_unique().alias("steps")
+    )
+    steady = sums.filter(pl.col("steps") >= MOST_STEPS * looked_at.height)
+    if steady.is_empty():
+        return None
+    top = steady.sort("bytes", "operator", "module", descending=[True, False, False]).row(0, named=True)
+    share = top["bytes"] / max(int(steady["bytes"].sum()), 1)
+    if share < NAMED:
+        return None
+    key = ["operator", "module", "phase"]
+    its = alive.join(pl.DataFrame([top], schema=sums.schema).select(key), on=key, how="semi", nulls_equal=True)
+    place = _place(its, recording.places, recording.names)
+    return Owner(top["operator"], top["module"], top["phase"], top["bytes"] / looked_at.height, share, place)
+
+
+def _place(blocks: pl.DataFrame, places: pl.DataFrame, names: pl.Series) -> str:
+    """Return the innermost function of the script in which most of the blocks were taken, and its line."""
+    rows = blocks.select("address", "allocated_ns").join(places, on=["address", "allocated_ns"])
+    told = rows.select("address", "allocated_ns", "depth", "line").with_columns(
+        names.gather(rows["function"]).alias("function"), names.gather(rows["file"]).alias("file")
+    )
+    own = pl.col("file").map_elements(lambda file: Function("", file, 0).own, pl.Boolean)
+    first = told.filter(own).sort("depth").unique(["address", "allocated_ns"], keep="first", maintain_order=True)
+    counts = first.group_by("function", "file", "line").len().sort("len", "line", descending=[True, False])
+    if counts.is_empty():
+        return ""
+    function, file, line, _ = counts.row(0)
+    return f"{function} at {file}:{line}"
+
+
+def words(leak: Growth | None, blocks: Callable[[], pl.DataFrame], used: Steps, recording: tables.Recording) -> str:
+    """Return words about what took the growing memory, to follow its numbers; empty where tensors do not grow.
+
+    Args:
+        leak: the growth.
+        blocks: returns the result of `tensor_owners.owned`.
+        used: the steps in use.
+        recording: the run.
+    """
+    if leak is None or not leak.tensors:
+        return ""
+    found = owner(blocks(), leak, used, recording)
+    if found is None:
+        return "; what took it is not known: no operator took memory in most steps that is still in use"
+    where = f" in {found.module}" if found.module else ""
+    during = f" ({found.phase})" if found.phase not in (None, phases.OTHER) else ""
+    line = f", called from {found.place}" if found.place else ""
+    return f"; {found.share * 100:.0f} % of it was taken by {found.operator or 'no operator'}{where}{during}{line}"

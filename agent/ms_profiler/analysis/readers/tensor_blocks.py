@@ -1,0 +1,192 @@
+"""Blocks of memory of an allocator on a processor, see `store.format.Kind.BLOCK`, and the counts beside them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.columns.slots import SLOTS
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.store.format import BLOCK_BITS, BLOCK_RELEASED, FRAME_LINE_BITS, Kind
+from ms_profiler.store.names import TENSORS, TENSORS_PEAK
+
+#: records of a process in memory at once, in 0.2 GB; of more, those of the largest blocks
+MOST: Final = 3_000_000
+#: part of the highest count from which on a record of a block is taken for the moment of it
+NEAR: Final = 0.9
+#: points of the curve in timelines, of a process: of more, the largest of each slice of time is drawn
+POINTS: Final = 10_000
+_HIGH: Final = 2**BLOCK_BITS
+_LOW: Final = 2**32
+_LINES: Final = 2**FRAME_LINE_BITS
+
+
+@dataclass
+class Blocks:
+    """The records of one process.
+
+    Attributes:
+        parts: rows of `columns.slots.SLOTS`, of this kind.
+        places: the same of the kind `BLOCK_PLACE`.
+        least: blocks of fewer bytes are left out, because there are too many.
+    """
+
+    parts: list[pl.DataFrame] = field(default_factory=list)
+    places: list[pl.DataFrame] = field(default_factory=list)
+    least: int = 0
+
+    def take(self, slots: pl.DataFrame) -> int:
+        """Note the slots of these kinds; return how many there are."""
+        places = slots.filter(pl.col("kind") == Kind.BLOCK_PLACE)
+        if places.height:
+            self.places.append(places)
+        found = slots.filter(pl.col("kind") == Kind.BLOCK)
+        if found.height:
+            self.parts.append(found.filter(_size() >= self.least))
+            while sum(part.height for part in self.parts) > MOST:
+                self.least = max(2 * self.least, 4096)
+                self.parts = [part.filter(_size() >= self.least) for part in self.parts]
+        return found.height + places.height
+
+    def tables(
+        self, process: int, clock: Clock, names: Callable[[pl.Series], pl.Series], between: tuple[int, int]
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return `tables.BLOCKS` and `tables.BLOCK_PLACES`.
+
+        Args:
+            process: pid.
+            clock: of the run.
+            names: returns the row of `Recording.names` for each id.
+            between: the part of the store that belongs to the run; 0 where it has no such bound.
+        """
+        slots = pl.concat([pl.DataFrame(schema=SLOTS), *self.places])
+        file = slots.select((pl.col("arg") // _LINES).cast(pl.UInt32).alias("file"))["file"]
+        places = slots.select(
+            pl.lit(process, pl.UInt32).alias("process"),
+            (pl.col("end_ns") % _HIGH).alias("address"),
+            clock.epoch(slots["start_ns"]).alias("allocated_ns"),
+            (pl.col("end_ns") // _HIGH).alias("depth"),
+            names(slots["id"]).alias("function"),
+            names(file).alias("file"),
+            (pl.col("arg") % _LINES).cast(pl.Int64).alias("line"),
+        ).cast(tables.BLOCK_PLACES)
+        return self._blocks(process, clock, between), places
+
+    def _blocks(self, process: int, clock: Clock, between: tuple[int, int]) -> pl.DataFrame:
+        """Return `tables.BLOCKS`.
+
+        A block whose release was not recorded ends where its address is in use again.
+        """
+        slots = pl.concat([pl.DataFrame(schema=SLOTS), *self.parts])
+        begins = pl.col("start_ns") >= between[0]
+        slots = slots.filter(begins & (pl.col("start_ns") < between[1]) if between[1] else begins)
+        events = slots.select(
+            "thread",
+            (pl.col("end_ns") % _HIGH).alias("address"),
+            _size().alias("size"),
+            clock.epoch(slots["start_ns"]).alias("time_ns"),
+            pl.col("arg").cast(pl.Int64).alias("allocated"),
+            (pl.col("flags") == BLOCK_RELEASED).alias("released"),
+        ).sort("address", "time_ns", maintain_order=True)
+        same = pl.col("address") == pl.col("address").shift(-1)
+        follows = same & pl.col("released").shift(-1)
+        paired = events.with_columns(
+            ends=pl.when(same).then(pl.col("time_ns").shift(-1)),
+            after=pl.when(follows).then(pl.col("allocated").shift(-1)),
+            first=(pl.col("address") != pl.col("address").shift(1)).fill_null(True),
+        )
+        taken = paired.filter(~pl.col("released")).select(
+            pl.lit(process, pl.UInt32).alias("process"),
+            "thread",
+            "address",
+            "size",
+            pl.col("time_ns").alias("allocated_ns"),
+            pl.col("ends").alias("released_ns"),
+            pl.col("allocated").alias("allocation_allocated"),
+            pl.col("after").alias("release_allocated"),
+        )
+        older = paired.filter("released", "first").select(
+            pl.lit(process, pl.UInt32).alias("process"),
+            pl.lit(tables.UNKNOWN_THREAD, pl.UInt32).alias("thread"),
+            "address",
+            "size",
+            pl.lit(None, pl.Int64).alias("allocated_ns"),
+            pl.col("time_ns").alias("released_ns"),
+            pl.lit(None, pl.Int64).alias("allocation_allocated"),
+            pl.col("allocated").alias("release_allocated"),
+        )
+        return pl.concat([taken, older]).cast(tables.BLOCKS).sort(pl.coalesce("allocated_ns", "released_ns"))
+
+
+def _size() -> pl.Expr:
+    size: pl.Expr = pl.col("id").cast(pl.Int64) + pl.col("end_ns") // _HIGH * _LOW
+    return size
+
+
+def attach(recording: tables.Recording) -> None:
+    """Fill `tensors` of a recording from its blocks and its counts, and draw it as one counter.
+
+    A count has the most that was in use since the count before. If a record of a block is near, it has the moment of
+    it; in a step without such records the moment is not known, and the end of the step stands for it.
+
+    Args:
+        recording: is changed.
+    """
+    rows = {name: (recording.names == name).arg_true() for name in (TENSORS, TENSORS_PEAK)}
+    counters = recording.counters
+    counted = {name: counters.filter(pl.col("name").is_in(found.implode())) for name, found in rows.items()}
+    if recording.blocks.is_empty() and counted[TENSORS].is_empty():
+        return
+    parts = []
+    for process in counters["process"].unique().sort():
+        own = pl.col("process") == process
+        blocks = recording.blocks.filter(own)
+        told = pl.concat(
+            [
+                blocks.select(time_ns="allocated_ns", allocated="allocation_allocated"),
+                blocks.select(time_ns="released_ns", allocated="release_allocated"),
+            ]
+        )
+        told = told.drop_nulls().sort("time_ns", maintain_order=True)
+        peaks = counted[TENSORS_PEAK].filter(own)
+        known = pl.concat([told, _timed(peaks, told), _values(counted[TENSORS].filter(own))])
+        parts.append(
+            known.sort("time_ns", maintain_order=True).with_columns(pl.lit(process, pl.UInt32).alias("process"))
+        )
+    held = pl.concat(parts).with_columns(reserved=None, active=None)
+    recording.tensors = held.select(tables.MEMORY.names()).cast(tables.MEMORY)
+    others = counters.filter(~pl.col("name").is_in(pl.concat(list(rows.values())).implode()))
+    lane = counted[TENSORS].group_by("process").agg(pl.col("thread", "name").first())
+    drawn = _thinned(recording.tensors).join(lane, on="process").select(tables.COUNTERS.names())
+    recording.counters = pl.concat([others, drawn.cast(tables.COUNTERS)]).sort("process", "name", "time_ns")
+
+
+def _values(counters: pl.DataFrame) -> pl.DataFrame:
+    return counters.select("time_ns", allocated=pl.col("value").cast(pl.Int64))
+
+
+def _timed(peaks: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
+    """Return the highest counts at the moments of them, as far as these are known."""
+    if told.is_empty():
+        return _values(peaks)
+    place = peaks["time_ns"].search_sorted(told["time_ns"])
+    highest = (
+        told.with_columns(place=place)
+        .group_by("place")
+        .agg(pl.col("time_ns").get(pl.col("allocated").arg_max()).alias("moment"), pl.col("allocated").max())
+    )
+    known = _values(peaks).with_row_index("place").join(highest, on="place", how="left", maintain_order="left")
+    near = (pl.col("allocated_right") >= NEAR * pl.col("allocated")).fill_null(False)
+    return known.select(pl.when(near).then("moment").otherwise("time_ns").alias("time_ns"), "allocated")
+
+
+def _thinned(held: pl.DataFrame) -> pl.DataFrame:
+    """Return points of the curve: `process`, `time_ns`, `value`."""
+    first, last = pl.col("time_ns").first().over("process"), pl.col("time_ns").last().over("process")
+    part = (pl.col("time_ns") - first) * (POINTS // 2) // (last - first).clip(lower_bound=1)
+    slices = held.with_columns(part=part).group_by("process", "part", maintain_order=True)
+    most = slices.agg(pl.col("time_ns").get(pl.col("allocated").arg_max()), value=pl.col("allocated").max())
+    end = slices.agg(pl.col("time_ns").last(), value=pl.col("allocated").last())
+    return pl.concat([most, end]).unique().sort("process", "time_ns").select("process", "time_ns", "value")

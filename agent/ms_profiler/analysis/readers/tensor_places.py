@@ -1,0 +1,34 @@
+"""Read addresses of tensors after some steps from the store, see `job.frameworks.torch.tensor_places`."""
+
+from typing import Final
+
+import orjson
+import polars as pl
+
+from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.store import layout
+from ms_profiler.store.reader import ReadCounts
+
+#: tensors at a time
+PLACES: Final = pl.Schema({"time_ns": pl.Int64, "kind": pl.String, "module": pl.String, "address": pl.Int64})
+
+
+def read(folder: str, clock: Clock, counts: ReadCounts) -> pl.DataFrame:
+    """Return the addresses that a process noted, as `PLACES`, by time; the module is null where it is not known.
+
+    Args:
+        folder: of the process.
+        clock: of the recording.
+        counts: collects what cannot be read.
+    """
+    parts = [pl.DataFrame(schema=PLACES)]
+    for path in layout.places(folder):
+        try:
+            with open(path, "rb") as stream:
+                told = orjson.loads(stream.read())
+            time_ns = clock.epoch_ns(int(told["time_ns"]))
+            rows = [(time_ns, str(kind), told["paths"][at] or None, int(place)) for kind, at, place in told["tensors"]]
+            parts.append(pl.DataFrame(rows, schema=PLACES, orient="row"))
+        except (OSError, ValueError, KeyError, TypeError, IndexError, pl.exceptions.PolarsError) as error:
+            counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))
+    return pl.concat(parts).sort("time_ns", maintain_order=True)

@@ -1,0 +1,45 @@
+"""parallel_strategy.json: how the job is divided among its ranks (`parallel_strategy`).
+
+It contains the groups of ranks and the parallel dimensions, as in profiler_metadata.json, and what the framework told:
+process groups with their back ends, device meshes, MindSpore's parallel context.
+"""
+
+import json
+import os
+from typing import Any, BinaryIO
+
+from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.readers import run_record
+from ms_profiler.analysis.writers import metadata
+from ms_profiler.store import layout
+
+
+def path(measures: Measures) -> str:
+    """Return the path of the file."""
+    return os.path.join(layout.OUTPUT, layout.PARALLEL_STRATEGY)
+
+
+def applies(measures: Measures) -> bool:
+    """Return whether it was requested, and anything is known."""
+    recording = measures.recording
+    asked = not recording.foreign and bool(recording.info.options.get("parallel_strategy"))
+    return asked and bool(metadata.parallel(measures) or _told(measures))
+
+
+def write(measures: Measures, stream: BinaryIO) -> None:
+    """Write the file."""
+    info = measures.recording.info
+    content = {
+        "framework": info.framework.get("name", ""),
+        "rank": info.rank,
+        "world_size": info.world_size,
+        **metadata.parallel(measures),
+        **_told(measures),
+    }
+    stream.write(json.dumps(content, indent=4).encode() + b"\n")
+
+
+def _told(measures: Measures) -> dict[str, Any]:
+    recording = measures.recording
+    folder = layout.process_dir(recording.directory, measures.steps.process)
+    return run_record.strategy(layout.strategy_path(folder), recording.counts)

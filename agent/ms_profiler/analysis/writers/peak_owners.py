@@ -1,0 +1,42 @@
+"""What the memory of tensors belonged to at its peak, for summary.json."""
+
+from typing import Any, Final
+
+from ms_profiler.analysis.metrics import tensor_owners
+from ms_profiler.analysis.metrics.measures import Measures
+
+#: largest number of owners that are listed
+MOST: Final = 40
+
+
+def summary(measures: Measures) -> dict[str, Any] | None:
+    """Return the owners of the memory of tensors at its peak; None where blocks were not recorded one by one.
+
+    Args:
+        measures: of the run.
+    """
+    peak = tensor_owners.peak(measures.recording.tensors, measures.blocks, measures.steps)
+    if peak is None:
+        return None
+    largest = peak.largest
+    return {
+        "step": peak.step,
+        "allocated_mb": _megabytes(peak.allocated),
+        "kinds": [{"kind": kind, "mb": _megabytes(size)} for kind, size in peak.kinds.iter_rows()],
+        "owners": [
+            {"kind": kind, "module": module, "mb": _megabytes(size)}
+            for kind, module, size in peak.owners.head(MOST).iter_rows()
+        ],
+        "largest": None
+        if largest is None
+        else {
+            "kind": largest[0],
+            "module": largest[1],
+            "operator": largest[2],
+            "mb": _megabytes(largest[3]),
+        },
+    }
+
+
+def _megabytes(size: int) -> float:
+    return round(size / 2**20, 6)

@@ -1,0 +1,31 @@
+"""Read what MindSpore's memory pool holds of a device, by `mindspore.runtime`; on a CPU it tells nothing."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks.base import Target
+from ms_profiler.job.samplers import device_tensors
+from ms_profiler.job.samplers.device_tensors import Held
+
+if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
+
+MODULE = "mindspore.runtime"
+
+
+def held() -> list[Held]:
+    """Return the memory of the device that the process uses; empty where MindSpore tells nothing."""
+    told: dict[str, Any] = getattr(sys.modules.get(MODULE), "memory_stats", dict)()
+    if not told:
+        return []
+    context = sys.modules["mindspore.context"].get_context
+    device = f"{context('device_target')} {context('device_id')}"
+    keys = "total_allocated_memory", "max_allocated_memory", "total_reserved_memory"
+    return [Held(device, *(int(told.get(key, 0)) for key in keys))]
+
+
+def targets(host: "Host") -> list[Target]:
+    """Read the memory between steps; return no targets, because nothing is wrapped."""
+    if hasattr(sys.modules.get(MODULE), "memory_stats"):
+        device_tensors.watch(host, held)
+    return []

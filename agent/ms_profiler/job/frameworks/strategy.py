@@ -1,0 +1,58 @@
+"""Store how a job is divided among its ranks, as its framework tells (`parallel_strategy`)."""
+
+import json
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ms_profiler.job.sources import NEVER
+from ms_profiler.store import layout
+
+if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
+
+OPTION: Final = "parallel_strategy"
+#: largest number of items of a list
+MOST: Final = 10_000
+
+
+class Strategy:
+    """Store what the framework tells when it has changed: after the steps 1, 2, 4 and so on, and at the end.
+
+    Args:
+        host: the session whose store receives it.
+        read: returns what is known, as JSON; empty if the job is not divided.
+    """
+
+    def __init__(self, host: "Host", read: Callable[[], dict[str, Any]]) -> None:
+        self._host, self._read = host, read
+        self._kept: tuple[str, bytes] = "", b""
+        host.at_step(self.stepped)
+        host.at_end(self.end)
+
+    def stepped(self, count: int) -> tuple[int, bool]:
+        """Store the strategy; return the step of the next look."""
+        if not self._host.asks(OPTION):
+            return NEVER, False
+        return max(2 * count, 1), self.keep()
+
+    def end(self) -> None:
+        """Store the strategy at the end of a recording."""
+        self.keep()
+
+    def keep(self) -> bool:
+        """Write what is known if it has changed; return whether it was written."""
+        home = self._host.home
+        if home is None or self._host.forked or not self._host.asks(OPTION):
+            return False
+        content = json.dumps(self._read()).encode()
+        if (home.folder, content) == self._kept or content == b"{}" or not os.path.isdir(home.folder):
+            return False
+        path = layout.strategy_path(home.folder)
+        with open(
+            os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, layout.FILE_MODE), "wb"
+        ) as stream:
+            stream.write(content)
+        os.replace(f"{path}.new", path)
+        self._kept = home.folder, content
+        return True

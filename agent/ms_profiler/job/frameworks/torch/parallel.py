@@ -1,0 +1,70 @@
+"""The device meshes and process groups of a job."""
+
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from ms_profiler.job.frameworks import base
+from ms_profiler.job.frameworks.base import Target
+from ms_profiler.job.frameworks.strategy import MOST
+from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
+
+if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
+
+MESHES = "torch.distributed.device_mesh"
+#: device meshes that were made and live
+_meshes: list[weakref.ref[Any]] = []
+
+
+def read() -> dict[str, Any]:
+    """Return groups and meshes; empty if the job has no process group."""
+    distributed = sys.modules.get(DISTRIBUTED)
+    if distributed is None or not distributed.is_initialized():
+        return {}
+    found = {"groups": _groups(distributed), "meshes": _of_meshes()}
+    return {name: told for name, told in found.items() if told}
+
+
+def _groups(distributed: Any) -> list[dict[str, Any]]:
+    world = distributed._world
+    return [
+        {
+            "name": str(name),
+            "purpose": str(getattr(group, "group_desc", "")),
+            "backend": str(world.pg_backend_config.get(group, "")),
+            "ranks": sorted(world.pg_group_ranks[group]),
+        }
+        for group, name in list(world.pg_names.items())[:MOST]
+        if group in world.pg_group_ranks
+    ]
+
+
+def _dimensions(mesh: Any) -> list[str]:
+    return [str(name) for name in mesh.mesh_dim_names or range(mesh.mesh.ndim)]
+
+
+def _of_meshes() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for held in _meshes:
+        if (mesh := held()) is None:
+            continue
+        ranks = mesh.mesh.tolist()
+        told = {"device": str(mesh.device_type), "dimensions": _dimensions(mesh), "shape": list(mesh.mesh.shape)}
+        if (entry := {**told, "ranks": ranks}) not in found:
+            found.append(entry)
+    return found
+
+
+def meshes(host: "Host") -> list[Target]:
+    """Declare the target that notes device meshes."""
+
+    def before(mesh: Any, *_: Any, **__: Any) -> Any:
+        return mesh
+
+    def after(mesh: Any, result: Any, reason: BaseException | None) -> None:
+        if reason is None and len(_meshes) < MOST:
+            _meshes.append(weakref.ref(mesh))
+
+    make = base.around(host, "noting a device mesh", before, after)
+    return [Target(MESHES, "DeviceMesh.__init__", closure=make)]

@@ -1,0 +1,68 @@
+"""Record what a framework's allocator holds of a device's memory, at the end of steps, as the framework tells it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ms_profiler.job.pace import Pace
+from ms_profiler.job.sources import NEVER
+from ms_profiler.store.names import DEVICE_TENSORS
+
+if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
+
+OPTION: Final = "profile_memory"
+#: smallest time between two looks, ns, and largest number of steps between them: a look takes some 20 us a device
+PAUSE: Final = 5_000_000
+MOST: Final = 1024
+
+
+class Held(NamedTuple):
+    """The memory of an allocator, in bytes.
+
+    Attributes:
+        device: the device, as results name it.
+        allocated: in use by tensors.
+        highest: the most that was in use so far.
+        reserved: taken from the driver.
+    """
+
+    device: str
+    allocated: int
+    highest: int
+    reserved: int
+
+
+class DeviceTensors:
+    """Record the memory as counters.
+
+    Args:
+        host: the session that records.
+        read: returns the memory of each device that the process uses; it resets nothing.
+    """
+
+    def __init__(self, host: "Host", read: Callable[[], list[Held]]) -> None:
+        self._host, self._read = host, read
+        self._pace = Pace(PAUSE, most=MOST)
+
+    def stepped(self, count: int) -> tuple[int, bool]:
+        """Record the memory between two steps."""
+        host = self._host
+        if not host.asks(OPTION):
+            return NEVER, False
+        if host.steps.recording:
+            for held in self._read():
+                for what in ("allocated", "highest", "reserved"):
+                    name = host.recorder.intern(DEVICE_TENSORS.format(held.device, what))
+                    host.recorder.counter(name, float(getattr(held, what)))
+        self._pace.looked(host.recorder.now())
+        return count + self._pace.steps, False
+
+
+def watch(host: "Host", read: Callable[[], list[Held]]) -> None:
+    """Record the memory while the session records.
+
+    Args:
+        host: the session.
+        read: as for `DeviceTensors`.
+    """
+    host.at_step(DeviceTensors(host, read).stepped)

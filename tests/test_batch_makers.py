@@ -1,0 +1,60 @@
+"""Who makes the batches of a data loader, how long that takes, and in which function of the script."""
+
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+from ms_profiler.analysis.metrics import batch_makers
+from ms_profiler.analysis.metrics.stack_samples import Stacks
+from ms_profiler.analysis.model import tables
+from ms_profiler.store.format import Category
+from ms_profiler.store.names import FETCHED
+
+MS = 1_000_000
+NAMES = ["", FETCHED, "worker", "fetch", "/lib/python3/fetch.py", "blur", "/job/train.py", "helper"]
+JOB, WORKER = 1, 2
+
+
+def recorded(process, samples):
+    """Return a run in which a process makes ten batches, each in 40 of 50 ms."""
+    spans = [(process, 1, 1, int(Category.DATA), 0, False, 50 * MS * at, 50 * MS * at + 40 * MS, 0) for at in range(10)]
+    # thread, library's fetch, the script's blur at line 12, its helper at line 30
+    frames = [(process, 1, 0, 2, 0, 0, 0, 77), (process, 2, 1, 3, 4, 5, 6, 0)]
+    frames += [(process, 3, 2, 5, 6, 10, 12, 0), (process, 4, 3, 7, 6, 28, 30, 0)]
+    taken = [(process, node, time * MS, time * MS, 1, 0) for node, time in samples]
+    return SimpleNamespace(
+        spans=pl.DataFrame(spans, schema=tables.UNNESTED, orient="row"),
+        frames=pl.DataFrame(frames, schema=tables.FRAMES, orient="row"),
+        samples=pl.DataFrame(taken, schema=tables.SAMPLES, orient="row"),
+        names=pl.Series(NAMES),
+    )
+
+
+def found(process, samples):
+    recording = recorded(process, samples)
+    stacks = Stacks(recording, (tables.EARLIEST, tables.LATEST))
+    return batch_makers.makers(recording, SimpleNamespace(process=JOB), lambda: stacks)
+
+
+def test_the_slow_function_has_its_caller():
+    # four samples of each batch in the helper, one elsewhere, and many between batches
+    inside = [(4, 50 * at + offset) for at in range(10) for offset in (1, 10, 20, 30)] + [
+        (2, 50 * at + 35) for at in range(10)
+    ]
+    between = [(3, 50 * at + 45) for at in range(10)]
+    makers = found(WORKER, inside + between)
+    assert (makers.processes, makers.batches) == (1, 10)
+    assert makers.mean_ns == 40 * MS
+    assert makers.busy == pytest.approx(400 / 490)
+    assert makers.slowest == "helper at /job/train.py:30, called from blur at /job/train.py:12"
+    assert makers.share == pytest.approx(0.8)
+    words = batch_makers.words(makers)
+    assert words.startswith(
+        "; the worker made a batch in 40.0 ms, busy with it 82 % of the time, 80 % of it in helper at"
+    )
+
+
+def test_without_samples_the_function_is_not_named():
+    makers = found(JOB, [])
+    assert batch_makers.words(makers) == "; the job itself made a batch in 40.0 ms, busy with it 82 % of the time"
+    assert batch_makers.words(None) == ""

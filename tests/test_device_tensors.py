@@ -1,0 +1,76 @@
+"""What allocators hold of a device is read as the frameworks tell it, and stands beside the device's other memory."""
+
+import sys
+from types import SimpleNamespace
+
+import polars as pl
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.readers import device_tensors as reader
+from ms_profiler.job.frameworks.mindspore import runtime_memory
+from ms_profiler.job.frameworks.torch import cuda
+from ms_profiler.job.samplers.device_tensors import DeviceTensors, Held
+
+
+def torch_stats(current, peak, reserved):
+    return {
+        "allocated_bytes": {"all": {"current": current, "peak": peak}},
+        "reserved_bytes": {"all": {"current": reserved, "peak": reserved}},
+    }
+
+
+def test_pytorch_tells_the_memory_of_each_gpu_in_use(monkeypatch):
+    stats = {0: torch_stats(5, 9, 20), 1: torch_stats(0, 0, 0)}
+    fake = SimpleNamespace(
+        is_initialized=lambda: True, device_count=lambda: 2, memory_stats_as_nested_dict=stats.__getitem__
+    )
+    monkeypatch.setitem(sys.modules, "torch.cuda", fake)
+    assert cuda.held() == [Held("GPU 0", 5, 9, 20)]
+    fake.is_initialized = lambda: False
+    assert cuda.held() == []
+
+
+def test_mindspore_tells_the_memory_of_its_device(monkeypatch):
+    told = {"total_allocated_memory": 1, "max_allocated_memory": 3, "total_reserved_memory": 8}
+    runtime = SimpleNamespace(memory_stats=lambda: told)
+    context = SimpleNamespace(get_context={"device_target": "Ascend", "device_id": 2}.__getitem__)
+    monkeypatch.setitem(sys.modules, "mindspore.runtime", runtime)
+    monkeypatch.setitem(sys.modules, "mindspore.context", context)
+    assert runtime_memory.held() == [Held("Ascend 2", 1, 3, 8)]
+    runtime.memory_stats = dict  # on a CPU
+    assert runtime_memory.held() == []
+
+
+def test_a_look_between_two_steps_writes_three_counters():
+    written, asked = [], [True]
+    recorder = SimpleNamespace(
+        intern=lambda text: text, counter=lambda name, value: written.append((name, value)), now=lambda: 1
+    )
+    host = SimpleNamespace(asks=lambda _: asked[0], steps=SimpleNamespace(recording=True), recorder=recorder)
+    source = DeviceTensors(host, lambda: [Held("GPU 0", 5, 9, 20)])
+    assert source.stepped(1)[0] > 1
+    assert [value for _, value in written] == [5, 9, 20]
+    assert written[0][0] == "memory of tensors on GPU 0, allocated"
+    asked[0] = False
+    source.stepped(2)
+    assert len(written) == 3
+
+
+def test_the_memory_of_the_allocator_has_its_peaks():
+    names = [f"memory of tensors on GPU 0, {what}" for what in ("allocated", "highest", "reserved")] + ["host memory"]
+    looks = [(10, 5, 9, 20), (20, 6, 9, 20), (30, 4, 12, 24)]
+    rows = [(1, 1, 3, 15, 77.0)]
+    for time_ns, *values in looks:
+        rows += [(1, 1, name, time_ns + name, float(value)) for name, value in enumerate(values)]
+    device = SimpleNamespace(memory=pl.DataFrame(schema=tables.DEVICE_MEMORY))
+    counters = pl.DataFrame(rows, schema=tables.COUNTERS, orient="row")
+    recording = SimpleNamespace(device=device, counters=counters, names=pl.Series(names))
+    reader.attach(recording)
+    assert device.memory.select("component", "time_ns", "allocated", "reserved").rows() == [
+        ("GPU 0", 9, 9, 20),
+        ("GPU 0", 10, 5, 20),
+        ("GPU 0", 20, 6, 20),
+        ("GPU 0", 29, 12, 24),
+        ("GPU 0", 30, 4, 24),
+    ]
+    recording.device = None
+    reader.attach(recording)
