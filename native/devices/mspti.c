@@ -153,7 +153,8 @@ static int take(const char *library, msp_reason *why) {
   mspti.matches.count = 0;
   msp_markers_clear(&mspti.markers);
   match();
-  msp_buffers_open(false, msp_store_memory() / 2); /* one that is refused costs a line of the library's log for each record */
+  msp_buffers_open(false,
+                   msp_store_memory() / 2); /* one that is refused costs a line of the library's log for each record */
   result = mspti.register_callbacks(request, complete);
   if (result == SUCCESS) return MSP_TRACE_DONE;
   mspti.unsubscribe(mspti.subscriber);
