@@ -166,7 +166,8 @@ def _read_events(name, content, store, killed):
     thread, known, last_begin = 0, -1, 0
     for number, (start, end, arg, identity, kind, category, flags, extra) in _slots(name, content, store, killed):
         if kind == PROCESSOR:
-            assert known >= 0 and 0 < end <= start and arg > 0 and (category, flags) == (0, 0), (name, number)
+            told = (name, number, known, start, end, arg, category, flags)
+            assert known >= 0 and 0 < end <= start and arg > 0 and (category, flags) == (0, 0), told
             store.looks.append((start, end, arg, identity))
             continue
         assert identity == 0 or identity in store.strings, f"{name} slot {number}: no string {identity}"

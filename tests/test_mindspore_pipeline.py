@@ -1,7 +1,6 @@
 """Pipelines are watched at the right time, and MindSpore's dataset profiler is used without harm."""
 
 import atexit
-import contextlib
 import csv
 import json
 import os
@@ -16,6 +15,7 @@ import pytest
 from conftest import PROGRAMS, environment, eventually
 from ms_profiler.job.frameworks.mindspore import pipeline, sampling_plan
 from ms_profiler.job.frameworks.mindspore.pipeline import PipelineStream
+from ms_profiler.job.guard import Guard
 
 PROGRAM = PROGRAMS / "pipelines.py"
 ASKED = {"data_process": True}
@@ -192,6 +192,10 @@ class Iterator:
         self.thread.set()
 
 
+def failed(what, reason):
+    raise AssertionError(what) from reason
+
+
 class Stage:
     """A stream in made-up surroundings."""
 
@@ -208,7 +212,7 @@ class Stage:
             recorder=Recorder(),
             owner=True,
             forked=False,
-            guard=lambda what: contextlib.nullcontext(),
+            guard=lambda what: Guard(failed, what),
         )
         self.manager, self.options = Manager(), options
         self.stream = PipelineStream(self.session, self.manager, Manager.init)

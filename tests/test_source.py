@@ -99,6 +99,9 @@ class Session:
     def guard(self, _):
         return nullcontext()
 
+    def at_step(self, call):
+        """Call nothing at steps."""
+
     def at(self, count):
         """Advance to a step, and return the step of the next look."""
         self.steps.count = self.steps.number = count
