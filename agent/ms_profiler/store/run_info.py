@@ -136,11 +136,16 @@ _Record = TypeVar("_Record", RunInfo, ProcessInfo)
 
 def write(path: str, record: RunInfo | ProcessInfo) -> None:
     """Replace the file at `path` by `record`, atomically."""
+    replace(path, json.dumps(asdict(record), indent=1))
+
+
+def replace(path: str, content: str) -> None:
+    """Replace the file at `path` by a text, atomically."""
     temporary = f"{path}.{os.getpid()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, layout.FILE_MODE)
     try:
         with limited(), os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            json.dump(asdict(record), stream, indent=1)
+            stream.write(content)
         os.replace(temporary, path)
     except OSError:
         os.unlink(temporary)

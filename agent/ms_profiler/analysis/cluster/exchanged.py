@@ -92,7 +92,7 @@ def _joined(measures: "Measures", called: pl.DataFrame, ran: pl.DataFrame) -> pl
     last = ran["end_ns"].to_list()
     ends = [max([end, *(last[row] for row in rows)]) for end, rows in zip(asked["end_ns"], pairs, strict=True)]
     taken = [row for rows in pairs for row in rows]
-    known = replicas.known(measures.recording, measures.steps, asked, ran)
+    known = replicas.known(measures.recording, measures.steps, asked, ran, pairs)
     rest = ran.with_row_index("place").filter(~pl.col("place").is_in(taken)).cast({"place": pl.Int64})
     alone = rest.join(known, on="place", how="left", maintain_order="left").select(
         pl.col("group").fill_null(""),

@@ -174,3 +174,14 @@ def names_of(ids: pl.Series, names: pl.Series, lost: int) -> pl.Series:
     """
     known = ids.to_frame("id").select(pl.when(pl.col("id") < len(names)).then("id")).to_series()
     return names.gather(known).fill_null(lost).rename("name")
+
+
+def within(slots: pl.DataFrame, between: tuple[int, int]) -> pl.DataFrame:
+    """Return the slots that begin in a part of a store.
+
+    Args:
+        slots: `SLOTS`.
+        between: the begin of the part, and its end or 0 for none; RAW times.
+    """
+    begins = pl.col("start_ns") >= between[0]
+    return slots.filter(begins & (pl.col("start_ns") < between[1]) if between[1] else begins)

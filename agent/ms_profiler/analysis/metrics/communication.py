@@ -166,7 +166,8 @@ def _buckets(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
     ran = replicas.beside(recording, steps)
     if ran.is_empty():
         return pl.DataFrame(schema=_CALLED)
-    known = replicas.known(recording, steps, split(called(recording, steps)), ran)
+    asked = split(called(recording, steps))
+    known = replicas.known(recording, steps, asked, ran, replicas.paired(asked, ran, steps))
     found = known.join(ran.with_row_index("place").cast({"place": pl.Int64}), on="place", maintain_order="left")
     name = pl.format("AllReduce{}{}", pl.lit(_GROUP), "group")
     return found.select(name.alias("call"), "bytes", pl.col("start_ns").alias("called_ns"), *intervals.BOUNDS).cast(

@@ -99,7 +99,9 @@ def paired(called: pl.DataFrame, ran: pl.DataFrame, steps: Steps) -> list[list[i
     return found
 
 
-def known(recording: tables.Recording, steps: Steps, called: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
+def known(
+    recording: tables.Recording, steps: Steps, called: pl.DataFrame, ran: pl.DataFrame, pairs: list[list[int]]
+) -> pl.DataFrame:
     """Return `KNOWN`: the rows of `ran` that are buckets of DistributedDataParallel, with their group and bytes.
 
     Args:
@@ -107,12 +109,13 @@ def known(recording: tables.Recording, steps: Steps, called: pl.DataFrame, ran: 
         steps: the steps in use.
         called: the calls of the script, `operation`, `start_ns`, `end_ns`, by start.
         ran: `BESIDE`.
+        pairs: the result of `paired`.
     """
     notes = _notes(recording, steps)
     none = pl.DataFrame(schema=KNOWN)
     if len({note.module for note in notes}) != 1 or any(note.hook for note in notes):
         return none
-    taken = {row for rows in paired(called, ran, steps) for row in rows}
+    taken = {row for rows in pairs for row in rows}
     passes = intervals.union(
         recording.spans.filter(
             pl.col("process") == steps.process,

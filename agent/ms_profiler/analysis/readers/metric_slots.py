@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns.slots import SLOTS
+from ms_profiler.analysis.columns.slots import SLOTS, within
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.format import Kind
@@ -46,9 +46,7 @@ class Metrics:
             names: returns the row of `Recording.names` for each id.
             between: the part of the store that belongs to the run; 0 where it has no such bound.
         """
-        slots = pl.concat([pl.DataFrame(schema=SLOTS), *self.parts])
-        begins = pl.col("start_ns") >= between[0]
-        slots = slots.filter(begins & (pl.col("start_ns") < between[1]) if between[1] else begins)
+        slots = within(pl.concat([pl.DataFrame(schema=SLOTS), *self.parts]), between)
         labels = (slots["end_ns"] // _LOW).cast(pl.UInt32)
         return slots.select(
             pl.lit(process, pl.UInt32).alias("process"),

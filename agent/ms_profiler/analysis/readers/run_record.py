@@ -5,8 +5,7 @@ Both are empty where they cannot be read.
 
 from typing import Any
 
-import orjson
-
+from ms_profiler.analysis.readers import side_files
 from ms_profiler.store import layout, run_info
 from ms_profiler.store.reader import ReadCounts
 
@@ -37,10 +36,10 @@ def strategy(path: str, counts: ReadCounts) -> dict[str, Any]:
     """
     try:
         with open(path, "rb") as stream:
-            told = orjson.loads(stream.read())
+            told = side_files.parsed(stream.read())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except side_files.DAMAGE as error:
         counts.damaged_files.append((layout.STRATEGY, str(error) or "cannot be read"))
         return {}
     return told if isinstance(told, dict) else {}

@@ -1,4 +1,5 @@
-"""The files beside the segments of a process that hold JSON: structures of networks, tapes, descriptions of graphs."""
+"""The files beside the segments of a process that hold JSON: structures of networks, tapes, places of
+tensors, descriptions of graphs."""
 
 import json
 from typing import Any, Final

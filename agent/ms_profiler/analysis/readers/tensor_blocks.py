@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns.slots import SLOTS
+from ms_profiler.analysis.columns.slots import SLOTS, within
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.format import BLOCK_BITS, BLOCK_RELEASED, FRAME_LINE_BITS, Kind
@@ -79,9 +79,7 @@ class Blocks:
 
         A block whose release was not recorded ends where its address is in use again.
         """
-        slots = pl.concat([pl.DataFrame(schema=SLOTS), *self.parts])
-        begins = pl.col("start_ns") >= between[0]
-        slots = slots.filter(begins & (pl.col("start_ns") < between[1]) if between[1] else begins)
+        slots = within(pl.concat([pl.DataFrame(schema=SLOTS), *self.parts]), between)
         events = slots.select(
             "thread",
             (pl.col("end_ns") % _HIGH).alias("address"),

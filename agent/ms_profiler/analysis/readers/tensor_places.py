@@ -2,10 +2,10 @@
 
 from typing import Final
 
-import orjson
 import polars as pl
 
 from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.analysis.readers import side_files
 from ms_profiler.store import layout
 from ms_profiler.store.reader import ReadCounts
 
@@ -25,10 +25,10 @@ def read(folder: str, clock: Clock, counts: ReadCounts) -> pl.DataFrame:
     for path in layout.places(folder):
         try:
             with open(path, "rb") as stream:
-                told = orjson.loads(stream.read())
+                told = side_files.parsed(stream.read())
             time_ns = clock.epoch_ns(int(told["time_ns"]))
             rows = [(time_ns, str(kind), told["paths"][at] or None, int(place)) for kind, at, place in told["tensors"]]
             parts.append(pl.DataFrame(rows, schema=PLACES, orient="row"))
-        except (OSError, ValueError, KeyError, TypeError, IndexError, pl.exceptions.PolarsError) as error:
+        except (*side_files.DAMAGE, pl.exceptions.PolarsError) as error:
             counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))
     return pl.concat(parts).sort("time_ns", maintain_order=True)

@@ -9,7 +9,7 @@ from ms_profiler.log import visible
 
 
 class Terminal(Console):
-    """Rich's console; that one passes on signs of control which a text holds."""
+    """Rich's console, except that signs of control in a text are shown: Rich passes them on."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments of an object, with visible signs of control."""

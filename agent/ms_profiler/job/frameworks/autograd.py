@@ -7,11 +7,11 @@ the next node is read. Nothing is registered with a node, and no node is kept al
 """
 
 import json
-import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler.job.frameworks import side_file
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store import layout
 
@@ -113,11 +113,7 @@ class Tape:
         if not nodes or home is None:
             return
         content = json.dumps({"time_ns": self.host.recorder.now(), "nodes": nodes, "calls": self.calls}).encode()
-        path = layout.tape_path(home.folder, len(layout.tapes(home.folder)))
-        os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, layout.FILE_MODE), "wb") as stream:
-            stream.write(content)
-        self.host.recorder.spend(len(content))
+        side_file.write(self.host, layout.tape_path(home.folder, len(layout.tapes(home.folder))), content)
         self._kept += 1
         if self._kept == PASSES or len(self.calls) > MOST:  # a step that never ends must not write without bound
             self._end()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ms_profiler.job.sources import NEVER
-from ms_profiler.store import layout
+from ms_profiler.store import layout, run_info
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -26,7 +26,7 @@ class Strategy:
 
     def __init__(self, host: "Host", read: Callable[[], dict[str, Any]]) -> None:
         self._host, self._read = host, read
-        self._kept: tuple[str, bytes] = "", b""
+        self._kept = "", ""
         host.at_step(self.stepped)
         host.at_end(self.end)
 
@@ -45,14 +45,9 @@ class Strategy:
         home = self._host.home
         if home is None or self._host.forked or not self._host.asks(OPTION):
             return False
-        content = json.dumps(self._read()).encode()
-        if (home.folder, content) == self._kept or content == b"{}" or not os.path.isdir(home.folder):
+        content = json.dumps(self._read())
+        if (home.folder, content) == self._kept or content == "{}" or not os.path.isdir(home.folder):
             return False
-        path = layout.strategy_path(home.folder)
-        with open(
-            os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, layout.FILE_MODE), "wb"
-        ) as stream:
-            stream.write(content)
-        os.replace(f"{path}.new", path)
+        run_info.replace(layout.strategy_path(home.folder), content)
         self._kept = home.folder, content
         return True

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from ms_profiler.job.frameworks import trees
+from ms_profiler.job.frameworks import side_file, trees
 from ms_profiler.job.frameworks.torch import optimizers, tensors
 from ms_profiler.job.frameworks.torch.allocator import OPTION
 from ms_profiler.job.sources import NEVER
@@ -77,12 +77,7 @@ class Places:
         names = {path: number for number, path in enumerate(dict.fromkeys(path for _, path, _ in found))}
         rows = [(kind, names[path], address) for kind, path, address in found]
         told = {"time_ns": self._host.recorder.now(), "paths": list(names), "tensors": rows}
-        content = json.dumps(told).encode()
-        path = layout.place_path(folder, len(layout.places(folder)))
-        os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, layout.FILE_MODE), "wb") as stream:
-            stream.write(content)
-        self._host.recorder.spend(len(content))
+        side_file.write(self._host, layout.place_path(folder, len(layout.places(folder))), json.dumps(told).encode())
 
 
 def _address(tensor: Any) -> int:
