@@ -44,17 +44,19 @@ def run(args: argparse.Namespace) -> int:
         DependencyError: Polars or Rich is not installed, or Dask where it is asked for.
     """
     try:
-        from ms_profiler.analysis.cluster import gathering, job_summary, storage, vendor_files
+        from ms_profiler.analysis.cluster import gathering, job_summary, parallel_files, storage, vendor_files
         from ms_profiler.analysis.report import all_ranks, terminal
     except ModuleNotFoundError as error:
         raise DependencyError(f"An analysis of all ranks needs Polars, orjson and Rich ({error}).") from error
     with _engine(args) as engine:
-        content = job_summary.summary(gathering.gather(storage.find(args.directories), engine))
+        job = gathering.gather(storage.find(args.directories), engine)
+        content = job_summary.summary(job)
         if not args.no_files:
             target = args.output or args.directories[0]
             try:
                 with storage.written(target) as folder:
                     left_out, links = vendor_files.write(args.directories[0], folder, engine)
+                    parallel_files.write(job, folder)
             except OSError as error:
                 raise StoreError(
                     f"{os.path.join(target, vendor_files.FOLDER)} cannot be written ({error.strerror}).",

@@ -13,6 +13,8 @@ DEVICE_TENSORS: Final = "memory of tensors on {}, {}"
 COLLECTION: Final = "garbage collection, generation"
 #: span of waiting for an exchange that was queued
 COMMUNICATION_WAIT: Final = "wait for communication"
+#: begin of the name of a span of waiting for a message that was queued; `Send@GROUP` or `Receive@GROUP` follows
+MESSAGE_WAIT: Final = "wait for "
 #: span of a call of a network without gradients, in evaluation mode
 EVALUATING: Final = "forward in evaluation mode"
 #: prefix of the text of an instant with the bytes of the gradients that ranks exchange; the module's name follows

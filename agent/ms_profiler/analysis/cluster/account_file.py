@@ -9,7 +9,7 @@ import polars as pl
 from ms_profiler.analysis.cluster import exchanged, rank_account
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-VERSION: Final = 2
+VERSION: Final = 3
 _TABLES: Final = {"steps": rank_account.STEPS, "parts": rank_account.PARTS, "exchanges": exchanged.EXCHANGES}
 
 
@@ -20,7 +20,8 @@ def dump(account: RankAccount) -> bytes:
         account: the account of a rank.
     """
     facts = {item.name: getattr(account, item.name) for item in fields(account)}
-    facts.pop("directory")
+    for name in ("directory", "sent"):
+        facts.pop(name)
     tables = {name: facts.pop(name).to_dict(as_series=False) for name in _TABLES}
     return orjson.dumps({"version": VERSION, **facts, **tables}) + b"\n"
 

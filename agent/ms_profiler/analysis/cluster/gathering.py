@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ms_profiler.analysis.cluster import account_file, exchanged, rank_account, storage, vendor_account, whole_job
+from ms_profiler.analysis.cluster import (
+    account_file,
+    exchanged,
+    expert_load,
+    rank_account,
+    storage,
+    vendor_account,
+    whole_job,
+)
 from ms_profiler.analysis.cluster.engines import Engine, Local, Lost, Task
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.analysis.cluster.whole_job import WholeJob
@@ -71,6 +79,7 @@ def _reduced(paths: list[str]) -> _Part:
     """Return the accounts of some ranks, reduced to the columns that the comparison of ranks needs."""
     found = _read_all(paths)
     for account in found.accounts:
+        account.sent = expert_load.sent(account)
         account.exchanges = exchanged.marked(account.exchanges)
     return found
 

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from ms_profiler.analysis.cluster import parallel_files
 from ms_profiler.analysis.cluster.goodput import Goodput
 from ms_profiler.analysis.cluster.late_causes import Cause
 from ms_profiler.analysis.cluster.lateness import Late
@@ -35,6 +36,8 @@ def summary(job: WholeJob) -> dict[str, Any]:
         "lost_ms": _ms(found.lost_ns) if job.late else 0.0,
         "slow_links": [],
         "imbalance_ms": _ms(found.imbalance_ns),
+        "pipeline": parallel_files.pipeline(job.pipeline),
+        "experts": [parallel_files.experts(each) for each in job.experts],
         "ranks": [_rank(job, rank) for rank in job.accounts],
         "critical": [
             {"step": row["step"], "rank": row["rank"], "median_wait_ms": _ms(row["wait_ns"])}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import exchanged, step_uses
+from ms_profiler.analysis.cluster import exchanged, expert_load, parallel_groups, stage_bubbles, step_uses
 from ms_profiler.analysis.metrics import bounds, communication, intervals, scheduling
 from ms_profiler.store.format import StepSource
 
@@ -28,6 +28,7 @@ STEPS: Final = pl.Schema(
         "waiting_ns": pl.Int64,
         "checkpoint_ns": pl.Int64,
         "compile_ns": pl.Int64,
+        "bubble_ns": pl.Int64,  # see `stage_bubbles`; null where the rank is in no known pipeline
     }
 )
 #: the time of each part of each step, see `metrics.bounds`
@@ -63,9 +64,11 @@ class RankAccount:
         loaded: whether it read a checkpoint before its first step ended.
         stepped: whether its steps are those of the job; otherwise the whole run stands as one.
         groups: the ranks of each group that it used, by the name of the group.
+        purposes: the purposes of these groups, by name, see `parallel_groups`.
         steps: `STEPS`.
         parts: `PARTS`.
         exchanges: `exchanged.EXCHANGES`.
+        sent: `expert_load.SENT`, where the account was reduced for the comparison of ranks.
     """
 
     directory: str
@@ -86,9 +89,11 @@ class RankAccount:
     loaded: bool = False
     stepped: bool = True
     groups: dict[str, list[int]] = field(default_factory=dict)
+    purposes: dict[str, list[str]] = field(default_factory=dict)
     steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEPS))
     parts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PARTS))
     exchanges: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=exchanged.EXCHANGES))
+    sent: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=expert_load.SENT))
 
 
 def account(measures: "Measures") -> RankAccount:
@@ -101,7 +106,7 @@ def account(measures: "Measures") -> RankAccount:
     processes: dict[str, Any] = recording.processes.sort(pl.col("role") != "main", "process").row(0, named=True)
     found, used = exchanged.exchanges(measures), measures.steps
     queued = scheduling.queued_by_step(recording.looks, used.process, used.table)
-    return RankAccount(
+    known = RankAccount(
         directory=recording.directory,
         rank=info.rank,
         world_size=info.world_size,
@@ -120,10 +125,13 @@ def account(measures: "Measures") -> RankAccount:
         loaded=step_uses.loaded(measures),
         stepped=measures.steps.source != StepSource.WHOLE_RUN,
         groups=communication.ranks(recording.instants, recording.names),
-        steps=steps_of(measures.steps.table, found, queued, step_uses.uses(measures)),
+        purposes=communication.purposes(recording.instants, recording.names),
         parts=_parts(measures),
         exchanges=found,
     )
+    waits = stage_bubbles.by_step(measures, found, parallel_groups.groups(known, parallel_groups.PIPELINE))
+    known.steps = steps_of(measures.steps.table, found, queued, step_uses.uses(measures), waits)
+    return known
 
 
 def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame, *further: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import exchanged, rank_account, vendor_ranks
+from ms_profiler.analysis.cluster import exchanged, parallel_groups, rank_account, vendor_ranks
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.analysis.cluster.vendor_communication import group_of
 from ms_profiler.analysis.metrics import communication
@@ -23,6 +23,7 @@ _STEP: Final = re.compile(r"step(\d+)")
 #: columns of step_trace_time.csv -> our names of the parts
 _PARTS: Final = {"Computing": "computing", "Free": "free"}
 _HIDDEN: Final = "Communication(Not Overlapped)"
+_BUBBLE: Final = "Bubble"
 
 
 def account(path: str) -> RankAccount:
@@ -43,7 +44,7 @@ def account(path: str) -> RankAccount:
     if exchanges.is_empty() and not rows:
         raise StoreError(remarks[0] if remarks else f"{path} holds neither steps nor exchanges that can be read.")
     first, last = exchanges["start_ns"].min(), exchanges["end_ns"].max()
-    return RankAccount(
+    known = RankAccount(
         directory=path,
         rank=_rank(path),
         world_size=_size(metadata),
@@ -55,10 +56,12 @@ def account(path: str) -> RankAccount:
         verdict="",
         uncertainty_ns=None,
         groups=_groups(metadata),
-        steps=_steps(rows, exchanges),
+        purposes=_purposes(metadata),
         parts=_parts(rows),
         exchanges=exchanges,
     )
+    known.steps = _steps(rows, exchanges, bool(parallel_groups.groups(known, parallel_groups.PIPELINE)))
+    return known
 
 
 def _rank(path: str) -> int:
@@ -76,9 +79,18 @@ def _size(metadata: dict[str, Any]) -> int:
 
 
 def _groups(metadata: dict[str, Any]) -> dict[str, list[int]]:
+    known = _told(metadata).items()
+    return {name: list(group["global_ranks"]) for name, group in known if group.get("global_ranks")}
+
+
+def _purposes(metadata: dict[str, Any]) -> dict[str, list[str]]:
+    known = _told(metadata).items()
+    return {name: [str(group["group_name"])] for name, group in known if group.get("group_name")}
+
+
+def _told(metadata: dict[str, Any]) -> dict[str, Any]:
     told = metadata.get("parallel_group_info")
-    known = told if isinstance(told, dict) else {}
-    return {name: list(group["global_ranks"]) for name, group in known.items() if group.get("global_ranks")}
+    return told if isinstance(told, dict) else {}
 
 
 def _exchanges(content: dict[str, Any]) -> pl.DataFrame:
@@ -121,16 +133,24 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-def _steps(rows: list[dict[str, float]], exchanges: pl.DataFrame) -> pl.DataFrame:
-    """Return the steps as `rank_account.STEPS`. Own time is the step less its exchanges that no computation hides."""
+def _steps(rows: list[dict[str, float]], exchanges: pl.DataFrame, piped: bool) -> pl.DataFrame:
+    """Return the steps as `rank_account.STEPS`. Own time is the step less its exchanges that no computation hides.
+
+    Args:
+        rows: the rows of step_trace_time.csv.
+        exchanges: `exchanged.EXCHANGES`.
+        piped: whether the rank is in a pipeline.
+    """
     begins = dict(exchanges.group_by("step").agg(pl.col("start_ns").min()).iter_rows())
     found = []
     for row in rows:
         number, length = int(row["Step"]), round(row["Stage"] * 1000)
         start = begins.get(number, 0)
-        own = length - round(row.get(_HIDDEN, 0) * 1000)
+        hidden = row.get(_HIDDEN, 0)
+        own = length - round(hidden * 1000)
+        bubble = round(min(row[_BUBBLE], hidden) * 1000) if piped and _BUBBLE in row else None
         exchange = round(row.get("Communication", 0) * 1000)
-        found.append((number, start, start + length, own if exchange else None, exchange, *[None] * 4))
+        found.append((number, start, start + length, own if exchange else None, exchange, *[None] * 4, bubble))
     return pl.DataFrame(found, rank_account.STEPS, orient="row")
 
 

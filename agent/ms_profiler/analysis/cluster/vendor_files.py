@@ -111,10 +111,10 @@ def _write(
     groups = _groups(exchanges, known)
     steps.add_stages(vendor_steps.stages(groups["comm_group_parallel_info"]))
     steps.add_layout(arguments)
-    _replace(os.path.join(target, GROUPS), [orjson.dumps(groups)])
-    _replace(os.path.join(target, COMMUNICATION), exchanges.communication())
-    _replace(os.path.join(target, MATRIX), exchanges.matrix())
-    _replace(os.path.join(target, STEPS), [_text(steps)] if steps.rows else [])
+    replace(os.path.join(target, GROUPS), [orjson.dumps(groups)])
+    replace(os.path.join(target, COMMUNICATION), exchanges.communication())
+    replace(os.path.join(target, MATRIX), exchanges.matrix())
+    replace(os.path.join(target, STEPS), [_text(steps)] if steps.rows else [])
     return remarks, slow_links.slow(exchanges.sums)
 
 
@@ -144,8 +144,16 @@ def _text(steps: vendor_steps.StepRows) -> bytes:
     return stream.getvalue().encode()
 
 
-def _replace(path: str, parts: Iterable[bytes]) -> None:
-    """Replace a file by new content, or remove the file where the content is empty."""
+def replace(path: str, parts: Iterable[bytes]) -> None:
+    """Replace a file by new content, or remove the file where the content is empty.
+
+    Args:
+        path: the path of the file.
+        parts: the content.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     temporary = f"{path}.{os.getpid()}.tmp"
     with open(temporary, "wb") as stream:
         size = sum(stream.write(part) for part in parts)

@@ -7,11 +7,13 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import clock_offsets, goodput, late_causes, lateness
+from ms_profiler.analysis.cluster import clock_offsets, expert_load, goodput, late_causes, lateness, stage_bubbles
+from ms_profiler.analysis.cluster.expert_load import Experts
 from ms_profiler.analysis.cluster.goodput import Goodput
 from ms_profiler.analysis.cluster.late_causes import Cause
 from ms_profiler.analysis.cluster.lateness import Late, Lateness
 from ms_profiler.analysis.cluster.rank_account import RankAccount
+from ms_profiler.analysis.cluster.stage_bubbles import Pipeline
 
 #: ns by which the wall clocks of machines may differ
 CLOCKS_NS: Final = 60_000_000_000
@@ -119,6 +121,16 @@ class WholeJob:
     def waits(self) -> dict[int, int]:
         """Return by rank the ns that it waited for the last rank of each step, over all steps."""
         return dict(self.lateness.waits.iter_rows())
+
+    @cached_property
+    def pipeline(self) -> Pipeline | None:
+        """Return the stages of the pipeline with their bubbles; None where they are not known."""
+        return stage_bubbles.pipeline(self.accounts)
+
+    @cached_property
+    def experts(self) -> list[Experts]:
+        """Return the groups of ranks that share experts, with the load of each rank."""
+        return expert_load.experts(self.accounts)
 
     @cached_property
     def clocks(self) -> dict[int, clock_offsets.Offset]:

@@ -16,6 +16,7 @@ _GROUP: Final = "@"
 _RANK: Final = re.compile(r"rank (?P<rank>\d+) of (?P<size>\d+)")
 _EXCHANGE: Final = re.compile(r"exchange (?P<call>.+) of (?P<shapes>[-\d,;]*) by (?P<kernel>.+)", re.DOTALL)
 _PARALLEL: Final = re.compile(r"parallel mode (?P<mode>\w+) in (?P<stages>[1-9]\d*) stages")
+_PURPOSE: Final = re.compile(r"group (?P<group>.*?) for (?P<purpose>.*)", re.DOTALL)
 _RANKS: Final = re.compile(r"group (?P<group>.*) ranks (?P<ranks>\d+(-\d+)?(,\d+(-\d+)?)*)")
 #: primitives whose kernels exchange data instead of computing -> kind of exchange
 COLLECTIVES: Final = {
@@ -297,6 +298,21 @@ def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
     for text in names.gather(marks):
         if match := _RANKS.fullmatch(text):
             found[match["group"]] = [rank for part in match["ranks"].split(",") for rank in _range(part)]
+    return found
+
+
+def purposes(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[str]]:
+    """Return the purposes of the groups that were used, as the script or a device mesh names them.
+
+    Args:
+        instants: `tables.INSTANTS`; the text is `group NAME for PURPOSE`.
+        names: texts by row.
+    """
+    found: dict[str, list[str]] = {}
+    marks = instants.filter(pl.col("category") == Category.COMMUNICATION)["name"].unique(maintain_order=True)
+    for text in names.gather(marks):
+        if match := _PURPOSE.fullmatch(text):
+            found.setdefault(match["group"], []).append(match["purpose"])
     return found
 
 

@@ -33,7 +33,7 @@ def show(summary: dict[str, Any], out: Console, ranks: bool = True) -> None:
             ends = f"from rank {link['source']} to rank {link['target']}"
             speeds = f"{link['speed']:.2f} GB/s; the median one has {link['usual']:.2f} GB/s"
             widths.lines(Text(f"The {link['transport']} link {ends} is slow: {speeds}."), out)
-        for line in _goodput(summary["goodput"]):
+        for line in (*_pipeline(summary["pipeline"]), *_experts(summary["experts"]), *_goodput(summary["goodput"])):
             widths.lines(Text(line), out)
         if ranks:
             out.print(_table(summary, out.width))
@@ -54,6 +54,44 @@ def _reason(late: dict[str, Any]) -> str:
     place = f"{chain['operation']} {chain['number']}, in step {chain['step']}"
     others = f"{chain['waiting_ranks']} rank{'s' * (chain['waiting_ranks'] != 1)} wait"
     return f"{told}. At most it delays {place}: {others} {milliseconds(chain['late_ms'])} there."
+
+
+def _pipeline(found: dict[str, Any] | None) -> list[str]:
+    """Return which stage of a pipeline holds up the others, and the bubbles of each."""
+    if found is None:
+        return []
+    slow = {each["stage"] for each in found["slow_stages"]}
+    shares = [
+        f"stage {stage['stage']} {stage['share']:.0%}"
+        for stage in found["stages"]
+        if not slow or stage["stage"] in slow
+    ]
+    rest = [stage["share"] for stage in found["stages"] if stage["stage"] not in slow]
+    told = f"Bubbles of the pipeline ({', '.join(found['known_by'])}), of a step: {', '.join(shares[:_RANKS])}"
+    if not slow:
+        return [f"{told}{' and more' * (len(shares) > _RANKS)}."]
+    listed = " and ".join(map(str, sorted(slow)[:_LATE]))
+    others = f"; the others {min(rest):.0%} to {max(rest):.0%}" if rest else ""
+    holds = f"Stage{'s' * (len(slow) > 1)} {listed} of the pipeline hold{'s' * (len(slow) == 1)} up the others."
+    return [f"{holds} {told}{others}."]
+
+
+def _experts(found: list[dict[str, Any]]) -> list[str]:
+    """Return which ranks have the busiest experts."""
+    busy = [each for each in found if each["busy_ranks"]]
+    told = [
+        f"The experts of rank {' and '.join(map(str, each['busy_ranks']))} hold up the {len(each['ranks'])} ranks that "
+        f"share them ({each['known_by']}): up to {each['most_time_to_mean']:.2f} times the mean time and "
+        f"{each['most_bytes_to_mean']:.2f} times the mean bytes; that costs {milliseconds(each['lost_ms'])}."
+        for each in sorted(busy, key=lambda each: -each["lost_ms"])[:_LATE]
+    ]
+    if busy or not found:
+        return told
+    worst = max(found, key=lambda each: each["most_bytes_to_mean"])
+    return [
+        f"Experts ({worst['known_by']}): a rank has at most {worst['most_bytes_to_mean']:.2f} times the mean bytes of "
+        f"its group, and no rank's experts hold up the others."
+    ]
 
 
 def _goodput(found: dict[str, Any] | None) -> list[str]:

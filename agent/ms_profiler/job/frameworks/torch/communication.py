@@ -10,6 +10,7 @@ reports group or bytes; see `replicas` for the former.
 
 import inspect
 import sys
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from ms_profiler.job.frameworks.base import RAISED, Inside, Target
 from ms_profiler.job.frameworks.torch import ranks, tensors
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 from ms_profiler.store.format import Category
-from ms_profiler.store.names import COMMUNICATION_WAIT
+from ms_profiler.store.names import COMMUNICATION_WAIT, MESSAGE_WAIT
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -49,6 +50,8 @@ KINDS = {
     "barrier": ("Barrier", ""),
     "monitored_barrier": ("Barrier", ""),
 }
+#: functions that queue a message; what they return waits for it
+QUEUED = ("isend", "irecv")
 #: functions that only call another exchange, in the versions that have the latter
 CALLERS = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
@@ -60,10 +63,18 @@ class Collectives:
         self.host = host
         self._groups = ranks.groups(host)
         self._inside = Inside()
+        #: queued messages -> id of the name of a wait for it
+        self._waits: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
-    def function(self, kind: str, given: str) -> base.Closure:
-        """Return a function that replaces an exchange of the kind `kind`; `given` names its input."""
-        host, named, inside = self.host, self._groups.name, self._inside
+    def function(self, kind: str, given: str, queued: bool) -> base.Closure:
+        """Return a function that replaces an exchange.
+
+        Args:
+            kind: its kind.
+            given: the name of the parameter that is its input.
+            queued: whether it returns a queued message.
+        """
+        host, named, inside, waits = self.host, self._groups.name, self._inside, self._waits
         recorder, category = host.recorder, int(Category.COMMUNICATION)
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,18 +87,21 @@ class Collectives:
             def before(*args: Any, **kwargs: Any) -> list[int] | None:
                 if inside.value:
                     return None
-                token = 0
+                token = wait = 0
                 with host.guard("naming a collective"):
                     group = named(argument("group", args, kwargs))
                     if group:
                         label = recorder.intern(f"{kind}@{group}")
                         token = recorder.begin(label, category, tensors.size(argument(given, args, kwargs)))
+                        wait = recorder.intern(f"{MESSAGE_WAIT}{kind}@{group}") if queued else 0
                 inside.value = True
-                return [token]
+                return [token, wait]
 
             def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
                 inside.value = False
                 recorder.end(tokens[0], 0 if reason is None else RAISED)
+                if tokens[1] and result is not None:
+                    waits[result] = tokens[1]
 
             replacement = base.around(host, "recording a collective", before, after)(original)
             with host.guard("telling Dynamo about a collective"):
@@ -137,11 +151,13 @@ class Collectives:
 
     def wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the wait for a collective that was queued, a method of a class in C++."""
-        inside, recorder = self._inside, self.host.recorder
-        name = recorder.intern(COMMUNICATION_WAIT)
+        inside, recorder, waits = self._inside, self.host.recorder, self._waits
+        usual = recorder.intern(COMMUNICATION_WAIT)
 
-        def before(*_: Any, **__: Any) -> list[int] | None:
-            return None if inside.value else [base.begin(recorder, name, Category.COMMUNICATION)]
+        def before(work: Any, *_: Any, **__: Any) -> list[int] | None:
+            if inside.value:
+                return None
+            return [base.begin(recorder, waits.get(work, usual) if waits else usual, Category.COMMUNICATION)]
 
         def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
             recorder.end(tokens[0], 0 if reason is None else RAISED)
@@ -162,7 +178,7 @@ def targets(host: "Host") -> list[Target]:
     collectives = Collectives(host)
     return [
         *(
-            Target(DISTRIBUTED, name, closure=collectives.function(kind, given), copies=True)
+            Target(DISTRIBUTED, name, closure=collectives.function(kind, given, name in QUEUED), copies=True)
             for name, (kind, given) in KINDS.items()
             if name in there and CALLERS.get(name) not in there
         ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.strategy import MOST
+from ms_profiler.job.frameworks.torch import ranks
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 
 if TYPE_CHECKING:
@@ -49,11 +50,19 @@ def _of_meshes() -> list[dict[str, Any]]:
     for held in _meshes:
         if (mesh := held()) is None:
             continue
-        ranks = mesh.mesh.tolist()
         told = {"device": str(mesh.device_type), "dimensions": _dimensions(mesh), "shape": list(mesh.mesh.shape)}
-        if (entry := {**told, "ranks": ranks}) not in found:
+        if (entry := {**told, "ranks": mesh.mesh.tolist()}) not in found:
             found.append(entry)
     return found
+
+
+def _name_whole(host: "Host", mesh: Any) -> None:
+    """Note the purpose of the group of all ranks, which a mesh of one dimension uses and does not describe."""
+    distributed = sys.modules[DISTRIBUTED]
+    names, size = mesh.mesh_dim_names, mesh.mesh.numel()
+    if names and len(names) == 1 and distributed.is_initialized() and size == distributed.get_world_size():
+        found = ranks.groups(host)
+        found.purpose(found.name(None), f"mesh_{names[0]}")
 
 
 def meshes(host: "Host") -> list[Target]:
@@ -65,6 +74,7 @@ def meshes(host: "Host") -> list[Target]:
     def after(mesh: Any, result: Any, reason: BaseException | None) -> None:
         if reason is None and len(_meshes) < MOST:
             _meshes.append(weakref.ref(mesh))
+            _name_whole(host, mesh)
 
     make = base.around(host, "noting a device mesh", before, after)
     return [Target(MESHES, "DeviceMesh.__init__", closure=make)]

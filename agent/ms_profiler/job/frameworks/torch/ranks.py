@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 DISTRIBUTED = "torch.distributed.distributed_c10d"
+#: what PyTorch says of a group without a purpose
+UNTOLD = ("", "undefined", "default_pg")
 
 
 class Groups:
@@ -39,7 +41,13 @@ class Groups:
             ranks = module.get_process_group_ranks(group)  # older versions do not take None
             self._notes.add(f"rank {module.get_rank()} of {module.get_world_size()}", module.get_rank())
             self._notes.add(f"group {name} ranks {ranges(ranks)}", len(ranks))
+            self.purpose(name, str(getattr(group, "group_desc", "")))
         return name
+
+    def purpose(self, name: str, told: str) -> None:
+        """Note the purpose of a group, as the script or a device mesh names it; nothing where none is told."""
+        if told not in UNTOLD:
+            self._notes.add(f"group {name} for {told}", 0)
 
 
 _last: Groups | None = None

@@ -1,0 +1,179 @@
+"""Compare the ranks of a group that share the experts of layers: what their experts are sent, and how long they take.
+
+A layer of experts exchanges all to all twice, as GShard (https://arxiv.org/abs/2006.16668, section 3.1) does: tokens
+go to the ranks of their experts, and come back. Between the two each rank computes with its experts. Two exchanges of
+a group that follow each other are such a pair if all ranks together send as many bytes in the second as in the first.
+Far smaller ones are left out: they send counts or weights of tokens. The load of a rank is the bytes that it sends
+back. Its experts' time is the time from the end of the exchange before until the rank is ready to send back, by its
+own clock.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ms_profiler.analysis.cluster import lateness, parallel_groups
+from ms_profiler.analysis.cluster.lateness import Late
+
+if TYPE_CHECKING:
+    from ms_profiler.analysis.cluster.rank_account import RankAccount
+
+#: one row per exchange all to all of a group that shares experts
+SENT: Final = pl.Schema(
+    {
+        "group": pl.String,
+        "step": pl.Int64,
+        "place": pl.Int64,  # place among those of the group in the step, from 0
+        "bytes": pl.Int64,
+        "before_ns": pl.Int64,  # time since the exchange before it in the step ended; null for the first
+        "took_ns": pl.Int64,
+    }
+)
+#: exchanges with less than this part of the bytes of the largest one of the step send no tokens
+_SMALL: Final = 16
+_WITHIN: Final = ["group", "step"]
+
+
+@dataclass(frozen=True)
+class Load:
+    """The load of one rank.
+
+    Attributes:
+        rank: its number.
+        bytes: bytes that its experts sent back.
+        expert_ns: the time of its experts.
+        wait_ns: how much longer it was in the exchanges than the rank that came last.
+    """
+
+    rank: int
+    bytes: int
+    expert_ns: int
+    wait_ns: int
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The ranks that share experts.
+
+    Attributes:
+        known_by: the purpose of the group.
+        ranks: the load of each rank.
+        steps: the steps that all of them share.
+        lost_ns: how far the rank with the longest time of its experts exceeds the mean, over all steps.
+        busy: the ranks whose experts take longer than those of the others, as late ranks are found.
+        table: `rank`, `step`, `bytes`, `expert_ns`, `wait_ns`.
+    """
+
+    known_by: str
+    ranks: list[Load]
+    steps: int
+    lost_ns: int
+    busy: list[Late]
+    table: pl.DataFrame = field(repr=False)
+
+    @property
+    def most_bytes(self) -> float:
+        """Return the most bytes of a rank, as a multiple of the mean."""
+        return _most([load.bytes for load in self.ranks])
+
+    @property
+    def most_time(self) -> float:
+        """Return the longest time of the experts of a rank, as a multiple of the mean."""
+        return _most([load.expert_ns for load in self.ranks])
+
+
+def sent(known: "RankAccount") -> pl.DataFrame:
+    """Return `SENT` of a rank.
+
+    Args:
+        known: its account, with all exchanges.
+    """
+    names = list(parallel_groups.groups(known, parallel_groups.EXPERTS))
+    own = known.exchanges.filter(pl.col("operation") == "alltoall", pl.col("group").is_in(names)).drop_nulls("step")
+    return (
+        own.sort("start_ns")
+        .with_columns(
+            place=pl.int_range(pl.len()).over(_WITHIN),
+            before_ns=pl.col("start_ns") - pl.col("end_ns").shift(1).over(_WITHIN),
+            took_ns=pl.col("end_ns") - pl.col("start_ns"),
+        )
+        .select(SENT.names())
+        .cast(SENT)
+    )
+
+
+def pairs(sums: Sequence[int]) -> list[int]:
+    """Return the places of the exchanges that send back; empty where any is not certain.
+
+    Args:
+        sums: the bytes that all ranks together send in each exchange of a step.
+    """
+    least = max(sums, default=0) / _SMALL
+    tokens = [place for place, size in enumerate(sums) if size > 0 and size >= least]
+    there, back = tokens[::2], tokens[1::2]
+    certain = len(there) == len(back) and all(sums[a] == sums[b] for a, b in zip(there, back, strict=True))
+    return back if certain else []
+
+
+def experts(accounts: Mapping[int, "RankAccount"]) -> list[Experts]:
+    """Return the groups that share experts, as far as all their ranks have a result and the pairs are certain.
+
+    Args:
+        accounts: the accounts, by rank.
+    """
+    members: dict[tuple[int, ...], tuple[str, str]] = {}
+    for known in accounts.values():
+        for name, purpose in parallel_groups.groups(known, parallel_groups.EXPERTS).items():
+            members.setdefault(tuple(sorted(known.groups[name])), (name, purpose))
+    found = [
+        _experts(
+            ranks, purpose, {rank: accounts[rank].sent.filter(pl.col("group") == name) for rank in ranks}, accounts
+        )
+        for ranks, (name, purpose) in sorted(members.items())
+        if set(ranks) <= set(accounts)
+    ]
+    return [each for each in found if each is not None]
+
+
+def _experts(
+    ranks: Sequence[int],
+    purpose: str,
+    tables: Mapping[int, pl.DataFrame],
+    accounts: Mapping[int, "RankAccount"],
+) -> Experts | None:
+    table = pl.concat([own.with_columns(rank=pl.lit(rank, pl.Int64)) for rank, own in tables.items()])
+    counts = (
+        table.group_by("step", "rank").len().group_by("step").agg(pl.len().alias("ranks"), pl.col("len").n_unique())
+    )
+    shared = counts.filter(pl.col("ranks") == len(ranks), pl.col("len") == 1).select("step")
+    both = table.join(shared, on="step", how="semi")
+    places = both.group_by("step", "place").agg(pl.col("bytes").sum()).sort("step", "place")
+    rows = [
+        (step, place)
+        for (step,), own in places.group_by("step", maintain_order=True)
+        for place in pairs(own["bytes"].to_list())
+    ]
+    back = pl.DataFrame(rows, {"step": pl.Int64, "place": pl.Int64}, orient="row")
+    least = pl.col("took_ns").min().over("step", "place")
+    loads = (
+        both.join(back, on=["step", "place"], how="semi")
+        .with_columns(wait_ns=pl.col("took_ns") - least)
+        .group_by("rank", "step")
+        .agg(pl.col("bytes").sum(), pl.col("before_ns").sum().alias("expert_ns"), pl.col("wait_ns").sum())
+        .sort("rank", "step")
+    )
+    if loads.is_empty():
+        return None
+    lengths = [accounts[rank].steps.join(loads.select("step").unique(), on="step", how="semi") for rank in ranks]
+    total = pl.Series([int((own["end_ns"] - own["start_ns"]).sum()) for own in lengths]).median()
+    judged = lateness.lateness(loads.select("rank", "step", pl.col("expert_ns").alias("own_ns")), int(total or 0))  # type: ignore[arg-type]
+    sums = loads.group_by("rank").agg(pl.col("bytes", "expert_ns", "wait_ns").sum()).sort("rank")
+    return Experts(
+        purpose, [Load(*row) for row in sums.iter_rows()], judged.steps, judged.imbalance_ns, judged.late, loads
+    )
+
+
+def _most(values: Sequence[int]) -> float:
+    return max(values) * len(values) / max(sum(values), 1)

@@ -1,0 +1,46 @@
+"""Recognise the groups of ranks that are a pipeline, or that share the experts of a layer, by their purpose.
+
+A purpose is the description of a group: what the script gave it (PyTorch's `group_desc`, as Megatron does), the
+dimension of a device mesh (`mesh_pp`), the name of a group of MindSpore, or `group_name` in the metadata of Ascend's
+tools. Only purposes without any other word count: `EXPERT_DATA_PARALLEL_GROUP` shares no experts.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ms_profiler.analysis.cluster.rank_account import RankAccount
+
+#: words of the purposes of a pipeline's group, and of one that shares experts
+PIPELINE: Final = frozenset({"pp", "pipe", "pipeline"})
+EXPERTS: Final = frozenset({"ep", "exp", "expert", "experts"})
+#: words that say nothing about the kind of a group
+_PLAIN: Final = frozenset({"mesh", "model", "parallel", "group"})
+_WORD: Final = re.compile(r"[^\W\d_]+")
+
+
+def purpose(name: str, purposes: Mapping[str, Iterable[str]], words: frozenset[str]) -> str:
+    """Return the purpose that says that a group is of a kind; empty where none does.
+
+    Args:
+        name: the name of the group, which counts as a purpose too.
+        purposes: the purposes of groups, by name.
+        words: `PIPELINE` or `EXPERTS`.
+    """
+    for told in (*purposes.get(name, ()), name):
+        found = set(_WORD.findall(told.lower()))
+        if found & words and found <= words | _PLAIN:
+            return told
+    return ""
+
+
+def groups(known: "RankAccount", words: frozenset[str]) -> dict[str, str]:
+    """Return the purpose of each group of a rank that is of a kind and has several ranks, by name.
+
+    Args:
+        known: the account of the rank.
+        words: `PIPELINE` or `EXPERTS`.
+    """
+    told = {name: purpose(name, known.purposes, words) for name, ranks in known.groups.items() if len(ranks) > 1}
+    return {name: text for name, text in told.items() if text}
