@@ -3,10 +3,21 @@
 import os
 
 import pytest
+from conftest import PROGRAMS, eventually
+from launches import TOOLS, free_port, launched
 from ms_profiler.analysis.cluster import gathered_files
 from ms_profiler.cli import main
 from ms_profiler.store import alive
 from store_builder import training, write_training
+
+PROGRAM = """
+import os
+import torch
+os.chdir("/")
+linear = torch.nn.Linear(4, 4)
+for _ in range(3):
+    linear(torch.ones(2, 4)).sum().backward()
+"""
 
 
 def content(folder):
@@ -84,3 +95,37 @@ def test_results_go_to_an_object_store_and_are_analysed_there(tmp_path, capsys):
     capsys.readouterr()
     assert main(["collect", str(tmp_path / "data"), "memory://bucket/job"]) == 0
     assert "; 0 files copied" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_results_of_a_job_are_copied_when_it_ends(tmp_path, capsys):
+    """The last rank to end has all results of its machine analysed and copied."""
+    shared = tmp_path / "shared"
+    options = {"start": True, "output_path": str(tmp_path / "data"), "collect": str(shared)}
+    command = [TOOLS / "torchrun", "--nproc_per_node=2", f"--master_port={free_port()}"]
+    launched([[*command, PROGRAMS / "late_ranks_torch.py", "none", "1", "6"]], tmp_path, options)
+    results = sorted(path.name for path in (tmp_path / "data").glob("*_ascend_ms"))
+    eventually(lambda: sorted(path.name for path in shared.glob("*")) == results)
+    assert len(results) == 2
+    for name in results:
+        assert (shared / name / "rank.json").read_bytes() == (tmp_path / "data" / name / "rank.json").read_bytes()
+    assert main(["cluster", str(shared), "--no-files"]) == 0
+    assert "No result of" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("analyse", ["sync", "off"])
+def test_result_is_copied_to_a_place_beside_the_begin_of_the_job(analyse, job, tmp_path):
+    run = job(PROGRAM, options={"collect": "./shared", "analyse": analyse})
+    assert run.code == 0, run.err
+    copied = tmp_path / "shared" / run.result.name
+    eventually(lambda: copied.exists())
+    assert (copied / "summary.json").exists() == (analyse == "sync")
+    assert f"copied to {'./shared in the background' if analyse == 'off' else tmp_path / 'shared'}" in run.err
+
+
+def test_place_that_cannot_be_written_costs_the_job_a_line(job, tmp_path):
+    (tmp_path / "shared").write_text("a file")
+    run = job(PROGRAM, options={"collect": "shared"})
+    assert (run.code, run.out) == (0, "")
+    assert f"cannot be copied to {tmp_path / 'shared'} (Not a directory)." in run.err
+    assert (run.result / "summary.json").exists()

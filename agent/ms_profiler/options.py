@@ -189,9 +189,10 @@ class Options:
         Number(0, 86400, "seconds"),
         "Longest wait for the analysis at the end of the job; the analysis then goes on in the background.",
     )
-    takeover: bool = _option(
-        True, Bool(), "Prevent MindSpore's own profiler from starting as well; false leaves it alone."
+    collect: str | None = _option(
+        None, Text("a path or address", absent=True), "Shared place that receives a copy of the result after the job."
     )
+    takeover: bool = _option(True, Bool(), "Prevent MindSpore's own profiler from starting; false leaves it alone.")
     max_disk: int = _option(
         5 * 10**9, Size(10**6), "Limit of the disk space of a result; never more than a tenth of the free space."
     )

@@ -8,7 +8,7 @@ import time
 
 from ms_profiler.analysis.driver import engine, export
 from ms_profiler.cli import workload
-from ms_profiler.errors import StoreError
+from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.log import PREFIX, visible
 
 NAME = "analyse"
@@ -24,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     # for the job that starts this at its end: one line for the first directory, as that job would print it
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--collect", metavar="TARGET", help="copy the analysed results to this directory or s3:// address"
+    )
     parser.add_argument("--step-list", type=_steps, metavar="N,N|N-M", help="analyse only these consecutive steps")
     parser.add_argument("--output", metavar="DIR", help="write into this directory, not into the results")
     parser.add_argument(
@@ -76,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if progress is not None:
         progress.clear()
+    copied, sent = _copy([result.directory for result in results], args.collect)
     for index, result in enumerate(results):
         if result.error:
             print(visible(f"ms-profiler: {result.error}"), file=sys.stderr)
@@ -86,12 +90,25 @@ def run(args: argparse.Namespace) -> int:
         for note in result.notes:
             print(visible(f"ms-profiler: {note}"), file=sys.stderr)
         if not args.announce:
-            print(visible(f"{result.verdict} {result.directory}"))
+            print(visible(f"{result.verdict} {result.directory}{copied}"))
         elif index == 0:
-            line = visible(f"{PREFIX}{result.verdict} More: ms-profiler summary {result.directory}\n")
+            line = visible(f"{PREFIX}{result.verdict} More: ms-profiler summary {result.directory}{copied}\n")
             with contextlib.suppress(BrokenPipeError):  # the job waits no longer
                 os.write(sys.stdout.fileno(), line.encode("utf-8", "replace"))
-    return StoreError.exit_code if any(result.error for result in results) else 0
+    return StoreError.exit_code if any(result.error for result in results) or not sent else 0
+
+
+def _copy(results: list[str], target: str | None) -> tuple[str, bool]:
+    """Copy results to a shared place; return what became of that, as the end of a line, and whether all went well."""
+    if not target:
+        return "", True
+    from ms_profiler.analysis.cluster import gathered_files
+
+    try:
+        left_out = gathered_files.copy(results, target).remarks
+    except MsProfilerError as error:
+        return f" ; {error.args[0]}", False
+    return f" ; {' '.join(left_out) or f'copied to {target}'}", not left_out
 
 
 class _Progress:

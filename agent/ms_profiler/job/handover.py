@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ms_profiler import log
-from ms_profiler.job import analyser, apart
+from ms_profiler.job import analyser, apart, origin
 from ms_profiler.job.detached import Detached
 from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.recording import Recording
@@ -43,7 +43,7 @@ def finish(recording: Recording, recorder: Recorder) -> None:
     result = recording.result
     later, look = f"ms-profiler analyse {result}", f"ms-profiler summary {result}"
     mode = recording.options.analyse
-    if mode == "off":
+    if mode == "off" and not recording.options.collect:
         recording.say(f"recorded to {result} ; to analyse: {later}")
         return
     if importlib.util.find_spec(NEEDED) is None:
@@ -81,7 +81,8 @@ def during(recording: Recording) -> None:
         return
     result, mode = recording.result, recording.options.analyse
     later, look = f"ms-profiler analyse {result}", f"ms-profiler summary {result}"
-    if mode == "off" or not sys.executable or importlib.util.find_spec(NEEDED) is None:
+    idle = mode == "off" and not recording.options.collect
+    if idle or not sys.executable or importlib.util.find_spec(NEEDED) is None:
         recording.say(f"recorded to {result} ; to analyse: {later}")
     elif how := _unwaited(recording, [result]):
         _leave(recording, [result])
@@ -107,6 +108,8 @@ def takes(results: list[str]) -> float:
 
 def _unwaited(recording: Recording, results: list[str]) -> str:
     """Return words that say why the job does not wait for the analysis; empty if it waits."""
+    if recording.options.analyse == "off":
+        return f"copied to {recording.options.collect} in the background"
     if recording.options.analyse == "async":
         return "analysed in the background"
     limit = recording.options.exit_timeout
@@ -141,8 +144,18 @@ def _leave(recording: Recording, results: list[str]) -> None:
 
 
 def _words(recording: Recording, results: list[str]) -> list[str]:
-    own = recording.result
-    return ["analyse", "--announce", own, *(result for result in results if result != own)]
+    own, target = recording.result, _target(recording.options.collect)
+    if recording.options.analyse == "off":
+        return ["collect", *results, target]
+    chosen = ["analyse", "--announce", own, *(result for result in results if result != own)]
+    return [*chosen, "--collect", target] if target else chosen
+
+
+def _target(place: str | None) -> str:
+    """Return the place that receives a copy; empty where there is none."""
+    if not place or "://" in place:
+        return place or ""
+    return os.path.abspath(os.path.join(origin.directory, os.path.expanduser(place)))
 
 
 def _log_path(result: str) -> str:
