@@ -64,17 +64,18 @@ def main(kind, slow, steps):
     seconds = LONGER if stage == slow else 0.0
     for _ in range(steps):
         optimizer.zero_grad()
-        outs = []
-        for part in range(PARTS):
-            given = torch.full((SIZE, FEATURES), 0.1) if stage == 0 else neighbours.receive().requires_grad_()
-            outs.append(computed(seconds, model(given)))
+        givens, outs = [], []
+        for _ in range(PARTS):
+            givens.append(torch.full((SIZE, FEATURES), 0.1) if stage == 0 else neighbours.receive().requires_grad_())
+            outs.append(computed(seconds, model(givens[-1])))
             if stage == 0:
-                neighbours.send(outs[part].detach())
+                neighbours.send(outs[-1].detach())
+        for given, out in zip(givens, outs, strict=True):
+            if stage == 0:
+                out.backward(neighbours.receive())
             else:
-                outs[part].square().mean().backward()
+                out.square().mean().backward()
                 neighbours.send(given.grad)
-        for out in outs if stage == 0 else ():
-            out.backward(neighbours.receive())
         for parameter in model.parameters():
             distributed.all_reduce(parameter.grad, group=mesh.get_group("dp"))
         optimizer.step()

@@ -10,30 +10,16 @@ own clock.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from ms_profiler.analysis.cluster import lateness, parallel_groups
 from ms_profiler.analysis.cluster.lateness import Late
+from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-if TYPE_CHECKING:
-    from ms_profiler.analysis.cluster.rank_account import RankAccount
-
-#: one row per exchange all to all of a group that shares experts
-SENT: Final = pl.Schema(
-    {
-        "group": pl.String,
-        "step": pl.Int64,
-        "place": pl.Int64,  # place among those of the group in the step, from 0
-        "bytes": pl.Int64,
-        "before_ns": pl.Int64,  # time since the exchange before it in the step ended; null for the first
-        "took_ns": pl.Int64,
-    }
-)
 #: exchanges with less than this part of the bytes of the largest one of the step send no tokens
 _SMALL: Final = 16
-_WITHIN: Final = ["group", "step"]
 
 
 @dataclass(frozen=True)
@@ -84,26 +70,6 @@ class Experts:
         return _most([load.expert_ns for load in self.ranks])
 
 
-def sent(known: "RankAccount") -> pl.DataFrame:
-    """Return `SENT` of a rank.
-
-    Args:
-        known: its account, with all exchanges.
-    """
-    names = list(parallel_groups.groups(known, parallel_groups.EXPERTS))
-    own = known.exchanges.filter(pl.col("operation") == "alltoall", pl.col("group").is_in(names)).drop_nulls("step")
-    return (
-        own.sort("start_ns")
-        .with_columns(
-            place=pl.int_range(pl.len()).over(_WITHIN),
-            before_ns=pl.col("start_ns") - pl.col("end_ns").shift(1).over(_WITHIN),
-            took_ns=pl.col("end_ns") - pl.col("start_ns"),
-        )
-        .select(SENT.names())
-        .cast(SENT)
-    )
-
-
 def pairs(sums: Sequence[int]) -> list[int]:
     """Return the places of the exchanges that send back; empty where any is not certain.
 
@@ -117,7 +83,7 @@ def pairs(sums: Sequence[int]) -> list[int]:
     return back if certain else []
 
 
-def experts(accounts: Mapping[int, "RankAccount"]) -> list[Experts]:
+def experts(accounts: Mapping[int, RankAccount]) -> list[Experts]:
     """Return the groups that share experts, as far as all their ranks have a result and the pairs are certain.
 
     Args:
@@ -125,7 +91,7 @@ def experts(accounts: Mapping[int, "RankAccount"]) -> list[Experts]:
     """
     members: dict[tuple[int, ...], tuple[str, str]] = {}
     for known in accounts.values():
-        for name, purpose in parallel_groups.groups(known, parallel_groups.EXPERTS).items():
+        for name, purpose in parallel_groups.of_kind(known.groups, known.purposes, parallel_groups.EXPERTS).items():
             members.setdefault(tuple(sorted(known.groups[name])), (name, purpose))
     found = [
         _experts(
@@ -141,7 +107,7 @@ def _experts(
     ranks: Sequence[int],
     purpose: str,
     tables: Mapping[int, pl.DataFrame],
-    accounts: Mapping[int, "RankAccount"],
+    accounts: Mapping[int, RankAccount],
 ) -> Experts | None:
     table = pl.concat([own.with_columns(rank=pl.lit(rank, pl.Int64)) for rank, own in tables.items()])
     counts = (

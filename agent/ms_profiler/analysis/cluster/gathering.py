@@ -8,7 +8,8 @@ from typing import Final
 from ms_profiler.analysis.cluster import (
     account_file,
     exchanged,
-    expert_load,
+    expert_exchanges,
+    parallel_groups,
     rank_account,
     storage,
     vendor_account,
@@ -79,7 +80,8 @@ def _reduced(paths: list[str]) -> _Part:
     """Return the accounts of some ranks, reduced to the columns that the comparison of ranks needs."""
     found = _read_all(paths)
     for account in found.accounts:
-        account.sent = expert_load.sent(account)
+        sharing = parallel_groups.of_kind(account.groups, account.purposes, parallel_groups.EXPERTS)
+        account.sent = expert_exchanges.sent(account.exchanges, sharing)
         account.exchanges = exchanged.marked(account.exchanges)
     return found
 

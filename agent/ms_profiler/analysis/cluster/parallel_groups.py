@@ -6,11 +6,8 @@ tools. Only purposes without any other word count: `EXPERT_DATA_PARALLEL_GROUP` 
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from ms_profiler.analysis.cluster.rank_account import RankAccount
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 #: words of the purposes of a pipeline's group, and of one that shares experts
 PIPELINE: Final = frozenset({"pp", "pipe", "pipeline"})
@@ -35,12 +32,15 @@ def purpose(name: str, purposes: Mapping[str, Iterable[str]], words: frozenset[s
     return ""
 
 
-def groups(known: "RankAccount", words: frozenset[str]) -> dict[str, str]:
-    """Return the purpose of each group of a rank that is of a kind and has several ranks, by name.
+def of_kind(
+    groups: Mapping[str, Sequence[int]], purposes: Mapping[str, Iterable[str]], words: frozenset[str]
+) -> dict[str, str]:
+    """Return the purpose of each group that is of a kind and has several ranks, by name.
 
     Args:
-        known: the account of the rank.
+        groups: the ranks of groups, by name.
+        purposes: their purposes, by name.
         words: `PIPELINE` or `EXPERTS`.
     """
-    told = {name: purpose(name, known.purposes, words) for name, ranks in known.groups.items() if len(ranks) > 1}
+    told = {name: purpose(name, purposes, words) for name, ranks in groups.items() if len(ranks) > 1}
     return {name: text for name, text in told.items() if text}

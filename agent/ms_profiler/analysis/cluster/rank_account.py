@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import exchanged, expert_load, parallel_groups, stage_bubbles, step_uses
+from ms_profiler.analysis.cluster import exchanged, expert_exchanges, parallel_groups, stage_waits, step_uses
 from ms_profiler.analysis.metrics import bounds, communication, intervals, scheduling
 from ms_profiler.store.format import StepSource
 
@@ -28,7 +28,7 @@ STEPS: Final = pl.Schema(
         "waiting_ns": pl.Int64,
         "checkpoint_ns": pl.Int64,
         "compile_ns": pl.Int64,
-        "bubble_ns": pl.Int64,  # see `stage_bubbles`; null where the rank is in no known pipeline
+        "bubble_ns": pl.Int64,  # see `stage_waits`; null where the rank is in no known pipeline
     }
 )
 #: the time of each part of each step, see `metrics.bounds`
@@ -68,7 +68,7 @@ class RankAccount:
         steps: `STEPS`.
         parts: `PARTS`.
         exchanges: `exchanged.EXCHANGES`.
-        sent: `expert_load.SENT`, where the account was reduced for the comparison of ranks.
+        sent: `expert_exchanges.SENT`, where the account was reduced for the comparison of ranks.
     """
 
     directory: str
@@ -93,7 +93,7 @@ class RankAccount:
     steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEPS))
     parts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PARTS))
     exchanges: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=exchanged.EXCHANGES))
-    sent: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=expert_load.SENT))
+    sent: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=expert_exchanges.SENT))
 
 
 def account(measures: "Measures") -> RankAccount:
@@ -106,7 +106,10 @@ def account(measures: "Measures") -> RankAccount:
     processes: dict[str, Any] = recording.processes.sort(pl.col("role") != "main", "process").row(0, named=True)
     found, used = exchanged.exchanges(measures), measures.steps
     queued = scheduling.queued_by_step(recording.looks, used.process, used.table)
-    known = RankAccount(
+    groups = communication.ranks(recording.instants, recording.names)
+    purposes = communication.purposes(recording.instants, recording.names)
+    waits = stage_waits.by_step(measures, found, parallel_groups.of_kind(groups, purposes, parallel_groups.PIPELINE))
+    return RankAccount(
         directory=recording.directory,
         rank=info.rank,
         world_size=info.world_size,
@@ -124,14 +127,12 @@ def account(measures: "Measures") -> RankAccount:
         saved=step_uses.saved(measures),
         loaded=step_uses.loaded(measures),
         stepped=measures.steps.source != StepSource.WHOLE_RUN,
-        groups=communication.ranks(recording.instants, recording.names),
-        purposes=communication.purposes(recording.instants, recording.names),
+        groups=groups,
+        purposes=purposes,
+        steps=steps_of(measures.steps.table, found, queued, step_uses.uses(measures), waits),
         parts=_parts(measures),
         exchanges=found,
     )
-    waits = stage_bubbles.by_step(measures, found, parallel_groups.groups(known, parallel_groups.PIPELINE))
-    known.steps = steps_of(measures.steps.table, found, queued, step_uses.uses(measures), waits)
-    return known
 
 
 def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame, *further: pl.DataFrame) -> pl.DataFrame:

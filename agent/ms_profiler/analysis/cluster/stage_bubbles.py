@@ -1,29 +1,15 @@
-"""Compute the bubbles of the stages of a pipeline: the time in which a rank only waits for its neighbours.
+"""Compare the bubbles of the stages of a pipeline, see `stage_waits`. The stage of a rank is its place in the group."""
 
-Bubble of a rank = the time of a step in which a message within the pipeline's group, or a wait for one, lasts, while
-the rank neither computes nor exchanges anything else. It is the idle time that GPipe
-(https://arxiv.org/abs/1811.06965, section 2.3) and Megatron-LM (https://arxiv.org/abs/2104.04473, section 2.2) call
-bubble, as far as the rank spends it in messages; the transfer itself counts too. For results of Ascend's tools it is
-the column `Bubble`, the sum of the receives, at most `Communication(Not Overlapped)`. The stage of a rank is its
-place in the group.
-"""
-
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from ms_profiler.analysis.cluster import lateness, parallel_groups
 from ms_profiler.analysis.cluster.lateness import Late
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-if TYPE_CHECKING:
-    from ms_profiler.analysis.cluster.rank_account import RankAccount
-    from ms_profiler.analysis.metrics.measures import Measures
-
-#: operations of messages from one rank to another, and the waits for queued ones; NCCL has one kernel for all of them
-_MESSAGES: Final = ("send", "receive", "batchsendreceive", "sendrecv", "wait for send", "wait for receive")
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
 
 
@@ -63,52 +49,14 @@ class Pipeline:
     table: pl.DataFrame = field(repr=False)
 
 
-def by_step(measures: "Measures", exchanges: pl.DataFrame, pipelines: Collection[str]) -> pl.DataFrame:
-    """Return `step` and `bubble_ns` of a rank; empty where it sent no message within a pipeline.
-
-    On a processor only calls of PyTorch last as long as their message.
-
-    Args:
-        measures: the measures of its run.
-        exchanges: `exchanged.EXCHANGES`.
-        pipelines: the names of the groups that are pipelines.
-    """
-    recording = measures.recording
-    timed = recording.device is not None or recording.info.framework.get("name") == "torch"
-    messages = pl.col("group").is_in(list(pipelines)) & pl.col("operation").is_in(_MESSAGES)
-    computing = measures.stream.states.filter("computing").select(intervals.BOUNDS)
-    return bubbles(exchanges.filter(messages & timed), exchanges.filter(~messages), computing, measures.steps.table)
-
-
-def bubbles(messages: pl.DataFrame, others: pl.DataFrame, computing: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
-    """Return `step` and `bubble_ns` of each recorded step; empty without messages.
-
-    Args:
-        messages: when messages or waits for them lasted.
-        others: the other exchanges.
-        computing: when the rank computed.
-        table: `number`, `start_ns`, `end_ns`, `recorded` of steps, apart from each other and by start.
-    """
-    if messages.is_empty():
-        return pl.DataFrame(schema={"step": pl.Int64, "bubble_ns": pl.Int64})
-    busy = pl.concat([others.select(intervals.BOUNDS), computing.select(intervals.BOUNDS)])
-    waits = intervals.subtract(intervals.union(messages), intervals.union(busy))
-    known = table.filter("recorded")
-    line = intervals.timeline({"wait": waits, "step": known}).filter(pl.col("wait") > 0, pl.col("step") > 0)
-    place = intervals.locate(line["start_ns"], known)
-    sums = line.with_columns(step=known["number"].gather(place).cast(pl.Int64)).group_by("step")
-    numbers = known.select(pl.col("number").cast(pl.Int64).alias("step"))
-    found = numbers.join(sums.agg(_LENGTH.sum().alias("bubble_ns")), on="step", how="left", maintain_order="left")
-    return found.with_columns(pl.col("bubble_ns").fill_null(0).cast(pl.Int64))
-
-
-def pipeline(accounts: Mapping[int, "RankAccount"]) -> Pipeline | None:
+def pipeline(accounts: Mapping[int, RankAccount]) -> Pipeline | None:
     """Return the stages of a job with their bubbles; None where the stages are not known for certain.
 
     Args:
         accounts: the accounts, by rank.
     """
-    found = {rank: parallel_groups.groups(known, parallel_groups.PIPELINE) for rank, known in accounts.items()}
+    kind = parallel_groups.PIPELINE
+    found = {rank: parallel_groups.of_kind(known.groups, known.purposes, kind) for rank, known in accounts.items()}
     members = {tuple(accounts[rank].groups[name]) for rank, told in found.items() for name in told}
     ranks = [rank for group in members for rank in group]
     if not members or len(set(map(len, members))) > 1 or len(ranks) > len(set(ranks)):
@@ -126,6 +74,8 @@ def pipeline(accounts: Mapping[int, "RankAccount"]) -> Pipeline | None:
         if rank in stages
     ]
     table = pl.concat(tables)
+    if table["step"].n_unique() > 1:  # ranks begin their first step at different times
+        table = table.filter(pl.col("step") > pl.col("step").min())
     if table["stage"].n_unique() < 2:
         return None
     means = table.group_by("stage", "step").agg(pl.col("bubble_ns", "step_ns").mean().round().cast(pl.Int64))

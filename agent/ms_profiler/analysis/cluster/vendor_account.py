@@ -44,7 +44,9 @@ def account(path: str) -> RankAccount:
     if exchanges.is_empty() and not rows:
         raise StoreError(remarks[0] if remarks else f"{path} holds neither steps nor exchanges that can be read.")
     first, last = exchanges["start_ns"].min(), exchanges["end_ns"].max()
-    known = RankAccount(
+    groups, purposes = _groups(metadata), _purposes(metadata)
+    piped = bool(parallel_groups.of_kind(groups, purposes, parallel_groups.PIPELINE))
+    return RankAccount(
         directory=path,
         rank=_rank(path),
         world_size=_size(metadata),
@@ -55,13 +57,12 @@ def account(path: str) -> RankAccount:
         end="",
         verdict="",
         uncertainty_ns=None,
-        groups=_groups(metadata),
-        purposes=_purposes(metadata),
+        groups=groups,
+        purposes=purposes,
+        steps=_steps(rows, exchanges, piped),
         parts=_parts(rows),
         exchanges=exchanges,
     )
-    known.steps = _steps(rows, exchanges, bool(parallel_groups.groups(known, parallel_groups.PIPELINE)))
-    return known
 
 
 def _rank(path: str) -> int:

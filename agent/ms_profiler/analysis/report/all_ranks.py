@@ -71,7 +71,8 @@ def _pipeline(found: dict[str, Any] | None) -> list[str]:
     if not slow:
         return [f"{told}{' and more' * (len(shares) > _RANKS)}."]
     listed = " and ".join(map(str, sorted(slow)[:_LATE]))
-    others = f"; the others {min(rest):.0%} to {max(rest):.0%}" if rest else ""
+    bounds = dict.fromkeys((f"{min(rest, default=0):.0%}", f"{max(rest, default=0):.0%}"))
+    others = f"; the others {' to '.join(bounds)}" if rest else ""
     holds = f"Stage{'s' * (len(slow) > 1)} {listed} of the pipeline hold{'s' * (len(slow) == 1)} up the others."
     return [f"{holds} {told}{others}."]
 

@@ -1,0 +1,40 @@
+"""The exchanges all to all in which a rank sends tokens to experts, and back; see `expert_load`."""
+
+from collections.abc import Collection
+from typing import Final
+
+import polars as pl
+
+#: one row per exchange all to all of a group that shares experts
+SENT: Final = pl.Schema(
+    {
+        "group": pl.String,
+        "step": pl.Int64,
+        "place": pl.Int64,  # place among those of the group in the step, from 0
+        "bytes": pl.Int64,
+        "before_ns": pl.Int64,  # time since the exchange before it in the step ended; null for the first
+        "took_ns": pl.Int64,
+    }
+)
+_WITHIN: Final = ["group", "step"]
+
+
+def sent(exchanges: pl.DataFrame, sharing: Collection[str]) -> pl.DataFrame:
+    """Return `SENT` of a rank.
+
+    Args:
+        exchanges: `exchanged.EXCHANGES`, all of them.
+        sharing: the names of the groups that share experts.
+    """
+    mine = pl.col("group").is_in(list(sharing))
+    own = exchanges.filter(pl.col("operation") == "alltoall", mine).drop_nulls("step")
+    return (
+        own.sort("start_ns")
+        .with_columns(
+            place=pl.int_range(pl.len()).over(_WITHIN),
+            before_ns=pl.col("start_ns") - pl.col("end_ns").shift(1).over(_WITHIN),
+            took_ns=pl.col("end_ns") - pl.col("start_ns"),
+        )
+        .select(SENT.names())
+        .cast(SENT)
+    )
