@@ -1,7 +1,7 @@
 """Data-parallel training of which one rank is late. usage: msrun ... late_ranks_mindspore.py KIND RANK [MODE [STEPS]]
 
 KIND is input, computing, sleep, stop (SIGSTOP for a second in one step) or none; MODE is pynative or graph. The
-delays of input and sleep are 60 ms, and no shorter than a usual step: many ranks on few processors differ by less.
+delays are 60 ms, and no shorter than a usual step, because many ranks on few processors differ by less than that.
 """
 
 import os
@@ -20,6 +20,8 @@ FEATURES, SIZE = 64, 16
 LATE = 0.06
 #: steps before that: the first one compiles, the others tell how long a step is
 BEFORE = 5
+#: rows of the late rank's large operators: they take about as long as a usual step
+LARGE = {"graph": 1100, "pynative": 2000}
 
 
 def stopped(seconds):
@@ -54,7 +56,7 @@ def main(kind, number, mode, steps):
     data = ds.GeneratorDataset(batches, ["x", "y"], shuffle=False)
     net = nn.SequentialCell(nn.Dense(FEATURES, 128), nn.ReLU(), nn.Dense(128, 10))
     # as many operators on all ranks, of which the late one has larger ones
-    large = ms.Tensor(np.full((1100, 1100) if late and kind == "computing" else (2, 2), 1e-3, np.float32))
+    large = ms.Tensor(np.full((LARGE[mode],) * 2 if late and kind == "computing" else (2, 2), 1e-3, np.float32))
     loss_fn = nn.CrossEntropyLoss()
     optimizer = nn.Momentum(net.trainable_params(), 0.01, 0.9)
 
