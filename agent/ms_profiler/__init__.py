@@ -3,8 +3,8 @@
 The public names are resolved when they are first used: importing the package imports nothing else, not even `typing`
 (3 ms), because it happens in every job.
 
-PYTEST_DONT_REWRITE: pytest warns of packages with a plugin that are imported before it, as this one is in a job with
-the variable; where warnings are errors that would end the job.
+PYTEST_DONT_REWRITE: this package has a pytest plugin, and a job with the variable imports the package before pytest.
+Without this mark, pytest would warn about that. Where warnings are errors, the warning would end the job.
 """
 
 TYPE_CHECKING = False

@@ -1,4 +1,4 @@
-"""`python -m ms_profiler`: the command where no script was installed."""
+"""`python -m ms_profiler`: run the command `ms-profiler` where its script is not installed."""
 
 import sys
 

@@ -36,7 +36,7 @@ def version(path: str) -> str:
     """Return the version of the toolkit that a file belongs to, as `CANN 8.2.RC1`; empty where nothing names it.
 
     Args:
-        path: of a file in the toolkit.
+        path: the path of a file in the toolkit.
     """
     home = os.path.dirname(os.path.realpath(path))
     for _ in range(_ABOVE):

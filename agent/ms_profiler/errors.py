@@ -17,7 +17,7 @@ class MsProfilerError(Exception):
 
     Args:
         message: the thing and the value, in one line.
-        remedy: what to do, in one line; each class has a default.
+        remedy: the action for the user, in one line; each class has a default.
     """
 
     remedy = "The lines before this one on stderr say why."

@@ -1,1 +1,1 @@
-"""Everything that runs elsewhere: store -> tables -> metrics -> writers and report."""
+"""The analysis, which runs outside of the job: store -> tables -> metrics -> writers and report."""

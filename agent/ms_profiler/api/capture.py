@@ -141,7 +141,7 @@ class Capture:
 
         Args:
             async_mode: do not wait for the analysis.
-            how: as for `ms_profiler.analyse`.
+            how: the same as for `ms_profiler.analyse`.
 
         Raises:
             StateError: there is no result yet.

@@ -20,8 +20,8 @@ class mstx:  # noqa: N801 - the documents' name
 
         Args:
             message: its text.
-            stream: of a device, taken for the interface's sake.
-            domain: what it belongs to.
+            stream: the stream of a device, taken for the interface's sake.
+            domain: the domain of the marker.
         """
         current = collection.current()
         if current is not None and current.recordings:
@@ -33,8 +33,8 @@ class mstx:  # noqa: N801 - the documents' name
 
         Args:
             message: its text.
-            stream: of a device, taken for the interface's sake.
-            domain: what it belongs to.
+            stream: the stream of a device, taken for the interface's sake.
+            domain: the domain of the marker.
         """
         current = collection.current()
         if current is None or not current.recordings:
@@ -50,7 +50,7 @@ class mstx:  # noqa: N801 - the documents' name
 
         Args:
             range_id: the number that `range_start` returned.
-            domain: what it belongs to.
+            domain: the domain of the marker.
         """
         current, found = collection.current(), cls._ranges.pop(range_id, None)
         if current is None or found is None:

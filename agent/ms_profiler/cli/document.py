@@ -11,7 +11,7 @@ class Marks:
     """The marks around a part.
 
     Attributes:
-        name: of the part.
+        name: the name of the part.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Marks:
         """Replace the content between the marks of a file, if it changes.
 
         Args:
-            path: of the file.
+            path: the path of the file.
             content: whole lines.
 
         Raises:

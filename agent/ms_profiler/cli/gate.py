@@ -1,4 +1,4 @@
-"""`ms-profiler gate`: is the job slower than it was? Decides, says why, and exits with it."""
+"""`ms-profiler gate`: decide whether a job got slower, say why, and exit with the verdict."""
 
 import argparse
 import contextlib

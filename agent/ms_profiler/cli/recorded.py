@@ -1,4 +1,4 @@
-"""The processes below a command that record, and how each of them ends, which their own parents may not tell."""
+"""Find the recording processes below a command, and how each ends: their own parents may not report it."""
 
 import contextlib
 import fcntl
@@ -65,7 +65,7 @@ class Recorded:
             os.close(descriptor)
 
     def ended(self, descriptor: int) -> None:
-        """Write how a process has ended, unless it did so itself.
+        """Write how a process has ended, unless the process wrote it itself.
 
         Args:
             descriptor: one of `running`, which says that the process has ended.
@@ -76,10 +76,10 @@ class Recorded:
 
 
 def tell(descriptor: int, pid: int, folder: str) -> None:
-    """Write how a process has ended into its folder, unless it did so itself or the kernel does not tell.
+    """Write how a process has ended into its folder, unless the process wrote it itself or the kernel does not tell.
 
     Args:
-        descriptor: of the process, which says that it has ended.
+        descriptor: the process descriptor, which becomes readable when the process has ended.
         pid: its process id.
         folder: its folder in the store.
     """
@@ -92,8 +92,8 @@ def tell(descriptor: int, pid: int, folder: str) -> None:
 def _status(descriptor: int, pid: int) -> int | None:
     """Return the exit status of a process that has ended, -N for signal N; None where the kernel does not tell.
 
-    Its parent may not have asked yet, for example because it waits for the end of stderr. Until then the process has
-    its place and number; afterwards Linux 6.15 and newer tell the status to anyone with a descriptor of the process.
+    The parent may not have called wait() yet, for example because it waits for the end of stderr. Until then the
+    process keeps its pid. Afterwards Linux 6.15 and newer report the status to anyone with a descriptor of the process.
     """
     # to a reader without the right to trace the process, the first one is always 0
     status = alive.wait_status(pid) or _asked(descriptor)
@@ -101,7 +101,7 @@ def _status(descriptor: int, pid: int) -> int | None:
 
 
 def _asked(descriptor: int) -> int | None:
-    """Return the status of a process that its parent has asked for, None where the kernel does not tell.
+    """Return the status of a process after its parent has called wait(), None where the kernel does not report it.
 
     Source: `struct pidfd_info` of Linux's uapi/linux/pidfd.h: the mask in 8 bytes, the status of `wait()` at 60.
     """

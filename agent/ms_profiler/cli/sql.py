@@ -1,4 +1,4 @@
-"""`ms-profiler sql DIR... QUERY`: ask the tables of one or several results."""
+"""`ms-profiler sql DIR... QUERY`: query the tables of one or several results."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""`ms-profiler summary DIR`: show what a run was spent on."""
+"""`ms-profiler summary DIR`: show the use of a run's time and memory, with advice."""
 
 import argparse
 import contextlib
@@ -132,7 +132,7 @@ def _start(path: str) -> float:
 
 
 def _job(path: str) -> str:
-    """Return what all ranks of a launch share; empty where a result does not tell."""
+    """Return the job id that all ranks of a launch share; empty where a result has none."""
     try:
         return run_info.read_run(layout.run_info_path(path)).job
     except (OSError, ValueError):
@@ -140,7 +140,7 @@ def _job(path: str) -> str:
 
 
 def _result(path: str, known: Workload) -> _Result:
-    """Return what is to be shown of one result, which is analysed first where it has to be.
+    """Return the content to show for one result; analyse the result first if necessary.
 
     Raises:
         StoreError: it cannot be read, or its summary.json is another tool's.
@@ -159,7 +159,7 @@ def _result(path: str, known: Workload) -> _Result:
 
 
 def _show_all_ranks(results: list[_Result], page: "Console") -> None:
-    """Print what results of several ranks of one job say together."""
+    """Print the finding over several ranks of one job."""
     from ms_profiler.analysis.cluster import gathering, job_summary
     from ms_profiler.analysis.report import all_ranks
 
@@ -178,7 +178,7 @@ def _print_json(results: list[_Result]) -> None:
 
 
 def _writable(directory: str) -> bool:
-    """Return whether a result can be written: there, or, where it is not there yet, beside what it is of."""
+    """Return whether the directory of a result, or the one around it where it does not exist yet, is writable."""
     there = directory if os.path.exists(directory) else os.path.dirname(os.path.abspath(directory))
     return os.access(there, os.W_OK | os.X_OK)
 

@@ -24,7 +24,7 @@ def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
     There is no watcher where the command is process 1 of a container, because it would adopt the watcher as a child.
 
     Args:
-        command: what this process becomes.
+        command: the command that replaces this process.
         environ: its environment.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Options for facts about a step that no recording contains: its operations and tokens."""
+"""Options for facts about a step that no recording contains: the numbers of its operations and tokens."""
 
 import argparse
 
@@ -21,7 +21,7 @@ def workload(args: argparse.Namespace) -> Workload:
     """Return the facts that the arguments state.
 
     Args:
-        args: of the command.
+        args: the parsed arguments of the command.
 
     Raises:
         UsageError: a number is not positive.

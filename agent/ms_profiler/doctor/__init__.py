@@ -1,1 +1,1 @@
-"""Why a job left no result, or less than expected: what `ms-profiler doctor` looks at, one module for each."""
+"""Find out why a job left no result, or less than expected, for `ms-profiler doctor`; one module for each subject."""

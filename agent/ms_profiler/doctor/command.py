@@ -15,7 +15,7 @@ def examine(command: Sequence[str], environ: Mapping[str, str], directory: str) 
     Args:
         command: its words.
         environ: with which it would start.
-        directory: in which it would start.
+        directory: the directory in which the command would start.
 
     Raises:
         UsageError: there are no words.

@@ -9,7 +9,7 @@ class State(str, Enum):
 
     Attributes:
         CAUSE: nothing is recorded, for this reason.
-        NOTE: less is recorded or shown than one may expect, or it cannot be told.
+        NOTE: less is recorded or shown than one may expect, or this is unknown.
         OK: this part is as it has to be.
     """
 
@@ -24,9 +24,9 @@ class Finding:
 
     Attributes:
         about: the thing, one or two words: variable, rank, interpreter, activation, script, result, ...
-        state: how much it matters.
+        state: the importance of the finding.
         text: the sentence.
-        remedy: what to do; empty where there is nothing to do.
+        remedy: the action for the user; empty where there is nothing to do.
     """
 
     about: str

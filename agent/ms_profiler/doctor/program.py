@@ -64,7 +64,7 @@ def resolve(command: Sequence[str], environ: Mapping[str, str], directory: str) 
     Args:
         command: the words after `--`.
         environ: with which it would start.
-        directory: in which it would start.
+        directory: the directory in which the command would start.
     """
     program = Program("", tuple(command), environ)
     for _ in range(_NESTED):
@@ -96,7 +96,7 @@ def resolve(command: Sequence[str], environ: Mapping[str, str], directory: str) 
 
 
 def _env(program: Program) -> Program:
-    """Return what `env` starts, with the environment that it makes; see env(1)."""
+    """Return the command that `env` starts, and its environment; see env(1)."""
     environ, words = dict(program.environ), list(program.words[1:])
     while words:
         word = words[0]

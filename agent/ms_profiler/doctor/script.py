@@ -18,7 +18,7 @@ class Reading:
     """Facts about a program and the modules beside it.
 
     Attributes:
-        frameworks: of those that are profiled, the imported ones.
+        frameworks: the profiled frameworks that the process has imported.
         others: packages that are neither part of Python nor beside the program.
         sets: line of the program that sets the variable, 0 where none does.
     """

@@ -1,1 +1,1 @@
-"""The gate: is a job slower than it was? It compares digests of runs, which the analysis makes."""
+"""The gate, which decides whether a job got slower. It compares digests of runs, which the analysis makes."""

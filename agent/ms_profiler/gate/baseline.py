@@ -53,7 +53,7 @@ def of(digests: list[Digest]) -> Baseline:
     """Return the baseline of some runs.
 
     Args:
-        digests: at least one.
+        digests: the digests, at least one.
     """
     reference = typical(digests)
     return Baseline(tuple(figures.of(digest, reference) for digest in digests), reference)
@@ -69,7 +69,7 @@ def write(path: str, baseline: Baseline) -> None:
     """Replace a file by a baseline, atomically.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         baseline: its content.
 
     Raises:
@@ -99,7 +99,7 @@ def read(path: str) -> Baseline:
     """Read a baseline of this format or an earlier one.
 
     Args:
-        path: of the file.
+        path: the path of the file.
 
     Raises:
         StoreError: the file holds no baseline, or one of a later version.

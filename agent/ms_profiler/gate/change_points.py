@@ -1,4 +1,4 @@
-"""E-Divisive: where in a series of runs did the figures change? No threshold is set; chance is measured by reordering.
+"""Find where in a series of runs the figures changed, by E-Divisive. It needs no threshold; reorderings measure chance.
 
 This is our own implementation, because the libraries that have it cannot be installed beside a training job:
 apache-otava 0.8 pins NumPy 2.2 and has clients of BigQuery, Postgres and Slack; signal-processing-algorithms 2.1 needs
@@ -29,8 +29,9 @@ class ChangePoint:
     """A change of a series.
 
     Attributes:
-        index: of the first figure after it.
-        ratio: of the median after it, up to the next one, to the median before it, from the previous one on.
+        index: the index of the first figure after it.
+        ratio: the median between this change and the next one, divided by the median between the previous change and
+            this one.
         p: the probability of such a change where the order of the figures is chance.
     """
 
@@ -46,7 +47,7 @@ def find(series: Sequence[float], alpha: float = ALPHA, window: int = WINDOW, se
         series: one positive figure a run, oldest first.
         alpha: the probability below which a change counts.
         window: number of the latest figures to examine.
-        seed: of the reorderings; the same series gives the same changes.
+        seed: the seed of the reorderings; the same series gives the same changes.
     """
     first = max(len(series) - window, 0)
     found: dict[int, float] = {}

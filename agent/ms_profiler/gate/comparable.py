@@ -29,7 +29,7 @@ def faults(digest: Digest) -> Iterator[str]:
     """Yield a sentence for each missing part of a run.
 
     Args:
-        digest: of the run.
+        digest: the digest of the run.
     """
     whole, name = digest.completeness, digest.source
     if whole.missing:
@@ -73,7 +73,7 @@ def reasons(base: Sequence[Digest], new: Sequence[Digest], fingerprint: Fingerpr
     Args:
         base: runs; may be empty where the side is a stored baseline.
         new: runs.
-        fingerprint: of that baseline.
+        fingerprint: the fingerprint of that baseline.
     """
     found = list(dict.fromkeys(fault for run in (*base, *new) for fault in faults(run)))
     prints = [run.fingerprint for run in (*base, *new)]

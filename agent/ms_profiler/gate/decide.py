@@ -1,4 +1,4 @@
-"""Is the new side worse? One verdict for each figure, and one for all of them.
+"""Decide whether the new side is worse: one verdict for each figure, and one for all of them.
 
 Time is decided over runs: the estimate has to be beyond the threshold, and significant. Counts and peak memory hardly
 vary, so one run a side is enough.
@@ -78,7 +78,7 @@ class Decision:
         judged: each figure, those that decide first.
         reasons: why it is not comparable; empty otherwise.
         notes: further notes for the reader. base_runs, new_runs: number of runs.
-        rules: that were followed.
+        rules: the rules that were applied.
         spread: between runs of a side, the larger of both, as a share; None for too few runs.
     """
 
@@ -120,7 +120,7 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
     Args:
         base: figures of each run, by name.
         new: likewise.
-        rules: what counts as worse.
+        rules: the rules that decide what counts as worse.
         floor_of: step times of the runs of a stored baseline, whose noise limits the threshold.
 
     Raises:
@@ -153,7 +153,7 @@ def not_comparable(reasons: Sequence[str], rules: Rules) -> Decision:
 
     Args:
         reasons: one sentence each.
-        rules: that would have been followed.
+        rules: the rules that would have applied.
     """
     return Decision(Verdict.NOT_COMPARABLE, reasons[0], reasons=tuple(reasons), rules=rules)
 

@@ -15,7 +15,7 @@ def of(decision: Decision, exit_code: int, why: dict[str, Any] | None) -> dict[s
 
     Args:
         decision: the verdict.
-        exit_code: of the command.
+        exit_code: the exit code of the command.
         why: the causes of the difference; None if unknown.
     """
     from ms_profiler import __version__

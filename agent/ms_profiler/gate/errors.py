@@ -15,8 +15,8 @@ class NotWrittenError(UsageError):
     """A requested file cannot be written.
 
     Args:
-        path: of the file.
-        error: of the system.
+        path: the path of the file.
+        error: the error of the system.
     """
 
     def __init__(self, path: str, error: OSError) -> None:

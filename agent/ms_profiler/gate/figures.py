@@ -30,8 +30,8 @@ class Metric:
 
     Attributes:
         name: its name for people.
-        kind: how it decides.
-        unit: of the figure; empty for counts.
+        kind: the way in which the figure decides.
+        unit: the unit of the figure; empty for counts.
         room: share by which it may grow, for memory and for bytes.
         least: smallest growth that counts, in its unit.
     """
@@ -48,7 +48,7 @@ class Figure:
     """A figure of one run.
 
     Attributes:
-        value: of a typical step, or of the run.
+        value: the value for a typical step, or for the run.
         least: smallest value of a step; `value` itself for a figure of the run.
     """
 
@@ -88,7 +88,7 @@ def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
     """Return the figures of a run by name, the one that decides first.
 
     Args:
-        digest: of the run.
+        digest: the digest of the run.
         reference: the run whose speed is the equal speed; without it there is no figure at equal speed.
     """
     found = {STEP: _single(digest.step.median_ns / 1e6)}

@@ -19,8 +19,8 @@ def append_summary(document: dict[str, Any], path: str) -> bool:
     """Append a verdict to the summary of the step; return whether there was room and the file could be written.
 
     Args:
-        document: of `document.of`.
-        path: that the variable `SUMMARY` names.
+        document: the result of `document.of`.
+        path: the path that the variable `SUMMARY` names.
     """
     content = text.markdown(document)
     if len(content.encode()) > CAP:
@@ -39,7 +39,7 @@ def annotations(document: dict[str, Any]) -> Iterator[str]:
     """Yield lines that GitHub shows at the check, at most `MOST` of a kind.
 
     Args:
-        document: of `document.of`.
+        document: the result of `document.of`.
     """
     errors, warnings = [], []
     for one in document["metrics"]:

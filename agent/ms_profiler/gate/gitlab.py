@@ -13,7 +13,7 @@ def code_quality(document: dict[str, Any]) -> str:
     """Return the findings in the form of Code Climate that GitLab reads as `codequality`.
 
     Args:
-        document: of `document.of`.
+        document: the result of `document.of`.
     """
     found = [
         (one["name"], f"{one['name']}: {one['base']:,.6g} to {one['new']:,.6g} {one['unit']}".rstrip(), "major")
@@ -41,7 +41,7 @@ def metrics(document: dict[str, Any]) -> str:
     """Return the new side's figures as OpenMetrics, which GitLab reads as `metrics`.
 
     Args:
-        document: of `document.of`.
+        document: the result of `document.of`.
     """
     lines = []
     for one in document["metrics"]:

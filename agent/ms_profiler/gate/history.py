@@ -1,4 +1,4 @@
-"""The history of a job: one line of JSON a run, and where its figures changed."""
+"""The history of a job: one line of JSON for each run, and the places where its figures changed."""
 
 import json
 import os
@@ -22,9 +22,9 @@ class Change:
 
     Attributes:
         metric: its name.
-        label: of the first run after it.
-        place: of that run among all, from 1.
-        ratio: of the median after it to the one before it.
+        label: the label of the first run after it.
+        place: the place of that run among all, from 1.
+        ratio: the median after the change divided by the median before it.
         p: see `change_points.ChangePoint`.
         worse: whether it went up.
     """
@@ -45,7 +45,7 @@ def entry(digest: Digest, label: str) -> dict[str, Any]:
     """Return the line of a run.
 
     Args:
-        digest: of the run.
+        digest: the digest of the run.
         label: name for people, such as the commit.
     """
     print_of = digest.to_dict()["fingerprint"]
@@ -62,9 +62,9 @@ def append(path: str, digests: list[Digest], label: str) -> int:
     """Append runs to a file and return the number of new ones; runs that are in the file already are skipped.
 
     Args:
-        path: of the file, which is made if missing.
-        digests: of the runs.
-        label: of all of them; by default each has the name of its directory.
+        path: the path of the file, which is made if missing.
+        digests: the digests of the runs.
+        label: the label of all runs; by default each has the name of its directory.
 
     Raises:
         UsageError: the file cannot be written.
@@ -86,7 +86,7 @@ def read(path: str) -> list[dict[str, Any]]:
     """Return the lines of a history.
 
     Args:
-        path: of the file.
+        path: the path of the file.
 
     Raises:
         StoreError: the file cannot be read, or a line is not a line of a history.
@@ -109,7 +109,7 @@ def changes(lines: list[dict[str, Any]]) -> list[Change]:
     Runs on another machine or of another network belong to another series: the series of the latest run is examined.
 
     Args:
-        lines: of `read`.
+        lines: the result of `read`.
     """
     series = [number for number, line in enumerate(lines) if _same(line, lines[-1])]
     names = figures.names(lines[number]["figures"] for number in series)

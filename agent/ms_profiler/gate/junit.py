@@ -11,7 +11,7 @@ def report(document: dict[str, Any]) -> bytes:
     are an error.
 
     Args:
-        document: of `document.of`.
+        document: the result of `document.of`.
     """
     suite = ElementTree.Element("testsuite", name=_SUITE)
     counts = dict.fromkeys(("failure", "skipped", "error"), 0)

@@ -29,8 +29,8 @@ class Planned:
 
     Attributes:
         side: `BASE` or `NEW`.
-        number: of the run on its side, from 1.
-        command: for the shell.
+        number: the number of the run on its side, from 1.
+        command: the command for the shell.
     """
 
     side: str
@@ -44,7 +44,7 @@ def order(commands: dict[str, str], repeat: int) -> Iterator[Planned]:
     In ABAB every run of B comes after its A, so a machine that warms up makes B slower.
 
     Args:
-        commands: of each side; a single side runs without turns.
+        commands: the command of each side; a single side runs without turns.
         repeat: runs of each side.
     """
     for number in range(1, repeat + 1):

@@ -39,7 +39,7 @@ def durations(noise: Noise, chance: random.Random, place: float | None = None) -
     """Return the durations of the steps of one run, in ns, with noise of the run, noise of steps, and spikes.
 
     Args:
-        noise: of runs.
+        noise: the noise between runs.
         chance: the random generator.
         place: quantile of the run among all, from 0 to 1; None for a random one.
     """
@@ -55,7 +55,7 @@ def write(folder: str, number: int, steps: Sequence[int]) -> str:
     """Write the result directory of a run, as the recorder would have left it, and return its path.
 
     Args:
-        folder: that receives it.
+        folder: the folder that receives it.
         number: of the run; no two begin together.
         steps: duration of each, in ns.
     """

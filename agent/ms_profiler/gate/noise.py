@@ -34,7 +34,7 @@ def floor(values: Sequence[float], runs: int) -> float | None:
     than `RUNS`.
 
     Args:
-        values: of runs of one side, one positive figure each.
+        values: the figures of the runs of one side, one positive figure for each run.
         runs: to be compared on the other side.
     """
     found = spread(values)
@@ -47,8 +47,8 @@ def runs_needed(values: Sequence[float], threshold: float, at_least: int = RUNS,
     """Return the number of runs a side that a threshold needs; None if `most` are too few, or too few runs are known.
 
     Args:
-        values: of runs of one side.
-        threshold: as a share.
+        values: the figures of the runs of one side.
+        threshold: the threshold as a share.
         at_least: fewest runs, however quiet the machine is.
         most: largest number of runs that is practical.
     """

@@ -72,7 +72,7 @@ def read_launched(places: Sequence[str]) -> list[Digest]:
     """Return the digest of the one run of each command.
 
     Args:
-        places: of `launch.launch`.
+        places: the result of `launch.launch`.
 
     Raises:
         IncompleteError: a command recorded nothing that can be read.
@@ -91,9 +91,9 @@ def gate(base: Sequence[Digest], new: Sequence[Digest], rules: Rules) -> Gated:
     """Gate runs against runs.
 
     Args:
-        base: at least one.
-        new: at least one.
-        rules: what counts as worse.
+        base: the base runs, at least one.
+        new: the new runs, at least one.
+        rules: the rules that decide what counts as worse.
     """
     if found := comparable.reasons(base, new):
         return Gated(decide.not_comparable(found, rules))
@@ -108,8 +108,8 @@ def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
 
     Args:
         stored: the baseline.
-        new: at least one run.
-        rules: what counts as worse.
+        new: the new runs, at least one.
+        rules: the rules that decide what counts as worse.
 
     Raises:
         UsageError: the threshold is too small for that noise.

@@ -11,7 +11,7 @@ def lines(document: dict[str, Any]) -> list[str]:
     """Return a verdict as plain lines.
 
     Args:
-        document: of `document.of`.
+        document: the result of `document.of`.
     """
     told = [f"{document['verdict'].upper()}: {document['headline']}"]
     told += [f"  {reason}" for reason in document["reasons"][1:]]
@@ -35,7 +35,7 @@ def markdown(document: dict[str, Any]) -> str:
     """Return a verdict as Markdown.
 
     Args:
-        document: of `document.of`.
+        document: the result of `document.of`.
     """
     told = [f"### ms-profiler gate: {document['verdict']}", "", document["headline"], ""]
     told += [f"- {reason}" for reason in document["reasons"]]

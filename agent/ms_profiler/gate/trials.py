@@ -28,7 +28,7 @@ def rates(base: list[Digest], new: list[Digest], trials: int, chance: random.Ran
     Args:
         base: runs to draw from. new: likewise; the same list for equal sides.
         trials: gates.
-        chance: that draws.
+        chance: the random generator.
     """
     found: Counter[Verdict] = Counter()
     for _ in range(trials):
@@ -46,7 +46,7 @@ def run(trials: int, seed: int, say: Callable[[str], None]) -> list[tuple[float,
 
     Args:
         trials: gates of each kind.
-        seed: of the random generator; the same seed gives the same rates.
+        seed: the seed of the random generator; the same seed gives the same rates.
         say: called with each line of the rates.
 
     Returns:

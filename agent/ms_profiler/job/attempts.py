@@ -16,10 +16,10 @@ def earlier(folder: str, own: Identity, info: run_info.RunInfo, environ: Mapping
     Nothing is read where it was not.
 
     Args:
-        folder: of the results.
+        folder: the folder of the results.
         own: the rank.
-        info: of this process.
-        environ: of this process.
+        info: the info of this process.
+        environ: the environ of this process.
     """
     count = environ.get(_RESTARTS, "")
     if not (count.isascii() and count.isdecimal() and len(count) < 6) or not int(count):

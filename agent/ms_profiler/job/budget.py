@@ -31,7 +31,7 @@ def thrift(left: float) -> float:
     times the time in which all would be full, a fifth is left, and one in 500 of the first records still comes.
 
     Args:
-        left: of the space for fine-grained records, from 0 to 1.
+        left: the free share of the space for fine-grained records, from 0 to 1.
     """
     return min(1.0, max(0.0, left / (1 - FREE))) ** 4
 
@@ -40,7 +40,7 @@ class Budget:
     """Sample steps when fine-grained records take more than their share of the time.
 
     Args:
-        host: that records.
+        host: the part of the session that records.
     """
 
     def __init__(self, host: "Host") -> None:

@@ -54,7 +54,7 @@ class Bursts:
     """Plan stretches and their bursts; the caller reports the time at the steps that the plan names.
 
     Args:
-        share: of the time that recording may take.
+        share: the share of the time that recording may take.
         count: steps so far.
         now: ns.
         debt_ns: time that recording has taken beyond its share so far.

@@ -45,7 +45,7 @@ def settle(session: Child, rank: int, world_size: int) -> None:
     """Continue in a new result directory, if this process is a child with another rank than its parent.
 
     Args:
-        session: of this process.
+        session: the session of this process.
         rank: the rank that the framework gave this process.
         world_size: ranks of the job.
     """

@@ -18,7 +18,7 @@ class Metric:
 
     Attributes:
         name: as people read it; a prefix where it ends with a blank.
-        unit: of what is shown.
+        unit: the unit of the figure.
         source: where the system tells it.
         factor: to that unit, of what the system counts.
         grows: the system counts since its start, and what is shown is the difference by time, in seconds.

@@ -202,7 +202,7 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
     """Read one segment file; None, and a count, when it holds nothing that can be used.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         counts: is added to.
     """
     name = os.path.join(os.path.basename(os.path.dirname(path)), os.path.basename(path))

@@ -121,7 +121,7 @@ def note(notes: list[_Note], entry: _Note, more: _Note) -> bool:
     """Add a note to a list of a record, once; return whether it is new and there was room for it.
 
     Args:
-        notes: of the record.
+        notes: the notes of the record.
         entry: to add.
         more: replaces all entries after the first `NOTES`.
     """

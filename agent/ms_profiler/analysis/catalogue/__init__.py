@@ -1,7 +1,7 @@
 """The tables of `ms-profiler sql` and `ms-profiler analyse --export parquet`, with the meaning of each column.
 
-Times are whole nanoseconds since the epoch, durations whole nanoseconds, sizes bytes. Names of columns need no quotes
-in SQL: therefore `stop` and not `end`.
+Times are whole nanoseconds since the epoch, durations whole nanoseconds, sizes bytes. No column has a name that needs
+quotes in SQL: so it is `stop` and not `end`.
 """
 
 from typing import Final

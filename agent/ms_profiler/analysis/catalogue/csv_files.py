@@ -11,8 +11,8 @@ class CsvFile:
     """A CSV file below `ASCEND_PROFILER_OUTPUT`.
 
     Attributes:
-        name: of the file; `{rank}` stands for the rank.
-        meaning: what a row is, and when the file is written.
+        name: the name of the file; `{rank}` stands for the rank.
+        meaning: the meaning of a row, and the condition under which the file is written.
         columns: name -> meaning, in the order of the file. Columns that a run does not have are left out.
     """
 
@@ -27,7 +27,7 @@ _MOMENT: Final = "us since the epoch, followed by a tab, which keeps spreadsheet
 
 
 def _of_host(threads: bool) -> dict[str, str]:
-    """Return the columns of the numbers of the host, of threads or of all else."""
+    """Return the columns of the host's counters: those of threads, or all others."""
     found = (kind for kind in host_metrics.METRICS.values() if kind.name.startswith("thread:") is threads)
     return {f"{kind.name}{'*' if kind.name.endswith(' ') else ''} ({kind.unit})": kind.source for kind in found}
 

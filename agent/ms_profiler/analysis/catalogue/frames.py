@@ -99,12 +99,12 @@ def stretches(measures: Measures) -> pl.DataFrame:
 
 
 def phases(measures: Measures) -> pl.DataFrame:
-    """Return the recorded steps cut by phase."""
+    """Return the recorded steps, cut where the phase changes."""
     return measures.pieces.with_columns(*_times(), _step_of(measures, measures.pieces["step"]))
 
 
 def states(measures: Measures) -> pl.DataFrame:
-    """Return the recorded steps cut by state."""
+    """Return the recorded steps, cut where the state changes."""
     states = measures.states
     copying = [] if "copying" in states.columns else [pl.lit(None, pl.Boolean).alias("copying")]
     return states.with_columns(*_times(), _step_of(measures, states["step"]), *copying)
@@ -218,7 +218,7 @@ def reservations(measures: Measures) -> pl.DataFrame:
 
 
 def _own(measures: Measures, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls of the process with the steps, with its pid."""
+    """Return the calls of the process that made the steps, with its pid."""
     return table.with_columns(pl.lit(measures.steps.process, pl.UInt32).alias("process"))
 
 

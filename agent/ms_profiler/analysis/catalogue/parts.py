@@ -26,7 +26,7 @@ def spans(measures: Measures) -> Iterator[pl.DataFrame]:
     """Yield all spans, with the columns of `Measures.spans`; only `parent` is an `id` here.
 
     Args:
-        measures: of a run that can be read again.
+        measures: the measures of a run that can be read again.
     """
     recording = measures.recording
     assert recording.again is not None

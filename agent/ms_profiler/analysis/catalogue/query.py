@@ -38,7 +38,7 @@ class Answer:
 
     Attributes:
         table: its rows.
-        notes: what a reader of these has to know: tables that are empty, or that do not hold everything.
+        notes: remarks for readers of the rows: tables that are empty, or that do not hold everything.
     """
 
     table: pl.DataFrame

@@ -24,9 +24,9 @@ class Table:
     """A table of the catalogue.
 
     Attributes:
-        name: in SQL, and of the file.
-        meaning: what a row is.
-        columns: in their order.
+        name: the name of the table in SQL, and of its file.
+        meaning: the meaning of a row.
+        columns: the columns in their order.
         build: makes it, with these columns among others.
         parts: makes it part by part for a run that is too large for memory; None if the table fits even then.
     """
@@ -46,7 +46,7 @@ class Table:
         """Return the table of a run; without rows if nothing was recorded for it.
 
         Args:
-            measures: of the run.
+            measures: the measures of the run.
         """
         return self._cast(self.build(measures))
 
@@ -54,7 +54,7 @@ class Table:
         """Return the table of a run that is too large for memory, as a lazy frame that is made part by part.
 
         Args:
-            measures: of the run.
+            measures: the measures of the run.
 
         Returns:
             None if the table fits into memory.

@@ -29,9 +29,9 @@ class Cached:
     """A table of a run.
 
     Attributes:
-        rank: of the run in its launch.
-        rows: of the table, without the columns `directory` and `rank`.
-        notes: what a reader of them has to know.
+        rank: the rank of the run in its launch.
+        rows: the rows of the table, without the columns `directory` and `rank`.
+        notes: remarks for readers of the rows.
     """
 
     rank: int
@@ -70,9 +70,9 @@ def store(path: str, table: Table, rank: int, rows: pl.DataFrame, notes: list[st
     Args:
         path: path of a result that `engine.find` found.
         table: the table.
-        rank: of the run in its launch.
-        rows: of the table.
-        notes: what a reader of them has to know.
+        rank: the rank of the run in its launch.
+        rows: the rows of the table.
+        notes: remarks for readers of the rows.
     """
     folder = trace_cache.folder(path, foreign.ARGUMENTS)
     if folder is None:

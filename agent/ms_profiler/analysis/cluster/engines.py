@@ -79,8 +79,9 @@ class Engine(Protocol):
 class Local:
     """Run tasks in this process, or in child processes where there is much to do.
 
-    The pool of the standard library is not used: while a broken one ends its processes it may start another, which then
-    waits for ever. Of 24 runs under load with one process that was killed one did not end (CPython 3.11.7).
+    This class does not use the pool of the standard library. While a broken pool ends its processes, it may start
+    another one, which then waits for ever. We killed one process of the pool in 24 runs under load, and one of the runs
+    did not end (CPython 3.11.7).
     """
 
     def __init__(self, processes: int | None = None) -> None:
@@ -186,7 +187,7 @@ class _Worker:
         other.close()
 
     def begin(self, task: Task) -> None:
-        """Give the process a task; that the process has ended shows when it is to answer."""
+        """Give the process a task. If the process has ended, `answer` notices it."""
         with suppress(OSError):
             self.pipe.send(task)
 

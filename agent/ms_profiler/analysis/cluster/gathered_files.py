@@ -1,7 +1,7 @@
 """Copy the results of one machine to a place that all machines share, after the job or while it ends.
 
-A result is complete there or not there at all: its files are copied beside their place and renamed. A file that has
-not changed is not copied again, so that the same command may run on every machine and once more later.
+A copied result appears only when it is complete: its files are copied beside their place and then renamed. Files that
+have not changed are not copied again. So the same command may run on every machine, and once more later.
 """
 
 import os
@@ -20,7 +20,7 @@ PART = ".part"
 
 @dataclass
 class Copied:
-    """What was copied.
+    """The outcome of copying.
 
     Attributes:
         results: the results that are complete at the target, by name.

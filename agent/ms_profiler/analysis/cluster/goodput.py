@@ -1,4 +1,4 @@
-"""Goodput: the part of a job's time in which it trained, and what the rest went to, over all starts of its ranks."""
+"""Goodput: the part of a job's time in which it trained, and the uses of the rest, over all starts of its ranks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -33,9 +33,9 @@ class Start:
         ranks: the number of results.
         steps: the steps that the rank with most of them made.
         saved: the last step that a checkpoint of this start holds, -1 for none; None where none was written.
-        lost: the steps whose results the next start does not have; None where nothing tells.
+        lost: the steps whose results the next start does not have; None where that is unknown.
         loaded: whether it read a checkpoint.
-        ends: how its processes ended.
+        ends: the way in which each of its processes ended.
     """
 
     number: int
@@ -49,11 +49,11 @@ class Start:
 
 @dataclass(frozen=True)
 class Goodput:
-    """What the time of a job went to, as sums over its ranks.
+    """The uses of the time of a job, as sums over its ranks.
 
     Attributes:
         ranks: the number of ranks.
-        total_ns: from the first record of a rank to its last one.
+        total_ns: the time from the first record of a rank to its last one.
         useful_ns: `total_ns` without `parts`.
         parts: ns of each of `PARTS`.
         starts: the starts, the first one first.
@@ -71,8 +71,8 @@ class Goodput:
 def goodput(accounts: Iterable[RankAccount]) -> Goodput | None:
     """Return the goodput of a job; None where no rank made a step.
 
-    useful = from a rank's first record to its last one, less `PARTS`. Steps of a start count as lost from the last
-    checkpoint of that start on. A step's wait for data or for other ranks that no computing hides is no progress.
+    useful = time from a rank's first record to its last one - `PARTS`. Steps of a start count as lost from the last
+    checkpoint of that start on. Waits for data or for other ranks that do not overlap with computing are no progress.
 
     Args:
         accounts: the accounts of all starts of its ranks.

@@ -1,9 +1,8 @@
 """Match the exchanges of several ranks: the n-th exchange of an operation among the same ranks is the n-th on each.
 
-Exchanges are counted from the begin of the recording where all ranks made equally many, and in their step
-otherwise. No rank
-leaves a joint exchange before the last rank has come. So exchanges that do not overlap in time, as far as the clocks
-are certain, are not matched.
+When all ranks made the same number of exchanges, n counts from the begin of the recording. Otherwise it counts within
+the step. No rank leaves a joint exchange before the last rank has come. So exchanges that do not overlap in time, as
+far as the clocks are certain, are not matched.
 """
 
 from collections.abc import Mapping, Sequence

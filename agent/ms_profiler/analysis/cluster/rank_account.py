@@ -53,7 +53,7 @@ class RankAccount:
         boot: identifies the machine and its start; empty where it is not known.
         started_ns: when its recording began, nanoseconds since the epoch.
         ended_ns: when the last record was made.
-        end: how its process ended.
+        end: the way in which its process ended.
         verdict: the finding of its own summary.
         uncertainty_ns: the uncertainty of its clock; None where it is not known.
         role: the role of its process in the job; empty where all do the same.

@@ -1,4 +1,4 @@
-"""What the steps of a rank were used for, and which of them a checkpoint holds."""
+"""Find the use of each step of a rank, and the steps that a checkpoint holds."""
 
 from typing import TYPE_CHECKING, Final
 

@@ -1,7 +1,6 @@
 """The account of a rank from the small files of a result on Ascend, without reading its timeline.
 
-communication.json tells when each exchange began and how long it took. step_trace_time.csv tells the parts of each
-step.
+communication.json has the begin and duration of each exchange, step_trace_time.csv the parts of each step.
 """
 
 import csv
@@ -135,7 +134,9 @@ def _number(text: str | None) -> float | None:
 
 
 def _steps(rows: list[dict[str, float]], exchanges: pl.DataFrame, piped: bool) -> pl.DataFrame:
-    """Return the steps as `rank_account.STEPS`. Own time is the step less its exchanges that no computation hides.
+    """Return the steps as `rank_account.STEPS`.
+
+    Own time is the step without its exchanges that do not overlap with computation.
 
     Args:
         rows: the rows of step_trace_time.csv.

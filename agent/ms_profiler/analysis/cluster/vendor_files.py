@@ -123,7 +123,7 @@ def _groups(exchanges: Exchanges, known: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         exchanges: the exchanges of all ranks.
-        known: what metadata tell of groups, by name.
+        known: the groups in the metadata, by name.
     """
     numbered = {group_numbers.hashed(name): (name, told) for name, told in known.items()}
     rows = []

@@ -1,4 +1,4 @@
-"""All ranks of one job: select the results that belong together, and compute what they show."""
+"""All ranks of one job: select the results that belong together, and compute their findings."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ class WholeJob:
 
     @cached_property
     def goodput(self) -> Goodput | None:
-        """Return what the time of all starts went to; None where no rank made a step."""
+        """Return the goodput over all starts; None where no rank made a step."""
         return goodput.goodput(self.starts)
 
     @property

@@ -1,7 +1,7 @@
 """Facts about operators from the spans around, inside and before them: the counterpart of native/columns/calls.c in
 Python.
 
-One pass over the operators and modules of each thread, in order of start; a loop of Python's takes 2 us for each.
+One pass goes over the operators and modules of each thread, in order of start. The Python loop takes 2 us for each.
 """
 
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ def calls(
     """Return `module`, `inner` and `wait_ns`, see `Columns.calls`.
 
     Args:
-        order: of `Columns.order`.
-        lane: of each span, and the others likewise.
+        order: the result of `Columns.order`.
+        lane: the lane of each span; the other columns have one value for each span, too.
     """
     rows: dict[int, list[int]] = {}
     lanes = lane.to_list()

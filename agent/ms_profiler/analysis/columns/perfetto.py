@@ -1,4 +1,5 @@
-"""Perfetto's track events by Python alone, a microsecond a field: see native/columns/perfetto.h, which does the same.
+"""Write Perfetto's track events in Python alone, at a microsecond a field; native/columns/perfetto.h does the same in
+C.
 
 The messages are TracePacket, TrackEvent and InternedData of protos/perfetto/trace in github.com/google/perfetto.
 """

@@ -57,16 +57,16 @@ class Columns(Protocol):
         """Return spans as `slots.DECODED`, in the order of the slots.
 
         Args:
-            pieces: as above.
-            wanted: which ones, and what their numbers mean.
+            pieces: the slots, as for `coarse`.
+            wanted: the selection of spans, and the meaning of their numbers.
         """
 
     def devices(self, pieces: Sequence[bytes], wanted: Wanted) -> Traced:
         """Return the records of an accelerator's tracing, in the order of the slots.
 
         Args:
-            pieces: as above.
-            wanted: what names and times mean; its bounds do not matter.
+            pieces: the slots, as for `coarse`.
+            wanted: the meaning of names and times; its bounds do not matter.
         """
 
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
@@ -177,8 +177,8 @@ class Columns(Protocol):
         """Return rows of text, in UTF-8, each its parts one after the other.
 
         Args:
-            count: of rows.
-            parts: of a row.
+            count: the number of rows.
+            parts: the parts of a row.
         """
 
     def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
@@ -186,8 +186,8 @@ class Columns(Protocol):
 
         Args:
             stream: a file, or what takes bytes in place of one.
-            count: of rows.
-            parts: of a row.
+            count: the number of rows.
+            parts: the parts of a row.
         """
 
     def track_events(self, to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:

@@ -9,7 +9,7 @@ import polars as pl
 
 
 class Texts:
-    """Texts that rows name by their index."""
+    """Texts, which rows refer to by their index."""
 
     def __init__(self, texts: Iterable[str | None]) -> None:
         """Keep the texts; None stands for no text."""
@@ -21,7 +21,7 @@ class Texts:
         return self.series.to_list()
 
     def at(self, index: pl.Series) -> "Choice":
-        """Return the part of a row that is one of them."""
+        """Return the part of a row that is one of these texts."""
         # if no value was replaced, Polars keeps the old type
         return Choice(self, index.cast(pl.UInt32))
 

@@ -96,7 +96,7 @@ class Wanted:
     Attributes:
         names: UInt32, by id; `lost` if an id has none.
         lost: the name of ids that have none.
-        clock: of the run.
+        clock: the clock of the run.
         last_ns: RAW, the end of spans without an end.
         window: RAW start and end of the run; 0 for no bound.
         between: nanoseconds since the epoch: spans that begin from the first on and before the second.
@@ -147,7 +147,7 @@ def decoded(spans: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
 
     Args:
         spans: rows of `SLOTS`.
-        wanted: which ones, and what their numbers mean.
+        wanted: the selection of spans, and the meaning of their numbers.
     """
     began, (first, last) = wanted.clock.epoch(spans["start_ns"]), wanted.between
     chosen = (began >= first) & (began < last)
@@ -170,7 +170,7 @@ def names_of(ids: pl.Series, names: pl.Series, lost: int) -> pl.Series:
     Args:
         ids: UInt32.
         names: UInt32, by id.
-        lost: for those that have none.
+        lost: the name of ids that have none.
     """
     known = ids.to_frame("id").select(pl.when(pl.col("id") < len(names)).then("id")).to_series()
     return names.gather(known).fill_null(lost).rename("name")

@@ -37,7 +37,7 @@ class Track:
     """The places of events.
 
     Attributes:
-        uuid: in the trace.
+        uuid: the uuid in the trace.
         crossing: fields of the TrackDescriptor, all but its uuid, of further tracks for slices that cross in this one.
     """
 
@@ -54,7 +54,7 @@ class Place:
         base_ns: no event of the trace is earlier.
         sequence: number of the first sequence of packets that is free.
         crossing_uuid: base of the uuids of tracks for crossing slices; the number of a sequence is added.
-        stride: from the number of a sequence to that of the next one.
+        stride: the difference between the numbers of successive sequences.
         further: all slices go to further tracks, because unknown slices may be open.
     """
 
@@ -71,14 +71,14 @@ class TrackEvents:
     """Events of one kind, by track and start, the longest first.
 
     Attributes:
-        kind: of all.
+        kind: the kind of all rows.
         track: UInt32, of the tracks of a `Place`.
         start_ns: Int64.
         end_ns: Int64, of slices.
         value: Float64, of counters, whose tracks have the name.
-        name: of slices and instants; none is null.
-        category: of slices and instants; none is null.
-        arguments: of slices and instants, by name.
+        name: the name of slices and instants; none is null.
+        category: the category of slices and instants; none is null.
+        arguments: the arguments of slices and instants, by name.
         flows: `FLOWS`.
     """
 

@@ -62,13 +62,13 @@ class Contributor:
 
     Attributes:
         kind: part of `metrics.bounds`, "module", "outside", "kernel", "alike", "small differences", "unexplained".
-        name: what people read.
+        name: the name for people.
         module: its path in the second run, or in the first one where it is gone; empty for what is no module.
         was: its path in the first run, where that is another one.
         before_ns: a step.
         after_ns: a step.
         change_ns: its change, without the change that everything has in common.
-        share: of the change of the step time; 0 if the step time did not change.
+        share: the share of the change of the step time; 0 if the step time did not change.
         evidence: its evidence, in words with numbers.
         told: it is large enough to be shown.
     """
@@ -94,7 +94,7 @@ class Causes:
         after_ns: median step.
         spread: usual variation of steps, as a part of the step. remarkable: the change, or a contributor that is not
         the machine, is larger than the spread, and than `REMARKABLE`.
-        factor: by which everything changed alike.
+        factor: the factor by which everything changed alike.
         contributors: the largest change first; they add up to the change exactly. The last two are the small
             differences and the unexplained rest.
     """
@@ -172,7 +172,7 @@ def step_at_speed_of(reference: Digest, run: Digest) -> float | None:
 
     Args:
         reference: the run whose speed counts.
-        run: of the same or nearly the same job.
+        run: a run of the same or nearly the same job.
 
     Returns:
         None where too few modules tell a factor.
@@ -282,7 +282,7 @@ class _Pairs:
         """Return the contributors of modules, and of code outside of modules, beyond the common factor.
 
         Args:
-            factor: of `factor`.
+            factor: the result of `factor`.
             least: smallest change that is shown, ns.
         """
         more = {

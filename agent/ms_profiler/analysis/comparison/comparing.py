@@ -42,7 +42,7 @@ class Side:
         least_ns: smallest of these medians.
         most_ns: largest.
         steps: steady steps of the run with fewest.
-        first_ns: from the first record until the first step has ended; None where that is not known.
+        first_ns: the time from the first record to the end of the first step; None where it is not known.
         ranks: numbers of the ranks that were read.
         expected: ranks of the launch.
         dropped: records that were dropped for lack of room, in all runs.
@@ -65,7 +65,7 @@ class Row:
     """A figure of both sides.
 
     Attributes:
-        name: of the figure.
+        name: the name of the figure.
         before: None where only the second run has it.
         after: None where only the first run has it.
         difference: after - before; a missing value counts as 0.
@@ -84,7 +84,7 @@ class NamedRow:
     """Operators or kernels of one name, on both sides.
 
     Attributes:
-        name: of them.
+        name: the name of the operators or kernels.
         before_ns: a step; None where only the second run has them.
         after_ns: a step; None where only the first run has them.
         difference_ns: after - before.
@@ -134,9 +134,9 @@ class Difference:
     """A property of machine, versions or workload that differs.
 
     Attributes:
-        name: of the property.
-        before: in the first run.
-        after: in the second run.
+        name: the name of the property.
+        before: its value in the first run.
+        after: its value in the second run.
     """
 
     name: str
@@ -149,7 +149,7 @@ class Comparison:
     """What differs between two runs, or two sets of them.
 
     Attributes:
-        version: of this form. before: the first side.
+        version: the version of this form. before: the first side.
         after: the second side.
         causes: why step times differ.
         phases: ns a step.
@@ -159,9 +159,9 @@ class Comparison:
         kernels: time.
         callers: ns a step in which kernels computed, by the outermost operator that launched them: it has the same name
             on each device. Empty where no kernel's operator is known.
-        counts: of a step, then of the run.
+        counts: the counts of a step, then of the run.
         memory: peak memory.
-        differences: of machine, versions and workload.
+        differences: the differences of machine, versions and workload.
         notes: limits of the comparison, a sentence each.
     """
 
@@ -189,7 +189,7 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
     """Return what differs between two runs, or two sets of repeated runs.
 
     Args:
-        before: of `runs.digests`, at least one.
+        before: results of `runs.digests`, at least one.
         after: likewise.
         names: names of the two sides.
 

@@ -38,7 +38,7 @@ def condense(measures: Measures) -> Digest:
     """Return the digest of one result.
 
     Args:
-        measures: of one result.
+        measures: the measures of one result.
     """
     recording, info = measures.recording, measures.recording.info
     compiled = _warming(measures)

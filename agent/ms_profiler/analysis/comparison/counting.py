@@ -45,7 +45,7 @@ def counts(measures: Measures, found: Diagnosis, rows: list[int]) -> dict[str, C
     """Return the recorded counts by name.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
         found: the diagnosis of the run.
         rows: the steady steps whose content is known.
     """
@@ -56,7 +56,7 @@ def memory(measures: Measures) -> Memory:
     """Return the peak memory.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     recording = measures.recording
     held = recording.counters.filter(

@@ -19,10 +19,11 @@ class StepTime:
     """Duration of the steps.
 
     Attributes:
-        median_ns: of the steady steps: those after the first, without those that compiled, unless more than a tenth of
-            those after the first five do.
-        first_ns: from the first record of the run until its first step has ended; None if another tool recorded it.
-        durations_ns: of each steady step, in order; of the slowest rank.
+        median_ns: the median of the steady steps: those after the first, without those that compiled, unless more than
+            a tenth of those after the first five do.
+        first_ns: the time from the first record of the run to the end of its first step; None if another tool recorded
+            it.
+        durations_ns: the duration of each steady step of the slowest rank, in order.
         count: steady steps.
         total: all steps of the run.
         source: source that decides where a step ends.
@@ -42,7 +43,7 @@ class Cell:
 
     Attributes:
         part: part of `bounds`, such as computing.
-        phase: of `phases`, or "device" for steps on a device.
+        phase: a phase of `phases`, or "device" for steps on a device.
         module: path of the module that owns the moment; empty if none does.
         stage: forward, backward, recompute, optimizer, or empty.
         what: operator, kernel or span; empty if unknown.
@@ -91,7 +92,7 @@ class Named:
     """Operators or kernels of one name.
 
     Attributes:
-        name: of the operator, or of the kernel.
+        name: the name of the operator, or of the kernel.
         kind: its type; empty for operators.
         count: a step.
         ns: a step: self time of an operator.
@@ -126,8 +127,8 @@ class DataWait:
 
     Attributes:
         operation: the operation.
-        count: in the whole run.
-        ns: in the whole run.
+        count: the number in the whole run.
+        ns: the time in the whole run.
     """
 
     operation: str
@@ -140,7 +141,7 @@ class Memory:
     """Peak memory in bytes; None if it was not recorded.
 
     Attributes:
-        host: of the training process, without mapped files.
+        host: the memory of the training process, without mapped files.
         device: reserved from the device; if unknown, allocated to tensors.
         allocated: allocated to tensors by the framework's allocator.
     """
@@ -155,11 +156,11 @@ class Hint:
     """An advice, as in `advice`.
 
     Attributes:
-        cause: for programs.
-        what: in a word or two.
-        share: of the steps.
+        cause: the name of the cause, for programs.
+        what: the subject, in a word or two.
+        share: the share of the steps.
         evidence: numbers.
-        action: what to try.
+        action: a remedy to try.
     """
 
     cause: str
@@ -234,10 +235,10 @@ class Digest:
     """One run.
 
     Attributes:
-        version: of this form.
+        version: the version of this form.
         source: name of the directory or file.
         started_ns: since the epoch.
-        step: how long steps take.
+        step: the duration of the steps.
         told_ns: sum of the cells, ns a step. Its difference to the median step is unexplained.
         phases: ns a step, by name.
         bounds: ns a step, by part, see `metrics.bounds`.
@@ -248,7 +249,7 @@ class Digest:
         kernels: most time first.
         counts: by name: operators, kernels, copies, copied_bytes, synchronisations, collectives, collective_bytes,
             recompiles, graphs, graph_breaks, compiled_steps.
-        waits: for data.
+        waits: the waits for data.
         slow_transform: the slow operation of a dataset pipeline, with its numbers; empty if unknown.
         memory: most that was held.
         advice: the largest cause first.
@@ -285,7 +286,7 @@ class Digest:
         """Return the digest that `to_dict` made a dictionary of.
 
         Args:
-            content: of JSON.
+            content: the content of JSON.
             path: its file, for messages.
 
         Raises:

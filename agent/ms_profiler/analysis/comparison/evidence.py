@@ -127,7 +127,7 @@ def title(kind: str, name: str, first: Digest, second: Digest, before: Sequence[
     """Return the title of work: its module, or a description if it is in no module.
 
     Args:
-        kind: of `causes`.
+        kind: a kind of contributor, as in `causes`.
         name: path of a module, a phase, or a kernel.
         first: the run before.
         second: the run after.
@@ -156,7 +156,7 @@ def counted(name: str, first: Digest, second: Digest) -> str:
     """Return the count of something in two runs, in words; empty if it did not change or is unknown.
 
     Args:
-        name: of `counting`.
+        name: a name in `counting`.
         first: the run before.
         second: the run after.
     """
@@ -195,7 +195,7 @@ def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[s
     Args:
         before: cells.
         after: cells.
-        field: of a cell: "what" or "stage".
+        field: the field of a cell: "what" or "stage".
     """
     more: dict[str, int] = {}
     for cells, sign in ((before, -1), (after, 1)):

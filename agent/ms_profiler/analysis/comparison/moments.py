@@ -54,7 +54,7 @@ def usual(found: Diagnosis, steady: pl.DataFrame) -> list[int]:
     """Return the rows of the usual steps: of the steps whose content is known, the middle half by duration.
 
     Args:
-        found: of the run.
+        found: the diagnosis of the run.
         steady: steps, `row`, `duration_ns`.
     """
     seen = steady.filter(pl.col("row").is_in(found.parts["step"].unique().implode()))
@@ -75,7 +75,7 @@ def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame
     ns = mean over these steps, rounded; a cell below `LEAST` of the step has only part and phase.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
         found: the diagnosis of the run. rows: of the steps, see `usual`.
     """
     pieces = found.pieces.filter(pl.col("step").is_in(rows))
@@ -183,8 +183,8 @@ def _callers(measures: Measures, rows: pl.Series) -> pl.Series:
     """Return the outermost operator around each operator, by name.
 
     Args:
-        measures: of the run.
-        rows: of the recording's spans, null where not known.
+        measures: the measures of the run.
+        rows: the rows of the recording's spans, null where not known.
     """
     recording = measures.recording
     if rows.null_count() == len(rows):

@@ -19,7 +19,7 @@ def typical(runs: Sequence[Digest]) -> Digest:
     half. So runs that something disturbed count for little.
 
     Args:
-        runs: at least one.
+        runs: the runs, at least one.
     """
     if len(runs) == 1:
         return runs[0]
@@ -58,7 +58,7 @@ def spread(runs: Sequence[Digest]) -> float:
     `BLOCKS` blocks of its steps, which says less than a second run would.
 
     Args:
-        runs: of one job.
+        runs: the runs of one job.
     """
     values: list[float] = [run.step.median_ns for run in runs]
     if len(runs) == 1:

@@ -44,7 +44,7 @@ def digests(path: str, tell: Callable[[str], None] | None = None) -> list[Digest
     """Return the digest of each run at a path, in the order in which they began.
 
     Args:
-        path: as of `digest`, or a parent of several runs.
+        path: a path as for `digest`, or a parent of several runs.
         tell: called with each result before it is read.
 
     Raises:

@@ -119,7 +119,7 @@ def measured(
     """Read and measure one run.
 
     Args:
-        path: of `find`.
+        path: a path that `find` returned.
         chosen: the steps to analyse; None for all. progress: called with the progress.
         exports: exports of aclprof's data; None for those in the result.
 

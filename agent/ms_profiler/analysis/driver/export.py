@@ -42,7 +42,7 @@ class Export:
     """One folder of raw data.
 
     Attributes:
-        folder: of the raw data.
+        folder: the folder of the raw data.
         output: folder of msprof's output; empty if there is none.
         why: one line that says why there is no output, and what to do.
     """

@@ -18,7 +18,7 @@ def narrowed(measures: Measures, room: Room, attempt: int) -> list[int] | None:
     """Return the steps that the timelines show, so that they fit; None for all, an empty list if not even one fits.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
         room: disk space that is left for them.
         attempt: number of the attempt, from 0; each one takes fewer steps.
     """

@@ -65,7 +65,7 @@ def result(path: str, output: str | None = None) -> str:
     `output`.
 
     Args:
-        path: of `find`.
+        path: a path that `find` returned.
         output: a directory that receives one of the same name for each.
     """
     place = path

@@ -37,7 +37,7 @@ class Ledger:
 
         Args:
             writer: the writer.
-            measures: of the run.
+            measures: the measures of the run.
         """
         if self._free(writer, measures) and core.write(writer, measures) is not None:
             self._note(writer.path(measures), measures)
@@ -47,7 +47,7 @@ class Ledger:
 
         Args:
             writers: the writers.
-            measures: of the run.
+            measures: the measures of the run.
         """
         free = [writer for writer in writers if self._free(writer, measures)]
         for path in core.write_sections(free, measures):

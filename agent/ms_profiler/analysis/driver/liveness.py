@@ -26,7 +26,7 @@ _PAUSE = 0.01
 
 
 def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
-    """Return how `process` ended; what its parent did about it, `settled` says.
+    """Return the way in which `process` ended, without the effect of its parent, which `settled` adds.
 
     "exit", "exit code N", "exit code N, without Python's exit", "exception: NAME", "stopped" (the profiler, not the
     process), "killed by SIGNAL", "killed or vanished", "running" or "unknown".
@@ -37,7 +37,7 @@ def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
     Args:
         process: its own record.
         run: the record of the run, for the host and the boot.
-        folder: of the process in the store.
+        folder: the folder of the process in the store.
     """
     if process.state == "ended":
         status = exit_status.read(folder) if process.end in ("", EXIT) else None
@@ -54,7 +54,7 @@ def is_killed(state: str) -> bool:
     """Return whether a process ended without writing its end.
 
     Args:
-        state: of `state_of`.
+        state: the result of `state_of`.
     """
     return state == VANISHED or state.startswith(KILLED) or state.endswith(ABRUPT)
 
@@ -104,7 +104,7 @@ def settled(state: str, ended: bool) -> str:
     """Return the state of a process whose parent may have ended it.
 
     Args:
-        state: of `state_of`.
+        state: the result of `state_of`.
         ended: it was alive when its parent exited and ended it: `multiprocessing` sends its daemons SIGTERM.
     """
     return BY_PARENT if ended and (state == RUNNING or is_killed(state)) else state

@@ -59,7 +59,8 @@ class Bounded(io.FileIO):
     """A file that may grow by the bytes that a room has left.
 
     Args:
-        descriptor: of the file; closed together with this object. room: the room that its bytes are taken from.
+        descriptor: the descriptor of the file; closed together with this object. room: the room that its bytes are
+            taken from.
     """
 
     def __init__(self, descriptor: int, room: Room) -> None:

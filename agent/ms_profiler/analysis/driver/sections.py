@@ -58,7 +58,7 @@ def sections(recording: tables.Recording, spans: pl.DataFrame, steps: pl.DataFra
     Args:
         recording: the run.
         spans: `tables.SPANS`, as `Recording.spans`.
-        steps: in use.
+        steps: the steps in use.
         cut: leave out everything outside of the steps.
     """
     carried = pl.DataFrame(schema=tables.UNNESTED)
@@ -93,7 +93,7 @@ def bounds(recording: tables.Recording, steps: pl.DataFrame, most: int | None = 
 
     Args:
         recording: the run.
-        steps: in use.
+        steps: the steps in use.
         most: fine-grained spans of a section, about; `MOST` by default.
     """
     starts, begins = recording.starts, steps["start_ns"]

@@ -225,7 +225,8 @@ def _between(nodes: pl.DataFrame) -> pl.Series:
     """Return the module of every node. A node without a known operator gets the module of its neighbours in the pass.
 
     Args:
-        nodes: of `gradient_nodes.split`, with `known`, and `exact`, which is null if the module is only inferred.
+        nodes: the result of `gradient_nodes.split`, with `known`, and `exact`, which is null if the module is only
+            inferred.
     """
     beside = ["thread", "around"]
     nameless = pl.col("key").is_null() & (pl.col("known") == UNKNOWN)

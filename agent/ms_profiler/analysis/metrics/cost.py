@@ -14,9 +14,9 @@ from ms_profiler.store.names import KERNEL_DRAIN
 def cost(recording: tables.Recording, run_ns: int, pairs: dict[str, Any] | None = None) -> dict[str, Any]:
     """Estimate the time that recording took from the job.
 
-    estimated = records * span_ns + start_ns + drains, where span_ns is the cost of one recorded span with its hook and
-    start_ns that of starting, both measured by the job itself on this machine, and drains the time in which the kernel
-    stream was written out; share = estimated / run. Without a measurement the estimate is None.
+    estimated = records * span_ns + start_ns + drains; share = estimated / run. span_ns is the cost of one recorded span
+    with its hook, start_ns the cost of starting. The job itself measured both on this machine. drains is the time that
+    writing the kernel stream took. Without a measurement the estimate is None.
 
     Args:
         recording: the run.

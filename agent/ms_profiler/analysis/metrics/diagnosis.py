@@ -62,8 +62,8 @@ class Diagnosis:
     """Why steps take as long as they do.
 
     Attributes:
-        pieces: of `bounds.parts`, or of `device_bounds.parts` where a device was watched, of the steady steps whose
-            operators or kernels are known, if there are any.
+        pieces: the result of `bounds.parts`, or of `device_bounds.parts` where a device was watched, of the steady
+            steps whose operators or kernels are known, if there are any.
         parts: the parts of `bounds.by_step`, of the same pieces.
         moments: the result of `bounds.parts`, of the same steps.
         crowd: waits of the job's threads for processors in these steps.

@@ -16,11 +16,11 @@ _GAP: Final = ["gap", "key"]
 def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
     """Return for each kernel the span that queued it; null if unknown.
 
-    Not every span starts a kernel, and not every kernel has a span: those of a backward pass have none. They are
-    matched in order where a window has as many kernels of a key as spans. The queue is empty at its begin, and the host
-    may be steps ahead. If the numbers differ in the window, a step is tried, and then a segment of it. Between two
-    neighbours that were matched, the same is done with the remaining keys. No match may let a kernel start before its
-    span, or change the order of a lane.
+    Not every span starts a kernel, and not every kernel has a span: kernels of a backward pass have none. The queue is
+    empty at the begin of a window, and the host may be steps ahead. So where a window has as many kernels of a key as
+    spans, they are matched in order. If the numbers differ, the same is tried for each step of the window, and then for
+    each segment of the step. The remaining keys are matched in this way between two neighbours that were matched. No
+    match may let a kernel start before its span, or change the order of a lane.
 
     Args:
         kernels: `window` (null outside of all), `step`, `segment` (which only goes up: a backward pass begins another),

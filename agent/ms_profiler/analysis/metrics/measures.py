@@ -65,15 +65,16 @@ class Measures:
             steps.
         pieces: the recorded steps cut by phase, see `phases.pieces`.
         shares: time by phase, see `phases.shares`.
-        compiled: steps (rows of `steps.table`) that compiled something. compile_ns: time in which something was.
+        compiled: steps (rows of `steps.table`) that compiled something. compile_ns: the time of compiling.
         stream: the kernels, and the recorded steps by state, see `streams.kernel_stream`.
         sums: the sums of `operators.sum_up`, over all spans.
         types: kernels by primitive, see `kernels.by_type`.
         calls: exchanges with other ranks, see `communication.calls`. memory: `tables.MEMORY`, if it was requested.
         pipelines: dataset pipelines with samples, the one with the most samples first.
         host_operators: operators that computed in their calls, of `host_operators.calls`, if there are any.
-        run_ns: from the first to the last record. target: the directory of derived files; by default the recording's.
-        asked: the forms of the result that this analysis was called for.
+        run_ns: the time from the first to the last record. target: the directory of derived files; by default the
+            recording's.
+        asked: the forms of the result that were requested from this analysis.
         written: digests of the files that were derived from another tool's result, by path in `target`.
         kept: paths of other tools' files that keep a derived file from being written.
         section_count: sections that were written. room: disk space that is left.

@@ -38,7 +38,8 @@ def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.Dat
 
     Args:
         spans: `tables.SPANS`, and any further columns, which the result repeats.
-        calls: of a device's runtime, `process`, `thread`, `start_ns`, `end_ns`, where they are not among the spans.
+        calls: the calls of a device's runtime, `process`, `thread`, `start_ns`, `end_ns`, where they are not among the
+            spans.
     """
     duration = spans["end_ns"] - spans["start_ns"]
     covered, tree = inside(spans, pl.repeat(True, spans.height, eager=True), calls)

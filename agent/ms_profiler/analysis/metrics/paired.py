@@ -106,7 +106,7 @@ def trimmed(values: list[float]) -> tuple[float, float]:
     error = winsorized standard deviation / ((1 - 2 * trimmed part) * root of the number).
 
     Args:
-        values: at least two.
+        values: the figures, at least two.
     """
     ordered, count = sorted(values), len(values)
     out = int(TRIMMED * count)

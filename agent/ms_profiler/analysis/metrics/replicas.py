@@ -1,10 +1,10 @@
 """Group and bytes of the exchanges that PyTorch makes in C++, on threads of gloo: those of DistributedDataParallel.
 
 gloo reports only the operation of an exchange. The exchanges that the script called are paired with their calls. The
-all-reduces of a backward pass that are left are the buckets of the module, in their order, if there are as many of them
-as the module has buckets; the job noted the bytes of these (`job.frameworks.torch.replicas`). Where anything else may
-be among them, no bytes are given: several modules with buckets, an all-reduce of the script in the same pass, a hook of
-the script in place of the all-reduce.
+remaining all-reduces of a backward pass are the buckets of the module, in their order, if their number is that of the
+buckets. The job noted the bytes of the buckets (`job.frameworks.torch.replicas`). Exchanges get no bytes where others
+may be among them: with several modules with buckets, an all-reduce of the script in the same pass, or a hook of the
+script in place of the all-reduce.
 """
 
 import re
@@ -35,7 +35,7 @@ _NOTE: Final = re.compile(
 
 @dataclass(frozen=True)
 class _Buckets:
-    """What was noted of a module at one moment: see `store.names.BUCKETS`."""
+    """The job's note about the buckets of a module at one moment, see `store.names.BUCKETS`."""
 
     time_ns: int
     iteration: int
@@ -142,7 +142,7 @@ def known(
 
 
 def _notes(recording: tables.Recording, steps: Steps) -> list[_Buckets]:
-    """Return what was noted of the buckets, by time."""
+    """Return the job's notes about buckets, by time."""
     told = recording.instants.filter(
         pl.col("process") == steps.process, pl.col("category") == Category.COMMUNICATION
     ).sort("time_ns")
@@ -175,7 +175,7 @@ def _valid(notes: list[_Buckets], begin_ns: int, first: bool) -> _Buckets | None
     pass says that it was the first one, which used the first buckets. All later passes use the last buckets.
 
     Args:
-        notes: by time.
+        notes: the notes by time.
         begin_ns: when the pass began.
         first: whether no pass before it exchanged buckets.
     """

@@ -27,8 +27,7 @@ class Crowd:
 
     Attributes:
         queued: part of the time of the steps in which the stepping thread waited for a processor.
-        pressure: part of the time in which threads of the job ran or could have run that they waited for a processor; 0
-            if unknown.
+        pressure: waits of the job's threads for a processor / (these waits + their processor time); 0 if unknown.
         others: the part in which they waited because of other programs: `pressure`, or 0 if the job itself filled the
             processors.
     """
@@ -46,10 +45,9 @@ class Crowd:
 def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
     """Return the intervals between the samples of a thread, without overlap and by time, as `CELLS`.
 
-    Between two looks the thread was off its processor for off = time - processor time. The second look followed a gap
-    in which the thread recorded nothing: the time off lies in this gap, as far as it fits, and the rest before it. The
-    time that a thread waited for a processor is known for several looks together, and is divided in proportion to the
-    time off.
+    Between two samples the thread was off its processor for off = time - processor time. The second sample followed a
+    gap in which the thread recorded nothing. The time off lies in this gap, as far as it fits, and the rest before the
+    gap. The wait for a processor is known for several samples together, and is divided in proportion to the time off.
 
     Args:
         looks: `tables.LOOKS`.
@@ -141,7 +139,7 @@ def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
 
 
 def queued_by_step(looks: pl.DataFrame, process: int, steps: pl.DataFrame) -> pl.DataFrame:
-    """Return for how long the thread of a process that waited longest for a processor in a step did so.
+    """Return for each step the longest wait for a processor among the threads of a process.
 
     Args:
         looks: `tables.LOOKS`.

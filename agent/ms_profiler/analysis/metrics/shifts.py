@@ -40,9 +40,9 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     """Return the largest lasting change of the steps' length, and the modules whose time changed; None if there is
     none.
 
-    The steps that have the same records (those without, where steps were sampled) are cut into blocks. The change lies
-    where two constants fit the medians of the blocks best (least sum of absolute deviations): the medians of the
-    lengths, or else those of the ratio of a phase to the rest of its step.
+    Steps with the same records are cut into blocks; where steps were sampled, these are the steps without records. The
+    change lies where two constants fit the medians of the blocks best (least sum of absolute deviations). The first try
+    uses the lengths of the steps, the second the ratio of a phase to the rest of its step.
 
     Args:
         steps: the steps in use.
@@ -167,7 +167,7 @@ def _modules(
     Args:
         steps: the steps in use.
         found: the owners of the time.
-        moment_ns: of the change.
+        moment_ns: the moment of the change.
         change: the change of the length of a step, ns.
         whole: length of a step at full speed before and after, ns, if a module's time is to be its share of this
             length.

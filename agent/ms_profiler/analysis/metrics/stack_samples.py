@@ -179,7 +179,7 @@ def slices(samples: pl.DataFrame, tree: Tree, period_ns: int) -> pl.DataFrame:
     apart do not belong to one call.
 
     Args:
-        samples: of `Stacks.samples`, of the process.
+        samples: the result of `Stacks.samples` for the process.
         tree: the tree of the process.
         period_ns: the time between two samples.
     """

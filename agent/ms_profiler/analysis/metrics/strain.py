@@ -76,7 +76,7 @@ class _Load:
 
     Args:
         recording: the run.
-        steps: in use.
+        steps: the steps in use.
         during: `start_ns` and `end_ns` of the steps to examine.
     """
 
@@ -157,7 +157,7 @@ def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: 
 
     Args:
         recording: the run.
-        steps: in use.
+        steps: the steps in use.
         rows: the rows of the steady ones.
         others: whether other programs are known to keep the processors busy.
     """

@@ -1,4 +1,4 @@
-"""Find out whether tensors take more memory after each step, and what took the memory that is not given back."""
+"""Find out whether tensor memory grows with each step, and which code allocated the memory that is not released."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,15 +23,15 @@ NAMED: Final = 0.2
 
 @dataclass(frozen=True)
 class Owner:
-    """What took memory that is not given back.
+    """The code that allocated memory which is not released.
 
     Attributes:
         operator: name of the operator; None outside of all operators.
         module: path of the module; None where it is not known.
         phase: phase of the steps; None outside of all phases.
-        per_step: bytes by step.
-        share: part of all bytes that were taken in these steps and not given back.
-        place: function and line of the script that took them; empty where that was not recorded.
+        per_step: bytes a step.
+        share: the share of all bytes that were allocated in these steps and not released.
+        place: function and line of the script that allocated them; empty where that was not recorded.
     """
 
     operator: str | None
@@ -58,10 +58,10 @@ def found(recording: tables.Recording, used: Steps, compiled: list[int]) -> Grow
 
 
 def owner(blocks: pl.DataFrame, leak: Growth, used: Steps, recording: tables.Recording) -> Owner | None:
-    """Return what took most of the memory that is not given back; None if that is not known.
+    """Return the code that allocated most of the memory which is not released; None if it is not known.
 
-    It is an operator in a module that took memory in most of the sampled steps, which was in use when the last step
-    ended.
+    It is an operator in a module that allocated memory in most of the sampled steps; the memory was still in use at the
+    end of the last step.
 
     Args:
         blocks: the result of `tensor_owners.owned`.
@@ -94,7 +94,7 @@ def owner(blocks: pl.DataFrame, leak: Growth, used: Steps, recording: tables.Rec
 
 
 def _place(blocks: pl.DataFrame, places: pl.DataFrame, names: pl.Series) -> str:
-    """Return the innermost function of the script in which most of the blocks were taken, and its line."""
+    """Return the innermost function of the script that allocated most of the blocks, and its line."""
     rows = blocks.select("address", "allocated_ns").join(places, on=["address", "allocated_ns"])
     told = rows.select("address", "allocated_ns", "depth", "line").with_columns(
         names.gather(rows["function"]).alias("function"), names.gather(rows["file"]).alias("file")
@@ -109,7 +109,7 @@ def _place(blocks: pl.DataFrame, places: pl.DataFrame, names: pl.Series) -> str:
 
 
 def words(leak: Growth | None, blocks: Callable[[], pl.DataFrame], used: Steps, recording: tables.Recording) -> str:
-    """Return words about what took the growing memory, to follow its numbers; empty where tensors do not grow.
+    """Return words about the origin of growing memory, to follow its numbers; empty where tensors do not grow.
 
     Args:
         leak: the growth.

@@ -1,8 +1,9 @@
-"""Find what each block of a processor's allocator was taken for: operator, phase, module, and kind of tensor.
+"""Find the purpose of each block of a processor's allocator: operator, phase, module, and kind of tensor.
 
-A block whose address the job noted is a parameter, a gradient or a state of an optimizer. Any other block is what the
-moment of its allocation says: an activation in a forward pass; in a backward pass a gradient if it is in use when the
-pass has ended; likewise a state in an optimizer's step; an input while a batch is made or fetched.
+A block whose address the job noted is a parameter, a gradient or optimizer state. The kind of any other block follows
+from the moment of its allocation. In a forward pass it is an activation. In a backward pass it is a gradient if it is
+still in use at the end of the pass, and likewise optimizer state in an optimizer's step. While a batch is made or
+fetched, it is an input.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ MOST_OF: Final = 0.5
 
 @dataclass(frozen=True)
 class Peak:
-    """The moment at which most was in use.
+    """The moment at which most memory was in use.
 
     Attributes:
         time_ns: the moment.
@@ -117,7 +118,7 @@ def owned(
 def operators(blocks: pl.DataFrame, spans: pl.DataFrame, names: pl.Series) -> pl.Series:
     """Return the name of the operator that took each block; null outside of all operators.
 
-    It is the innermost one around the allocation that does more than taking memory.
+    It is the innermost operator around the allocation that does more than allocate memory.
 
     Args:
         blocks: `tables.BLOCKS`.
@@ -206,7 +207,7 @@ def _by_moment(blocks: pl.DataFrame, spans: pl.DataFrame, used: Steps) -> pl.Ser
 
 
 def peak(held: pl.DataFrame, blocks: pl.DataFrame, used: Steps) -> Peak | None:
-    """Return the moment at which most was in use in a step whose blocks are known; None if there is none.
+    """Return the moment of the most memory in use, among the steps whose blocks are known; None if there is none.
 
     Args:
         held: `tables.MEMORY` of the stepping process.
@@ -232,7 +233,7 @@ def peak(held: pl.DataFrame, blocks: pl.DataFrame, used: Steps) -> Peak | None:
 
 
 def allocations(blocks: pl.DataFrame) -> pl.DataFrame:
-    """Return the blocks that were taken in the recording, as `tables.ALLOCATIONS`.
+    """Return the blocks that were allocated during the recording, as `tables.ALLOCATIONS`.
 
     Args:
         blocks: the result of `owned`.

@@ -63,7 +63,7 @@ class Finding:
 
     Attributes:
         kind: a phase, or "nothing".
-        share: of the run for "compile", of the steady steps otherwise.
+        share: the share of the run for "compile", of the steady steps otherwise.
     """
 
     kind: str

@@ -1,9 +1,9 @@
 """Convert times from CLOCK_MONOTONIC_RAW nanoseconds to nanoseconds since the epoch; no other module does.
 
-An anchor is a pair of both clocks; `offset = REALTIME - RAW`. REALTIME is disciplined and RAW is not, so the offset
-creeps by some 20 ppm (70 ms an hour): between anchors it is interpolated. An anchor becomes a knot of the line only
-when its offset differs from the last knot's by more than the two readings are uncertain; a short run thus has one
-constant offset, and durations come out as measured.
+An anchor is a pair of both clocks; `offset = REALTIME - RAW`. The system adjusts REALTIME but not RAW, so the offset
+drifts by some 20 ppm (70 ms an hour). Between anchors it is interpolated. An anchor becomes a knot of the line only
+when its offset differs from the last knot's by more than the uncertainty of the two readings. So a short run has one
+constant offset, and its durations stay as measured.
 
 When the wall clock is set during the run, the offset jumps. The jump is reported and removed, so that times continue as
 they began. `from_wall` converts wall-clock times of other sources to these times.
@@ -29,7 +29,9 @@ SLACK_NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class WallStep:
-    """The wall clock was set: by which moment of the time line, by how much, and after which moment."""
+    """A jump of the wall clock: the moment of the time line before which it happened, its size, and the moment after
+    which it happened.
+    """
 
     at_ns: int
     jump_ns: int
@@ -55,7 +57,7 @@ class Clock:
         """Return the clock that runs through `anchors`.
 
         Args:
-            anchors: of all processes of one host, in any order.
+            anchors: the anchors of all processes of one host, in any order.
             fallback: a less certain pair, used when there is no anchor.
         """
         pairs = sorted(anchors, key=lambda anchor: anchor.raw_ns) or ([fallback] if fallback else [])

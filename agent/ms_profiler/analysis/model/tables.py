@@ -1,9 +1,9 @@
 """The tables that every reader fills and every metric reads.
 
-All times are nanoseconds since the epoch on the one time line of the run (see `model.clock`), as Int64: a double
-has steps of 256 ns there. A row of `spans` names its thread by (`process`, `thread`) and its text by a number
-into `names`, so that ten million spans stay ten million times a few machine words. The tables of an accelerator are in
-`device_tables`, and are known here too.
+All times are nanoseconds since the epoch on the one time line of the run (see `model.clock`). They are Int64, because a
+double has a resolution of 256 ns there. A row of `spans` refers to its thread by (`process`, `thread`) and to its text
+by a number into `names`. So a span takes only a few machine words. The tables of an accelerator are in `device_tables`;
+this module exports them as well.
 """
 
 from collections.abc import Callable, Iterator
@@ -281,7 +281,7 @@ class Window:
         index: its number in the process.
         folder: its folder, whether or not it exists.
         start_ns: when it began.
-        end_ns: when it ended, or when that must have been at the latest.
+        end_ns: when it ended, or the latest possible time of its end.
         ended: the process marked its end.
         drained: number of kernels that the process counted in it; None if it did not count.
     """
@@ -323,7 +323,7 @@ class Recording:
         sums: fine-grained spans by name, as of `metrics.operators.sum_up`, where `spans` does not hold all of them.
         sums_by_place: the same by `metrics.sampling.places`, too.
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
-        windows: of the kernel stream, by process and start.
+        windows: the windows of the kernel stream, by process and start.
         device: the work of an accelerator; None if there was none, or it was not recorded.
         foreign: another tool recorded it.
     """

@@ -20,8 +20,8 @@ def content(measures: Measures) -> dict[str, Any] | None:
         measures: the measures of the run.
 
     Returns:
-        labels: of the functions; caller: index of each caller, -1 for threads; samples: by phase, how many saw the
-            function
+        labels: the labels of the functions; caller: index of each caller, -1 for threads; samples: by phase, how many
+            saw the function
         as the innermost one; period_ns: the time that a sample stands for; left_out: the number of functions left out.
     """
     stacks = measures.stacks

@@ -39,7 +39,8 @@ def columns(values: dict[str, pl.Series]) -> dict[str, dict[str, Any]]:
         values: the values, by name, without nulls.
 
     Returns:
-        count: of the values; planes: of them, 0 where all values are 0; data: of the lowest 32 bits of each; wide:
+        count: the count of the values; planes: of them, 0 where all values are 0; data: of the lowest 32 bits of each;
+            wide:
         [row, value >> 32] of the values that need more.
     """
     # zlib releases the GIL

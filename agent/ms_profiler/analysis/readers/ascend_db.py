@@ -1,9 +1,10 @@
 """Results of MindSpore's and PyTorch's profilers for Ascend, exported as a database (SQLite).
 
-`ascend_{framework}_profiler_{rank}.db` has a row a task in TASK, times in nanoseconds since the epoch; a task with a
-row in COMPUTE_TASK_INFO (by `globalTaskId`) is a kernel. COMMUNICATION_OP has the exchanges, STEP_TIME the steps,
-PYTORCH_API and CANN_API the calls of the host. Texts are numbers of rows in STRING_IDS. A `connectionId` names the call
-that launched a task; for calls of the framework it leads through CONNECTION_IDS. A missing table counts as empty.
+`ascend_{framework}_profiler_{rank}.db` has one row for each task in TASK, with times in nanoseconds since the epoch. A
+task with a row in COMPUTE_TASK_INFO (by `globalTaskId`) is a kernel. COMMUNICATION_OP has the exchanges, STEP_TIME the
+steps, PYTORCH_API and CANN_API the calls of the host. Texts are numbers of rows in STRING_IDS. A `connectionId` names
+the call that launched a task; for calls of the framework it leads through CONNECTION_IDS. A missing table counts as
+empty.
 """
 
 import os
@@ -38,7 +39,7 @@ def database(directory: str, ours: frozenset[str] = frozenset()) -> str | None:
     """Return the path of the database of a result, None where there is none.
 
     Args:
-        directory: that holds `ASCEND_PROFILER_OUTPUT`.
+        directory: the directory that holds `ASCEND_PROFILER_OUTPUT`.
         ours: files in it that an earlier analysis of ours wrote, as relative paths; they are no source.
     """
     output = layout.output_dir(directory)
@@ -51,8 +52,8 @@ def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> table
     """Read a result.
 
     Args:
-        directory: that holds `ASCEND_PROFILER_OUTPUT`.
-        path: of the database in it.
+        directory: the directory that holds `ASCEND_PROFILER_OUTPUT`.
+        path: the path of the database in it.
         ours: paths below it that an earlier analysis of ours wrote.
 
     Raises:

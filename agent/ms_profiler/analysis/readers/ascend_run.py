@@ -65,7 +65,7 @@ def note(info: RunInfo, device: Device, directory: str, ours: frozenset[str]) ->
 
     Args:
         info: the run's record.
-        device: what was read.
+        device: the device data that was read.
         directory: `*_ascend_ms` or `*_ascend_pt`.
         ours: paths below it that an earlier analysis of ours wrote.
     """
@@ -86,7 +86,7 @@ def note(info: RunInfo, device: Device, directory: str, ours: frozenset[str]) ->
 
 
 def _world(metadata: dict[str, Any], least: int) -> int:
-    """Return how many ranks the job had, as far as its groups tell."""
+    """Return the number of ranks of the job, as far as its groups show it."""
     groups = metadata.get("parallel_group_info", {})
     members = [group.get("global_ranks", []) for group in groups.values() if isinstance(group, dict)]
     return max([least, *(len(ranks) for ranks in members if isinstance(ranks, list))])

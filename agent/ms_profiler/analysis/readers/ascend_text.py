@@ -1,9 +1,10 @@
 """Results of MindSpore's and PyTorch's profilers for Ascend as text: `trace_view.json` and `kernel_details.csv`.
 
-The trace has lanes by name of the process: the host's (`Python`, `MindSpore`, `CANN`), `Ascend Hardware` with a thread
-a stream, and `HCCL` (newer: `Communication`) with a thread a group and one a plane below it. Flows of the category
-`async_npu` lead from the operator that launched a task to it, `HostToDevice` from the call of the driver. The table has
-a row a kernel, with types and cores, which the trace lacks. Either file is enough.
+The name of a process in the trace says what its lanes hold. `Python`, `MindSpore` and `CANN` are lanes of the host.
+`Ascend Hardware` has a thread for each stream. `HCCL` (newer: `Communication`) has a thread for each group, and below
+it one for each plane. Flows of the category `async_npu` lead from an operator to the task that it launched, flows of
+`HostToDevice` from the call of the driver. The table has a row for each kernel, with types and cores, which the trace
+lacks. Either file is enough.
 """
 
 import os
@@ -52,7 +53,7 @@ def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording
     """Read a result.
 
     Args:
-        directory: that holds `ASCEND_PROFILER_OUTPUT`.
+        directory: the directory that holds `ASCEND_PROFILER_OUTPUT`.
         ours: paths below it that an earlier analysis of ours wrote, which are no source.
 
     Raises:
@@ -81,9 +82,9 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     """Return the recording of a single `trace_view.json`.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         events: in it, with `ARGUMENTS`.
-        counts: what was read.
+        counts: the counters that were read.
 
     Raises:
         StoreError: nothing in it can be read.
@@ -146,7 +147,7 @@ def calls(events: trace_events.Events) -> pl.DataFrame:
     """Return `tables.DRIVER_CALLS`: the part of the name behind the @, and the level that an argument names.
 
     Args:
-        events: of the trace.
+        events: the events of the trace.
     """
     spans = events.of_process(_DRIVER)
     return spans.select(
@@ -168,7 +169,7 @@ def tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
     """Return `tables.TASKS`: kernels from the table, or from the trace without it; exchanges the other way round.
 
     Args:
-        events: of the trace.
+        events: the events of the trace.
         rows: `ROWS`.
     """
     hardware = pl.concat([_hardware(events), _processor(events)])
@@ -225,7 +226,7 @@ def _processor(events: trace_events.Events) -> pl.DataFrame:
 
 
 def _placed(kernels: pl.DataFrame, hardware: pl.DataFrame) -> pl.DataFrame:
-    """Give the kernels the streams of the trace, where the table has none: without a profiler level."""
+    """Give the kernels the streams of the trace where the table has none, as without a profiler level."""
     if kernels["stream"].null_count() == 0:
         return kernels
     streams = hardware.select("start_ns", pl.col("stream").alias("known")).sort("start_ns")
@@ -260,7 +261,7 @@ def transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
     it.
 
     Args:
-        events: of the trace.
+        events: the events of the trace.
         counts: collects what cannot be read.
     """
     spans = events.of_process(*COMMUNICATION)
@@ -293,7 +294,7 @@ def transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
 
 
 def _operation(name: pl.Expr) -> pl.Expr:
-    """Return `hcom_allReduce_` of `hcom_allReduce__586_0_1`: the type that the table names."""
+    """Return the type of an exchange as the table names it: `hcom_allReduce_` for `hcom_allReduce__586_0_1`."""
     return name.str.replace(r"__\d+_.*$", "_")
 
 
@@ -301,10 +302,10 @@ def launches(events: trace_events.Events, starts: pl.Series, category: str, what
     """Return when the host launched tasks, by their start: from the first flow of a category that ends there.
 
     Args:
-        events: of the trace.
-        starts: of what ran.
-        category: of the flows.
-        what: of the begin of the flow, its time or its thread.
+        events: the events of the trace.
+        starts: the begins of the work that ran.
+        category: the category of the flows.
+        what: the name of a fact about the begin of the flow: its time or its thread.
     """
     flows = events.flows.filter(pl.col("category") == category)
     begins = flows.filter("begin").unique("id", keep="first").select("id", pl.col(what).alias("launch_ns"))
@@ -317,10 +318,10 @@ def text(path: str, needed: Sequence[str], counts: ReadCounts, names: Mapping[st
     """Return a table as text; an unreadable table is empty.
 
     Args:
-        path: of the file.
-        needed: columns without which it is of no use.
+        path: the path of the file.
+        needed: the columns without which the table is of no use.
         counts: collects what cannot be read.
-        names: of columns that another version calls otherwise -> the name that is used.
+        names: the names of columns that another version calls otherwise -> the name that is used.
     """
     try:
         found = pl.read_csv(path, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True)
@@ -339,7 +340,7 @@ def table(path: str, counts: ReadCounts) -> pl.DataFrame:
     """Return `ROWS` of a `kernel_details.csv`.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         counts: collects what cannot be read.
     """
     return rows_of(text(path, NEEDED, counts), counts)

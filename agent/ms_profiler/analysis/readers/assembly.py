@@ -54,9 +54,9 @@ class Parts:
         threads: names by number of the operating system.
         process: pid; 0 where it is not known.
         device: further tables of the accelerator; None where there was none.
-        callers: of tables of the device that name a thread (`launches`, `copies`, `waits`), and of the tasks where the
-            launches are not known (`TASKS`), the thread of each row by its number of the operating system, as text;
-            null where it is not known.
+        callers: the callers of tables of the device that name a thread (`launches`, `copies`, `waits`), and of the
+            tasks where the launches are not known (`TASKS`), the thread of each row by its number of the operating
+            system, as text; null where it is not known.
     """
 
     host: pl.DataFrame
@@ -80,9 +80,9 @@ def host(spans: pl.DataFrame, kinds: pl.Series, driver: pl.Series) -> pl.DataFra
     """Return `HOST`.
 
     Args:
-        spans: of a trace, see `trace_events.Events`.
-        kinds: of `categorised`.
-        driver: which are calls of a device's driver, and no work of the framework.
+        spans: the spans of a trace, see `trace_events.Events`.
+        kinds: the result of `categorised`.
+        driver: the names of calls of a device's driver, which are no work of the framework.
     """
     return spans.select(
         pl.col("tid").cast(pl.Int64, strict=False).fill_null(0).alias("thread"),
@@ -101,7 +101,7 @@ def usable_transfers(transfers: pl.DataFrame, counts: ReadCounts) -> pl.DataFram
 
     Args:
         transfers: `tables.TRANSFERS`.
-        counts: is told what cannot be used.
+        counts: receives the number of unusable parts.
     """
     ranks = (pl.when(pl.col(name) != _NO_RANK).then(name).alias(name) for name in ("source", "target"))
     usable = transfers.filter(
@@ -217,7 +217,7 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
 
 
 def on_threads(rows: pl.DataFrame, threads: pl.DataFrame, caller: str) -> pl.DataFrame:
-    """Add the number of the `thread` that each row is of, null where that recorded nothing.
+    """Add the number of each row's thread as `thread`, null where that thread recorded nothing.
 
     Args:
         rows: with `process`.

@@ -23,7 +23,7 @@ class Calls:
     Attributes:
         parts: rows of `columns.slots.SLOTS`, of this kind.
         least_ns: calls that are shorter are left out, because there are too many.
-        left_out: how many.
+        left_out: the number of events that are left out.
         last_ns: RAW, of the last one.
     """
 
@@ -57,7 +57,7 @@ class Calls:
 
         Args:
             process: pid.
-            clock: of the run.
+            clock: the clock of the run.
             names: returns the row of `Recording.names` for each id.
             window: RAW begin and end of the run, 0 where it has no bound: calls are cut there.
             last_ns: RAW end of what ran when the process ended.

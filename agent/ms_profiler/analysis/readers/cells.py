@@ -13,7 +13,7 @@ def typed(rows: Sequence[tuple[Any, ...]], schema: pl.Schema) -> pl.DataFrame:
 
     Args:
         rows: cells in the order of the schema.
-        schema: of whole numbers, texts and booleans.
+        schema: a schema of whole numbers, texts and booleans.
     """
     try:
         return pl.DataFrame(rows, schema=schema, orient="row")

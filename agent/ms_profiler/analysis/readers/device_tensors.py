@@ -1,4 +1,4 @@
-"""Read what a framework's allocator held of a device from counters, see `job.samplers.device_tensors`."""
+"""Read the device memory that a framework's allocator held, from counters of `job.samplers.device_tensors`."""
 
 from typing import Final
 
@@ -11,12 +11,12 @@ _NAME: Final = "^" + DEVICE_TENSORS.format("(?<component>.+)", "(?<what>allocate
 
 
 def attach(recording: tables.Recording) -> None:
-    """Add the memory to that of the recorded device; without one the counters alone show it.
+    """Add the memory to that of the recorded device; without such a device only the counters show it.
 
-    Where the highest memory rises, it was reached since the look before; the look has its time.
+    The allocator's peak rises between two samples. The later sample stands for the time of the peak.
 
     Args:
-        recording: is changed.
+        recording: the recording, which is changed in place.
     """
     if recording.device is None:
         return

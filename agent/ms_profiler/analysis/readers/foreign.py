@@ -14,10 +14,10 @@ ARGUMENTS: Final = (*kineto.ARGUMENTS, *ascend_text.ARGUMENTS)
 
 
 def read(path: str, ours: frozenset[str]) -> tables.Recording:
-    """Read a result; if it has a database and text files, the database, because it contains more.
+    """Read a result. If it has a database and text files, read the database, because it contains more.
 
     Args:
-        path: of `inputs.find`.
+        path: a path that `inputs.find` returned.
         ours: files in it that an earlier analysis of ours wrote, as relative paths.
 
     Raises:

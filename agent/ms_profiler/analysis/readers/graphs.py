@@ -37,7 +37,7 @@ class Graph:
         cells: class and names of own parameters by path; empty if a function was compiled.
         parameters: `TypeProto` by name; inputs of the network are among them.
         nodes: by name, each after its inputs.
-        title: of the compiled cell, such as `TrainOneStepCell#2`; empty for a function.
+        title: the title of the compiled cell, such as `TrainOneStepCell#2`; empty for a function.
     """
 
     cells: dict[str, tuple[str, list[str]]]
@@ -60,7 +60,7 @@ def read(folder: str, counts: ReadCounts) -> list[Graph]:
     """Return the graphs that a process compiled, in that order.
 
     Args:
-        folder: of the process.
+        folder: the folder of the process.
         counts: collects what cannot be read.
     """
     found = []

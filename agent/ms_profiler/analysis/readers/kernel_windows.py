@@ -1,11 +1,11 @@
-"""The kernel stream: text files of the framework's own recorder of CPU kernels, a folder a window.
+"""The kernel stream: text files of the framework's own recorder of CPU kernels, one folder for each window.
 
-`cpu_op_execute_timestamp_{rank}.txt` has a line a kernel name, `NAME;HostCpuOps;START,DURATION,LANE START,...`, each
-execution followed by a space: the start in nanoseconds of the wall clock, the duration in milliseconds with six
-significant digits, which are whole nanoseconds. `cpu_framework_{rank}.txt`, written after it, has a line an execution
-in their order, `TYPE;NAME;GRAPH;input_1:SHAPE;...`, where NAME is the last part of the name, or nothing.
-
-Polars reads the executions as a table of numbers, 5 million a second; only names are gone through one by one.
+`cpu_op_execute_timestamp_{rank}.txt` has one line for each kernel name, `NAME;HostCpuOps;START,DURATION,LANE
+START,...`. A space follows each execution. The start is in nanoseconds of the wall clock. The duration is in
+milliseconds with six significant digits, which are whole nanoseconds. `cpu_framework_{rank}.txt` is written afterwards.
+It has one line for each execution in their order, `TYPE;NAME;GRAPH;input_1:SHAPE;...`, where NAME is the last part of
+the name, or nothing. Polars reads the executions as a table of numbers, 5 million a second. Only the names are
+processed one by one.
 """
 
 import os
@@ -84,9 +84,9 @@ def content(folder: str, prefix: str, counts: ReadCounts) -> bytes:
     """Return the bytes of a file of a window; empty where it is missing or unreadable.
 
     Args:
-        folder: of the window.
+        folder: the folder of the window.
         prefix: first part of its name; MindSpore's rank follows.
-        counts: is told when it cannot be read.
+        counts: receives the number of files that cannot be read.
     """
     path = _find(folder, prefix)
     if path is None:
@@ -118,7 +118,7 @@ def read(window: tables.Window, names: dict[str, int], clock: Clock, counts: Rea
     Args:
         window: the window.
         names: rows of the kernel names known so far; is added to.
-        clock: of the recording.
+        clock: the clock of the recording.
         counts: collects what cannot be read.
     """
     rows, lengths, texts, damaged = _lines(content(window.folder, _TIMES, counts), names)
@@ -151,7 +151,7 @@ def shapes(window: tables.Window, kernels: pl.DataFrame, names: list[str], texts
 
     Args:
         window: the window.
-        kernels: of `read`.
+        kernels: the result of `read`.
         names: kernel names by row.
         texts: rows of the texts known so far; is added to.
     """

@@ -1,6 +1,6 @@
 """Read traces of PyTorch's profiler (Kineto), and other traces in the Chrome format with Kineto's event names.
 
-The category of an event says what it is (`kineto_kinds`); `kineto_tasks` reads the work of devices with its calls.
+The category of an event determines its kind (`kineto_kinds`). `kineto_tasks` reads the work of devices with its calls.
 Without work on a device, the outermost operators count as computing, on their threads.
 """
 

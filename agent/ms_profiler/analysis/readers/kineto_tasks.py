@@ -1,12 +1,11 @@
 """Read the work of a device in a Kineto trace: kernels, copies, waits and annotations, and the calls that launched
 them.
 
-A call of the runtime and the task that it launched share a `correlation`; where there is none, an arrow of the trace
-(`ac2g`)
-leads from one to the other. A kernel of NCCL exchanges data. Its argument `Collective name` tells the operation, or the
-call of the host that launched it does (`nccl:all_to_all`, `c10d::recv_`). The kernel's name does not: NCCL receives and
-exchanges
-all to all by the same kernel. The kernel sends `In msg nelems` elements of its `dtype`.
+A call of the runtime and the task that it launched share a `correlation`. Where there is none, an arrow of the trace
+(`ac2g`) leads from the call to the task. A kernel of NCCL exchanges data. Its operation follows from its argument
+`Collective name`, or from the call of the host that launched it (`nccl:all_to_all`, `c10d::recv_`). It does not follow
+from the kernel's name, because NCCL uses the same kernel for receive and all-to-all. The kernel sends `In msg nelems`
+elements of its `dtype`.
 """
 
 from dataclasses import dataclass, field
@@ -115,10 +114,9 @@ def read(events: trace_events.Events, every: pl.DataFrame, name: str) -> Found:
 
 
 def _missing(calls: pl.DataFrame, launched: pl.DataFrame, kernels: pl.DataFrame, endless: int) -> str:
-    """Return the missing work of a trace's device, as the begin of a sentence; empty for a complete trace.
-
-    Traces are cut, filtered and written by other tools. In 49 traces of GPUs each launch had its kernel. At most 8 % of
-    the kernels took less than a microsecond, which old versions of PyTorch wrote as 0.
+    """Return the missing work of a trace's device, as the begin of a sentence; empty for a complete trace. Other tools
+    cut, filter and rewrite traces. In 49 traces of GPUs each launch had its kernel. At most 8 % of the kernels took
+    less than a microsecond, which old versions of PyTorch wrote as 0.
     """
     brief = endless + kernels.filter(pl.col("end_ns") <= pl.col("start_ns")).height
     if brief >= _LEAST and brief > _LOST * (kernels.height + endless):

@@ -13,7 +13,7 @@ def read(slots: pl.DataFrame, process: int, clock: Clock) -> pl.DataFrame:
     Args:
         slots: rows of `columns.slots.SLOTS`.
         process: pid.
-        clock: of the run.
+        clock: the clock of the run.
     """
     waited = pl.when(pl.col("id") != NOT_READ).then(pl.col("id").cast(pl.Int64) * 1000)
     return slots.select(

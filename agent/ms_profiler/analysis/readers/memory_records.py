@@ -1,4 +1,4 @@
-"""Tensor memory on the host: a text file of the framework's own recorder of CPU kernels, in the folder of a window.
+"""Read tensor memory on the host from a text file of MindSpore's recorder of CPU kernels, in the folder of a window.
 
 `cpu_ms_memory_record_{rank}.txt` has a line for each allocation and release, with the wall clock in nanoseconds and
 three totals in bytes: allocated, reserved from the system, active. The recorder never clears its records: the file of a

@@ -1,4 +1,4 @@
-"""Numbers that the system counts, see `store.format.Kind.METRIC`."""
+"""Read the system's counters from the store, see `store.format.Kind.METRIC`."""
 
 import struct
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _LOW: Final = 2**32
 
 @dataclass
 class Metrics:
-    """The numbers of one process.
+    """The system's counters in the records of one process.
 
     Attributes:
         parts: rows of `columns.slots.SLOTS`, of this kind.
@@ -32,7 +32,7 @@ class Metrics:
 
     @property
     def threads(self) -> set[int]:
-        """Return the threads that wrote them, which are none of the job's."""
+        """Return the threads that wrote these slots; they are ms-profiler's and not the job's."""
         return {number for part in self.parts for number in part["thread"].unique()}
 
     def table(
@@ -42,7 +42,7 @@ class Metrics:
 
         Args:
             process: pid.
-            clock: of the run.
+            clock: the clock of the run.
             names: returns the row of `Recording.names` for each id.
             between: the part of the store that belongs to the run; 0 where it has no such bound.
         """
@@ -59,7 +59,7 @@ class Metrics:
 
 
 def doubles(args: pl.Series) -> pl.Series:
-    """Return the numbers whose bits arguments of counters are.
+    """Return the doubles whose bits the arguments of counters hold.
 
     Args:
         args: UInt64.

@@ -1,8 +1,9 @@
 """Read the files that CANN's msprof exported from our aclprof data: `mindstudio_profiler_output` in a folder `PROF_*`.
 
-A trace (`msprof_*.json`) with the lanes of `trace_view.json`, which a result of MindSpore's or torch_npu's profiler
-takes from it, and tables whose names end in a number, and in `slice_N` and a number where they are large. Their columns
-have had several names; those of the table of kernels, `op_summary`, are brought to those of `kernel_details.csv`.
+The folder has a trace (`msprof_*.json`) with the lanes of `trace_view.json`; MindSpore's and torch_npu's profilers make
+their timeline from it. It also has tables, whose names end in a number, or in `slice_N` and a number for large tables.
+CANN's versions name the columns differently. This module renames the columns of the table of kernels, `op_summary`, to
+those of `kernel_details.csv`.
 """
 
 import os
@@ -46,8 +47,8 @@ def attach(recording: tables.Recording, exports: Sequence[Export]) -> None:
     """Add the records of aclprof to a recording, and note those that could not be read.
 
     Args:
-        recording: our own, with its steps and threads.
-        exports: what msprof made of the raw data.
+        recording: our own recording, with its steps and threads.
+        exports: the files that msprof made from the raw data.
     """
     for export in exports:
         if export.why:

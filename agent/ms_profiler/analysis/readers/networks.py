@@ -14,7 +14,7 @@ class Network:
     Attributes:
         title: first part of the paths of its modules; empty if the paths begin below the outermost module.
         sizes: elements and bytes of each parameter, None if unknown.
-        modules: of each module, the outermost one first: the numbers of its own parameters, and its modules by name.
+        modules: for each module, the outermost one first, the numbers of its own parameters and its modules by name.
     """
 
     title: str
@@ -62,7 +62,7 @@ def of_run(directory: str, process: int, counts: ReadCounts) -> list[Network]:
     """Return the networks of a process; if it called none, those of its parents.
 
     Args:
-        directory: of the result.
+        directory: the directory of the result.
         process: its pid.
         counts: collects what cannot be read.
     """
@@ -74,7 +74,7 @@ def read(folder: str, counts: ReadCounts) -> list[Network]:
     """Return the networks that a process called, in that order.
 
     Args:
-        folder: of the process.
+        folder: the folder of the process.
         counts: collects what cannot be read.
     """
     found = []

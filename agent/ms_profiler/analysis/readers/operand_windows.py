@@ -1,10 +1,10 @@
 """Match the records of a second recording of operators with the spans of the first.
 
-PyTorch reports operators twice where shapes are asked for: ITT their spans, Kineto in some steps their operands. Both
-do it as an operator begins, on the thread that runs it, so both know the same operators of a thread in the same order;
-but for regions that only one of them knows, and for the first and last ones of threads that were busy when Kineto began
-or stopped. Clocks differ by microseconds, in which several operators may begin: so the order decides, and times say
-which of several places in it.
+With `record_shapes`, PyTorch reports operators twice: ITT reports their spans, and in some steps Kineto reports their
+operands. Both report an operator when it begins, on the thread that runs it. So both know the same operators of a
+thread in the same order. There are two exceptions: regions that only one of them knows, and the first and last
+operators of threads that were busy when Kineto began or stopped. The clocks differ by microseconds, in which several
+operators may begin. So the order decides, and times choose between several places in the order.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,8 @@ def match(told: pl.DataFrame, spans: pl.DataFrame, threads: pl.DataFrame) -> pl.
     """Return the argument of each span that has a record, as `FOUND`.
 
     Args:
-        told: `window`, in which none is missing, `native_tid` and the columns of `RECORD`, by time in each window.
+        told: the records: `window` (a window lacks no record), `native_tid` and the columns of `RECORD`, by time in
+            each window.
         spans: `thread`, `name`, `category`, `start_ns`, of the time in question.
         threads: `thread`, `native_tid`.
     """
@@ -51,7 +52,7 @@ def match(told: pl.DataFrame, spans: pl.DataFrame, threads: pl.DataFrame) -> pl.
 
 
 def _pairs(told: Sequence[Record], begun: Sequence[Record]) -> list[tuple[Record, Record]]:
-    """Return each record with its span: in the order at which names agree and times differ least."""
+    """Return each record with its span, for the alignment in which names agree and times differ least."""
     if not told or not begun:
         return []
     nearest = min(range(len(begun)), key=lambda row: abs(begun[row][2] - told[0][2]))

@@ -1,10 +1,10 @@
-"""Windows of dataset pipelines: files of MindSpore's dataset profiler, a folder a window.
+"""Windows of dataset pipelines: files of MindSpore's dataset profiler, one folder for each window.
 
-`pipeline_profiling_{rank}.json` has the operators, each with the samples of its output queue;
-`minddata_cpu_utilization_{rank}.json` their processor time in percent of one processor; and
-`dataset_iterator_profiling_{rank}.txt` four lines a batch, `TYPE DETAIL BATCH VALUE TIME`, times in milliseconds: type
-0 is a duration, its detail 0 the wait for the pipeline, 1 the push into the queue of a device and 2 both; type 1 is a
-queue's size.
+`pipeline_profiling_{rank}.json` has the operators, each with the samples of its output queue.
+`minddata_cpu_utilization_{rank}.json` has their processor time in percent of one processor.
+`dataset_iterator_profiling_{rank}.txt` has four lines for each batch, `TYPE DETAIL BATCH VALUE TIME`, with times in
+milliseconds. Type 0 is a duration: detail 0 is the wait for the pipeline, 1 the push into the queue of a device, 2
+both. Type 1 is the size of a queue.
 """
 
 import json
@@ -83,7 +83,7 @@ def read(recording: tables.Recording) -> list[Window]:
     """Return the windows of every process, by process and start.
 
     Args:
-        recording: instants, processes and where they are; its counts are told what cannot be read.
+        recording: the recording with its instants and processes; its counts receive the number of unreadable files.
     """
     last = dict(recording.processes.select("process", "last_ns").iter_rows())
     ends = {(process, index): time for process, _, index, time in _marks(recording, DATASET_WINDOW_END)}

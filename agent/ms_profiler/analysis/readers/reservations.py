@@ -42,8 +42,8 @@ def count(recording: tables.Recording, memory: pl.DataFrame, process: int) -> No
     """Show the driver's memory in the timelines, as a counter of the stepping thread's lane.
 
     Args:
-        recording: is changed.
-        memory: of `held`.
+        recording: the recording, which is changed in place.
+        memory: the result of `held`.
         process: pid of the process with the steps.
     """
     if memory.is_empty():

@@ -1,6 +1,5 @@
-"""The run's record of a result directory, and what a process told of the division of the job.
-
-Both are empty where they cannot be read.
+"""Read the run's record of a result directory, and a process's description of how the job is divided. Both are empty
+where they cannot be read.
 """
 
 from typing import Any
@@ -14,7 +13,7 @@ def read(directory: str, counts: ReadCounts) -> tuple[run_info.RunInfo, bool]:
     """Return the record, and whether it exists.
 
     Args:
-        directory: of the result.
+        directory: the directory of the result.
         counts: collects an unreadable record.
     """
     try:
@@ -31,7 +30,7 @@ def strategy(path: str, counts: ReadCounts) -> dict[str, Any]:
     """Return how the job is divided among its ranks, see `job.frameworks.strategy`.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         counts: collects an unreadable file.
     """
     try:

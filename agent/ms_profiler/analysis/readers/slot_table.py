@@ -23,8 +23,8 @@ class Segment:
     """The slots of a file.
 
     Attributes:
-        path: of the file.
-        piece: of the slots, a THREAD slot first.
+        path: the path of the file.
+        piece: a piece of the slots, a THREAD slot first.
     """
 
     path: str
@@ -38,7 +38,7 @@ def batches(
 
     Args:
         store: the process.
-        counts: is told about files that cannot be read.
+        counts: receives the number of files that cannot be read.
         files: segments; all by default.
         most: bytes after which no further file is added; `BATCH` by default.
     """

@@ -35,7 +35,7 @@ class Stacks:
 
     @property
     def threads(self) -> set[int]:
-        """Return the threads that wrote samples, which are none of the job's."""
+        """Return the threads that wrote samples; they are ms-profiler's and not the job's."""
         return {number for part in self.parts for number in part["thread"].unique()}
 
     def frames(self, process: int, names: Callable[[pl.Series], pl.Series]) -> pl.DataFrame:
@@ -66,7 +66,7 @@ class Stacks:
 
         Args:
             process: pid.
-            clock: of the run.
+            clock: the clock of the run.
             cut: keeps what belongs to the run.
         """
         slots = cut(self._of(Kind.SAMPLED))

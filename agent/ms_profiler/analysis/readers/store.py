@@ -62,7 +62,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
 
     Args:
         directory: a `*_ascend_ms` directory.
-        progress: told after each batch.
+        progress: called after each batch.
 
     Raises:
         StoreError: nothing in it can be read.
@@ -136,7 +136,7 @@ class _Process:
         coarse: leave fine-grained spans out of `spans`.
         window: the part of the store that belongs to this run.
         fine: number of fine-grained spans. starts: RAW starts of some of them.
-        extents: of segments that hold any of them, by thread and time: RAW first and last start, and the path.
+        extents: RAW first and last start, and the path, of segments that hold any of them, by thread and time.
     """
 
     store: ProcessStore

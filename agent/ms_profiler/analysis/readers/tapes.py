@@ -13,7 +13,7 @@ class Node:
     """A node that a backward pass runs.
 
     Attributes:
-        name: of the operator that made it.
+        name: the name of the operator that made it.
         wanted: number of gradients that it computes.
         summed: number of these that are added to an existing gradient.
         module: path of the innermost cell in which it was made; None outside of all cells.
@@ -42,8 +42,8 @@ def read(folder: str, clock: Clock, counts: ReadCounts) -> list[Tape]:
     """Return the tapes of a process, by time.
 
     Args:
-        folder: of the process.
-        clock: of the recording.
+        folder: the folder of the process.
+        clock: the clock of the recording.
         counts: collects what cannot be read.
     """
     found = []

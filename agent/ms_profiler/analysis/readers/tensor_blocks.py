@@ -57,7 +57,7 @@ class Blocks:
 
         Args:
             process: pid.
-            clock: of the run.
+            clock: the clock of the run.
             names: returns the row of `Recording.names` for each id.
             between: the part of the store that belongs to the run; 0 where it has no such bound.
         """
@@ -126,11 +126,11 @@ def _size() -> pl.Expr:
 def attach(recording: tables.Recording) -> None:
     """Fill `tensors` of a recording from its blocks and its counts, and draw it as one counter.
 
-    A count has the most that was in use since the count before. If a record of a block is near, it has the moment of
-    it; in a step without such records the moment is not known, and the end of the step stands for it.
+    A count is the most memory in use since the count before. The record of a nearby block gives the moment of this
+    peak. In a step without such records the moment is unknown, and the end of the step stands for it.
 
     Args:
-        recording: is changed.
+        recording: the recording, which is changed in place.
     """
     rows = {name: (recording.names == name).arg_true() for name in (TENSORS, TENSORS_PEAK)}
     counters = recording.counters
@@ -166,7 +166,7 @@ def _values(counters: pl.DataFrame) -> pl.DataFrame:
 
 
 def _timed(peaks: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
-    """Return the highest counts at the moments of them, as far as these are known."""
+    """Return the highest counts at their moments, as far as these are known."""
     if told.is_empty():
         return _values(peaks)
     place = peaks["time_ns"].search_sorted(told["time_ns"])

@@ -17,8 +17,8 @@ def read(folder: str, clock: Clock, counts: ReadCounts) -> pl.DataFrame:
     """Return the addresses that a process noted, as `PLACES`, by time; the module is null where it is not known.
 
     Args:
-        folder: of the process.
-        clock: of the recording.
+        folder: the folder of the process.
+        clock: the clock of the recording.
         counts: collects what cannot be read.
     """
     parts = [pl.DataFrame(schema=PLACES)]

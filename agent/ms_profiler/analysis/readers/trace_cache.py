@@ -37,7 +37,7 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> trace_eve
     """Return the events of a trace as `trace_events.read` does, from the cache or into it.
 
     Args:
-        path: of the trace.
+        path: the path of the trace.
         arguments: names of the arguments of events to read.
         counts: receives the number of damaged events and files.
 
@@ -66,7 +66,7 @@ def folder(path: str, arguments: tuple[str, ...]) -> str | None:
     """Return the folder of the cache entry of a trace, None where it has none.
 
     Args:
-        path: of the trace.
+        path: the path of the trace.
         arguments: as of `read`.
     """
     if not os.path.isfile(path) or (found := os.stat(path)).st_size < LEAST:

@@ -53,7 +53,7 @@ class Events:
         held: `time_ns` and the values of PyTorch's allocators at each allocation and release (`_HELD`), Int64.
         found: the requested arguments, as texts, by `row`; only for spans that have any.
         processes: name by pid.
-        labels: of processes by pid.
+        labels: the labels of processes by pid.
         threads: name by pid and tid.
         head: the other keys of a file that holds an object.
     """
@@ -104,7 +104,7 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> Events:
     """Read a trace.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         arguments: names of the arguments of spans to read; other arguments are dropped.
         counts: collects what cannot be read.
 
@@ -118,7 +118,7 @@ def read_parts(paths: Sequence[str], arguments: tuple[str, ...], counts: ReadCou
     """Read a trace from several files; the keys beside the events come from the last one.
 
     Args:
-        paths: of the files.
+        paths: the paths of the files.
         arguments: as of `read`.
         counts: collects what cannot be read.
 
@@ -137,7 +137,7 @@ def read_parts(paths: Sequence[str], arguments: tuple[str, ...], counts: ReadCou
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Put off garbage collection: JSON has no cycles, and the search for them took a fifth of the reading."""
+    """Pause garbage collection: JSON has no cycles, and the search for cycles took a fifth of the reading time."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -151,7 +151,7 @@ class _Rows:
     """Collects rows and turns them into columns in batches, so that few rows are objects at a time.
 
     Args:
-        schema: of the rows; a column of text accepts any value of JSON.
+        schema: the schema of the rows; a column of text accepts any value of JSON.
         convert: reduces each table of rows to the needed columns.
         text: returns the text of a value.
     """
@@ -176,7 +176,7 @@ class _Rows:
         """Add rows.
 
         Args:
-            columns: of them.
+            columns: the columns of these rows.
         """
         for column, values in zip(self._columns, columns, strict=True):
             column.extend(values)
@@ -237,8 +237,8 @@ class _Taken:
         """Return the collected events.
 
         Args:
-            head: what stands beside the events.
-            counts: is told what could not be used.
+            head: the keys of the trace beside the events.
+            counts: receives the number of unusable events.
         """
         shift_ns = _base_ns(head)
         closed = self._count

@@ -46,7 +46,7 @@ class TraceText:
     """Read the events of a trace.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         counts: collects what cannot be read.
 
     Attributes:
@@ -186,7 +186,7 @@ class TraceText:
                 yield event
 
     def _peek(self) -> str:
-        """Return the next character that is not blank, without moving on; empty at the end."""
+        """Return the next character that is not blank, without consuming it; empty at the end."""
         while True:
             blank = _BLANK.match(self._text, self._place)
             self._place = blank.end() if blank else self._place

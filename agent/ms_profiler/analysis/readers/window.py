@@ -1,7 +1,7 @@
 """Cut a shared store to the part that belongs to one run.
 
-A script may start the profiler while the main recording is on: both then have the same segments, and each is cut
-to its own time. Times here are CLOCK_MONOTONIC_RAW nanoseconds, as in the segments.
+A script may start the profiler during the main recording. Then both have the same segments, and each is cut to its own
+time. Times here are CLOCK_MONOTONIC_RAW nanoseconds, as in the segments.
 """
 
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ class Window:
 
         Args:
             steps: rows of `columns.slots.SLOTS`, of kind STEP.
-            starts: of `work`.
+            starts: the result of `work`.
         """
         if not self.start_ns:
             return steps
@@ -105,7 +105,7 @@ def work(spans: pl.DataFrame, *starts: pl.Series) -> pl.Series:
     """Return the times at which the job began any work, in order.
 
     Args:
-        spans: `category` and `start_ns`; ours, of writing kernels, are no work of the job.
-        starts: of others.
+        spans: `category` and `start_ns`; ms-profiler's own spans for writing kernels are no work of the job.
+        starts: the begins of other events.
     """
     return pl.concat([spans.filter(pl.col("category") != Category.PROFILER)["start_ns"], *starts]).sort()

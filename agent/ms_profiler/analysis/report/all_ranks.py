@@ -1,4 +1,4 @@
-"""The finding over all ranks of a job for a person at a terminal, from what `cluster.job_summary` says."""
+"""Print the finding over all ranks of a job on a terminal, from the result of `cluster.job_summary`."""
 
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ def show(summary: dict[str, Any], out: Console, ranks: bool = True) -> None:
     """Print the finding, why the late ranks are late, and the ranks.
 
     Args:
-        summary: of `job_summary.summary`.
+        summary: the result of `job_summary.summary`.
         out: where to print.
         ranks: list them.
     """
@@ -96,7 +96,7 @@ def _experts(found: list[dict[str, Any]]) -> list[str]:
 
 
 def _goodput(found: dict[str, Any] | None) -> list[str]:
-    """Return what the time of a job that was started several times went to."""
+    """Return the goodput of a job that was started several times, in words."""
     if found is None or len(found["starts"]) < 2:
         return []
     parts = [f"{part} {milliseconds(value)}" for part, value in _by_size(found["parts_ms"]) if value > 0]

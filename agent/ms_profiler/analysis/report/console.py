@@ -1,4 +1,4 @@
-"""A terminal that shows signs of control and does not obey them, whoever wrote them into a name."""
+"""A terminal that shows control characters in names instead of obeying them."""
 
 from collections.abc import Iterable
 
@@ -9,9 +9,9 @@ from ms_profiler.log import visible
 
 
 class Terminal(Console):
-    """Rich's console, except that signs of control in a text are shown: Rich passes them on."""
+    """Rich's console, but with visible control characters; Rich itself would pass them to the terminal."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the segments of an object, with visible signs of control."""
+        """Yield the segments of an object, with visible control characters."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))

@@ -1,4 +1,4 @@
-"""A comparison for a person: on a terminal, and as Markdown."""
+"""Show a comparison to people: on a terminal, and as Markdown."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ def show(found: Comparison, top: int | None = None, console: Console | None = No
     """Print a comparison: the answer first, then why, then every figure that differs.
 
     Args:
-        found: of `comparing.compare`.
+        found: the result of `comparing.compare`.
         top: rows of each table.
         console: where to print; standard output by default, plain when that is no terminal.
     """
@@ -54,7 +54,7 @@ def markdown(found: Comparison, top: int | None = None) -> str:
     """Return a comparison as Markdown.
 
     Args:
-        found: of `comparing.compare`.
+        found: the result of `comparing.compare`.
         top: rows of each table.
     """
     return "".join(f"{line}\n" for line in _markdown(found, top))
@@ -75,7 +75,7 @@ def _markdown(found: Comparison, top: int | None) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return text in which nothing is taken for Markdown or HTML: names of kernels have `*`, `<` and `|` in them."""
+    """Return text with escaped Markdown and HTML: names of kernels contain `*`, `<` and `|`."""
     for sign in "\\`*_<>|[]":
         text = text.replace(sign, f"\\{sign}")
     return text.replace("\n", " ")

@@ -41,9 +41,9 @@ def separate(number: int, count: int, directory: str, out: Console) -> None:
     """Print the line that begins the summary of one result among several.
 
     Args:
-        number: of the result in the list, from 1.
+        number: the number of the result in the list, from 1.
         count: results in the list.
-        directory: of the result.
+        directory: the directory of the result.
         out: where to print.
     """
     out.print()

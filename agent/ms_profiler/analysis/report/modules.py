@@ -26,7 +26,7 @@ def title(tree: dict[str, Any], processes: int) -> str:
 
     Args:
         tree: `module_tree` of the summary.
-        processes: that have steps.
+        processes: the processes that have steps.
     """
     inferred = sum(row["inferred_ms"] for row in tree["rows"] if row["depth"] == 0)
     total = sum(row["total_ms"] for row in tree["rows"] if row["depth"] == 0)

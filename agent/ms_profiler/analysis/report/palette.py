@@ -1,7 +1,6 @@
-"""One meaning, one colour: on the terminal and on the page.
-
-The colours are those of Okabe and Ito, which people who are blind to red, green or blue tell apart
-(https://jfly.uni-koeln.de/color/), with darker and lighter ones of the same hues.
+"""Colours by meaning, the same on the terminal and on the page. They are the colours of Okabe and Ito, which people
+with any colour blindness can distinguish (https://jfly.uni-koeln.de/color/), with darker and lighter ones of the same
+hues.
 """
 
 from typing import Final

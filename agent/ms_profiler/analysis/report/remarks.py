@@ -18,9 +18,8 @@ def end(process: dict[str, Any]) -> str:
 
 
 def typical(summary: dict[str, Any]) -> str:
-    """Return the median and the 95th percentile of the steps, and the mean where the median tells little.
-
-    They are of the steady steps; where steps are sampled, of all, because the length of each is known.
+    """Return the median and the 95th percentile of the steps, and the mean where it is far from the median. The figures
+    cover the steady steps. Where steps are sampled, they cover all steps, because the length of each is known.
     """
     steps = summary["steps"]
     own = steps if summary.get("sampling") else steps["steady"]
@@ -157,7 +156,7 @@ def who(process: dict[str, Any]) -> str:
 
 
 def peak(found: dict[str, Any]) -> list[str]:
-    """Return whose the memory of tensors was at its peak.
+    """Return the owners of tensor memory at its peak.
 
     Args:
         found: `memory.at_peak` of a summary.

@@ -18,10 +18,11 @@ _EDGES: Final = 2
 
 
 def show(rows: pl.DataFrame, to: TextIO) -> None:
-    """Print all rows: on a terminal texts are broken into lines, never numbers; elsewhere as wide as they are.
+    """Print all rows. On a terminal, long texts are broken into lines, but never numbers. Elsewhere, each row is one
+    line.
 
     Args:
-        rows: what to print.
+        rows: the rows to print.
         to: where.
     """
     table = Table(box=SIMPLE_HEAD, pad_edge=False)

@@ -24,7 +24,7 @@ class Sheet:
     Attributes:
         title: above it.
         columns: titles, that of the names first.
-        rows: as many cells each.
+        rows: the rows, each with as many cells.
         below: lines that stand under it.
     """
 
@@ -38,7 +38,7 @@ def verdict(found: Comparison) -> str:
     """Return the answer in one or two sentences.
 
     Args:
-        found: of `comparing.compare`.
+        found: the result of `comparing.compare`.
     """
     causes = found.causes
     change, before = causes.change_ns, max(causes.before_ns, 1)
@@ -79,7 +79,7 @@ def sheets(found: Comparison, top: int | None = None) -> Iterator[Sheet]:
     """Yield the tables, the contributors first; leave out tables in which nothing differs.
 
     Args:
-        found: of `comparing.compare`.
+        found: the result of `comparing.compare`.
         top: rows of each; `ROWS` by default.
     """
     most = ROWS if top is None else top

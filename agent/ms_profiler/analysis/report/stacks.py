@@ -1,4 +1,4 @@
-"""The table of Python functions in the parts of a step, from sampled stacks."""
+"""The table of Python functions in each part of a step, from sampled stacks."""
 
 import os
 from typing import Any, Final

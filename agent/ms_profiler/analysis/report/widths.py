@@ -40,8 +40,8 @@ def fitted(made: Table, width: int) -> Table:
     """Return a table that is no wider than `width`, with a note about the columns that were left out.
 
     Args:
-        made: of `table`.
-        width: in cells.
+        made: the result of `table`.
+        width: the width in cells.
     """
     names, *others = [[_text(column.header), *map(_text, column.cells)] for column in made.columns]
     longest = max(map(_cells, names))

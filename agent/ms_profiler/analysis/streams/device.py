@@ -111,7 +111,7 @@ class _Taken:
     """The sums and rows of the tasks so far.
 
     Attributes:
-        sums: of `kernels.sum_up`.
+        sums: the result of `kernels.sum_up`.
         kept: `tables.KERNELS`.
         bound: `launched.BOUND`, of these, by start.
         owned: the step of each of these.
@@ -136,7 +136,7 @@ class _Taken:
             self._launches = launched.Launches(self.recording, self.process)
 
     def take(self, part: pl.DataFrame) -> None:
-        """Take some tasks that nothing runs across the ends of."""
+        """Take a part of the tasks; no task runs across its ends."""
         bound = launched.unbound(part.height) if self._launches is None else self._launches.bind(part)
         placed = pl.concat([part, bound], how="horizontal")
         steps = self.time.owners(part)
@@ -165,14 +165,14 @@ class _Taken:
         return waited
 
     def _details(self, tasks: pl.DataFrame) -> pl.Series:
-        """Tell which tasks the device has the details of."""
+        """Return which tasks have details."""
         if self.device.within is None:
             return pl.repeat(True, tasks.height, eager=True)
         return intervals.locate(_moments(tasks), self.device.within).is_not_null()
 
 
 def _moments(tasks: pl.DataFrame) -> pl.Series:
-    """Return when tasks were launched, as far as that is known, or else began."""
+    """Return the time of each task's launch, or of its begin if the launch is unknown."""
     return tasks.select(pl.coalesce("launch_ns", "start_ns").alias("moment")).to_series()
 
 
@@ -181,7 +181,7 @@ def calls(device: tables.Device, stream: Stream) -> pl.DataFrame:
 
     Args:
         device: its tasks.
-        stream: of `collect`.
+        stream: the result of `collect`.
     """
     tasks = device.tasks.with_columns(stream.owned, told=pl.lit(None, pl.String), bytes=pl.lit(None, pl.Int64))
     also = []

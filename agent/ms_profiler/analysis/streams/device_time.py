@@ -20,11 +20,11 @@ class DeviceTime:
     Args:
         device: its tasks.
         runs: of these, all.
-        steps: of the run.
-        names: of spans of the recording, each by its row.
+        steps: the steps of the run.
+        names: the names of spans of the recording, each by its row.
 
     Attributes:
-        spans: of `launched_steps.spans`.
+        spans: the result of `launched_steps.spans`.
     """
 
     def __init__(self, device: tables.Device, runs: pl.DataFrame, steps: Steps, names: pl.Series) -> None:
@@ -54,7 +54,7 @@ class DeviceTime:
         return launched_steps.owners(tasks, self._steps, self._launches)
 
     def take(self, tasks: pl.DataFrame) -> None:
-        """Take some tasks that nothing runs across the ends of, in order of time.
+        """Take a part of the tasks, in order of time; no task runs across its ends.
 
         Args:
             tasks: with `step`, of `owners`, and `launch`, the row of the span that launched each.
@@ -94,7 +94,7 @@ class DeviceTime:
         return launched_steps.moments(self._moments)
 
     def times(self) -> pl.DataFrame:
-        """Return the columns of `overlap.by_step`, by the formulas of who recorded it."""
+        """Return the columns of `overlap.by_step`, by the formulas of the recording tool."""
         if self._device.form in LAUNCHED:
             return launched_steps.by_step(self._times, self.moments(), self.spans)
         return self._times[0] if self._device.whole is None else device_steps.add_up(self._times, self._during)

@@ -1,4 +1,5 @@
-"""Take in the kernel stream batch by batch: place every kernel, sum all up, and keep what the timeline can show.
+"""Read the kernel stream batch by batch: place every kernel, sum up all kernels, and keep those that the timeline can
+show.
 
 Sums and the states of all steps cover every kernel. Of more than `MOST` kernels those of the first, the slowest and the
 last steps are kept, as `driver.thinning` does with spans.
@@ -59,12 +60,12 @@ class Stream:
     """The kernel stream of a run, and the steps as it shows them.
 
     Attributes:
-        texts: of modules and shapes; the recording's names come first, in their order.
-        states: of `metrics.overlap.states`, of the steps in `detailed`.
-        times: of `metrics.overlap.by_step`, of all recorded steps.
+        texts: the texts of modules and shapes; the recording's names come first, in their order.
+        states: the result of `metrics.overlap.states` for the steps in `detailed`.
+        times: the result of `metrics.overlap.by_step` for all recorded steps.
         table: `tables.KERNELS` kept, by process, lane and start.
         names: `tables.KERNEL_NAMES`.
-        sums: of `metrics.kernels.sum_up`, over all kernels.
+        sums: the result of `metrics.kernels.sum_up` over all kernels.
         sums_by_place: `count` and `total_ns` by `kernel`, `module`, `part` and `place`, see `metrics.sampling.places`;
             None where kernels of all steps were recorded.
         detailed: numbers of the steps whose kernels `table` holds; None for all.
@@ -73,8 +74,8 @@ class Stream:
         decides: the states of the steps rest on kernels, where there are any.
         bound: `metrics.launched.BOUND` of a device's tasks, row by row.
         owned: the step of each of these.
-        moments: of `metrics.launched_steps.moments`, where a device was watched.
-        during: of `metrics.launched_steps.spans`, likewise.
+        moments: the result of `metrics.launched_steps.moments`, where a device was watched.
+        during: the result of `metrics.launched_steps.spans`, likewise.
     """
 
     texts: pl.Series
@@ -155,7 +156,7 @@ class _Intake:
         self.lost: list[dict[str, Any]] = []
 
     def run(self) -> Stream:
-        """Read all windows and return what they show."""
+        """Read all windows and return the stream."""
         for process, group in groupby(self.recording.windows, lambda window: window.process):
             self._process(process, list(group))
         if not self.states:
@@ -228,7 +229,7 @@ class _Intake:
         return self._spanned(graph_names.owners(found, seen, ran))
 
     def _spanned(self, owners: dict[str, Owner]) -> dict[str, Owner]:
-        """Return owners in the words of the spans of modules: a function that was compiled names no outermost cell."""
+        """Return owners under the names of the spans of modules: a compiled function names no outermost cell."""
         spans = self.recording.spans
         rows = spans.filter(pl.col("category") == int(Category.MODULE))["name"].unique()
         names = self.recording.names.gather(rows).to_list()
@@ -260,7 +261,9 @@ class _Intake:
             yield known[kernel], lines[shapes]
 
     def _scope(self, name: str) -> Scope:
-        """Return what is known of a kernel by its name: MindSpore gives like cells the scope of the first of them."""
+        """Return the scope in a kernel's name, without the parts that are unreliable: MindSpore gives equal cells the
+        scope of the first.
+        """
         scope = Scope.of(name)
         owner = self.owners.get(name)
         if owner is None:
@@ -271,7 +274,9 @@ class _Intake:
         return replace(scope, module=owner.module or None, kind=kind, named=owner.named, part=owner.part or scope.part)
 
     def _note(self, window: tables.Window, count: int) -> None:
-        """Note whether a window was written out whole: without a file it was when nothing was computed in it."""
+        """Note whether a window was written completely. A window without a file is complete if nothing was computed in
+        it.
+        """
         processes = self.recording.processes
         state = processes.row(by_predicate=pl.col("process") == window.process, named=True)["state"]
         # a process that went on counted what MindSpore wrote: of a call that runs no kernel it writes no file

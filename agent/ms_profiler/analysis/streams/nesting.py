@@ -36,7 +36,7 @@ def in_order(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def lanes(spans: pl.DataFrame) -> pl.Series:
-    """Return the lane of each span as UInt64, `lane`: spans of one may stand in each other.
+    """Return the lane of each span as UInt64, `lane`: spans of one lane may nest.
 
     Args:
         spans: `process`, `thread`, `category`.

@@ -1,8 +1,8 @@
 """communication.json: every exchange with other ranks whose bytes are known, by step.
 
-Keys are those of MindSpore's public profiler documents. Our own recordings do not tell which part of a call waited for
-other ranks, so all of it counts as transit. Bytes between processors go through sockets; links of devices have 0,
-because readers add them up. `metrics.transfers` measures results of other tools.
+Keys are those of MindSpore's public profiler documents. Our own recordings do not distinguish the part of a call that
+waited for other ranks, so the whole call counts as transit. Bytes between processors go through sockets. The links of
+devices have 0 bytes, because other tools add all links up. `metrics.transfers` measures results of other tools.
 """
 
 import json

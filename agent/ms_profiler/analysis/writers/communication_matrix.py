@@ -1,8 +1,8 @@
 """communication_matrix.json: bytes between ranks by kind of exchange and step.
 
-Keys are those of MindSpore's public profiler documents: of the exchanges of one operation in one group, link by link,
-the one with the most bandwidth, the middle one, the three with the least, and the sum. On a processor, the ranks that a
-call reached are unknown, so the only link is that of this rank with itself.
+Keys are those of MindSpore's public profiler documents. For the exchanges of one operation in one group, the file has
+for each link the exchange with the most bandwidth, the middle one, the three with the least, and the sum. On a
+processor, the ranks that a call reached are unknown, so the only link is that of this rank with itself.
 """
 
 import json

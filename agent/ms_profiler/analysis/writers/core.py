@@ -40,7 +40,7 @@ _PRAGMAS: Final = (
 
 
 class Artefact(Protocol):
-    """Something that an analysis leaves; modules are artefacts."""
+    """The interface of a file that an analysis writes; a module implements it."""
 
     def path(self, measures: Measures) -> str:
         """Return the path of the file, relative to the result directory."""
@@ -60,7 +60,7 @@ class SectionWriter(Artefact, Protocol):
     """A file that is written section by section, or a file for each section."""
 
     def part(self, measures: Measures, number: int) -> str:
-        """Return where a section goes; the first one goes to `path`."""
+        """Return the path of the file for a section; the first section goes to `path`."""
 
     def write(self, measures: Measures, section: Section, stream: BinaryIO) -> None:
         """Write a section; the same measures give the same bytes."""
@@ -75,7 +75,7 @@ class Database(Artefact, Protocol):
 
 
 def refuse_links(target: str) -> None:
-    """Refuse a result directory that is, or contains, a symbolic link to a folder; makes nothing.
+    """Refuse a result directory that is, or contains, a symbolic link to a folder. Change nothing.
 
     Args:
         target: the result directory.
@@ -97,7 +97,7 @@ def write(writer: Writer | Database, measures: Measures) -> str | None:
 
     Args:
         writer: the writer.
-        measures: of the run.
+        measures: the measures of the run.
 
     Raises:
         MsProfilerError: it cannot be written.
@@ -131,8 +131,8 @@ def write_sections(
 
     Args:
         writers: the writers.
-        measures: of the run.
-        progress: told after each section.
+        measures: the measures of the run.
+        progress: called after each section.
         room: bytes that they may take together; by default those of the analysis.
 
     Raises:
@@ -172,8 +172,8 @@ def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence
     """Remove files of an earlier analysis of ours: those of more sections, and those with or without gzip.
 
     Args:
-        writers: of sections.
-        measures: of the run.
+        writers: the writers of sections.
+        measures: the measures of the run.
         written: paths of current files.
     """
     parts = {writer.part(measures, number).removesuffix(PACKED) for writer in writers for number in range(COUNT)}
@@ -185,7 +185,9 @@ def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence
 
 
 def _ready(artefact: Artefact, measures: Measures, path: str) -> bool:
-    """Make the folder of an artefact, or remove an older one that no longer applies; tell whether it does."""
+    """Make the folder of an artefact, or remove an older file that no longer applies; return whether the artefact
+    applies.
+    """
     refuse_links(measures.target)
     if not artefact.applies(measures):
         if os.path.lexists(path):

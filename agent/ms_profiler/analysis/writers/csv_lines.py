@@ -1,7 +1,7 @@
 """Write tables as CSV: those of many rows as lines, those of few rows by Polars.
 
-A spreadsheet runs a cell that begins like a formula, whoever wrote the name in it. Such a text gets an apostrophe in
-front, which spreadsheets do not show (OWASP, "CSV Injection").
+A spreadsheet runs a cell that begins like a formula, even if a stranger chose the name in it. Such a text gets an
+apostrophe in front, which spreadsheets do not show (OWASP, "CSV Injection").
 """
 
 import re

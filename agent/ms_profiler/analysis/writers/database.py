@@ -1,9 +1,9 @@
 """ascend_{framework}_profiler_{rank}.db: the run as a database, for the recipes of msprof-analyze.
 
-Written where `export_type` has "db", and not from a database. Tables are those of `database_schema`; the
-ones that readers join are there without rows too. Steps are those whose inside is known. Exchanges stand in
-COMMUNICATION_OP alone, not among the kernels. Kernels of a GPU are tasks of the type GPU. META_DATA has the schema's
-version, who is in which group of ranks, and a key of ours.
+It is written if `export_type` has "db", unless the source is a database itself. Its tables are those of
+`database_schema`. Tables that readers join exist even without rows. It has the steps whose content is known. Exchanges
+are in COMMUNICATION_OP only, and not among the kernels. Kernels of a GPU are tasks of the type GPU. META_DATA has the
+schema's version, the members of each group of ranks, and a key of ours.
 """
 
 import json
@@ -36,7 +36,7 @@ def of_torch(measures: Measures) -> bool:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether it was asked for, and what was read is not one."""
+    """Return whether a database was requested, and the source is not one itself."""
     return FORM in measures.forms and not refused(measures)
 
 
@@ -51,7 +51,9 @@ def refused(measures: Measures) -> str:
 
 
 def left_out(measures: Measures) -> str:
-    """Say what of a long run is not in the database, in one sentence; empty where it holds everything or is none."""
+    """Return a sentence about the parts of a long run that the database lacks; empty if it is complete or there is
+    none.
+    """
     detailed = measures.recording.detailed if measures.recording.detailed is not None else measures.stream.detailed
     if detailed is None or not applies(measures):
         return ""

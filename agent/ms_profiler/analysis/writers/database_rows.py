@@ -43,16 +43,16 @@ _CALL = ["process", "thread", "start_ns", "end_ns", "name"]
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a run; texts are texts still.
+    """The rows of a run; texts have no numbers yet.
 
     Attributes:
-        calls: of the framework, as PYTORCH_API has them.
+        calls: the calls of the framework, as PYTORCH_API has them.
         driver: calls of the device's driver, as CANN_API has them, with `level` in place of a type.
         connections: as CONNECTION_IDS has them.
         tasks: as TASK has them.
         kernels: as COMPUTE_TASK_INFO has them.
         exchanges: as COMMUNICATION_OP has them.
-        parts: of exchanges, as COMMUNICATION_TASK_INFO has them.
+        parts: the parts of exchanges, as COMMUNICATION_TASK_INFO has them.
     """
 
     calls: pl.DataFrame
@@ -67,10 +67,11 @@ class Rows:
 def rows(measures: Measures) -> Rows:
     """Return the rows of a run.
 
-    A task is connected with the driver's call that launched it, and over CONNECTION_IDS with the framework's.
+    A task is connected with the call of the driver that launched it, and by CONNECTION_IDS with the call of the
+    framework.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     calls = _calls(measures)
     device = measures.recording.device
@@ -207,8 +208,8 @@ def _calls(measures: Measures) -> pl.DataFrame:
 def _of_device(measures: Measures, calls: pl.DataFrame, driver: pl.DataFrame) -> pl.DataFrame:
     """Return the tasks of a device.
 
-    Of several calls that begin when a task was launched the innermost launched it; of our own tracing the call is known
-    in which it was.
+    If several calls begin when a task was launched, the innermost one launched it. Our own tracing records the
+    launching call.
     """
     assert measures.recording.device is not None
     numbered = driver.with_row_index("driver").select(pl.col("start_ns").alias("driver_ns"), "driver")
@@ -251,7 +252,7 @@ def _of_kernels(measures: Measures) -> pl.DataFrame:
 
 
 def _of_operators(measures: Measures, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the innermost operators, where these compute as they are called: each launches itself."""
+    """Return the innermost operators where these compute in their call: each is its own launch."""
     known = calls.select(*_CALL, pl.col("row").alias("call")).unique(_CALL, keep="last")
     inner = measures.host_operators.filter("inner").join(known, on=_CALL, how="left", maintain_order="left")
     name = pl.lit(measures.recording.names).gather(pl.col("name"))

@@ -23,7 +23,7 @@ class Table:
     """One table.
 
     Attributes:
-        name: as readers know it.
+        name: the name that readers know.
         columns: SQL type by name, in the order of the tools that read `SELECT *`.
         index: columns by which readers join it.
     """

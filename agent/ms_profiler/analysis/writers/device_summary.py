@@ -1,4 +1,4 @@
-"""The part of summary.json that is of a device which another tool watched."""
+"""The part of summary.json about a recorded device."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     time of the device.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     device = measures.recording.device
     if device is None:

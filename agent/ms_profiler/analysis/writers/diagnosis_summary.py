@@ -12,7 +12,7 @@ def advice(measures: Measures) -> list[dict[str, Any]]:
     """Return the advice, the largest cause first.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     return [
         {
@@ -32,7 +32,7 @@ def summary(measures: Measures) -> dict[str, Any]:
     """Return the metrics that advice is based on, and the utilization by the user's facts about a step.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     found = measures.diagnosis
     return {

@@ -1,4 +1,4 @@
-"""Decide which events of a run a timeline has, and in which lanes, for all forms of the timeline."""
+"""Decide which events of a run a timeline shows, and in which lanes, for all forms of the timeline."""
 
 from functools import cached_property
 from typing import Final
@@ -27,12 +27,12 @@ class Drawing:
     """The rows of one section of a timeline; tables that are not divided are drawn with the first section.
 
     Attributes:
-        measures: of the run.
-        section: of the run.
-        scopes: of `scopes.runs`, a lane a depth.
-        owners: of `owner_lanes.lanes`, a lane a depth.
-        stacks: of `Stacks.lanes`, a lane a thread.
-        lanes: all there are.
+        measures: the measures of the run.
+        section: the section of the run.
+        scopes: the result of `scopes.runs`, a lane a depth.
+        owners: the result of `owner_lanes.lanes`, a lane a depth.
+        stacks: the result of `Stacks.lanes`, a lane a thread.
+        lanes: all lanes of the timeline.
         steps: `number`, `start_ns`, `end_ns`, `duration_ns`, in the lane of the steps.
         spans: `tables.UNNESTED`, in the lanes of their threads.
         instants: `tables.INSTANTS`, in the lanes of their threads.
@@ -44,9 +44,10 @@ class Drawing:
         """Collect the rows.
 
         Args:
-            measures: of the run.
-            section: of the run.
-            exchanges: drawn in place of those that the run's own device or graph has; `communication` at least.
+            measures: the measures of the run.
+            section: the section of the run.
+            exchanges: the exchanges to draw instead of those of the run's own device or graph; with the columns of
+                `communication`.
         """
         self.measures, self.section, self.exchanges = measures, section, exchanges
         main = measures.stream.table.filter(pl.col("process") == measures.steps.process)
@@ -135,7 +136,7 @@ class Drawing:
 
     @cached_property
     def launches(self) -> pl.DataFrame:
-        """Return where these flows begin: `id`, and `source`, the row of the spans."""
+        """Return the begins of these flows: `id`, and `source`, the row of the spans."""
         launch = self.launched["launch"]
         if self.measures.recording.again is None:
             rows = self.measures.drawn.gather(launch)

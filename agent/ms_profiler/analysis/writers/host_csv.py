@@ -1,7 +1,6 @@
-"""host_metrics.csv and host_threads.csv: what the system counts of each process, its machine and its threads.
-
-A row is the time between two samples, and a number the mean over it. Of a run of more than `ROWS` samples a row is
-several of them.
+"""host_metrics.csv and host_threads.csv: the system's counters for each process, its machine and its threads. A row is
+the time between two samples, and a number is the mean over this time. In a run with more than `ROWS` samples, a row
+covers several of them.
 """
 
 import os
@@ -24,15 +23,15 @@ class HostTable:
     """One of the two files.
 
     Attributes:
-        name: of the file.
-        threads: it is that of the threads.
+        name: the name of the file.
+        threads: whether it is the file of the threads.
     """
 
     name: str
     threads: bool
 
     def path(self, measures: Measures) -> str:
-        """Return where it goes."""
+        """Return the path of the file."""
         return os.path.join(layout.OUTPUT, self.name)
 
     def _rows(self, measures: Measures) -> pl.DataFrame:
@@ -44,7 +43,7 @@ class HostTable:
         return known.filter(pl.col("end_ns") > during["start_ns"][0], pl.col("start_ns") < during["end_ns"][-1])
 
     def applies(self, measures: Measures) -> bool:
-        """Return whether there are such numbers."""
+        """Return whether the run has such counters."""
         return not self._rows(measures).is_empty()
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:

@@ -10,7 +10,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     """Return the memory of the processes; None where it was not sampled.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     recording = measures.recording
     processes, group = held_memory.processes(recording), held_memory.group(recording)

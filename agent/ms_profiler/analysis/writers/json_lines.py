@@ -17,8 +17,8 @@ class Lines:
     """Events, each with a comma and the end of the line behind it.
 
     Attributes:
-        count: of events.
-        parts: of each.
+        count: the number of events.
+        parts: the parts of each.
     """
 
     count: int
@@ -29,8 +29,8 @@ def write(events: Iterable[Lines], last: dict[str, Any] | None, stream: BinaryIO
     """Write events.
 
     Args:
-        events: in pieces.
-        last: the one that has no comma behind it; None where others follow.
+        events: the events, in pieces.
+        last: the event without a comma behind it; None where others follow.
         stream: where to.
         pretty: format them for people.
     """
@@ -48,8 +48,8 @@ def lines(count: int, *parts: Part) -> Lines:
     """Return events.
 
     Args:
-        count: of events.
-        parts: of each.
+        count: the number of events.
+        parts: the parts of each.
     """
     return Lines(count, [*parts, _END])
 

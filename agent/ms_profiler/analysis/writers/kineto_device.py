@@ -1,6 +1,6 @@
 """The work of a GPU in the form of Kineto: kernels by device and stream, the calls that launched them, and flows.
 
-A kernel, and the call that launched it, share a `correlation`; both carry the `External id` of the operator around the
+A kernel and the call that launched it share a `correlation`. Both have the `External id` of the operator around the
 call. The form: `output_json.cpp` of github.com/pytorch/kineto.
 """
 
@@ -22,7 +22,7 @@ class Events:
     """The events of our own device tracing.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
         device: its tables, with `launches`.
         base_ns: zero of the times.
     """
@@ -171,8 +171,8 @@ def _numbers(measures: Measures, rows: pl.Series) -> pl.Series:
     """Return the `External id` of spans: their place in order of start, from 1; 0 for none, and where not all are held.
 
     Args:
-        measures: of the run.
-        rows: of the recording's spans.
+        measures: the measures of the run.
+        rows: the rows of the recording's spans.
     """
     if measures.recording.again is not None:
         return pl.repeat(0, len(rows), dtype=pl.Int64, eager=True)

@@ -76,11 +76,11 @@ class Lanes:
         """Return the lanes that the spans, kernels, instants, counters and steps of a run need.
 
         Args:
-            measures: of the run.
-            depths: how many lanes the scopes of kernels take.
-            modules: how many lanes modules take.
+            measures: the measures of the run.
+            depths: the number of lanes for the scopes of kernels.
+            modules: the number of lanes for modules.
             stacks: labels of threads whose Python stacks are drawn.
-            groups: of ranks that exchanged something.
+            groups: the groups of ranks that exchanged something.
         """
         recording = measures.recording
         processes = recording.processes.sort(pl.col("role") != "main", "process").with_row_index("place")
@@ -173,7 +173,7 @@ def copies(measures: Measures) -> pl.DataFrame:
     """Return the copies and sets of a device's memory in the steps: `process`, `lane`, `name`, `bytes` and times.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     device = measures.recording.device
     table = pl.DataFrame(schema=tables.COPIES) if device is None else device.copies
@@ -184,7 +184,7 @@ def marks(measures: Measures) -> pl.DataFrame:
     """Return the markers on streams of a device in the steps: `process`, `lane`, `name`, `domain` and times.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     device = measures.recording.device
     table = pl.DataFrame(schema=tables.MARKS) if device is None else device.marks

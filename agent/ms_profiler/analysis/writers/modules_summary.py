@@ -15,7 +15,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     """Return the modules of a run; None where no module is known.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     found = measures.ownership
     if found is None:

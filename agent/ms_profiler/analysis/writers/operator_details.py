@@ -3,10 +3,14 @@
 Columns are those of MindSpore's public profiler documents. Dimensions are separated by commas, inputs by semicolons; an
 input without dimensions leaves its place empty.
 
-Where operators compute as they are called it holds, as that of Ascend's PyTorch adapter does, what each took by itself
-and in all; where calls of Python were traced, the stack that it was called from; of the columns there those that are
-known, and the module around it; shapes, which PyTorch tells of some steps, where any is known. Where our own tracing
-recorded what they launched on a device, how long that ran stands behind, whether or not shapes were asked for.
+Some columns exist only in some runs:
+
+- Where operators compute in their call, the file has the known columns of Ascend's PyTorch adapter (time of the
+  operator by itself and in all), and the module around the operator.
+- Where calls of Python were traced, it has the stack from which the operator was called.
+- Shapes of PyTorch's operators exist where any is known.
+- Where our own tracing recorded work that operators launched on a device, the last columns have its time, with or
+  without `record_shapes`.
 """
 
 import os

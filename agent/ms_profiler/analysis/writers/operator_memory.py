@@ -1,5 +1,5 @@
-"""operator_memory.csv: allocations of operators and their release, of our own recording on a processor, or on a device
-from the result of another tool.
+"""operator_memory.csv: allocations of operators with their release. They come from our own recording on a processor, or
+from another tool's result on a device.
 
 Columns are those of MindSpore's public profiler documents; a kilobyte is 2^10 bytes. An allocation without a release
 has N/A there in MindSpore's form, and an empty cell in torch_npu's.

@@ -1,7 +1,7 @@
 """overlap_analysis.json: the lanes of the overlap analysis, for a timeline of another tool that has none.
 
-Events as in `trace_view.json`, which is not ours to change; Perfetto and chrome://tracing show both in one picture when
-they are opened together.
+The events have the form of `trace_view.json`. ms-profiler does not change that file of another tool. Perfetto and
+chrome://tracing show both in one picture when they are opened together.
 """
 
 import json

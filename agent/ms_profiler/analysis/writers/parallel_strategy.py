@@ -1,7 +1,7 @@
 """parallel_strategy.json: how the job is divided among its ranks (`parallel_strategy`).
 
-It contains the groups of ranks and the parallel dimensions, as in profiler_metadata.json, and what the framework told:
-process groups with their back ends, device meshes, MindSpore's parallel context.
+It contains the groups of ranks and the parallel dimensions, as in profiler_metadata.json. From the framework it has
+process groups with their back ends, device meshes, and MindSpore's parallel context.
 """
 
 import json

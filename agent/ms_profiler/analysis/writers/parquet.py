@@ -1,6 +1,6 @@
 """TABLES/{name}.parquet: the tables of a run for other programs; docs/tables.md has their columns.
 
-Written where `ms-profiler analyse --export parquet` asks for them, and again wherever they are already. A table without
+`ms-profiler analyse --export parquet` writes them. Later analyses renew the files that exist. A table without
 rows has no file. The format: https://parquet.apache.org/docs/file-format/.
 """
 
@@ -19,7 +19,7 @@ FORM: Final = "parquet"
 
 @dataclass
 class ParquetTable:
-    """The writer of one table. Only the finished table tells whether it has rows, so it is stored until it is written.
+    """The writer of one table. Only the finished table shows whether it has rows, so it is stored until it is written.
 
     Attributes:
         table: the table.

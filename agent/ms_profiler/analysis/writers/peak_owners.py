@@ -1,4 +1,4 @@
-"""What the memory of tensors belonged to at its peak, for summary.json."""
+"""The owners of tensor memory at its peak, for summary.json."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     """Return the owners of the memory of tensors at its peak; None where blocks were not recorded one by one.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     peak = tensor_owners.peak(measures.recording.tensors, measures.blocks, measures.steps)
     if peak is None:

@@ -1,12 +1,14 @@
 """trace.pftrace: the timeline as Perfetto's own protobuf trace, for https://ui.perfetto.dev and trace_processor.
 
-The same events as in `trace_view.json`, whose times are text for MindStudio Insight: Perfetto reads them as doubles, of
-which two may be 256 ns apart at today's date, so that kernels stand in each other that ran one after the other. Here
-times are whole nanoseconds since the epoch. Slices of a track always nest: what crosses goes to a further track of the
-same name. The category of a span is its own (`op`, `module`, `data`, ...), arguments are debug annotations, a flow has
-the number it has in `trace_view.json`, and a step ends where the next one begins. All of a run is in one file, however
-long it is; modules and operators of its later sections stand on further tracks too. The format: protos/perfetto/trace
-in github.com/google/perfetto, and https://perfetto.dev/docs/reference/synthetic-track-event.
+It has the same events as `trace_view.json`. There, times are text for MindStudio Insight. Perfetto reads these as
+doubles, which have a resolution of 256 ns at today's date, so consecutive kernels would overlap. Here times are whole
+nanoseconds since the epoch.
+
+Slices of a track always nest: a slice that would cross another one goes to a further track of the same name. The
+category of a span is its own (`op`, `module`, `data`, ...). Arguments are debug annotations. A flow has the same number
+as in `trace_view.json`. A step ends where the next one begins. The whole run is in one file, however long it is.
+Modules and operators of its later sections are on further tracks as well. The format: protos/perfetto/trace in
+github.com/google/perfetto, and https://perfetto.dev/docs/reference/synthetic-track-event.
 """
 
 import os
@@ -54,12 +56,12 @@ def applies(measures: Measures) -> bool:
 
 
 def part(measures: Measures, number: int) -> str:
-    """Return where a section goes: there is one file."""
+    """Return the path of the only file."""
     return path(measures)
 
 
 def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
-    """Write the events of a section; what describes their tracks goes before the first one."""
+    """Write the events of a section; the descriptions of tracks go before the events of the first one."""
     stride = 1 if section.first and section.last else COUNT
     _draw(_Events(Drawing(measures, section)), stream, SEQUENCE + 1 + section.number, stride)
 
@@ -70,7 +72,7 @@ def write_rank(
     """Write all of a run as one process of a timeline of several ranks, and return the next sequence that is free.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
         rank: its process.
         exchanges: with other ranks: `name`, `group`, `start_ns`, `end_ns`, `bytes`, `step`, `number` among those of its
             group and name, `flow` (null where it is joined with none), `last` of the flow.
@@ -124,7 +126,7 @@ class _Events:
         self.base_ns = min((int(str(least)) for times in starts if (least := times.min()) is not None), default=0)
 
     def all(self) -> Iterator[TrackEvents]:
-        """Yield all events; where a flow begins before where it ends."""
+        """Yield all events; the begin of a flow comes before its end."""
         yield self._spans()
         if not self.drawing.section.first:
             return
@@ -302,12 +304,12 @@ def _sorted(
     """Return events in the order in which they are written.
 
     Args:
-        kind: of all.
-        track: of each row.
+        kind: the kind of all rows.
+        track: the track of each row.
         table: `start_ns` and `end_ns`.
-        name: of each row.
-        category: of each row.
-        arguments: by name.
+        name: the name of each row.
+        category: the category of each row.
+        arguments: the arguments by name.
         flows: `row`, `id`, `ends`.
     """
     order = COLUMNS.order(track.cast(pl.UInt64), table["start_ns"], table["end_ns"])

@@ -1,7 +1,8 @@
 """minddata_pipeline_raw_{rank}.csv: the samples of the output queue of each operator of the dataset pipeline.
 
-Columns are those of MindSpore's analyser. Of several pipelines it has the one with the most samples. Operators
-without a queue are left out, but for the root; those before them count as children of the operator behind them.
+Columns are those of MindSpore's analyser. If the run has several pipelines, the file has the one with the most samples.
+It leaves out operators without a queue, except for the root. The operators before such an operator count as children of
+the operator behind it.
 """
 
 import csv
@@ -40,7 +41,7 @@ def applies(measures: Measures) -> bool:
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
-    """Write the table, from the root on, level by level; what is not known is empty."""
+    """Write the table, from the root on, level by level; unknown cells are empty."""
     pipeline = measures.pipelines[0]
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\n")

@@ -1,10 +1,12 @@
 """minddata_pipeline_summary_{rank}.csv and .json: queues, processors and batches of the dataset pipeline, with remarks.
 
-Keys and units are those of MindSpore's analyser, -1 is what is not known. Of several pipelines it has the one with the
-most samples. Three values are told apart from MindSpore's: the first sample of a window, at which no processor time
-has been measured, is left out of its mean; `per_batch_time` of a pipeline without a device's queue is the time from one
-batch to the next, where MindSpore mixes in the waits; and the bottleneck is found by the queues alone, see
-`metrics.pipelines`.
+Keys and units are those of MindSpore's analyser; -1 means unknown. If the run has several pipelines, the file has the
+one with the most samples. Three values differ from MindSpore's:
+
+- The mean of the processor time leaves out the first sample of a window, at which nothing has been measured yet.
+- `per_batch_time` of a pipeline without a device's queue is the time from one batch to the next; MindSpore mixes in the
+  waits.
+- The bottleneck follows from the queues alone, see `metrics.pipelines`.
 """
 
 import csv
@@ -41,7 +43,7 @@ class Form:
         return bool(measures.pipelines)
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:
-        """Write it: an object, or a line a key, the key first."""
+        """Write the file: an object, or one line for each key, the key first."""
         content = summarise(measures.pipelines[0])
         if self.suffix == "json":
             stream.write(

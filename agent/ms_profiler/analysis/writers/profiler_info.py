@@ -1,4 +1,4 @@
-"""profiler_info_{rank}.json: other tools take the rank from its name, and few things from its content.
+"""profiler_info_{rank}.json: other tools take the rank from its name, and a few facts from its content.
 
 Keys are those of MindSpore's public profiler documents; values that only a device's driver knows stay empty.
 """
@@ -25,7 +25,9 @@ def applies(measures: Measures) -> bool:
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
-    """Write the file, and remove one under another rank: the framework may have given it out since."""
+    """Write the file, and remove one under another rank: the framework may have assigned the rank since the last
+    analysis.
+    """
     directory, info = measures.target, measures.recording.info
     for name in os.listdir(directory):
         if _NAME.fullmatch(name) and name != path(measures):

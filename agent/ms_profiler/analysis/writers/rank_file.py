@@ -1,4 +1,4 @@
-"""rank.json: steps, what each was spent on, and exchanges of a rank of several, for what is said of all ranks."""
+"""rank.json: the steps of a rank with the parts of their time, and its exchanges, for the comparison of all ranks."""
 
 from typing import BinaryIO
 

@@ -1,6 +1,6 @@
 """report.html: the run as a page to look at; `analysis/page/` describes it.
 
-Written where `ms-profiler report` or `--export html` asks for it, and renewed wherever it is already.
+`ms-profiler report` and `--export html` write it; later analyses renew an existing page.
 """
 
 import os
@@ -36,7 +36,7 @@ class Begun:
     """A page whose figures another thread makes while other files are written.
 
     Attributes:
-        figures: of `content.figures`.
+        figures: the result of `content.figures`.
     """
 
     figures: Future[dict[str, Any]]
@@ -50,7 +50,7 @@ class Begun:
         return applies(measures)
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:
-        """Write the page; its summary says what files there are, and is made now."""
+        """Write the page; its summary is made now, because it lists the written files."""
         document.write([{"summary": summary.summary(measures), **self.figures.result()}], stream)
 
 
@@ -58,7 +58,8 @@ def begin(measures: Measures) -> Begun | None:
     """Begin a page, which takes a quarter of the time of an analysis; None where `write` makes all of it.
 
     Args:
-        measures: of the run; one that is too large to hold is read section by section, twice as much at the same time.
+        measures: the measures of the run; one that is too large to hold is read section by section, twice as much at
+            the same time.
     """
     if not applies(measures) or measures.recording.again is not None:
         return None

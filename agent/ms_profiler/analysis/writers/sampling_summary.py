@@ -15,7 +15,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     """Return the share of sampled steps; None if no step was left out because of `overhead_budget`.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     if measures.totals is None:
         return None
@@ -34,9 +34,9 @@ def spans(measures: Measures, sums: pl.DataFrame, category: Category) -> pl.Data
     """Return the sums of spans over the whole run.
 
     Args:
-        measures: of the run.
-        sums: of `operators.by_name`, of the recorded spans.
-        category: of these.
+        measures: the measures of the run.
+        sums: the result of `operators.by_name` for the recorded spans.
+        category: the category of these rows.
     """
     found = measures.totals
     return sums if found is None else operators.scaled(sums, found.of(category), measures.recording.names)
@@ -57,8 +57,8 @@ def phase(measures: Measures, name: str, recorded_ns: int) -> dict[str, Any]:
     """Return the total of a phase in all steps.
 
     Args:
-        measures: of the run.
-        name: of the phase.
+        measures: the measures of the run.
+        name: the name of the phase.
         recorded_ns: its total in the steps that were recorded.
     """
     if measures.totals is None:

@@ -16,7 +16,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     """Return the steps with shapes; None where no operator has shapes.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     if not measures.shaped:
         return None

@@ -1,7 +1,7 @@
 """step_trace_time.csv: one row a step, in microseconds with three decimals, always numbers.
 
-Columns and names are those of MindSpore's public profiler documents; formulas in `metrics.overlap`, and for what
-another tool recorded in `metrics.device_steps`. Without steps there is one row, step 0.
+Columns and names are those of MindSpore's public profiler documents. The formulas are in `metrics.overlap`, those for
+recordings of other tools in `metrics.device_steps`. Without steps there is one row, step 0.
 """
 
 import os
@@ -32,7 +32,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether any step was recorded, and what ran on the device where that counts."""
+    """Return whether any step was recorded, and the device's work where the times depend on it."""
     device = measures.recording.device
     return not measures.stream.times.is_empty() and (device is None or not device.tasks.is_empty())
 

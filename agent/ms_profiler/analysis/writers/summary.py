@@ -55,7 +55,7 @@ def summary(measures: Measures) -> dict[str, Any]:
     """Return the content of summary.json.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
     """
     recording, info = measures.recording, measures.recording.info
     return {

@@ -2,11 +2,11 @@
 
 A bare JSON list of events as in MindSpore's public profiler documents: `X` (duration), `M` (metadata), `C` (counter),
 `s` and `f` (ends of a flow). `ts` and `dur` are strings in microseconds since the epoch with three decimals, cut from
-integer nanoseconds. An instant is an `X` without duration: MindStudio Insight does not read the kind meant for it. Only
-calls of operators and compiled graphs on the host, and the steps, have the category `cpu_op`, among which
-msprof-analyze looks for calls and for a step by its number. The kernels that are launched are in the lane `CPU OP`,
-with a flow where the launch is known. A run that is too large for memory continues in further files, each of which can
-be opened alone: the first has everything but the operators and modules that begin later.
+integer nanoseconds. An instant is an `X` without duration, because MindStudio Insight does not read the format's own
+kind for instants. Only calls of operators and compiled graphs on the host, and the steps, have the category `cpu_op`,
+among which msprof-analyze looks for calls and for a step by its number. The kernels that are launched are in the lane
+`CPU OP`, with a flow where the launch is known. A run that is too large for memory continues in further files, each of
+which can be opened alone: the first has everything but the operators and modules that begin later.
 """
 
 import os
@@ -59,13 +59,15 @@ def applies(measures: Measures) -> bool:
 
 
 def part(measures: Measures, number: int) -> str:
-    """Return where a section goes."""
+    """Return the path of the file for a section."""
     name = layout.trace_slice(number) if number else layout.TRACE_VIEW
     return os.path.join(layout.OUTPUT, name + PACKED * measures.asked.packed)
 
 
 def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
-    """Write a section, a line an event: the first one has everything but operators and modules of the others."""
+    """Write a section, one line for each event. The first section has everything but the operators and modules of the
+    others.
+    """
     rows = _Rows(measures, section)
     first, *others = rows.drawing.lanes.metadata()
     stream.write(b"[\n")
@@ -338,7 +340,7 @@ def _plain(table: pl.DataFrame, name: str, process: int, lane: str, category: st
         name: its column of names.
         process: the process in the picture.
         lane: its column of lanes.
-        category: of all.
+        category: the category of all rows.
     """
     return lines(
         table.height,

@@ -1,8 +1,9 @@
 """The lanes of a timeline as tracks of Perfetto's trace.
 
-A thread of the run is a thread there. Everything else is a named track: the steps beside the threads of their process,
-kernels, scopes, communication and the overlap analysis in groups of their own. The messages are TrackDescriptor and its
-parts in protos/perfetto/trace/track_event/track_descriptor.proto of github.com/google/perfetto; `uuid` is field 1.
+A thread of the run is a thread of the trace. Everything else is a named track. The steps are beside the threads of
+their process; kernels, scopes, communication and the overlap analysis form groups of their own. The messages are
+TrackDescriptor and its parts in protos/perfetto/trace/track_event/track_descriptor.proto of github.com/google/perfetto;
+`uuid` is field 1.
 """
 
 from dataclasses import dataclass
@@ -32,8 +33,8 @@ class RankTrack:
 
     Attributes:
         uuid: added to the numbers of its tracks and flows.
-        pid: of the process, different from that of each other rank.
-        name: of the process.
+        pid: the pid of the process, different from that of each other rank.
+        name: the name of the process.
         labels: shown beside the name.
         order: among the processes, from 0.
         ahead_ns: by how much the clock of the rank is ahead of that of the timeline.
@@ -64,8 +65,8 @@ class Tracks:
         """Make a track of every lane.
 
         Args:
-            lanes: of the timeline.
-            rank: of which they are, in a timeline of several; None where there is one.
+            lanes: the lanes of the timeline.
+            rank: the rank of the events in a timeline of several ranks; None in a timeline of one.
         """
         self.all: list[Track] = []
         self.descriptors = (
@@ -110,7 +111,7 @@ class Tracks:
 
         Args:
             counters: `tables.COUNTERS`.
-            names: that `name` is a row of.
+            names: the texts; `name` is a row of them.
         """
         threads = counters.select(self.of_threads(counters).alias("place"), "name")
         different = threads.unique(maintain_order=True)
@@ -127,7 +128,7 @@ class Tracks:
         """Make a track of each name beside the lanes of a process, and return the place in `all` for each row.
 
         Args:
-            names: of curves, a row each point.
+            names: the names of curves, a row each point.
             process: pid of the picture.
         """
         different = names.unique(maintain_order=True)
@@ -162,9 +163,9 @@ class Tracks:
         """Describe a lane of a rank; threads of all its processes are threads of one process.
 
         Args:
-            pid: of the picture.
-            tid: of the picture.
-            words: of the lane.
+            pid: the pid of the picture.
+            tid: the tid of the picture.
+            words: the words of the lane.
             host: name of the process whose thread it is; empty for what is none.
         """
         assert self._rank is not None

@@ -14,7 +14,7 @@ def summary(measures: Measures) -> list[dict[str, Any]] | None:
     """Return the parts of each process that has steps; those of the first one add up to the run's time.
 
     Args:
-        measures: of the run.
+        measures: the measures of the run.
 
     Returns:
         None for the result of another tool.

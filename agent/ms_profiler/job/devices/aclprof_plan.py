@@ -108,7 +108,7 @@ def needs(options: Options, preloaded: bool = False) -> list[str]:
     """Return the options that only aclprof can serve, each with its value.
 
     Args:
-        options: of one recording.
+        options: the options of one recording.
         preloaded: msPTI's library was preloaded; without that it reports no memory.
     """
     found = ["profiler_level Level2"] if options.profiler_level == "Level2" else []

@@ -25,7 +25,7 @@ class Devices:
     """Trace all devices of this machine.
 
     Args:
-        host: that records.
+        host: the part of the session that records.
     """
 
     def __init__(self, host: "Host") -> None:

@@ -32,8 +32,8 @@ def missing(libraries: Sequence[str], remedy: str) -> str:
     """Return a line that says why the driver cannot be loaded; empty if it has been loaded.
 
     Args:
-        libraries: of the driver, see `load`.
-        remedy: what to do where there is none.
+        libraries: the libraries of the driver, see `load`.
+        remedy: the action for the user where there is none.
     """
     try:
         load(libraries)

@@ -18,7 +18,7 @@ class Interface(ABC):
     """One interface. Making the object loads nothing; methods that load a vendor's library say so.
 
     Attributes:
-        name: of the interface.
+        name: the name of the interface.
         source: its number, in the extension and the store.
         activity: the value of the option `activities` that asks for it.
         platform: the vendor's software that a job needs to use the device.
@@ -48,7 +48,7 @@ class Interface(ABC):
         """Return the object that records; None if recording is impossible.
 
         Args:
-            recorder: that receives the records.
+            recorder: the recorder that receives the records.
             host: the session; None for a test of the interface.
         """
         return recorder.tracing(self.source)

@@ -33,7 +33,7 @@ def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: l
     """Preload the library for records of memory; return a line that says what is not possible, empty if all is.
 
     Args:
-        environ: of the job.
+        environ: the environ of the job.
         chosen: the job's options, with memory recorded.
         libraries: places of the library; those that do not exist are skipped.
     """

@@ -27,7 +27,7 @@ class DeviceSource:
     """Trace devices by one interface.
 
     Args:
-        host: that records.
+        host: the part of the session that records.
         interface: the vendor's.
         turn: returns whether a source is the one that records its device, where several could.
 

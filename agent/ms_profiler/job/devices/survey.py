@@ -22,8 +22,8 @@ class Finding:
         source: the interface.
         devices: the devices that it traces.
         where: its library; empty where none was found.
-        version: of the library; empty where it is not known.
-        count: of devices.
+        version: the version of the library; empty where it is not known.
+        count: the number of devices.
         why: why it cannot be used, and what to do; empty if it can.
         limits: records that it cannot make, although it can be used.
     """

@@ -20,7 +20,7 @@ class RecorderStats:
     Attributes:
         records: events committed; strings, anchors and thread marks are not events.
         dropped: events and strings refused for any reason but a pause (no disk, no memory, nesting too deep).
-        dropped_limit: of these, refused because `max_disk` was reached.
+        dropped_limit: the number of these that were refused because `max_disk` was reached.
         bytes: size on disk of all segments.
         unnamed: times that a name was refused, because the process had too many names.
         threads: threads that recorded.
@@ -238,7 +238,7 @@ class Recorder(Protocol):
         """Write the exit status of this process to a new file at its very end, where it ends by `exit`.
 
         Args:
-            path: of the file, see `store.exit_status`.
+            path: the path of the file, see `store.exit_status`.
 
         Raises:
             OSError: there is no memory.
@@ -293,7 +293,7 @@ class Recorder(Protocol):
         """Start tracing calls of Python functions; return why that is impossible, empty on success.
 
         Args:
-            asked: which ones.
+            asked: the requested counters.
         """
 
     def trace_no_calls(self) -> None:

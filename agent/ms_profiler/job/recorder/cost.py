@@ -11,7 +11,7 @@ def pair_cost(begin: Callable[[int, int], int], end: Callable[[int], None], now:
 
     Args:
         begin: records somewhere that does not matter.
-        end: as begin.
+        end: the same for the end.
         now: a clock in nanoseconds.
 
     Returns:

@@ -27,12 +27,12 @@ class Mapping:
     """Map a file from its start until this object goes.
 
     Args:
-        descriptor: of the file; may be closed afterwards.
+        descriptor: the descriptor of the file; may be closed afterwards.
         size: bytes.
-        writable: what is written reaches the file.
+        writable: whether writes reach the file.
 
     Attributes:
-        memory: of the mapping; not to be used longer than this object.
+        memory: the memory of the mapping; not to be used longer than this object.
 
     Raises:
         OSError: it cannot be mapped.

@@ -18,7 +18,7 @@ class PythonAccount:
     """Join an account, or make it.
 
     Args:
-        path: of its file; empty for an account of this process alone.
+        path: the path of its file; empty for an account of this process alone.
         limit: bytes that may be taken, where this process makes it; None is no limit.
     """
 

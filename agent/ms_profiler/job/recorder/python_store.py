@@ -97,10 +97,10 @@ class PythonStore:
         limit: likewise.
         memory: likewise.
         written: do not map files, also where that can be relied on.
-        strings: of the process.
+        strings: the strings of the process.
 
     Attributes:
-        lock: for everything but the slots of a thread's own segment.
+        lock: the lock for everything but the slots of a thread's own segment.
         fine_limit: fine-grained events are over their budget.
         all_limit: all events but steps are.
         closed: the session is over; what threads still hold of it will not be read.
@@ -210,7 +210,7 @@ class PythonStore:
         """Return a segment with free slots; if there is none, count a drop and return None.
 
         Args:
-            slots: how many are wanted.
+            slots: the number of slots to reserve.
             worth: of the event that needs it.
             first: the thread has no segment yet, so that any left-over one will do.
         """

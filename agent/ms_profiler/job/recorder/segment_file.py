@@ -50,7 +50,7 @@ class SegmentFile:
     """A segment: made, reserved on disk, mapped, filled slot by slot.
 
     Args:
-        path: of the file, which must not exist; "" keeps the segment in memory.
+        path: the path of the file, which must not exist; "" keeps the segment in memory.
         index: number of the segment in its process.
         capacity: slots.
         flags: `SEGMENT_CONTROL` or 0.
@@ -58,7 +58,7 @@ class SegmentFile:
 
     Attributes:
         control: it is part of the control stream.
-        mapped: what is committed is in the file.
+        mapped: whether committed records are in the file.
 
     Raises:
         OSError: there is no disk for it; nothing is left behind.

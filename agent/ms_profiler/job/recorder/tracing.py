@@ -33,14 +33,14 @@ class TraceCounts:
     Attributes:
         records: written.
         refused: not written, because of a budget or the disk.
-        unknown: of a kind that was not requested.
+        unknown: records of a kind that was not requested.
         unfinished: had no end yet when they had to be read.
         unreadable: buffers with an invalid end.
         lost: thrown away, because too many waited to be read.
         dropped: dropped by the interface itself, by its own count.
         stopped: how often recording was stopped because too many buffers did not come back.
-        uncertainty_ns: of the times; 0 if the interface uses our clock.
-        version: of the interface, as it reports it.
+        uncertainty_ns: the uncertainty of the times; 0 if the interface uses our clock.
+        version: the version of the interface, as it reports it.
     """
 
     records: int

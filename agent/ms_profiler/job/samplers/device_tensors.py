@@ -21,7 +21,7 @@ class Held(NamedTuple):
 
     Attributes:
         device: the device, as results name it.
-        allocated: in use by tensors.
+        allocated: the bytes in use by tensors.
         highest: the most that was in use so far.
         reserved: taken from the driver.
     """

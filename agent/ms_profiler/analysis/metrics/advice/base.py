@@ -46,7 +46,8 @@ class Facts:
         functions: Python functions that take most of the host's own part; empty if unknown.
         stacks: whether Python functions were recorded, or cannot be.
         makers: who makes the batches, and in which function; empty if unknown.
-        leak: what took the memory that grows; empty if tensors do not grow, or their blocks were not recorded.
+        leak: the code that allocated the growing memory; empty if tensors do not grow, or their blocks were not
+            recorded.
     """
 
     numbers: list[int]
@@ -98,7 +99,7 @@ def worst_step(found: Diagnosis, facts: Facts, part: str) -> int | None:
 
 
 def worth(found: Diagnosis, part: str) -> bool:
-    """Return whether a part takes enough of the time in which the stepping thread had a processor, or wanted none.
+    """Return whether a part takes enough of the time, not counting the stepping thread's waits for a processor.
 
     While the worker that makes data waits for a processor, the data is not slow. While other ranks wait for processors,
     as this one does, the exchanges that wait for these ranks are not slow. On a busy machine, single steps wait long

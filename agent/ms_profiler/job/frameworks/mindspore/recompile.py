@@ -57,7 +57,7 @@ class Compiled:
     """The compilations of one function or class.
 
     Attributes:
-        count: how often it was compiled.
+        count: the number of its compilations.
         last: object -> arguments of its last compilation; the object identifies one of several functions or cells made
             by the same code.
     """
