@@ -1,8 +1,8 @@
 """Print single lines on stderr inside a job: never on stdout, without raising and without waiting.
 
-A line goes to descriptor 2 and not into the buffer of `sys.stderr`: a buffer that cannot be flushed at the end of the
-interpreter turns exit code 0 into 120. The line is written only while descriptor 2 is the same file as at the start;
-any other file belongs to the job. It is written whole or not at all, and the job gets no signal for it.
+A line goes to descriptor 2 and not into the buffer of `sys.stderr`. If the interpreter could not flush that buffer at
+its end, the exit code would be 120 instead of 0. The line is written only while descriptor 2 is the same file as at the
+start; any other file belongs to the job. It is written whole or not at all, and the job gets no signal for it.
 """
 
 import os
@@ -43,9 +43,10 @@ keep_to(_look() if sys.__stderr__ is not None else None)  # of a script that cal
 
 
 def visible(text: str) -> str:
-    """Return a text in which signs of control are visible: a name may hold commands for the terminal that shows it.
+    """Return a text with visible control characters: a name may contain commands for the terminal that shows it.
 
-    Signs that change the direction of the text around them count as such. Ends of lines, tabs and wide spaces stay.
+    Characters that change the direction of the text count as control characters. Ends of lines, tabs and wide spaces
+    stay.
 
     Args:
         text: any text.

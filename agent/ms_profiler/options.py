@@ -1,7 +1,7 @@
 """The options in `MS_PROFILER_OPTIONS`: every one declared once, with its kind, default, text and old names.
 
 Reading them never raises and never prints: an error becomes a line for the caller to print.
-Names and meanings are those of MindSpore's public profiler documents, old names included; the rest is ours.
+Names and meanings are those of MindSpore's public profiler documents, old names included; all other options are ours.
 """
 
 import json
@@ -44,7 +44,7 @@ class Option:
         default: its value when absent or bad.
         text: its effect, for the table of options.
         aliases: older keys for the same.
-        inert: why it has no effect on a machine without an accelerator; empty when it has.
+        inert: the reason why it has no effect on a machine without an accelerator; empty when it has an effect.
     """
 
     name: str
@@ -246,7 +246,7 @@ class Parsed:
 
     Attributes:
         options: the resolved options; None when profiling is off.
-        messages: one line for each thing that is wrong with it.
+        messages: one line for each error in it.
         takeover: False when MindSpore's own profiler must not be touched, on or off.
     """
 

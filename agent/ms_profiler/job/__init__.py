@@ -1,1 +1,1 @@
-"""Everything that runs inside the training process; the rest of the product never imports it."""
+"""The code that runs inside the training process; the analysis never imports it."""

@@ -1,4 +1,4 @@
-"""What Ray says of this process: actors and tasks of one class or function do the same, and that is their role."""
+"""Ask Ray for the role of this process: the class of its actor, or the function of its task."""
 
 import sys
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 def told() -> dict[str, str]:
     """Return "role" (class of the actor, or name of the function), "actor" (its id) and "name"; empty outside of Ray.
 
-    Ray is asked where the job has imported it, and nothing is called that waits for another process.
+    Ray is asked only if the job has imported it. No called function waits for another process.
     """
     package, internal = sys.modules.get("ray"), sys.modules.get("ray._private.worker")
     if package is None or internal is None:

@@ -26,7 +26,7 @@ def start(words: list[str], log: int) -> Detached:
 
     Args:
         words: its arguments.
-        log: descriptor that its messages go to.
+        log: the descriptor for its messages.
     """
     return apart.start_with_pipe(command(*words), environment(), log)
 
@@ -36,7 +36,7 @@ def detach(words: list[str], output: int) -> None:
 
     Args:
         words: its arguments.
-        output: descriptor that all it says goes to.
+        output: the descriptor for its stdout and stderr.
     """
     apart.start(command(*words), environment(), output, output)
 

@@ -34,7 +34,7 @@ def start(command: Sequence[str], environment: Mapping[str, str], output: int, e
 
 
 def start_with_pipe(command: Sequence[str], environment: Mapping[str, str], errors: int) -> Detached:
-    """As `start`, with a pipe as its stdout, which tells when it ends."""
+    """Start a program as `start` does, with a pipe as its stdout; the pipe ends with the program."""
     reader, writer = pipe()
     try:
         return Detached(start(command, environment, writer, errors), reader)
@@ -46,7 +46,7 @@ def start_with_pipe(command: Sequence[str], environment: Mapping[str, str], erro
 
 
 def above(descriptor: int) -> int:
-    """Return a descriptor in place of another one: not 0, 1 or 2, which a job may have closed and still write to."""
+    """Return a descriptor in place of 0, 1 or 2, because a job may have closed these and still write to them."""
     try:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
     finally:

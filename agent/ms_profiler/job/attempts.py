@@ -1,4 +1,6 @@
-"""Which start of a rank this is: torchrun starts all ranks again when one fails; each start has its own result."""
+"""Find out which start of a rank this is: torchrun starts all ranks again when one fails, and each start has its own
+result.
+"""
 
 import os
 from collections.abc import Mapping
@@ -11,9 +13,9 @@ _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 
 def earlier(folder: str, own: Identity, info: run_info.RunInfo, environ: Mapping[str, str]) -> tuple[int, str]:
-    """Return how often this rank was started before, and the name of the result of the last time, empty without one.
+    """Return the number of earlier starts of this rank, and the name of the last result, empty without one.
 
-    Nothing is read where it was not.
+    After the first start nothing is read.
 
     Args:
         folder: the folder of the results.

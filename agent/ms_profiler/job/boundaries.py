@@ -26,7 +26,7 @@ COARSE, STRETCH = int(Flag.COARSE), int(Flag.STRETCH)
 
 
 class Marks:
-    """The flags of steps, of which some are sampled."""
+    """The flags of steps in a run with sampled steps."""
 
     __slots__ = ("_since", "flags", "sampled")
 
@@ -38,19 +38,19 @@ class Marks:
         self._since = 0  # when `fine` was switched
 
     def switch(self, sampled: bool, stretch: int, since: int) -> None:
-        """Note between two steps whether fine-grained records are wanted from here on.
+        """Note between two steps whether fine-grained records are made from here on.
 
         Args:
-            sampled: they are.
+            sampled: whether fine-grained records are made.
             stretch: number of the stretch of steps that the next one belongs to.
-            since: ns; a step that had begun before has only a part of all.
+            since: the time of the switch, ns; a step that began before has only a part of its records.
         """
         if sampled is not self.sampled:
             self.sampled, self._since = sampled, since
         self.flags = (0 if sampled else COARSE) | (STRETCH if stretch % 2 else 0)
 
     def of(self, start_ns: int) -> int:
-        """Return the flags of a step that ends now; one that had begun before the switch has only a part of all.
+        """Return the flags of a step that ends now; a step that began before the switch has only a part of its records.
 
         Args:
             start_ns: when it began.

@@ -1,7 +1,7 @@
 """Measure the cost of recording in the job itself, and keep it within the share `overhead_budget`.
 
-Disk space is a budget, too: the share falls with the space that is left for fine-grained records, so that a job of any
-length has sampled steps to its end. See `thrift`.
+Disk space is a budget, too. The share falls with the space that is left for fine-grained records. So a job of any
+length has sampled steps to its end, see `thrift`.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -26,9 +26,9 @@ FREE: Final = 0.25
 def thrift(left: float) -> float:
     """Return the part of the share that recording may take, by the part of the disk space that is left.
 
-    The rate falls with the fourth power of what is left of the space behind `FREE`. Where records come at a constant
-    rate r of that space a second at first, the solution of dv/dt = -r v^4 is v = (1 + 3 r t)^(-1/3): after a hundred
-    times the time in which all would be full, a fifth is left, and one in 500 of the first records still comes.
+    The rate falls with the fourth power of v, the free part of the space behind `FREE`. If records first fill that
+    space at a rate r a second, the solution of dv/dt = -r v^4 is v = (1 + 3 r t)^(-1/3). After a hundred times the time
+    that the first rate would need to fill the space, a fifth is left, and the rate is a 500th of the first one.
 
     Args:
         left: the free share of the space for fine-grained records, from 0 to 1.
@@ -102,7 +102,8 @@ class Budget:
         self.cost = {"idle_ns": idle, "span_ns": idle + recorder.span_cost()}
 
     def spend(self, ns: int) -> None:
-        """Count time that recording took beside its records: sources between two steps, or a framework's recorder.
+        """Count time that recording took in addition to its records: in sources between two steps, or in a framework's
+        recorder.
 
         Args:
             ns: the time.
@@ -159,11 +160,11 @@ class Budget:
         self._settle(bursts)
 
     def _affordable(self) -> float:
-        """Return the share of the time that recording may take from here on."""
+        """Return the share of the time that recording may take from now on."""
         return self._share * thrift(self._host.recorder.room() / self._room)
 
     def _settle(self, bursts: Bursts) -> None:
-        """Record the steps from here on as planned."""
+        """Record the next steps as planned."""
         steps = self._host.steps
         if steps.marks.sampled is not bursts.sampled:
             self._host.recorder.fine(bursts.sampled)

@@ -1,9 +1,9 @@
-"""Choose the steps that are sampled where recording all of them costs too much.
+"""Choose the steps to sample where recording all of them costs too much.
 
-The run is cut into stretches of consecutive steps. In each, one burst of steps is sampled, at a place that is drawn at
-random, so that each step of a stretch is as likely as any other, whatever rhythm the job has. What a sampled step costs
-is measured by its neighbours, which are not: a stretch is as long as its burst needs to stay within the share. Where
-all steps may be sampled, the burst is the other way round: some steps are left out to measure the others.
+The run is cut into stretches of consecutive steps. In each stretch one burst of steps is sampled, at a random place. So
+each step of a stretch is equally likely, whatever rhythm the job has. The cost of a sampled step is measured by
+comparison with its neighbours, which are not sampled. A stretch is so long that its burst stays within the share. Where
+all steps may be sampled, the burst is inverted: some steps are left out to measure the others.
 """
 
 import math
@@ -174,8 +174,7 @@ class Bursts:
             self._place += 1
 
     def _end(self, count: int, now: int) -> None:
-        """Measure the stretch that ends: how much longer a sampled step is than its neighbours, and how long the
-        neighbours are.
+        """Measure the stretch that ends: the length of the neighbours, and the extra time of a sampled step.
 
         Args:
             count: steps so far.

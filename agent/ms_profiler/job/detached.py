@@ -16,15 +16,15 @@ class Detached(NamedTuple):
     """A program that was started.
 
     Attributes:
-        pid: its process id, which is its own while the pipe is open at its end.
-        reader: end of a pipe that it has the other end of, as its stdout.
+        pid: its process id; valid while the program holds its end of the pipe open.
+        reader: our end of the pipe that is the program's stdout.
     """
 
     pid: int
     reader: int
 
     def wait(self, timeout: float, leaves: Callable[[], object] = bool) -> str | None:
-        """Wait for the program and return its output; None when it takes longer: it goes on by itself.
+        """Wait for the program and return its output; None when it takes longer than `timeout`, and continues alone.
 
         Args:
             timeout: seconds.

@@ -80,7 +80,7 @@ class Guard:
 
 
 class Late:
-    """Put off signals of the job while ms-profiler does its last work in it.
+    """Delay signals of the job while ms-profiler does its last work.
 
     Args:
         put_off: `Recorder.put_off_signals`.
@@ -99,9 +99,9 @@ class Late:
 
 
 class Uncollected:
-    """Run a block of ours without a garbage collection: one in a fork child would finalize what its parent left.
+    """Run a block of ours without garbage collection: in a fork child it would finalize objects of the parent.
 
-    PyTorch prints an error where a worker of a loader collects the garbage of another loader's iterator.
+    PyTorch prints an error when a worker of one loader collects the iterator of another loader.
     """
 
     __slots__ = ("_collecting",)

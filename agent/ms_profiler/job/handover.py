@@ -1,7 +1,7 @@
-"""The end of a run: start the analysis of the store in another interpreter, and print where the result is.
+"""The end of a run: start the analysis of the store in another interpreter, and print the path of the result.
 
-Several ranks of one launch on one host share one analysis, started by the last of them to end, so that a node with
-eight ranks does not run eight analyses beside each other.
+The ranks of one launch on one host share one analysis, which the last of them to end starts. So a node with eight ranks
+does not run eight analyses at the same time.
 """
 
 import importlib.util
@@ -176,9 +176,9 @@ def _log(result: str) -> Iterator[int]:
 def _last_of_launch(recording: Recording) -> list[str]:
     """Return the results to analyse: all results of this launch on this host if this process ends last, else none.
 
-    A job that no launcher started may have become one: its children may be ranks with results of their own. Each rank
-    marks its end before it looks at the others, so the last to look finds all ended. If several ranks find that, the
-    rank that creates a certain file analyses: O_EXCL works on every file system, flock does not.
+    A job without a launcher counts as a launch as well, because its children may be ranks with their own results. Each
+    rank marks its end before it looks at the others. So the last rank to look finds that all have ended. If several
+    ranks find that, the one that creates a certain file analyses: O_EXCL works on every file system, flock does not.
     """
     alone = recording.identity.world_size <= 1 and len(layout.process_dirs(recording.result)) <= 1
     if alone or not recording.info.job:

@@ -1,6 +1,6 @@
 """Recognise processes that inherit the variable but are not part of the job; they are not profiled.
 
-Decided from the command line alone, before anything is imported, at every start of an interpreter.
+Every start of an interpreter decides this from the command line alone, before it imports anything.
 """
 
 import os

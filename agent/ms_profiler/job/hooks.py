@@ -77,7 +77,7 @@ class Hooks:
 
         Args:
             recording: the recording that has the record.
-            ended: add the mode and the device, which are known only at the end.
+            ended: whether to add the mode and the device, which are known only at the end.
         """
         info = recording.info
         for plugin in self.plugins:

@@ -48,7 +48,7 @@ class Host(Protocol):
         sources: functions called when recording begins, between steps, and when recording ends.
         devices: the tracing interfaces.
         process: the record of this process.
-        forked: this process is a fork child of the process that made the session.
+        forked: whether this process is a fork child of the process that made the session.
         limit: bytes on disk that the records of all processes may take.
     """
 

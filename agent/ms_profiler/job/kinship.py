@@ -1,7 +1,8 @@
 """Find the profiled process that started this one through multiprocessing, and its result.
 
-The parent has a file of its result mapped, and /proc/PID/maps of the parent names it. An environment variable would be
-visible to the job and its programs, a file elsewhere would stay after a kill, and the job may close a descriptor.
+The parent has a file of its result mapped, and /proc/PID/maps of the parent names it. Other ways do not work: the job
+and its programs would see an environment variable, a file elsewhere would stay after a kill, and the job may close a
+descriptor.
 """
 
 import os
@@ -82,7 +83,9 @@ def find(environ: Mapping[str, str]) -> Parent | None:
 
 
 def _directory(pid: int) -> str | None:
-    """Return the result directory that a process has announced, empty where it is none, None where it has not."""
+    """Return the result directory that a process has announced: empty if it announced that it has none, None if it
+    announced nothing.
+    """
     own = f"/{layout.ANNOUNCED}"
     folder = layout.process_dir("", pid)
     try:

@@ -1,17 +1,17 @@
-"""Choose the number of steps between two checks, so that checks cost the same whatever the length of a step."""
+"""Choose the number of steps between two checks, so that the cost of checks does not depend on the length of a step."""
 
 from ms_profiler.job.sources import NEVER
 
 
 class Pace:
-    """Set the number of steps between two looks: double it when looks are too close, halve it when they are too far
+    """Set the number of steps between two checks: double it when checks are too close, halve it when they are too far
     apart.
 
     Args:
-        pause: desired time between two looks, ns.
-        least: smallest number of steps between two looks, and the first one.
-        most: largest number of steps between two looks.
-        slack: looks are too far apart from this multiple of `pause` on.
+        pause: desired time between two checks, ns.
+        least: smallest number of steps between two checks, and the first one.
+        most: largest number of steps between two checks.
+        slack: checks are too far apart from this multiple of `pause` on.
     """
 
     def __init__(self, pause: int, least: int = 1, most: int = NEVER, slack: int = 2) -> None:
@@ -22,7 +22,7 @@ class Pace:
         self.last = 0
 
     def adapt(self, now: int) -> bool:
-        """Set the number of steps by the time since the last look; return whether that time is `pause` or more.
+        """Set the number of steps by the time since the last check; return whether that time is `pause` or more.
 
         Args:
             now: ns, of the recorder's clock.
@@ -38,7 +38,7 @@ class Pace:
         return True
 
     def looked(self, now: int) -> None:
-        """Set the number of steps, and count a look.
+        """Set the number of steps, and count a check.
 
         Args:
             now: ns, of the recorder's clock.

@@ -85,9 +85,9 @@ def identity(environ: Mapping[str, str]) -> Identity:
 def _rank(environ: Mapping[str, str]) -> tuple[int, int, int, str]:
     """Return rank, world size, local rank, and the variable that gave the rank, empty where none did.
 
-    A worker of MindSpore's dynamic cluster has the rank MS_NODE_ID, whatever RANK_ID says: msrun sets both. Without a
-    --node_rank it sets neither, and on the node of the scheduler leaves RANK_ID=0 from starting that; the ranks are
-    then given out when the cluster is complete (measured with MindSpore 2.10).
+    A worker of MindSpore's dynamic cluster has the rank MS_NODE_ID and not RANK_ID; msrun sets both. Without a
+    --node_rank, msrun sets neither. On the node of the scheduler, RANK_ID=0 remains from the start of the scheduler.
+    The ranks are then assigned when the cluster is complete (measured with MindSpore 2.10).
     """
     if environ.get("MS_ROLE") == "MS_WORKER":
         node, workers = _number(environ, ("MS_NODE_ID",)), _number(environ, ("MS_WORKER_NUM",)) or 1
@@ -117,8 +117,8 @@ def _number(environ: Mapping[str, str], names: Sequence[str]) -> int | None:
 def _job(environ: Mapping[str, str], world: int, variable: str) -> str:
     """Name the launch: the launcher's name for it, and the pid of the parent of a launched process.
 
-    The names alone are not enough: msrun takes the same port again, torchrun calls every launch "none". The parent
-    alone is not either: under SLURM and MPI a shell may stand between the launcher and each rank.
+    The name alone is not enough: msrun uses the same port again, and torchrun calls every launch "none". The parent
+    alone is not enough either: under SLURM and MPI a shell may run between the launcher and each rank.
     """
     pid = os.getpid() if world <= 1 else os.getppid()
     process = f"{pid}_{alive.process_start(pid)}"

@@ -20,7 +20,7 @@ class Child(Protocol):
         parent: the profiled process that owns the result; None where this process has a result of its own.
         identity: rank and device of this process.
         owner: this process owns the result directory.
-        forked: this is a fork child.
+        forked: whether this is a fork child.
         recordings: the open recordings.
     """
 

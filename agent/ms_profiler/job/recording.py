@@ -1,8 +1,8 @@
 """One result directory that is being made: its options, its begin, and its end.
 
 The main recording, which MS_PROFILER_OPTIONS asks for, lasts as long as the process. A script that calls the profiler
-opens a recording at each start. It may lie inside the main one: then both share one store, and each is analysed for its
-own window.
+opens a recording at each start. It may run during the main recording: then both share one store, and the analysis of
+each covers its own window.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Decide where one training step ends and the next begins, in a job that does not say so itself.
+"""Decide where one training step ends and the next begins, in a job that does not mark its steps.
 
 Several sources report boundaries. The source with the highest rank decides: the framework's own loop, from its first
 step on; a repeating cycle of optimizer calls, or of calls of training cells; the batches of an evaluation; a dataset's
@@ -143,8 +143,8 @@ class Steps:
 
         Args:
             at_ns: time of the begin.
-            decides: the script will also report where steps end, so other sources are ignored.
-            again: replace the begin of the current step, in which only the profiler has worked so far.
+            decides: whether the script will also report where steps end, so that other sources are ignored.
+            again: whether to replace the begin of the current step, in which only the profiler has worked so far.
         """
         if not self._listens():
             return

@@ -70,7 +70,7 @@ class Turns:
         self._patience = PENDING // 2
 
     def begin_anew(self, which: Hashable) -> None:
-        """Restart the search for the length if the called optimizer was in no step so far: it was made late.
+        """Restart the search for the length if the called optimizer was in no step so far, because it was made late.
 
         Args:
             which: the called optimizer or cell.

@@ -1,1 +1,1 @@
-"""The only folder that both wings import: names, the on-disk format and its reader."""
+"""The common ground of `job` and `analysis`: names, the on-disk format and its reader."""

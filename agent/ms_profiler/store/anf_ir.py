@@ -1,6 +1,6 @@
 """Read MindSpore's description of a compiled graph: a `ModelProto` of its anf_ir.proto.
 
-The numbers of the few fields that are used are below; a generated reader would make every job load protobuf.
+This module lists the numbers of the few fields that it uses; a generated reader would make every job load protobuf.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def without_constants(description: bytes) -> bytes:
 
 
 def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield number and content of the fields of a message, a whole number as its bytes, the lowest first.
+    """Yield the number and the content of each field of a message; a whole number as its bytes, the lowest first.
 
     Format: https://protobuf.dev/programming-guides/encoding/.
 

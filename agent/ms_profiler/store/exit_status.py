@@ -1,9 +1,9 @@
 """The exit status of a process, which it writes as its last act.
 
-The file `exit_status` in the folder of the process holds the number that its parent gets, 0 to 255, in decimal digits
-and a line feed. Where a process below `ms-profiler run` did not write it, the watcher of `run` does. A signal that
-ended the process is its number with a minus. Other processes that a signal or `os._exit` has ended have no such file;
-neither has a process that still runs, or that used the recorder in Python.
+The file `exit_status` in the folder of the process holds the exit status, 0 to 255, in decimal digits and a line feed.
+Where a process below `ms-profiler run` did not write the file, the watcher of `run` does; it writes -N where signal N
+ended the process. In three other cases there is no such file: a signal or `os._exit` ended the process, the process
+still runs, or it used the recorder in Python.
 """
 
 import os

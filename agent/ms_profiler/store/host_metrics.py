@@ -1,7 +1,7 @@
-"""Numbers that the system counts of a process and its machine, on which the job and the analysis agree.
+"""The system's counters of a process and its machine, which the job records and the analysis shows.
 
-Each has a name, by which the recording, the timelines and `host_metrics.csv` call it. Where there are several of a
-kind (processors, disks, network cards), the device follows the name.
+The recording, the timelines and `host_metrics.csv` use the same name for a counter. Where there are several devices of
+a kind (processors, disks, network cards), the device follows the name.
 """
 
 import os
@@ -19,9 +19,9 @@ class Metric:
     Attributes:
         name: as people read it; a prefix where it ends with a blank.
         unit: the unit of the figure.
-        source: where the system tells it.
-        factor: to that unit, of what the system counts.
-        grows: the system counts since its start, and what is shown is the difference by time, in seconds.
+        source: the file of the system that has it.
+        factor: the factor from the system's unit to `unit`.
+        grows: whether the system counts since its start; the shown value is then the difference per second.
     """
 
     name: str

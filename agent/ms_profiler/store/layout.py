@@ -256,7 +256,7 @@ def places(folder: str) -> list[str]:
 
 
 def strategy_path(folder: str) -> str:
-    """Return the path of what a process told of the division of the job."""
+    """Return the path of a process's description of how the job is divided."""
     return os.path.join(folder, STRATEGY)
 
 

@@ -1,7 +1,8 @@
-"""Read the files of one process. This module knows the format only, and not the use of the records.
+"""Read the files of one process.
 
-A profiled process may have been killed at any instruction, and a disk may lose the end of a file. All readable records
-are used, and skipped records are counted by reason, so that a table can name its basis.
+This module knows the format only, and not the meaning of the records. A profiled process may have been killed at any
+instruction, and a disk may lose the end of a file. So this module reads all readable records, and counts skipped
+records by reason.
 """
 
 import os
@@ -97,7 +98,7 @@ class Segment:
 
     Attributes:
         slots: whole slots, from the first to the last committed one.
-        control: it holds strings and anchors, not events.
+        control: whether it holds strings and anchors instead of events.
     """
 
     name: str

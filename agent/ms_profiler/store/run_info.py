@@ -1,8 +1,8 @@
 """The run's record: its options, its hooks, missing data and its end.
 
 There are two small JSON files. Each is rewritten as a whole (temporary file, then rename) whenever something changes,
-so that the last state survives a kill. `state` is "running" until the process writes its end; a reader that finds
-"running" and no such process knows that it ended without Python's exit.
+so that the last state survives a kill. `state` is "running" until the process writes its end. When a reader finds
+"running" and no such process, the process ended without Python's exit.
 """
 
 import json
@@ -182,7 +182,7 @@ def _read(path: str, kind: type[_Record]) -> _Record:
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    """Return whether a value of a record is of its type; of what a dictionary holds, whole numbers only are checked."""
+    """Return whether a value of a record has its type; in a dictionary, only whole numbers are checked."""
     if wanted is float:
         return type(value) in (int, float) and math.isfinite(value)
     if wanted is int:

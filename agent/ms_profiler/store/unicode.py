@@ -1,4 +1,4 @@
-"""Texts that JSON can hold and UTF-8 cannot: halves of surrogate pairs, which other programs write as `\\ud800`."""
+"""Replace halves of surrogate pairs, which JSON can hold and UTF-8 cannot; other programs write them as `\\ud800`."""
 
 from typing import Any
 

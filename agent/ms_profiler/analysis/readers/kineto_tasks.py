@@ -114,9 +114,10 @@ def read(events: trace_events.Events, every: pl.DataFrame, name: str) -> Found:
 
 
 def _missing(calls: pl.DataFrame, launched: pl.DataFrame, kernels: pl.DataFrame, endless: int) -> str:
-    """Return the missing work of a trace's device, as the begin of a sentence; empty for a complete trace. Other tools
-    cut, filter and rewrite traces. In 49 traces of GPUs each launch had its kernel. At most 8 % of the kernels took
-    less than a microsecond, which old versions of PyTorch wrote as 0.
+    """Return the missing work of a trace's device, as the begin of a sentence; empty for a complete trace.
+
+    Other tools cut, filter and rewrite traces. In 49 traces of GPUs each launch had its kernel. At most 8 % of the
+    kernels took less than a microsecond, which old versions of PyTorch wrote as 0.
     """
     brief = endless + kernels.filter(pl.col("end_ns") <= pl.col("start_ns")).height
     if brief >= _LEAST and brief > _LOST * (kernels.height + endless):

@@ -1,6 +1,8 @@
-"""Recognize spans of PyTorch's compiler that PyTorch reports as operators, although they are regions. Dynamo reports
-the phases of a compilation like operators: `gc (dynamo_timed)`, and around it `gc`. Inside of `gc` is a second span
-with its details, `gc_data: compile_id=0/0` (`dynamo_timed` and `ChromiumEventLogger` of torch/_dynamo/utils.py).
+"""Recognize spans of PyTorch's compiler that PyTorch reports as operators, although they are regions.
+
+Dynamo reports the phases of a compilation like operators: `gc (dynamo_timed)`, and around it `gc`. Inside of `gc` is a
+second span with its details, `gc_data: compile_id=0/0` (`dynamo_timed` and `ChromiumEventLogger` of
+torch/_dynamo/utils.py).
 """
 
 from typing import Final

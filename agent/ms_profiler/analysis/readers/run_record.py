@@ -1,5 +1,6 @@
-"""Read the run's record of a result directory, and a process's description of how the job is divided. Both are empty
-where they cannot be read.
+"""Read the run's record of a result directory, and a process's description of how the job is divided.
+
+Both are empty where they cannot be read.
 """
 
 from typing import Any

@@ -18,8 +18,10 @@ def end(process: dict[str, Any]) -> str:
 
 
 def typical(summary: dict[str, Any]) -> str:
-    """Return the median and the 95th percentile of the steps, and the mean where it is far from the median. The figures
-    cover the steady steps. Where steps are sampled, they cover all steps, because the length of each is known.
+    """Return the median and the 95th percentile of the steps, and the mean where it is far from the median.
+
+    The figures cover the steady steps. Where steps are sampled, they cover all steps, because the length of each is
+    known.
     """
     steps = summary["steps"]
     own = steps if summary.get("sampling") else steps["steady"]

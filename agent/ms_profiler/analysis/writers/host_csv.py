@@ -1,6 +1,7 @@
-"""host_metrics.csv and host_threads.csv: the system's counters for each process, its machine and its threads. A row is
-the time between two samples, and a number is the mean over this time. In a run with more than `ROWS` samples, a row
-covers several of them.
+"""host_metrics.csv and host_threads.csv: the system's counters for each process, its machine and its threads.
+
+A row is the time between two samples, and a number is the mean over this time. In a run with more than `ROWS` samples,
+a row covers several of them.
 """
 
 import os

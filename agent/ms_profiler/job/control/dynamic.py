@@ -37,7 +37,7 @@ class Collector(Protocol):
 
 
 class Dynamic:
-    """Start and stop recording as a file demands.
+    """Start and stop recording as a file requests.
 
     Args:
         session: the session that records.
@@ -58,7 +58,7 @@ class Dynamic:
         self.results: list[str] = []
 
     def between(self, count: int) -> bool:
-        """Look whether to start or stop between two steps; return whether that took time.
+        """Check between two steps whether to start or stop recording; return whether that took time.
 
         Args:
             count: steps so far.
@@ -142,7 +142,7 @@ def watch(session: Collector, settings: Options, base: str) -> Dynamic | None:
 
     Args:
         session: the session that records.
-        settings: the options of MS_PROFILER_OPTIONS, for all that the file does not set.
+        settings: the options of MS_PROFILER_OPTIONS, which hold where the file sets none.
         base: directory that relative paths start from.
     """
     path = os.path.abspath(os.path.join(base, os.path.expanduser(settings.dynamic or "")))

@@ -1,7 +1,7 @@
 """The JSON file of dynamic profiling: the next steps to record, and the options.
 
 MindSpore's public documents of `DynamicProfilerMonitor` list its keys; every option of ours is allowed, too. Numbers
-have other meanings in that interface than in the variable.
+have a meaning in that interface which differs from that in the variable.
 """
 
 import json
@@ -88,7 +88,7 @@ class DynamicFile:
     Args:
         path: the file.
         given: options that hold where the file does not name them.
-        interval: seconds between two looks at it, at least; the file may lie on a slow file system.
+        interval: the least number of seconds between two checks of the file, which may lie on a slow file system.
     """
 
     def __init__(self, path: str, given: dict[str, Any], interval: float) -> None:

@@ -82,7 +82,7 @@ class Devices:
         return next((other for other in beside if not other.absent and other.interface.serves(settings)), None)
 
     def _rivals(self) -> None:
-        """Note which data a recording lacks because another interface than the one it needs has the device already."""
+        """Note the data that a recording lacks because another interface than the needed one has the device."""
         for source in self.sources:
             beside = [other for other in self.sources if other.interface.activity == source.interface.activity]
             first = self._first(beside) if source.attached else None

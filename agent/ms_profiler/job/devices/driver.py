@@ -1,4 +1,4 @@
-"""Find out whether there is a driver; only where the device is named, because the test loads the driver."""
+"""Find out whether there is a driver, only where an option names the device, because the test loads the driver."""
 
 import os
 from collections.abc import Sequence

@@ -24,9 +24,9 @@ class Interface(ABC):
         platform: the vendor's software that a job needs to use the device.
         traces: the devices that it traces.
         package: where to get its library.
-        clock: begin of the line about the uncertainty of times that are not of our clock.
+        clock: begin of the line about the uncertainty of times, where they do not come from our clock.
         covers: options that have no effect unless this interface records.
-        files: it writes files of its own into the result directory.
+        files: whether it writes its own files into the result directory.
     """
 
     name: ClassVar[str]
@@ -96,7 +96,7 @@ class Interface(ABC):
         """Return the kinds of records that some recordings need."""
 
     def left_out(self, kinds: str) -> str:
-        """Return why some kinds of records are left out of a recording that continues, and what to do.
+        """Return why some kinds of records are left out of a recording that continues, and the remedy.
 
         Args:
             kinds: which, as the interface refused them.

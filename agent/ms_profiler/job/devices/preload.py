@@ -1,8 +1,8 @@
 """Preload msPTI's library into a job: msPTI reports some kinds of records only if LD_PRELOAD names it.
 
-A job cannot do that for itself; `ms-profiler run` does it when an option needs it. A process that preloads the library
-without the libraries that it needs ends at once, and every process that the job starts preloads it, too. So a trial
-process preloads it first.
+A job cannot preload a library for itself; `ms-profiler run` does it when an option needs it. Every process of the job
+preloads it then. When a library that msPTI needs is missing, such a process ends at once. So a trial process preloads
+msPTI first.
 """
 
 import os
@@ -30,7 +30,7 @@ def present(environ: "MutableMapping[str, str] | os._Environ[str]") -> bool:
 
 
 def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: list[str]) -> str:
-    """Preload the library for records of memory; return a line that says what is not possible, empty if all is.
+    """Preload the library for records of memory; return a line about what is impossible, empty on success.
 
     Args:
         environ: the environ of the job.

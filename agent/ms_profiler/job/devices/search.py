@@ -42,11 +42,10 @@ class Places:
     runtime: "re.Pattern[str] | None" = None
 
     def libraries(self) -> list[str]:
-        """Return the places that it can be loaded from, the one to try first at the front; the last ones may be bare
-        names.
+        """Return the paths from which the library can be loaded, the preferred one first.
 
-        Of several that are installed, one for the runtime that the process has loaded comes first: a library that is
-        newer than the driver cannot be used.
+        The last ones may be bare names. If several versions are installed, the one for the loaded runtime comes first,
+        because a library that is newer than the driver cannot be used.
         """
         chosen = os.environ.get(self.variable)
         if chosen:

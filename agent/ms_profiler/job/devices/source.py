@@ -4,8 +4,8 @@ The interface is attached when this process uses the device, and not before: a f
 inherit it. PyTorch reports the first use; otherwise a check between steps finds it, at growing intervals.
 
 Under a schedule, recording begins one step before the first step of a window and ends one step after the last one. The
-analysis then cuts by the time at which a kernel was launched. So a step has its first kernels, and its last ones, which
-run long after the step has ended on the host.
+analysis then selects kernels by the time of their launch. So a step has its first kernels, and also its last ones,
+which run long after the end of the step on the host.
 """
 
 import os
@@ -33,8 +33,8 @@ class DeviceSource:
 
     Attributes:
         interface: the vendor's.
-        attached: the interface is attached.
-        absent: its library was not found.
+        attached: whether the interface is attached.
+        absent: whether its library was not found.
     """
 
     def __init__(

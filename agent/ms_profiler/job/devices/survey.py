@@ -24,7 +24,7 @@ class Finding:
         where: its library; empty where none was found.
         version: the version of the library; empty where it is not known.
         count: the number of devices.
-        why: why it cannot be used, and what to do; empty if it can.
+        why: the reason why it cannot be used, and the remedy; empty if it can.
         limits: records that it cannot make, although it can be used.
     """
 

@@ -1,9 +1,9 @@
 """Read the nodes of autograd's graph in a few steps, and the module in which each node was made.
 
-The work of a backward pass runs in no module's call. Autograd numbers the nodes of its graph in the order of their
-making, and runs the nodes that lead to the requested gradients in reverse. So in the second step, the 9th, the 65th and
-so on, the graph is read before its backward pass, in 2 to 4 us a node. Where a module begins and ends, the number of
-the next node is read. Nothing is registered with a node, and no node is kept alive.
+The work of a backward pass runs outside of all calls of modules. Autograd numbers the nodes of its graph in the order
+in which it makes them. It runs the nodes that lead to the requested gradients in reverse. So in the second step, the
+9th, the 65th and so on, the graph is read before its backward pass, in 2 to 4 us a node. Where a module begins and
+ends, the number of the next node is read. Nothing is registered with a node, and no node is kept alive.
 """
 
 import json

@@ -1,9 +1,8 @@
 """Call back when a module is imported, without importing it and without leaving a trace in it.
 
-One finder of ours stands at the head of `sys.meta_path`. It asks the finders behind it for the module and puts a
-wrapper
-on the loader they return; the wrapper takes itself off before the module executes, which therefore has the loader, the
-spec and the source it would have had. Importing this module imports nothing that an interpreter lacks at its start.
+A finder of ours is the first in `sys.meta_path`. It asks the finders behind it for the module and wraps the loader that
+they return. The wrapper removes itself before the module executes. So the module has the same loader, spec and source
+as without us. Importing this file imports no module that a starting interpreter has not already imported.
 """
 
 import os
@@ -116,7 +115,7 @@ class Finder:
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
-        """Return the spec the other finders give for a watched module, None for any other."""
+        """Return the spec that the other finders give for a watched module, None for any other module."""
         if name not in _watches:
             return None
         # another finder may itself ask all finders, us included, as wrapt's does

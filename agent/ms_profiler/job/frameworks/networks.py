@@ -1,7 +1,7 @@
 """Store the structure of networks once: their modules and the sizes of their parameters.
 
-Networks of one class that live at the same time are told apart by their titles: `Net`, `Net#2`. Parameters are looked
-at between steps, after the first call: a module may make its parameters in there, or have others in their place.
+Titles distinguish networks of one class that exist at the same time: `Net`, `Net#2`. Parameters are read between steps,
+after the first call, because a module may make or replace its parameters in this call.
 """
 
 import json

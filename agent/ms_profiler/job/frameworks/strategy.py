@@ -1,4 +1,4 @@
-"""Store how a job is divided among its ranks, as its framework tells (`parallel_strategy`)."""
+"""Store how a job is divided among its ranks, as its framework reports it (`parallel_strategy`)."""
 
 import json
 import os
@@ -17,7 +17,7 @@ MOST: Final = 10_000
 
 
 class Strategy:
-    """Store what the framework tells when it has changed: after the steps 1, 2, 4 and so on, and at the end.
+    """Store the framework's description when it has changed: after the steps 1, 2, 4 and so on, and at the end.
 
     Args:
         host: the session whose store receives it.
@@ -41,7 +41,7 @@ class Strategy:
         self.keep()
 
     def keep(self) -> bool:
-        """Write what is known if it has changed; return whether it was written."""
+        """Write the description if it has changed; return whether it was written."""
         home = self._host.home
         if home is None or self._host.forked or not self._host.asks(OPTION):
             return False

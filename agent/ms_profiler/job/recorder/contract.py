@@ -45,8 +45,8 @@ class BlockCounts:
         peak: largest number of these since the last call.
         made: number of blocks.
         freed: number of them that were released.
-        lost: number of blocks that there was no memory to note, so that the bytes are wrong.
-        intact: whether the allocator still reports its blocks; false when another tool has taken our place.
+        lost: number of blocks that were not noted for lack of memory, so that the bytes are wrong.
+        intact: whether the allocator still reports its blocks; false when another tool has replaced our functions.
     """
 
     live: int
@@ -125,12 +125,13 @@ class Recorder(Protocol):
     def intern(self, text: str, /) -> int:
         """Return the id of `text`; 0 when it cannot be written, or when 65536 texts or 8 MB are stored.
 
-        An id is valid for the life of the process and in its fork children: a new store receives all known strings, and
+        An id is valid for the life of the process and in its fork children. A new store receives all known strings, and
         later strings at their first use.
         """
 
     def intern_one_of(self, text: str, most: int, /) -> int:
-        """Return the id of a name of objects that the job may make without end; 0 for a new name beyond the bound.
+        """Return the id of a name that belongs to one of unlimited objects of the job; 0 for a new name beyond the
+        limit.
 
         Args:
             text: the name.
@@ -245,9 +246,10 @@ class Recorder(Protocol):
         """
 
     def put_off_signals(self, on: bool, /) -> None:
-        """Start or stop putting off signals of the job, so that our work at its end lets none arrive too early.
+        """Start or stop delaying signals of the job, so that none meets the process while ms-profiler does its last
+        work.
 
-        A signal that came meanwhile comes again after the end, with the delay that it had from the begin.
+        A signal that arrives meanwhile is sent again after the end, with the same delay as it had from the begin.
         """
 
     def sample_stacks(self, rate: float, /) -> str:
@@ -261,7 +263,7 @@ class Recorder(Protocol):
         """Stop sampling."""
 
     def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
-        """Begin to read numbers of the system at a rate; return why that is not possible, empty where it begins.
+        """Begin to read the system's counters at a rate; return why that is impossible, empty on success.
 
         Args:
             rows: name, path, key, number, own, seldom; see `native/metrics.h`; none ends it.
@@ -280,7 +282,7 @@ class Recorder(Protocol):
         """Stop counting blocks, and forget them."""
 
     def block_places(self, on: bool, /) -> bool:
-        """Start or stop recording in which lines of Python the calling thread takes blocks; return whether that is
+        """Start or stop recording the Python lines in which the calling thread allocates blocks; return whether that is
         possible.
 
         The thread notes its frames before its next bytecode, in 2 us a block.
@@ -303,7 +305,7 @@ class Recorder(Protocol):
         """Return the name of a debugger or profiler that has started during tracing; empty if there is none."""
 
     def calls_taken(self) -> float:
-        """Return the time that tracing calls has taken so far, ns, estimated from the number of calls."""
+        """Return the time that the tracing of calls has taken so far, ns, estimated from the number of calls."""
 
     def stats(self) -> RecorderStats:
         """Return the counts so far; after `close`, those of the store that was closed last."""

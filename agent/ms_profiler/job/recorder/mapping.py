@@ -1,7 +1,8 @@
 """A file mapped into memory without its descriptor.
 
-Python's `mmap` keeps a copy of the descriptor up to 3.12, and closes that number when the mapping goes: by then it may
-be a file of a job that has closed all descriptors it does not know. So this calls libc.
+Up to 3.12, Python's `mmap` keeps a copy of the descriptor, and closes that number when the mapping is deleted. A job
+may have closed all descriptors that it does not know; then the number may belong to a file of the job. So this module
+calls libc.
 """
 
 import ctypes
@@ -24,7 +25,7 @@ _FAILED: Final = ctypes.c_void_p(-1).value
 
 
 class Mapping:
-    """Map a file from its start until this object goes.
+    """Map a file from its start, until this object is deleted.
 
     Args:
         descriptor: the descriptor of the file; may be closed afterwards.

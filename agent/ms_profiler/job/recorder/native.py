@@ -150,7 +150,9 @@ class NativeRecorder:
         return NativeTracing(source)
 
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
-        """See `Recorder.exit_wait`: waited for after all else has ended, as MindSpore's 0.4 s of tear-down."""
+        """See `Recorder.exit_wait`: the wait comes after everything else, for example after MindSpore's tear-down of
+        0.4 s.
+        """
         texts = os.fsencode(late), os.fsencode(failed)
         error = _native.lib.msp_exit_wait(program.reader, program.pid, int(timeout * 1000), shows, *texts)
         if error:

@@ -1,7 +1,7 @@
 """The recorder in pure Python: the same files under the same protocol, for machines where the extension does not load.
 
-Some microseconds an event instead of a tenth of one. Signal handlers and finalizers may run between any two lines, on
-the thread that is recording: locks are re-entrant, and a slot is taken before it is filled.
+An event takes some microseconds instead of a tenth of one. Signal handlers and finalizers may run between any two
+lines, on the thread that is recording: locks are re-entrant, and a slot is taken before it is filled.
 """
 
 import os
@@ -100,7 +100,7 @@ class PythonRecorder:
         return True
 
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
-        """See `Recorder.exit_wait`: waited for here and now, as nothing of ours runs later."""
+        """See `Recorder.exit_wait`: this waits at once, because no code of ours runs later."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
             line = program.wait(timeout, lambda: signal.sigpending() & _ENDING)
@@ -112,10 +112,10 @@ class PythonRecorder:
             log.write(late if line is None else line or failed)
 
     def tell_exit_status(self, path: str, /) -> None:
-        """See `Recorder.tell_exit_status`: Python does not tell its functions at exit the status."""
+        """See `Recorder.tell_exit_status`: Python's functions at exit do not know the status."""
 
     def put_off_signals(self, on: bool, /) -> None:
-        """See `Recorder.put_off_signals`: Python cannot tell when a signal came, so all stay what they are."""
+        """See `Recorder.put_off_signals`: Python does not know when a signal arrived, so no signal is delayed."""
 
     def open(
         self,
@@ -282,7 +282,7 @@ class PythonRecorder:
         return "only the extension reads them, and it does not load here"
 
     def watch_blocks(self, library: str, least: int, /) -> str:
-        """See `Recorder.watch_blocks`: functions of Python cannot stand in a library's table of imports."""
+        """See `Recorder.watch_blocks`: a library's table of imports cannot refer to functions of Python."""
         return "only the extension counts blocks of memory, and it does not load here"
 
     def watch_no_blocks(self) -> None:

@@ -1,6 +1,6 @@
 """The account of a result as the pure-Python recorder keeps it; `native/account.c` is the other writer of such files.
 
-Python adds to no memory atomically, so the file is read and written, under a lock where there are locks at once.
+Python has no atomic addition to memory, so the file is read and written, under a lock where a lock is free at once.
 """
 
 import errno

@@ -100,10 +100,10 @@ class PythonStore:
         strings: the strings of the process.
 
     Attributes:
-        lock: the lock for everything but the slots of a thread's own segment.
-        fine_limit: fine-grained events are over their budget.
-        all_limit: all events but steps are.
-        closed: the session is over; what threads still hold of it will not be read.
+        lock: protects everything but the slots of a thread's own segment.
+        fine_limit: whether fine-grained events are over their budget.
+        all_limit: whether all events but steps are over their budget.
+        closed: whether the session is over; segments that threads still hold will not be read.
 
     Raises:
         OSError: the first segment cannot be made.
@@ -211,8 +211,8 @@ class PythonStore:
 
         Args:
             slots: the number of slots to reserve.
-            worth: of the event that needs it.
-            first: the thread has no segment yet, so that any left-over one will do.
+            worth: the priority of the event that needs it.
+            first: whether the thread has no segment yet, so that any left-over one will do.
         """
         with self.lock:
             if self._left_over and (first or self._left_over[-1].capacity - self._left_over[-1].used >= slots):
@@ -296,7 +296,7 @@ class PythonStore:
             return 0
 
     def write_strings(self) -> None:
-        """Write every known string that is not in the store yet, until the disk is full."""
+        """Write all known strings that the store lacks, until the disk is full."""
         with self.lock:
             for text, known in list(self._strings.ids.items()):
                 if known not in self._in_store and not self._write_string(known, text):

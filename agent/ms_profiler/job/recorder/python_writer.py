@@ -22,7 +22,7 @@ _PROCESSOR: Final = int(Kind.PROCESSOR)
 
 
 class OpenSpan(NamedTuple):
-    """A span on the stack; `serial` tells it from others that stood at the same depth."""
+    """A span on the stack; `serial` distinguishes it from earlier spans at the same depth."""
 
     segment: SegmentFile
     slot: int
@@ -65,7 +65,7 @@ class PythonWriter:
     def append(
         self, kind: int, category: int, flags: int, name: int, start_ns: int, end_ns: int, arg: int, worth: Worth
     ) -> tuple[SegmentFile, int] | None:
-        """Commit one slot and return where it is, None when there is no room.
+        """Commit one slot and return its place, None when there is no room.
 
         Args:
             kind: see native/file_format.h.
@@ -75,7 +75,7 @@ class PythonWriter:
             start_ns: likewise.
             end_ns: likewise.
             arg: likewise.
-            worth: of the event.
+            worth: the priority of the event.
         """
         last = bytes((kind, category & 0xFF, flags & 0xFF, 0))
         arg &= 0xFFFFFFFFFFFFFFFF
@@ -156,7 +156,7 @@ class PythonWriter:
         self.store.flush(now)
 
     def stepped(self, now: int) -> None:
-        """Look whether this thread ran, at the end of a step, unless it has just looked.
+        """Sample the processor time of this thread at the end of a step, unless that was done just before.
 
         Args:
             now: ns.
@@ -166,13 +166,13 @@ class PythonWriter:
             self._look(now, before)
 
     def _passed(self, now: int) -> None:
-        """Note an event of this thread; if the last one was long ago, look whether the thread ran meanwhile."""
+        """Note an event of this thread; if the last one was long ago, sample the thread's processor time."""
         before, self._event_ns = self._event_ns, now
         if now - before >= QUIET or now >= self._due_ns:
             self._look(now, before)
 
     def _look(self, now: int, before: int) -> None:
-        """Write the time that the thread ran so far; only the extension reads its waits."""
+        """Write the processor time of the thread so far; only the extension also reads its waits for a processor."""
         self._due_ns, self._looked_ns = now + LOOK, now
         if not self.store.all_limit:
             ran = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)

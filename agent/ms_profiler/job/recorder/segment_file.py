@@ -61,7 +61,7 @@ class SegmentFile:
         mapped: whether committed records are in the file.
 
     Raises:
-        OSError: there is no disk for it; nothing is left behind.
+        OSError: there is no disk space for it; nothing is left behind.
     """
 
     def __init__(self, path: str, index: int, capacity: int, flags: int, mapped: bool) -> None:
@@ -92,7 +92,9 @@ class SegmentFile:
             os.close(descriptor)
 
     def _reserve(self, descriptor: int) -> None:
-        """Give the file its size and its blocks: a hole in a mapped file on a full disk is a SIGBUS later."""
+        """Give the file its size and reserve its disk blocks: on a full disk, a hole in a mapped file would cause
+        SIGBUS later.
+        """
         with limited():
             try:
                 os.posix_fallocate(descriptor, 0, self.size)
@@ -103,12 +105,12 @@ class SegmentFile:
 
     @property
     def used(self) -> int:
-        """Return how many slots were given out."""
+        """Return the number of slots in use."""
         return self.capacity - length_hint(self._free)
 
     @property
     def events(self) -> int:
-        """Return how many slots of it hold what threads recorded."""
+        """Return the number of slots that hold events of threads."""
         return 0 if self.control else self.used
 
     def take(self) -> int:
@@ -116,7 +118,7 @@ class SegmentFile:
         return next(self._free, -1)
 
     def take_row(self, count: int) -> int:
-        """Return the first of `count` slots in a row, -1 when there are not so many left; those are then given up."""
+        """Return the first of `count` consecutive slots, -1 when fewer are left; the rest then stays unused."""
         slots = list(islice(self._free, count))
         return slots[0] if len(slots) == count else -1
 
@@ -159,9 +161,9 @@ class SegmentFile:
         self.memory[offset : offset + len(data)] = data
 
     def trim(self) -> int:
-        """Cut the file behind what is used, which nobody may write to any more; return the bytes that this gives back.
+        """Cut the file behind the used slots, after its last writer has ended; return the number of released bytes.
 
-        One that was truncated or replaced meanwhile is left as it is.
+        A file that was truncated or replaced meanwhile stays unchanged.
         """
         size = HEADER_SIZE + self.used * SLOT_SIZE
         try:
@@ -183,7 +185,7 @@ class SegmentFile:
         _U64.pack_into(self.memory, _UNNAMED, unnamed)
 
     def pending(self) -> list[tuple[int, bytes]]:
-        """Return copies of what is not in the file yet, each with its offset; nothing when the file is mapped."""
+        """Return copies of the content that the file lacks, each with its offset; nothing when the file is mapped."""
         if self.mapped:
             return []
         changed, self._changed = self._changed, []
@@ -220,7 +222,7 @@ class SegmentFile:
 
 
 def _map(descriptor: int, size: int) -> "Mapping | None":
-    """Map a file; None where that is refused, as opposed to memory being short."""
+    """Map a file; return None where the system refuses that for a reason other than a lack of memory."""
     try:
         from ms_profiler.job.recorder.mapping import Mapping
     except ImportError:  # an interpreter without ctypes

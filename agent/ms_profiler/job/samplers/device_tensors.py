@@ -1,4 +1,4 @@
-"""Record what a framework's allocator holds of a device's memory, at the end of steps, as the framework tells it."""
+"""Record the device memory that a framework's allocator holds, at the end of steps, as the framework reports it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -22,7 +22,7 @@ class Held(NamedTuple):
     Attributes:
         device: the device, as results name it.
         allocated: the bytes in use by tensors.
-        highest: the most that was in use so far.
+        highest: the peak of the memory in use so far.
         reserved: taken from the driver.
     """
 

@@ -1,4 +1,4 @@
-"""Read the system's counts about the process and its machine, at a rate, while the session records.
+"""Read the system's counters of the process and its machine, at a fixed rate, while the session records.
 
 The extension's helper thread reads the files, because a Python thread would take the GIL for each of them.
 """
@@ -161,7 +161,7 @@ def _cards() -> Iterator[Row]:
 
 
 class System:
-    """Let the helper thread read the numbers while any recording requests them.
+    """Let the helper thread read the counters while any recording requests them.
 
     Args:
         host: the session that records.
@@ -172,7 +172,7 @@ class System:
         self._reads = False
 
     def start(self) -> None:
-        """Start the reading of numbers."""
+        """Start the reading of counters."""
         if self._host.forked:
             return
         options = [recording.options for recording in self._host.recordings]
@@ -190,14 +190,14 @@ class System:
         self._reads = not why
 
     def stop(self) -> None:
-        """Stop the reading of numbers."""
+        """Stop the reading of counters."""
         if self._reads and not self._host.forked:
             self._reads = False
             self._host.recorder.read_host([], 1.0)
 
 
 def watch(host: "Host") -> None:
-    """Read the numbers of the system while the session records.
+    """Read the system's counters while the session records.
 
     Args:
         host: the session.

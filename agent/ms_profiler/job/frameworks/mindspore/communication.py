@@ -1,10 +1,10 @@
 """Collectives and messages between ranks, with their group and bytes.
 
-MindSpore has them as primitives, `ops.AllReduce` and so on, and as functions in `communication.comm_func`,
-`ops.communication` and `mint.distributed`. Each ends in a primitive, which is recorded as `AllReduce@group`. The
+MindSpore offers them as primitives, `ops.AllReduce` and so on, and as functions in `communication.comm_func`,
+`ops.communication` and `mint.distributed`. Each function calls a primitive, which is recorded as `AllReduce@group`. The
 functions themselves are not replaced, because a graph may capture them, and a function of ours would change the graph.
-Bytes are those of the input, from shape and type; no value is read. Times are those of the host, which in most cases
-only queues the work. For exchanges of compiled graphs see `exchanges`.
+The bytes of the input follow from shape and type; no value is read. The times are those of the host, which in most
+cases only queues the work. For exchanges of compiled graphs see `exchanges`.
 """
 
 import inspect

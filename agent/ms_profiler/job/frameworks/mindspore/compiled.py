@@ -1,9 +1,9 @@
 """Store a description of each compiled graph, from which the analysis finds the module of a kernel.
 
-Kernels have names, but equal cells get the scope of the first of them. MindSpore's description of the graph has nodes,
-their inputs and the names of parameters, in 300 bytes an operator, written in C++ in 20 to 70 us a node. It is stored
-unchanged, except for its constants, which are values. A line with the cells of the network precedes it, because a
-description names parameters but not their cells.
+The names of kernels are not enough, because equal cells get the scope of the first of them. MindSpore's description of
+the graph has the nodes, their inputs and the names of parameters, in 300 bytes an operator. MindSpore's C++ code writes
+it in 20 to 70 us a node. It is stored without its constants, because these are values. A line with the cells of the
+network precedes it, because a description names parameters but not their cells.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The exchanges of a compiled graph with other ranks: operation, group and bytes.
 
-A kernel stream shows their kernels by name and shape only. MindSpore's description of the compiled graph
+A kernel stream has only the names and shapes of their kernels. MindSpore's description of the compiled graph
 (`Cell.get_func_graph_proto`, 300 bytes an operator, no tensor values) names each collective and its kernel. It is read
 once a compilation, and only in jobs of several processes.
 

@@ -158,7 +158,7 @@ def _first_line(function: Any) -> int:
 
 
 def _inner(function: Any) -> Any:
-    """Return the user's function or cell inside a wrapper made by MindSpore, for example `after_grad`."""
+    """Return the user's function or cell inside a wrapper of MindSpore, for example `after_grad`."""
     code = getattr(_code_owner(function), "__code__", None)
     if code is None or "fn" not in code.co_freevars or not _code_owner(function).__module__.startswith("mindspore."):
         return None

@@ -1,10 +1,10 @@
-"""The kernels that MindSpore runs on CPU, as its own C++ recorder times them; in graph mode nothing else sees them.
+"""Record the kernels that MindSpore runs on CPU with its own C++ recorder; in graph mode no other source sees them.
 
-The recorder keeps 470 bytes a kernel in memory until it is stopped, and in pynative mode the inputs of steps besides:
+The recorder keeps 470 bytes a kernel in memory until it is stopped. In pynative mode it also keeps the inputs of steps:
 twice the batch of each step in a convolutional net, 32 MB in 40 steps. So it is stopped and started again every
-`op_flush` kernels, and when the process holds `KERNEL_WINDOW_MOST` more than at the start of the window: between two
-steps, on the stepping thread, after everything queued has run. Stopped on another thread it loses records, and once
-ended the job. Each time it writes a few files, which stay in the store as they are.
+`op_flush` kernels, and when the process holds `KERNEL_WINDOW_MOST` more than at the start of the window. That happens
+between two steps, on the stepping thread, after all queued work has run. When it was stopped on another thread, it lost
+records, and once it ended the job. At each stop it writes a few files, which the store keeps unchanged.
 """
 
 import os
@@ -59,7 +59,9 @@ class KernelStream:
         self._memory = ""  # the newest file of allocator records
 
     def start(self) -> None:
-        """Begin a window, unless one is running, the script's own profiler is, or the disk has had its share."""
+        """Begin a window, unless a window or the script's own profiler is running, or the share of disk space is used
+        up.
+        """
         host, home = self.host, self.host.home
         if self._running or self._interruptions or home is None or not host.wants("CPU") or not self._wanted:
             return
@@ -98,7 +100,7 @@ class KernelStream:
         self._windows += 1
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Begin, end or empty a window between two steps, as schedule and number of kernels ask for."""
+        """Begin, end or empty a window between two steps, according to the schedule and the number of kernels."""
         was = self._running
         scheduled = self.host.steps.schedule is not None
         wanted = self._wanted

@@ -4,8 +4,9 @@ That profiler watches the first pipeline that is built after its set-up. Its thr
 sample, by default every second, and holds 300 bytes a batch until it is saved. So it runs in windows with growing
 pauses, see `sampling_plan`. Its files go into the store unchanged.
 
-It would warn on stderr of every pipeline after the first; so it is on only while one pipeline is built, and while that
-pipeline lives. It is never set up again before the pipeline has ended, because its thread would read freed memory.
+The profiler would print a warning for every pipeline after the first. So it is on only while one pipeline is built and
+while that pipeline exists. It is never set up again before the pipeline has ended, because its thread would read freed
+memory.
 """
 
 import atexit
@@ -236,7 +237,7 @@ class PipelineStream:
             self.host.steps.next_look = 0
 
     def _abandon(self, why: str) -> None:
-        """Abandon the pipeline that is being built, and watch no other: the living parts of it are unknown."""
+        """Abandon the pipeline that is being built, and watch no other: its living parts are unknown."""
         with self._lock:
             if not self._disturbed:
                 self._manager.stop()
@@ -363,7 +364,7 @@ class PipelineStream:
 
 
 def _counter(iterator: Any) -> Callable[[], int]:
-    """Return a function that tells how many batches an iterator has given, and does not keep it alive."""
+    """Return a function that returns the number of batches of an iterator, and does not keep the iterator alive."""
     values = trees.attributes(iterator)
     return lambda: int(values.get("_Iterator__index", 0))
 

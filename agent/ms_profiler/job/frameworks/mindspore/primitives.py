@@ -1,15 +1,19 @@
 """Primitive dispatch in pynative mode: the operators that the host runs, in the host's order and with its times.
 
-Python sees three of the ways in which MindSpore 2.10 dispatches an operator: `_run_op`, for primitives written by hand;
-the `pyboost` functions of generated primitives; and the inner primitives behind functions such as `ops.softmax`. Calls
-that go directly to C++ are not seen: methods and operators of tensors (`x + y`, `x.view()`), the functions of `mint`
-that choose among C++ overloads, the whole backward pass, and code compiled by `@jit` or graph mode, the optimizers of
-`nn` included. Methods and `mint` functions could be replaced, but `@jit(capture_mode="bytecode")` captures them: with
-replacements a gradient was no longer compiled, and its last bits changed.
+MindSpore 2.10 dispatches an operator from Python in three ways:
 
-A training step of ResNet-18 dispatches 101 operators in its forward pass and loss, 75 of them through Python; one of a
-two-layer Transformer with `nn.MultiheadAttention` 153, 91 of them through Python. Their kernels, and those of the rest,
-are seen with times of their own.
+- `_run_op`, for primitives written by hand;
+- the `pyboost` functions of generated primitives;
+- the inner primitives behind functions such as `ops.softmax`.
+
+Calls that go directly to C++ are invisible: methods and operators of tensors (`x + y`, `x.view()`), the functions of
+`mint` that choose among C++ overloads, and the whole backward pass. So is code that `@jit` or graph mode compiled, the
+optimizers of `nn` included. Methods and `mint` functions could be replaced, but `@jit(capture_mode="bytecode")`
+captures them: with replacements a gradient was no longer compiled, and its last bits changed.
+
+A training step of ResNet-18 dispatches 101 operators in its forward pass and loss, 75 of them through Python. A step of
+a two-layer Transformer with `nn.MultiheadAttention` dispatches 153, 91 of them through Python. The kernels of all
+operators are recorded with their own times.
 """
 
 import sys

@@ -2,8 +2,8 @@
 
 `grad`, `value_and_grad`, `vjp`, `jvp` and `GradOperation`, under all their names, end in the same two functions; there
 is no `Tensor.backward` in MindSpore. In graph mode and under `@jit` the gradient is part of the compiled graph. On a
-CPU, MindSpore decides whether a call returns when its work is queued or when it is done: the times are those of the
-host.
+CPU, MindSpore decides whether a call returns when its work is queued or when the work is done. The times are those of
+the host.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """The rank that MindSpore gave this process in a distributed job, and the ranks of each group.
 
-The environment need not know the rank: msrun on several nodes without --node_rank leaves it to the job's `init()`. Both
-are noted in the store at once, for every recording, so that they survive a kill.
+The environment may lack the rank: msrun on several nodes without --node_rank leaves it to the job's `init()`. Rank and
+groups are noted in the store at once, for every recording, so that they survive a kill.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Why a graph is compiled again: what differs from the last time the same function or cell was compiled.
+"""Find out why a graph is compiled again: the differences from the last compilation of the same function or cell.
 
 For tensors, shape and type are compared, never a value. For Python values, the reason says only that they changed. The
 values stay in memory only, strings as hashes.
@@ -156,7 +156,7 @@ class History:
         Args:
             definition: the class or code that is compiled; it is not kept alive.
             inner: the function that it was made for, where MindSpore makes several objects of the same code.
-            which: hashable key that distinguishes the object from others made by the same code.
+            which: a hashable key that distinguishes the object from others of the same code.
             now: the arguments of this compilation.
             names: the names of the parameters.
             replaces: whether the object takes the place of an earlier one, rather than being an additional one.

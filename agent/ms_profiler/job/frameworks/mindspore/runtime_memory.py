@@ -1,4 +1,4 @@
-"""Read what MindSpore's memory pool holds of a device, by `mindspore.runtime`; on a CPU it tells nothing."""
+"""Read the device memory that MindSpore's memory pool holds, from `mindspore.runtime`; on a CPU it reports none."""
 
 import sys
 from typing import TYPE_CHECKING, Any

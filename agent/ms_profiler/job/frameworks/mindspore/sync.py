@@ -27,7 +27,7 @@ WAITS = (
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare what is wrapped around reads of tensors and waits."""
+    """Declare the targets of reads of tensors and of waits."""
     executor = loaded("mindspore.graph.api", "mindspore.common.api")
 
     def named(name: str) -> base.Closure:

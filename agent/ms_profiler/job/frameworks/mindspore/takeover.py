@@ -1,9 +1,9 @@
 """Keep MindSpore's own profiler from starting beside ours.
 
 `import mindspore` reads MS_PROFILER_OPTIONS itself, in the last line of `mindspore.profiler.envprofiler`, and starts
-its profiler. Two collectors lose both recordings, a value like `[1]` ends the interpreter, and in a spawn child
-MindSpore's profiler starts an endless chain of processes. So the variable is removed from the environment while that
-module executes, and restored afterwards: the script and the job's children see it unchanged.
+its profiler. Two profilers in one process would lose both recordings. Besides, a value like `[1]` ends the interpreter,
+and in a spawn child MindSpore's profiler starts an endless chain of processes. So the variable is removed from the
+environment while that module executes, and restored afterwards: the script and the job's children see it unchanged.
 """
 
 import json

@@ -1,8 +1,9 @@
-"""Memory of tensors on a processor: what PyTorch's allocator takes from the C library, and gives back.
+"""Record the memory of tensors on a processor: the blocks that PyTorch's allocator takes from the C library and
+returns.
 
-PyTorch's own memory events exist in Kineto's recordings only, and Kineto and the stream of operators exclude each
-other. So the extension stands in the table of imports of the library that contains the allocator (`native/blocks.c`).
-It counts all blocks, and records larger ones one by one. Here the counts are read between steps.
+PyTorch's own memory events exist in Kineto's recordings only, and Kineto cannot run together with the stream of
+operators. So the extension replaces two imports of the library that contains the allocator (`native/blocks.c`). It
+counts all blocks, and records larger ones one by one. This module reads the counts between steps.
 """
 
 import struct
@@ -37,7 +38,7 @@ COUNTER: Final = int(Kind.COUNTER)
 class Allocator:
     """Count the memory of tensors from the first recording that requests it to the end of the process.
 
-    The counting goes on between recordings, so that a later one knows what is in use when it begins.
+    The counting continues between recordings, so that a later one knows the blocks in use when it begins.
 
     Args:
         host: the session that records.
@@ -62,13 +63,13 @@ class Allocator:
         self._on = not why
 
     def end(self) -> None:
-        """Record what is in use at the end of a recording."""
+        """Record the memory in use at the end of a recording."""
         if self._on and not self._host.forked:
             self._host.recorder.block_places(False)
             self._tell(self._host.recorder.now())
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Record the most that was in use since the last look, and what is in use now."""
+        """Record the peak of the memory in use since the last call, and the memory in use now."""
         host = self._host
         if not self._on or not host.asks(OPTION):
             return NEVER, False
@@ -110,7 +111,7 @@ class Allocator:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Register the counting of blocks; return no targets, because nothing of Python's is wrapped."""
+    """Register the counting of blocks; return no targets, because no Python function is wrapped."""
     if sys.platform == "linux":
         allocator = Allocator(host)
         host.at_start(allocator.start)

@@ -1,11 +1,11 @@
 """Collectives and messages between ranks, with their group and bytes.
 
-They are functions of `torch.distributed`, which many modules import by name; functions for objects call those
-for tensors. Dynamo has a table of replacements for them, in which ours take the place of the originals. Bytes are
-those of the input, from shape and type; no value is read. Times are those of the host, which for NCCL only queues the
-work. Gradients of DistributedDataParallel, and what DTensor exchanges, are sent by C++ and do not pass here: gloo
-reports them among the operators, from its own threads (native/operators.h), and NCCL's kernels come from CUPTI. Neither
-reports group or bytes; see `replicas` for the former.
+They are functions of `torch.distributed`, which many modules import by name; functions for objects call those for
+tensors. Dynamo has a table of replacements for them, in which our functions take the place of the originals. The bytes
+of the input follow from shape and type; no value is read. The times are those of the host, which for NCCL only queues
+the work. C++ code sends the gradients of DistributedDataParallel and the exchanges of DTensor, without these functions.
+gloo reports such exchanges among the operators, from its own threads (native/operators.h); CUPTI reports NCCL's
+kernels. Neither reports group or bytes; `replicas` finds those of DistributedDataParallel.
 """
 
 import inspect

@@ -1,5 +1,5 @@
-"""Detect that PyTorch begins to use CUDA in this process, after which kernels can be recorded, and read what its
-allocator holds.
+"""Detect that PyTorch begins to use CUDA in this process, from when on kernels can be recorded, and read its
+allocator's memory.
 """
 
 import sys
@@ -42,7 +42,7 @@ class Uses:
 
 
 def held() -> list[Held]:
-    """Return what PyTorch's caching allocator holds of each GPU that this process uses."""
+    """Return the memory that PyTorch's caching allocator holds on each GPU that this process uses."""
     cuda = sys.modules[MODULE]
     if not cuda.is_initialized():
         return []
@@ -57,7 +57,7 @@ def held() -> list[Held]:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the function that every use of CUDA passes first; before the first kernel and before any context."""
+    """Declare the function that every use of CUDA calls first, before the first kernel and before any context."""
     uses = Uses(host)
     device_tensors.watch(host, held)
     initialised = base.around(host, "tracing a device", uses.began, uses.ended)

@@ -1,7 +1,7 @@
 """Connect PyTorch to our collector of the ITT interface, while PyTorch is imported.
 
-On x86 PyTorch holds a copy of Intel's ITT library. It asks for a collector once: the static constructors of
-libtorch_cpu look whether INTEL_LIBITTNOTIFY64 names one, and its first call loads it. So the variable names our
+On x86 PyTorch holds a copy of Intel's ITT library. It looks for a collector once: the static constructors of
+libtorch_cpu check whether INTEL_LIBITTNOTIFY64 names one, and the first call of ITT loads it. So the variable names our
 extension while `import torch` executes, and is removed before any line of the script runs. If another tool, for example
 VTune, has set it, it stays unchanged.
 """

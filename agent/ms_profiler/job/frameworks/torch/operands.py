@@ -45,7 +45,7 @@ class Operands:
         return _tie(event) | (self._shape_id(event.shapes()) << OP_TIE_BITS if self._shapes else 0)
 
     def _shape_id(self, shapes: list[list[int]]) -> int:
-        """Return the id of the text, 0 without any input, and where the text is longer than a string may be."""
+        """Return the id of the text; 0 without any input, or where the text is too long for a string of the store."""
         if not shapes:
             return 0
         text = text_of(shapes)

@@ -3,12 +3,11 @@
 The hook is that of `torch.autograd.profiler.emit_itt`, or of `emit_nvtx` where there is no ITT (see `nvtx`): a callback
 of each thread, which the threads of a backward pass and a fork child inherit. Only the thread itself can switch its
 callback on (40 to 240 us the first time, 2 us later) and off. While it is on, an operator takes 0.2 us more, and
-recording it 0.1 us. New threads begin with it. Older threads switch it on where their next region begins (PyTorch marks
-each step of an optimizer and each batch), and off there while nothing is to be recorded.
-
-ITT reports names only: no shapes (see `shapes`), and no numbers that tie an operator to its gradient. The end of an
-operator does not name the operator. So a region compiled by TorchScript, which begins in a call of `__enter__` and
-outlives it, gets the end of that call, and the call the end of the region.
+recording it takes 0.1 us. New threads begin with the callback. Older threads switch it on or off where their next
+region begins; PyTorch marks each step of an optimizer and each batch as a region. ITT reports names only, but no shapes
+(see `shapes`) and no numbers that tie an operator to its gradient. The end of an operator does not name the operator.
+So a region compiled by TorchScript, which begins in a call of `__enter__` and outlives it, gets the end of that call,
+and the call the end of the region.
 """
 
 import os

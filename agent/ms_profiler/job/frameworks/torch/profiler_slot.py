@@ -3,7 +3,7 @@
 PyTorch allows one profiler on a thread: enabling a second one raises in the job. All profilers start and stop through
 functions of `torch._C._autograd`: `torch.profiler` with or without a schedule, `emit_itt`, `emit_nvtx`, the legacy one.
 These functions are wrapped: our collector is switched off before the script's profiler starts, and on again after it
-has stopped. The functions that tell whether a profiler is enabled do not report our collector.
+has stopped. The functions that return whether a profiler is enabled do not report our collector.
 """
 
 import sys

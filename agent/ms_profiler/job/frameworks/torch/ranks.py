@@ -1,6 +1,6 @@
 """The rank of this process in a distributed job, and the ranks of each group.
 
-They are noted in the store at once, for every recording, so that they survive a kill.
+Both are noted in the store at once, for every recording, so that they survive a kill.
 """
 
 import sys

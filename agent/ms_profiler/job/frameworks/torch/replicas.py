@@ -1,4 +1,4 @@
-"""The buckets in which DistributedDataParallel exchanges gradients, as its own logger tells them.
+"""Read the buckets in which DistributedDataParallel exchanges gradients from its own logger.
 
 Its C++ code joins gradients into buckets and exchanges each with one all-reduce, in the order of the buckets. After the
 first such backward pass it makes the buckets once more, in the order in which gradients became ready. The logger's data
@@ -30,7 +30,7 @@ ELEMENT = 4
 
 
 class Replicas:
-    """Note the buckets of each DistributedDataParallel, from its first call until they do not change any more.
+    """Note the buckets of each DistributedDataParallel, from its first call until they no longer change.
 
     Args:
         host: the session.
@@ -57,12 +57,12 @@ class Replicas:
         return count + (1 if self._open or count < EARLY else LOOK), False
 
     def end(self) -> None:
-        """Note what changed since the last look, such as a hook that the script registered late."""
+        """Note changes since the last call, such as a hook that the script registered late."""
         for entry in self._all:
             self._settled(*entry)
 
     def _settled(self, title: str, held: "weakref.ref[Any]") -> bool:
-        """Note the buckets of a module; return whether they will not change any more."""
+        """Note the buckets of a module; return whether they are final."""
         module = held()
         told = self._read(module)
         if told is None:

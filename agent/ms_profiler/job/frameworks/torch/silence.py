@@ -1,7 +1,7 @@
-"""Keep Kineto from printing its start and stop, where we start and stop it.
+"""Suppress Kineto's lines about its start and stop when ms-profiler starts and stops it.
 
-Kineto prints a line each time on stderr, with a severity that its settings can leave out only together with severer
-ones. The level is a variable of the library, which is restored at once, so the script's own profilers still print.
+Kineto prints a line on stderr each time. Its settings can suppress this line only together with more severe ones. So we
+change its log level, a variable of the library, and restore it at once. The script's own profilers still print.
 """
 
 import ctypes

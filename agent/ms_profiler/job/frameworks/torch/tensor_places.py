@@ -1,7 +1,7 @@
-"""Note where parameters, their gradients and the states of optimizers lie in memory, after some steps.
+"""Note the addresses of parameters, their gradients and the states of optimizers, after some steps.
 
-A block of memory does not know its tensor. The address of a tensor that lives longer than a step says which block is
-its own. Activations do not live that long, and need no address: their blocks are taken during a forward pass.
+A block of memory does not know its tensor. The address of a tensor that exists longer than a step identifies its block.
+Activations do not exist that long and need no address: their blocks are allocated during a forward pass.
 """
 
 import json
